@@ -1,0 +1,1 @@
+"""Where catalog and table meet: what SQL and REST both call."""

@@ -1,0 +1,1 @@
+"""The nouns: identifiers, types, schemas, snapshots, predicates, options, errors. Frozen values, no I/O."""

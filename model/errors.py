@@ -1,0 +1,283 @@
+"""Every deliberate failure, and the HTTP status it answers with.
+
+Anything that is not a `LakeError` is a bug: it is logged in full and told as an internal error.
+"Try again" (`CommitConflict`), "come back later" (`Unavailable`) and "nobody knows" (`OutcomeUnknown`)
+are different classes, because a caller must act differently on each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class LakeError(Exception):
+    """Base of all deliberate failures; anything else is a bug."""
+
+    status: ClassVar[int] = 500
+    error_class: ClassVar[str] = "LakeError"
+    """The name clients see; stable, in CamelCase."""
+
+    def __init_subclass__(cls, *, status: int | None = None) -> None:
+        super().__init_subclass__()
+        cls.error_class = cls.__name__
+        if status is not None:
+            cls.status = status
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class ResourceError(LakeError):
+    """A failure about one named thing; ``resource_type`` is the Paimon REST protocol's word for its kind."""
+
+    resource_type: ClassVar[str] = "UNKNOWN"
+
+    def __init__(self, message: str, *, resource_name: str) -> None:
+        super().__init__(message)
+        self.resource_name = resource_name
+
+
+class DatabaseNotExist(ResourceError, status=404):
+    """No such database."""
+
+    resource_type = "DATABASE"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Database {name} does not exist.", resource_name=name)
+
+
+class DatabaseAlreadyExist(ResourceError, status=409):
+    """A database of that name exists."""
+
+    resource_type = "DATABASE"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Database {name} already exists.", resource_name=name)
+
+
+class DatabaseNotEmpty(ResourceError, status=409):
+    """A database with tables is dropped only with CASCADE."""
+
+    resource_type = "DATABASE"
+
+    def __init__(self, name: str, tables: int) -> None:
+        super().__init__(
+            f"Database {name} holds {tables} table{'s' if tables != 1 else ''}; drop them first or add CASCADE.",
+            resource_name=name,
+        )
+
+
+class TableNotExist(ResourceError, status=404):
+    """No such table."""
+
+    resource_type = "TABLE"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Table {name} does not exist.", resource_name=name)
+
+
+class TableAlreadyExist(ResourceError, status=409):
+    """A table of that name exists."""
+
+    resource_type = "TABLE"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Table {name} already exists.", resource_name=name)
+
+
+class TableDiverged(ResourceError, status=409):
+    """Someone wrote the table's files past the catalog; commits stop until it is repaired."""
+
+    resource_type = "TABLE"
+
+    def __init__(self, name: str, *, path: str) -> None:
+        super().__init__(
+            f"Table {name} has a snapshot file this catalog did not decide: {path}. Someone committed past the "
+            f"catalog. Nothing was changed. See what it holds and adopt or set it aside with "
+            f"CALL sys.repair_table('{name}').",
+            resource_name=name,
+        )
+        self.path = path
+
+
+class ColumnNotExist(ResourceError, status=404):
+    """No such column."""
+
+    resource_type = "COLUMN"
+
+    def __init__(self, column: str, table: str, *, nearest: str | None = None) -> None:
+        hint = f" Did you mean {nearest}?" if nearest else ""
+        super().__init__(f"Column {column} does not exist in table {table}.{hint}", resource_name=column)
+
+
+class ColumnAlreadyExist(ResourceError, status=409):
+    """A column of that name exists."""
+
+    resource_type = "COLUMN"
+
+    def __init__(self, column: str, table: str) -> None:
+        super().__init__(f"Column {column} already exists in table {table}.", resource_name=column)
+
+
+class SnapshotNotExist(ResourceError, status=404):
+    """The snapshot asked for was never made or has expired."""
+
+    resource_type = "SNAPSHOT"
+
+
+class TagNotExist(ResourceError, status=404):
+    """No such tag."""
+
+    resource_type = "TAG"
+
+    def __init__(self, name: str, table: str) -> None:
+        super().__init__(f"Tag {name} does not exist on table {table}.", resource_name=name)
+
+
+class InvalidName(LakeError, status=400):
+    """A name no table, column or database may have."""
+
+
+class InvalidSchema(LakeError, status=400):
+    """A schema no append table can have."""
+
+
+class InvalidSchemaChange(LakeError, status=400):
+    """An ALTER the table's rules forbid."""
+
+
+class InvalidOption(LakeError, status=400):
+    """An option with an unknown key, a bad value, or in the wrong place."""
+
+
+class UnsupportedType(LakeError, status=400):
+    """A type that cannot be held faithfully."""
+
+
+class InvalidData(LakeError, status=400):
+    """Rows that do not fit the table: NULL where it may not be, out of range, too long, corrupt."""
+
+
+class SqlError(LakeError, status=400):
+    """A statement that cannot be run as written, with its place in the text (1-based) where known."""
+
+    def __init__(self, message: str, *, line: int | None = None, column: int | None = None, fragment: str | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+        self.fragment = fragment
+        self.statement_index: int | None = None
+
+
+class SqlSyntaxError(SqlError, status=400):
+    """The text does not parse."""
+
+
+class UnsupportedStatement(SqlError, status=400):
+    """A statement, clause or function Sluice refuses, by name."""
+
+
+class AnalysisError(SqlError, status=400):
+    """The statement parses but names or types in it do not fit."""
+
+
+class ExecutionError(SqlError, status=400):
+    """The statement failed while running because of its data (division by zero, bad cast, NULL into NOT NULL)."""
+
+
+class StatementCanceled(LakeError, status=409):
+    """The statement was canceled before it finished."""
+
+
+class StatementTimeout(LakeError, status=408):
+    """The statement ran longer than its limit."""
+
+
+class TooManyStatements(LakeError, status=429):
+    """The queue of waiting statements is full."""
+
+
+class StatementTooLarge(LakeError, status=413):
+    """The statement's text or body is larger than the server reads."""
+
+
+class ResultTooLarge(LakeError, status=507):
+    """A result grew past the spool's cap."""
+
+
+class SessionNotExist(LakeError, status=404):
+    """Unknown, closed or expired session."""
+
+
+class OperationNotExist(LakeError, status=404):
+    """Unknown or closed operation."""
+
+
+class InvalidToken(LakeError, status=400):
+    """A result token that was never handed out."""
+
+
+class CommitConflict(ResourceError, status=409):
+    """Another writer moved the snapshot pointer first; reread and retry."""
+
+    resource_type = "SNAPSHOT"
+
+    def __init__(self, table: str, *, expected: str | None) -> None:
+        super().__init__(f"{table} no longer points at snapshot {expected}.", resource_name=table)
+        self.expected = expected
+
+
+class RewriteConflict(ResourceError, status=409):
+    """A rewrite (overwrite, compaction) lost: files it replaces are gone. Nothing was changed; plan it anew."""
+
+    resource_type = "TABLE"
+
+
+class IdempotencyMismatch(LakeError, status=422):
+    """The idempotency key was used before with another body."""
+
+
+class IdempotencyInProgress(LakeError, status=409):
+    """The statement under this idempotency key is still running."""
+
+
+class Unavailable(LakeError, status=503):
+    """A part the request needs (Postgres, Spark, the warehouse) is away; try again later."""
+
+
+class StorageFull(LakeError, status=507):
+    """The file system has no room; nothing was committed."""
+
+
+class OutcomeUnknown(LakeError, status=503):
+    """The answer to a commit was lost: it may or may not have happened. Never clean up after this."""
+
+
+class NotAuthorized(LakeError, status=401):
+    """No token, or one the server does not know."""
+
+
+class Forbidden(LakeError, status=403):
+    """The caller may not do this."""
+
+
+class NotAcceptable(LakeError, status=406):
+    """None of the formats the client accepts can be produced."""
+
+
+class UnsupportedMediaType(LakeError, status=415):
+    """A body in a format that is not read here."""
+
+
+class BadRequest(LakeError, status=400):
+    """A malformed request."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name closest to a misspelt one, or None where nothing is close."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return found[0] if found else None

@@ -1,0 +1,251 @@
+"""Options: declared once, with a parser, a default and a sentence; everything else reads the declaration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from model.errors import InvalidOption, nearest
+
+T = TypeVar("T")
+MASK = "******"
+_SECRET = re.compile(r"(password|passwd|secret|token|credential|access[-._]?key|private[-._]?key|api[-._]?key|sas)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Parser(Generic[T]):
+    """Turns option text into a value; ``kind`` is its name in the docs."""
+
+    kind: str
+    parse: Callable[[str], T]
+    show: Callable[[T], str] = str
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Generic[T]):
+    """One option: its key, how to read it, its default and what it does."""
+
+    key: str
+    parser: Parser[T]
+    default: T
+    doc: str
+    mutable: bool = True
+    """False: may not change once the table has a snapshot."""
+
+    def read(self, raw: Mapping[str, str]) -> T:
+        """The typed value in ``raw``, or the default; raises `InvalidOption` for text that does not parse."""
+        text = raw.get(self.key)
+        return self.default if text is None else self.parse(text)
+
+    def parse(self, text: str) -> T:
+        """Read one value; raises `InvalidOption` naming the key and what would do."""
+        try:
+            return self.parser.parse(text.strip())
+        except (ValueError, ArithmeticError) as problem:
+            raise InvalidOption(f"Option '{self.key}' = '{masked(self.key, text)}': {problem}.") from None
+
+    def default_text(self) -> str:
+        """The default as option text; empty where there is none."""
+        return "" if self.default is None else self.parser.show(self.default)
+
+
+class OptionGroup:
+    """Options of one kind, in the order of declaration."""
+
+    def __init__(self, title: str, doc: str) -> None:
+        self.title = title
+        self.doc = doc
+        self._options: dict[str, Option[Any]] = {}
+        self._families: list[tuple[re.Pattern[str], Option[str]]] = []
+        self._refused: list[tuple[re.Pattern[str], str]] = []
+
+    def declare(self, option: Option[T]) -> Option[T]:
+        """Add an option; its key must be new."""
+        if option.key in self._options:
+            raise ValueError(f"option {option.key} is declared twice")
+        self._options[option.key] = option
+        return option
+
+    def family(self, pattern: str, option: Option[str]) -> Option[str]:
+        """Declare keys by pattern, such as ``fields.<column>.stats-mode``; ``option.key`` is how docs show it."""
+        self._families.append((re.compile(pattern), option))
+        return option
+
+    def refuse(self, pattern: str, reason: str) -> None:
+        """Refuse keys that match, telling the reason."""
+        self._refused.append((re.compile(pattern), reason))
+
+    def __iter__(self) -> Iterator[Option[Any]]:
+        return iter(self._options.values())
+
+    def families(self) -> Iterator[Option[str]]:
+        """The options declared by pattern."""
+        return (option for _, option in self._families)
+
+    def get(self, key: str) -> Option[Any] | None:
+        """The declaration of a key, also by family; None when there is none."""
+        if found := self._options.get(key):
+            return found
+        return next((option for pattern, option in self._families if pattern.fullmatch(key)), None)
+
+    def refusal(self, key: str) -> str | None:
+        """Why a key is refused by name, or None."""
+        return next((reason for pattern, reason in self._refused if pattern.fullmatch(key)), None)
+
+    def check(self, raw: Mapping[str, str]) -> None:
+        """Raise `InvalidOption` for an unknown or refused key or a value that does not parse."""
+        for key, text in raw.items():
+            if reason := self.refusal(key):
+                raise InvalidOption(f"Option '{key}' is not available: {reason}")
+            option = self.get(key)
+            if option is None:
+                near = nearest(key, self._options)
+                hint = f" Did you mean '{near}'?" if near else ""
+                raise InvalidOption(f"There is no {self.title.lower()} '{key}'.{hint}")
+            option.parse(text)
+
+    def markdown(self) -> str:
+        """The group's section of the options page."""
+        lines = [f"## {self.title}s", "", self.doc, "", "| key | type | default | meaning |", "|---|---|---|---|"]
+        for option in [*self._options.values(), *(o for _, o in self._families)]:
+            default = f"`{option.default_text()}`" if option.default_text() else "(none)"
+            fixed = "" if option.mutable else " Fixed once the table has data."
+            lines.append(f"| `{option.key}` | {option.parser.kind} | {default} | {option.doc}{fixed} |")
+        if self._refused:
+            lines += ["", "Refused by name:", ""]
+            lines += [f"- `{pattern.pattern}`: {reason}" for pattern, reason in self._refused]
+        return "\n".join(lines) + "\n"
+
+
+def masked(key: str, value: str) -> str:
+    """The value, or stars where the key looks like a secret's."""
+    return MASK if _SECRET.search(key) else value
+
+
+def masked_all(options: Mapping[str, str]) -> dict[str, str]:
+    """Options fit to be shown or logged."""
+    return {key: masked(key, value) for key, value in options.items()}
+
+
+def text() -> Parser[str]:
+    """Any text."""
+    return Parser("text", str)
+
+
+def optional(parser: Parser[T]) -> Parser[T | None]:
+    """The same parser for an option without default."""
+    return Parser(parser.kind, parser.parse, lambda value: "" if value is None else parser.show(value))
+
+
+def integer(*, at_least: int | None = None, at_most: int | None = None) -> Parser[int]:
+    """A whole number within bounds."""
+
+    def parse(raw: str) -> int:
+        try:
+            value = int(raw)
+        except ValueError:
+            raise ValueError("a whole number is expected") from None
+        if at_least is not None and value < at_least:
+            raise ValueError(f"must be at least {at_least}")
+        if at_most is not None and value > at_most:
+            raise ValueError(f"must be at most {at_most}")
+        return value
+
+    return Parser("integer", parse)
+
+
+def number(*, at_least: float | None = None, at_most: float | None = None) -> Parser[float]:
+    """A decimal number within bounds."""
+
+    def parse(raw: str) -> float:
+        try:
+            value = float(raw)
+        except ValueError:
+            raise ValueError("a number is expected") from None
+        if (at_least is not None and value < at_least) or (at_most is not None and value > at_most) or value != value:
+            raise ValueError(f"must lie between {at_least} and {at_most}")
+        return value
+
+    return Parser("number", parse)
+
+
+def boolean() -> Parser[bool]:
+    """true or false."""
+
+    def parse(raw: str) -> bool:
+        match raw.lower():
+            case "true":
+                return True
+            case "false":
+                return False
+        raise ValueError("true or false is expected")
+
+    return Parser("boolean", parse, lambda value: "true" if value else "false")
+
+
+def one_of(*values: str) -> Parser[str]:
+    """One of the given words, whatever their case."""
+
+    def parse(raw: str) -> str:
+        if (lowered := raw.lower()) in values:
+            return lowered
+        raise ValueError("one of " + ", ".join(values) + " is expected")
+
+    return Parser(" \\| ".join(values), parse)
+
+
+_UNITS = {"": 1, "b": 1, "bytes": 1}
+for _power, _names in enumerate(
+    (("k", "kb", "kibibytes"), ("m", "mb", "mebibytes"), ("g", "gb", "gibibytes"), ("t", "tb", "tebibytes")), start=1
+):
+    _UNITS |= dict.fromkeys(_names, 1024**_power)
+
+
+def memory_size() -> Parser[int]:
+    """A size in bytes; units are binary, as Flink's are (`8 mb` is 8 MiB)."""
+
+    def parse(raw: str) -> int:
+        found = re.fullmatch(r"(\d+)\s*([a-z]*)", raw.lower())
+        if found is None or found[2] not in _UNITS:
+            raise ValueError("a size such as '8 mb' is expected")
+        return int(found[1]) * _UNITS[found[2]]
+
+    def show(value: int) -> str:
+        for unit, factor in (("tb", 1024**4), ("gb", 1024**3), ("mb", 1024**2), ("kb", 1024)):
+            if value and value % factor == 0:
+                return f"{value // factor} {unit}"
+        return f"{value} bytes"
+
+    return Parser("size", parse, show)
+
+
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
+_DURATION_WORDS = {
+    "nano": "ns", "nanosecond": "ns", "micro": "us", "microsecond": "us", "milli": "ms", "millisecond": "ms",
+    "sec": "s", "second": "s", "minute": "min", "hour": "h", "day": "d",
+}  # fmt: skip
+
+
+def duration() -> Parser[timedelta]:
+    """A span of time such as `10 s`, `5 min`, `1 h`, `1 d`; a bare number is milliseconds, as in Flink."""
+
+    def parse(raw: str) -> timedelta:
+        found = re.fullmatch(r"(\d+)\s*([a-zµ]*)", raw.lower())
+        unit = found[2] if found else None
+        if unit and unit not in _SECONDS:
+            unit = _DURATION_WORDS.get(unit.removesuffix("s"), unit)
+        if found is None or (unit and unit not in _SECONDS):
+            raise ValueError("a duration such as '10 s' or '1 h' is expected")
+        return timedelta(seconds=int(found[1]) * _SECONDS[unit or "ms"])
+
+    def show(value: timedelta) -> str:
+        millis = round(value.total_seconds() * 1000)
+        for unit, factor in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+            if millis and millis % factor == 0:
+                return f"{millis // factor} {unit}"
+        return f"{millis} ms"
+
+    return Parser("duration", parse, show)

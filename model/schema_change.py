@@ -1,0 +1,332 @@
+"""What ALTER may ask of a schema, and the schema that comes out (`paimon-append.md` §2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from model.errors import ColumnAlreadyExist, InvalidOption, InvalidSchemaChange
+from model.schema import FieldIds, Schema, check_column_name, check_schema, default_bucket_key
+from model.types import (
+    AtomicType,
+    BinaryType,
+    CharType,
+    DataType,
+    DecimalType,
+    Field,
+    LocalZonedTimestampType,
+    TimestampType,
+    TimeType,
+    VarBinaryType,
+    VarCharType,
+)
+
+IMMUTABLE_OPTIONS = frozenset(
+    {
+        "type", "bucket-key", "bucket-function.type", "data-file.path-directory", "primary-key", "partition",
+        "row-tracking.enabled", "data-evolution.enabled", "index-file-in-data-file-dir", "partition.legacy-name",
+        "partition.default-name",
+    }
+)  # fmt: skip
+"""Options that fix where or how existing files are found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a column goes: FIRST, LAST, or beside another one."""
+
+    first: bool = False
+    after: str | None = None
+    before: str | None = None
+
+
+LAST = Position()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOption:
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveOption:
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateComment:
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddColumn:
+    name: str
+    type: DataType
+    comment: str | None = None
+    position: Position | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropColumn:
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenameColumn:
+    name: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateColumnType:
+    name: str
+    type: DataType
+    keep_nullability: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateColumnNullability:
+    name: str
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateColumnComment:
+    name: str
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateColumnPosition:
+    name: str
+    position: Position
+
+
+SchemaChange = (
+    SetOption | RemoveOption | UpdateComment | AddColumn | DropColumn | RenameColumn
+    | UpdateColumnType | UpdateColumnNullability | UpdateColumnComment | UpdateColumnPosition
+)  # fmt: skip
+
+
+def apply_changes(schema: Schema, changes: Iterable[SchemaChange], *, table: str, has_snapshot: bool, time_millis: int) -> Schema:
+    """Return the next version of the schema; all changes of one ALTER make one version, or none does.
+
+    ``has_snapshot`` makes options that place existing files immutable. Raises `InvalidSchemaChange`,
+    `InvalidOption`, `ColumnNotExist` or `ColumnAlreadyExist`; the given schema is never touched.
+    """
+    work = _Work(schema, table, has_snapshot)
+    for change in changes:
+        work.apply(change)
+    result = replace(
+        schema,
+        id=schema.id + 1,
+        fields=tuple(work.fields),
+        highest_field_id=work.ids.highest,
+        options=work.options,
+        comment=work.comment,
+        time_millis=time_millis,
+    )
+    check_schema(result)
+    return result
+
+
+class _Work:
+    """A schema in the middle of being changed."""
+
+    def __init__(self, schema: Schema, table: str, has_snapshot: bool) -> None:
+        self.schema = schema
+        self.table = table
+        self.has_snapshot = has_snapshot
+        self.fields = list(schema.fields)
+        self.options = dict(schema.options)
+        self.comment = schema.comment
+        self.ids = FieldIds(schema.highest_field_id)
+
+    def apply(self, change: SchemaChange) -> None:
+        match change:
+            case SetOption(key=key, value=value):
+                self._set_option(key, value)
+            case RemoveOption(key=key):
+                self._set_option(key, None)
+            case UpdateComment(comment=comment):
+                self.comment = comment
+            case AddColumn():
+                self._add(change)
+            case DropColumn(name=name):
+                self._drop(name)
+            case RenameColumn(name=name, to=to):
+                self._rename(name, to)
+            case UpdateColumnType():
+                self._retype(change)
+            case UpdateColumnNullability(name=name, nullable=nullable):
+                self._set_nullable(name, nullable)
+            case UpdateColumnComment(name=name, comment=comment):
+                at = self._index(name)
+                self.fields[at] = replace(self.fields[at], description=comment)
+            case UpdateColumnPosition(name=name, position=position):
+                moved = self.fields.pop(self._index(name))
+                self._insert(moved, position)
+
+    def _index(self, name: str) -> int:
+        current = replace(self.schema, fields=tuple(self.fields))
+        return self.fields.index(current.field(name, table=self.table))
+
+    def _insert(self, field: Field, position: Position | None) -> None:
+        if position is None and self.options.get("add-column-before-partition", "false").lower() == "true":
+            first = next((i for i, f in enumerate(self.fields) if f.name in self.schema.partition_keys), len(self.fields))
+            self.fields.insert(first, field)
+        elif position is not None and position.first:
+            self.fields.insert(0, field)
+        elif position is not None and position.after is not None:
+            self.fields.insert(self._index(position.after) + 1, field)
+        elif position is not None and position.before is not None:
+            self.fields.insert(self._index(position.before), field)
+        else:
+            self.fields.append(field)
+
+    def _add(self, change: AddColumn) -> None:
+        self._check_new_name(change.name)
+        if not change.type.nullable:
+            raise InvalidSchemaChange(f"Column {change.name} cannot be added as NOT NULL: rows already written have no value for it.")
+        new = Field(id=-1, name=change.name, type=change.type, description=change.comment)
+        self._insert(self.ids.number_column(new), change.position)
+
+    def _check_new_name(self, name: str) -> None:
+        check_column_name(name)
+        if any(f.name == name for f in self.fields):
+            raise ColumnAlreadyExist(name, self.table)
+
+    def _refuse_partition(self, name: str, verb: str) -> None:
+        if name in self.schema.partition_keys:
+            raise InvalidSchemaChange(f"Partition column {name} cannot be {verb}: the table's files lie by it.")
+
+    def _drop(self, name: str) -> None:
+        at = self._index(name)
+        self._refuse_partition(name, "dropped")
+        if len(self.fields) == 1:
+            raise InvalidSchemaChange(f"Column {name} is the table's last; drop the table instead.")
+        self.fields.pop(at)
+        if name in self._bucket_keys():
+            self._replace_dropped_key(name)
+
+    def _bucket_keys(self) -> list[str]:
+        return [part.strip() for part in self.options.get("bucket-key", "").split(",") if part.strip()]
+
+    def _replace_dropped_key(self, name: str) -> None:
+        """A queue of one bucket has a key only for Java's sake; any other table would lose its routing."""
+        if self.options.get("bucket") != "1":
+            raise InvalidSchemaChange(f"Column {name} is in 'bucket-key' and cannot be dropped: rows are routed by it.")
+        key = default_bucket_key(self.fields, self.schema.partition_keys)
+        if key is None:
+            raise InvalidSchemaChange(f"Column {name} cannot be dropped: it is the queue's bucket key and no other column can be.")
+        self.options["bucket-key"] = key
+
+    def _rename(self, name: str, to: str) -> None:
+        at = self._index(name)
+        self._refuse_partition(name, "renamed")
+        self._check_new_name(to)
+        self.fields[at] = replace(self.fields[at], name=to)
+        keys = self._bucket_keys()
+        if name in keys:
+            if "," in to:
+                raise InvalidSchemaChange(f"Column {name} is in 'bucket-key', where names are separated by commas; {to} has one.")
+            self.options["bucket-key"] = ",".join(to if key == name else key for key in keys)
+        self._rename_in_options(name, to)
+
+    def _rename_in_options(self, name: str, to: str) -> None:
+        for key in [k for k in self.options if k.startswith(f"fields.{name}.")]:
+            self.options[f"fields.{to}." + key.removeprefix(f"fields.{name}.")] = self.options.pop(key)
+        for key, value in list(self.options.items()):
+            if key.startswith("schema.watermark.") and key.endswith(".rowtime") and value == name:
+                self.options[key] = to
+                expression = key.removesuffix("rowtime") + "strategy.expr"
+                if expression in self.options:
+                    self.options[expression] = self.options[expression].replace(f"`{name}`", f"`{to}`")
+
+    def _retype(self, change: UpdateColumnType) -> None:
+        at = self._index(change.name)
+        self._refuse_partition(change.name, "given another type")
+        old = self.fields[at].type
+        target = change.type.with_nullable(old.nullable) if change.keep_nullability else change.type
+        if target.with_nullable(True) != old.with_nullable(True):
+            if change.name in self._bucket_keys() and self.options.get("bucket") != "1":
+                raise InvalidSchemaChange(f"Column {change.name} is in 'bucket-key' and cannot change its type: its hash would change.")
+            if not widens(old, target):
+                raise InvalidSchemaChange(
+                    f"Column {change.name} cannot go from {old.sql()} to {target.sql()}: the new type must hold every old value."
+                )
+        if old.nullable and not target.nullable:
+            self._refuse_not_null(change.name)
+        self.fields[at] = replace(self.fields[at], type=target)
+
+    def _set_nullable(self, name: str, nullable: bool) -> None:
+        at = self._index(name)
+        old = self.fields[at].type
+        if old.nullable and not nullable:
+            self._refuse_not_null(name)
+        self.fields[at] = replace(self.fields[at], type=old.with_nullable(nullable))
+
+    def _refuse_not_null(self, name: str) -> None:
+        if self.options.get("alter-column-null-to-not-null.disabled", "true").lower() != "false":
+            raise InvalidSchemaChange(
+                f"Column {name} cannot become NOT NULL: rows already written may hold NULL. "
+                "If you know that none does, SET ('alter-column-null-to-not-null.disabled' = 'false') first."
+            )
+
+    def _set_option(self, key: str, value: str | None) -> None:
+        if self.options.get(key) == value:
+            return
+        if key in ("primary-key", "partition"):
+            raise InvalidOption(f"Option '{key}' is given when a table is created and cannot change.")
+        if self.has_snapshot and key in IMMUTABLE_OPTIONS:
+            raise InvalidOption(f"Option '{key}' cannot change once the table has data.")
+        if key == "bucket":
+            self._check_rescale(value)
+        if value is None:
+            self.options.pop(key, None)
+        else:
+            self.options[key] = value
+
+    def _check_rescale(self, value: str | None) -> None:
+        old, new = int(self.options.get("bucket", "-1")), int(value or "-1")
+        if self.has_snapshot and (old == -1) != (new == -1):
+            raise InvalidOption(
+                f"Option 'bucket' cannot go from {old} to {new} once the table has data; create a new table and INSERT INTO it."
+            )
+
+
+_INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+"""Integer types, narrow to wide, with the decimal digits they need."""
+
+
+def widens(old: DataType, new: DataType) -> bool:
+    """Whether every value of the old type is a value of the new one; nullability does not count."""
+    if old.with_nullable(True) == new.with_nullable(True):
+        return True
+    if not isinstance(old, AtomicType) or not isinstance(new, AtomicType):
+        return False
+    if old.root in _INTEGERS:
+        return _integer_widens(old.root, new)
+    match old, new:
+        case (DecimalType(precision=p, scale=s), DecimalType(precision=q, scale=t)):
+            return t >= s and q - t >= p - s
+        case (CharType(length=a) | VarCharType(length=a), VarCharType(length=b)):
+            return b >= a
+        case (BinaryType(length=a) | VarBinaryType(length=a), VarBinaryType(length=b)):
+            return b >= a
+        case (TimestampType(precision=a), TimestampType(precision=b)):
+            return b >= a
+        case (LocalZonedTimestampType(precision=a), LocalZonedTimestampType(precision=b)):
+            return b >= a
+        case (TimeType(precision=a), TimeType(precision=b)):
+            return b >= a
+    return old.root == "FLOAT" and new.root == "DOUBLE"
+
+
+def _integer_widens(root: str, new: AtomicType) -> bool:
+    if new.root in _INTEGERS:
+        return _INTEGERS[new.root] >= _INTEGERS[root]
+    if isinstance(new, DecimalType):
+        return new.precision - new.scale >= _INTEGERS[root]
+    return new.root == "DOUBLE" and root != "BIGINT"

@@ -1,0 +1,102 @@
+"""Snapshots: committed versions of a table, as `paimon-append.md` §3 describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+BATCH_COMMIT_IDENTIFIER = 2**63 - 1
+"""The identifier every batch writer uses; it says nothing about repeats."""
+
+
+class CommitKind(StrEnum):
+    """What a commit did; the values are the wire's own words."""
+
+    APPEND = "APPEND"
+    COMPACT = "COMPACT"
+    OVERWRITE = "OVERWRITE"
+    ANALYZE = "ANALYZE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One committed version of a table; never changed after it is written."""
+
+    id: int
+    uuid: str | None
+    schema_id: int
+    base_manifest_list: str
+    base_manifest_list_size: int | None
+    delta_manifest_list: str
+    delta_manifest_list_size: int | None
+    commit_user: str
+    commit_identifier: int
+    commit_kind: CommitKind
+    time_millis: int
+    total_record_count: int
+    delta_record_count: int
+    changelog_manifest_list: str | None = None
+    changelog_manifest_list_size: int | None = None
+    changelog_record_count: int | None = None
+    index_manifest: str | None = None
+    watermark: int | None = None
+    statistics: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    next_row_id: int | None = None
+    operation: str | None = None
+    writer_version: str | None = None
+    version: int = 3
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the JSON this version does not know, kept verbatim."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The snapshot as Paimon spells it; absent values are left out."""
+        body: dict[str, Any] = {}
+        for attribute, key in _KEYS.items():
+            value = getattr(self, attribute)
+            if value is None or (attribute == "properties" and not value):
+                continue
+            body[key] = dict(value) if attribute == "properties" else str(value) if attribute == "commit_kind" else value
+        return body | dict(self.extra)
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Snapshot:
+        """Read Paimon's JSON; missing optional keys become None."""
+        values: dict[str, Any] = {attribute: body.get(key) for attribute, key in _KEYS.items()}
+        values["commit_kind"] = CommitKind(body["commitKind"])
+        values["properties"] = dict(body.get("properties") or {})
+        values["version"] = body.get("version") or 1
+        values["total_record_count"] = body.get("totalRecordCount") or 0
+        values["delta_record_count"] = body.get("deltaRecordCount") or 0
+        known = set(_KEYS.values())
+        return cls(**values, extra={key: value for key, value in body.items() if key not in known})
+
+
+_KEYS = {
+    "version": "version",
+    "uuid": "uuid",
+    "id": "id",
+    "schema_id": "schemaId",
+    "base_manifest_list": "baseManifestList",
+    "base_manifest_list_size": "baseManifestListSize",
+    "delta_manifest_list": "deltaManifestList",
+    "delta_manifest_list_size": "deltaManifestListSize",
+    "changelog_manifest_list": "changelogManifestList",
+    "changelog_manifest_list_size": "changelogManifestListSize",
+    "index_manifest": "indexManifest",
+    "commit_user": "commitUser",
+    "writer_version": "writerVersion",
+    "commit_identifier": "commitIdentifier",
+    "commit_kind": "commitKind",
+    "time_millis": "timeMillis",
+    "total_record_count": "totalRecordCount",
+    "delta_record_count": "deltaRecordCount",
+    "changelog_record_count": "changelogRecordCount",
+    "watermark": "watermark",
+    "statistics": "statistics",
+    "properties": "properties",
+    "next_row_id": "nextRowId",
+    "operation": "operation",
+}

@@ -1,0 +1,1 @@
+"""The wire: Flask; JSON and HTML."""

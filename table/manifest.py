@@ -1,0 +1,107 @@
+"""Manifest entries, data files and manifest lists as records (`paimon-append.md` §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+EMPTY_ROW = bytes(12)
+"""A row of arity 0 with its prefix: what unpartitioned tables and key statistics carry."""
+
+
+class EntryKind(IntEnum):
+    """Whether an entry adds or removes its file."""
+
+    ADD = 0
+    DELETE = 1
+
+
+class FileSource(IntEnum):
+    """Who wrote a file: a user's write or a rewrite."""
+
+    APPEND = 0
+    COMPACT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleStats:
+    """Minimum row, maximum row (both with arity prefix) and NULL counts over some columns."""
+
+    min_values: bytes = EMPTY_ROW
+    max_values: bytes = EMPTY_ROW
+    null_counts: Sequence[int | None] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One data file as a manifest describes it."""
+
+    file_name: str
+    file_size: int
+    row_count: int
+    value_stats: SimpleStats
+    value_stats_cols: Sequence[str] | None
+    """Columns the statistics cover, in order; None means every column of the file's schema, () means none."""
+    min_sequence_number: int
+    max_sequence_number: int
+    schema_id: int
+    creation_time_millis: int
+    """Local wall clock written as if it were UTC, as Paimon does."""
+    file_source: FileSource | None = FileSource.APPEND
+    level: int = 0
+    extra_files: Sequence[str] = ()
+    delete_row_count: int | None = 0
+    embedded_file_index: bytes | None = None
+    external_path: str | None = None
+    first_row_id: int | None = None
+    write_cols: Sequence[str] | None = None
+    write_cols_sequences: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestEntry:
+    """One line of a manifest: a file added to or removed from a partition and bucket."""
+
+    kind: EntryKind
+    partition: bytes
+    """The partition's row bytes with arity prefix; `EMPTY_ROW` when unpartitioned."""
+    bucket: int
+    total_buckets: int
+    file: DataFile
+
+    def key(self) -> tuple[object, ...]:
+        """What makes two entries speak of the same file."""
+        f = self.file
+        return (self.partition, self.bucket, f.level, f.file_name, tuple(f.extra_files), f.embedded_file_index, f.external_path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    """One line of a manifest list: a manifest and what may be in it."""
+
+    file_name: str
+    file_size: int
+    num_added_files: int
+    num_deleted_files: int
+    partition_stats: SimpleStats
+    schema_id: int
+    min_bucket: int | None = None
+    max_bucket: int | None = None
+    min_level: int | None = None
+    max_level: int | None = None
+    min_row_id: int | None = None
+    max_row_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A data file that is written and not yet committed.
+
+    Its sequence numbers count from 0 inside its own (partition, bucket) of this write, in write order;
+    the commit shifts them behind what the bucket already holds.
+    """
+
+    partition: bytes
+    bucket: int
+    file: DataFile
