@@ -1,0 +1,97 @@
+"""Options are declared once and read, checked and shown from the declaration."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from model.errors import InvalidOption
+from model.option import MASK, Option, OptionGroup, boolean, duration, integer, masked_all, memory_size, number, one_of, optional, text
+
+
+@pytest.fixture
+def group() -> OptionGroup:
+    made = OptionGroup("Table option", "Options of a table.")
+    made.declare(Option("bucket", integer(at_least=-1), 1, "Buckets.", mutable=False))
+    made.declare(Option("target-file-size", optional(memory_size()), None, "Size."))
+    made.family(r"fields\..+\.stats-mode", Option("fields.<column>.stats-mode", text(), "", "Statistics of one column."))
+    made.refuse(r"merge-engine", "append tables have no primary key.")
+    return made
+
+
+def test_a_value_is_read_typed_or_by_default(group: OptionGroup) -> None:
+    bucket = group.get("bucket")
+    assert bucket is not None
+    assert bucket.read({"bucket": "4"}) == 4
+    assert bucket.read({}) == 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        ({"bukcet": "4"}, r"no table option 'bukcet'. Did you mean 'bucket'"),
+        ({"bucket": "four"}, "'bucket' = 'four': a whole number"),
+        ({"bucket": "-2"}, "at least -1"),
+        ({"merge-engine": "x"}, "no primary key"),
+        ({"target-file-size": "8 miles"}, "a size such as"),
+    ],
+)
+def test_bad_options_are_refused_by_name(group: OptionGroup, raw: dict[str, str], says: str) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        group.check(raw)
+
+
+def test_families_are_known_by_pattern(group: OptionGroup) -> None:
+    group.check({"fields.a.b.stats-mode": "full"})
+    assert group.get("fields.stats-mode") is None
+
+
+def test_an_option_is_declared_once(group: OptionGroup) -> None:
+    with pytest.raises(ValueError, match="twice"):
+        group.declare(Option("bucket", integer(), 0, "Again."))
+
+
+def test_the_docs_show_default_and_mutability(group: OptionGroup) -> None:
+    page = group.markdown()
+    assert "| `bucket` | integer | `1` | Buckets. Fixed once the table has data. |" in page
+    assert "| `target-file-size` | size | (none) | Size. |" in page
+
+
+@pytest.mark.parametrize(("raw", "value"), [("8 mb", 8 << 20), ("1gb", 1 << 30), ("64 kb", 65536), ("500 bytes", 500), ("7", 7)])
+def test_sizes_are_binary(raw: str, value: int) -> None:
+    assert memory_size().parse(raw) == value
+
+
+@pytest.mark.parametrize("value", [0, 500, 1024, 8 << 20, 3 << 30])
+def test_a_shown_size_reads_back(value: int) -> None:
+    assert memory_size().parse(memory_size().show(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("raw", "millis"), [("10 s", 10_000), ("1 h", 3_600_000), ("5 min", 300_000), ("2 days", 172_800_000), ("250 ms", 250), ("250", 250)]
+)
+def test_durations(raw: str, millis: int) -> None:
+    value = duration().parse(raw)
+    assert value == timedelta(milliseconds=millis)
+    assert duration().parse(duration().show(value)) == value
+
+
+def test_words_booleans_and_numbers() -> None:
+    assert one_of("parquet", "orc").parse("ORC") == "orc"
+    assert boolean().parse("TRUE") is True
+    assert number(at_least=0, at_most=1).parse("0.7") == 0.7
+    for parser, bad in ((one_of("a"), "b"), (boolean(), "yes"), (number(at_least=0), "nan"), (duration(), "1 fortnight")):
+        with pytest.raises(ValueError, match=r"expected|between"):
+            parser.parse(bad)
+
+
+def test_secrets_are_masked() -> None:
+    shown = masked_all({"fs.s3.secret-key": "x", "s3.access-key": "y", "bucket": "4"})
+    assert shown == {"fs.s3.secret-key": MASK, "s3.access-key": MASK, "bucket": "4"}
+
+
+def test_a_secrets_value_is_not_in_its_error() -> None:
+    with pytest.raises(InvalidOption) as failure:
+        Option("db.password", integer(), 0, "A secret.").parse("hunter2")
+    assert "hunter2" not in str(failure.value)
