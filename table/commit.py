@@ -1,0 +1,172 @@
+"""Build the snapshot a commit asks for (`paimon-append.md` §6.1–6.3). Deciding and publishing it are `lake/commit.py`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from model.errors import RewriteConflict
+from model.schema import Schema
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from table.manifest import DataFile, EntryKind, ManifestEntry, NewFile
+from table.manifest_merge import merged
+from table.sequences import TOPS, BucketKey, in_sequence, raise_tops
+from table.store import TableFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest:
+    """What one writer wants committed."""
+
+    kind: CommitKind
+    adds: tuple[NewFile, ...] = ()
+    deletes: tuple[ManifestEntry, ...] = ()
+    """Live entries a rewrite takes away; the commit loses when one of them is gone."""
+    overwrite: Callable[[bytes], bool] | None = None
+    """Which partitions lose what they hold at the moment of the commit; evaluated anew at every attempt."""
+    commit_user: str
+    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
+    watermark: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    operation: str | None = None
+
+    @property
+    def plain_append(self) -> bool:
+        """Whether the commit only adds: such a commit never conflicts and may share a snapshot with others."""
+        return self.kind is CommitKind.APPEND and not self.deletes and self.overwrite is None
+
+
+def everything(_: bytes) -> bool:
+    """An overwrite of the whole table."""
+    return True
+
+
+def build_snapshot(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest], *, uuid: str, time_millis: int
+) -> Snapshot:
+    """Write the manifests of the commit on top of ``latest`` and return its snapshot; the snapshot file is not written.
+
+    Several requests share one snapshot only when all are plain appends. Raises `RewriteConflict` when files a rewrite
+    takes away are gone, or when a partition would mix bucket numbers.
+    """
+    first = requests[0]
+    if len(requests) > 1 and not all(request.plain_append for request in requests):
+        raise ValueError("only plain appends share a snapshot")
+    changes, tops = _changes(files, schema, latest, requests)
+    types = [f.type for f in schema.partition_fields]
+    delta = [files.new_manifest(changes, types)] if changes else []
+    delta_name, delta_size = files.new_manifest_list(delta)
+    before = merged(files, schema, files.manifests_of(latest)) if latest else []
+    base_name, base_size = files.new_manifest_list(before)
+    if tops is not None:
+        TOPS.remember(files, delta_name, tops)
+    added = sum(entry.file.row_count * (1 if entry.kind is EntryKind.ADD else -1) for entry in changes)
+    return Snapshot(
+        id=latest.id + 1 if latest else 1,
+        uuid=uuid,
+        schema_id=schema.id,
+        base_manifest_list=base_name,
+        base_manifest_list_size=base_size,
+        delta_manifest_list=delta_name,
+        delta_manifest_list_size=delta_size,
+        commit_user=first.commit_user,
+        commit_identifier=first.commit_identifier,
+        commit_kind=first.kind,
+        time_millis=max(time_millis, latest.time_millis if latest else 0),
+        total_record_count=(latest.total_record_count if latest else 0) + added,
+        delta_record_count=added,
+        index_manifest=latest.index_manifest if latest else None,
+        watermark=_watermark(latest, requests),
+        statistics=latest.statistics if latest and latest.schema_id == schema.id else None,
+        properties=first.properties,
+        next_row_id=(latest.next_row_id if latest else None) or 0,
+        operation=first.operation,
+    )
+
+
+def _watermark(latest: Snapshot | None, requests: Sequence[CommitRequest]) -> int | None:
+    """The largest known; Flink jobs without watermarks store Long.MIN, which means none."""
+    known = [request.watermark for request in requests]
+    if latest:
+        known.append(latest.watermark)
+    return max((mark for mark in known if mark is not None and mark > -(2**63)), default=None)
+
+
+def _changes(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest]
+) -> tuple[list[ManifestEntry], dict[BucketKey, int] | None]:
+    """The delta's entries (deletions first), and the bucket tops after it where the table is bucketed."""
+    first = requests[0]
+    if first.plain_append:
+        return _appended(files, schema, latest, requests)
+    live = list(files.live_entries(latest))
+    deleted = _deleted(first, live)
+    gone = {entry.key() for entry in deleted}
+    survivors = [entry for entry in live if entry.key() not in gone]
+    adds = first.adds
+    if schema.bucket > 0:
+        _check_bucket_numbers(schema, survivors, adds)
+    tops: dict[BucketKey, int] = {}
+    raise_tops(tops, survivors)
+    # An overwrite restarts a replaced bucket's numbers at 0 as Paimon does; a compaction keeps those of its inputs.
+    if first.kind is CommitKind.COMPACT:
+        shifted = [new.file for new in adds]
+    else:
+        shifted = in_sequence(adds, tops) if schema.bucket > 0 else [new.file for new in adds]
+    added = _entries(schema, adds, shifted)
+    raise_tops(tops, added)
+    deletions = [_deletion(entry) for entry in deleted]
+    return [*deletions, *added], tops if schema.bucket > 0 else None
+
+
+def _appended(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest]
+) -> tuple[list[ManifestEntry], dict[BucketKey, int] | None]:
+    if schema.bucket <= 0:
+        return [entry for request in requests for entry in _entries(schema, request.adds, [new.file for new in request.adds])], None
+    tops = dict(TOPS.of(files, latest))
+    changes: list[ManifestEntry] = []
+    for request in requests:
+        added = _entries(schema, request.adds, in_sequence(request.adds, tops))
+        raise_tops(tops, added)
+        changes += added
+    return changes, tops
+
+
+def _entries(schema: Schema, adds: Sequence[NewFile], files: Sequence[DataFile]) -> list[ManifestEntry]:
+    total = schema.bucket if schema.bucket > 0 else -1
+    return [
+        ManifestEntry(kind=EntryKind.ADD, partition=new.partition, bucket=new.bucket, total_buckets=total, file=file)
+        for new, file in zip(adds, files, strict=True)
+    ]
+
+
+def _deletion(entry: ManifestEntry) -> ManifestEntry:
+    return ManifestEntry(
+        kind=EntryKind.DELETE, partition=entry.partition, bucket=entry.bucket, total_buckets=entry.total_buckets, file=entry.file
+    )
+
+
+def _deleted(request: CommitRequest, live: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+    if request.overwrite is not None:
+        return [entry for entry in live if request.overwrite(entry.partition)]
+    present = {entry.key(): entry for entry in live}
+    lost = [entry for entry in request.deletes if entry.key() not in present]
+    if lost:
+        raise RewriteConflict(
+            f"File {lost[0].file.file_name} is no longer part of the table: someone rewrote or deleted it meanwhile.",
+            resource_name=lost[0].file.file_name,
+        )
+    return [present[entry.key()] for entry in request.deletes]
+
+
+def _check_bucket_numbers(schema: Schema, survivors: Sequence[ManifestEntry], adds: Sequence[NewFile]) -> None:
+    """A partition holds one number of buckets; a new number comes with an overwrite of the partition."""
+    written = {new.partition for new in adds}
+    for entry in survivors:
+        if entry.partition in written and entry.total_buckets != schema.bucket:
+            raise RewriteConflict(
+                f"The partition was written with {entry.total_buckets} buckets and the table now has {schema.bucket}; "
+                "rewrite it whole with INSERT OVERWRITE.",
+                resource_name=entry.file.file_name,
+            )

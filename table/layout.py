@@ -1,0 +1,140 @@
+"""Where each kind of file of a table lies (`paimon-append.md` §1)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from decimal import Decimal
+
+from model.schema import Schema
+from model.types import DataType, DateType, LocalZonedTimestampType, TimestampType, TimeType
+
+DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
+_ESCAPED = frozenset(chr(c) for c in range(0x20)) | frozenset("\"#%'*/:=?\\\x7f{}[]^")
+
+
+class TableLayout:
+    """The paths of one table's files, from its location."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location.rstrip("/")
+
+    def schema_dir(self) -> str:
+        return f"{self.location}/schema"
+
+    def schema_file(self, schema_id: int) -> str:
+        return f"{self.location}/schema/schema-{schema_id}"
+
+    def snapshot_dir(self) -> str:
+        return f"{self.location}/snapshot"
+
+    def snapshot_file(self, snapshot_id: int) -> str:
+        return f"{self.location}/snapshot/snapshot-{snapshot_id}"
+
+    def latest_hint(self) -> str:
+        return f"{self.location}/snapshot/LATEST"
+
+    def earliest_hint(self) -> str:
+        return f"{self.location}/snapshot/EARLIEST"
+
+    def manifest(self, name: str) -> str:
+        """A manifest, manifest list or index manifest: all lie in one directory."""
+        return f"{self.location}/manifest/{name}"
+
+    def tag_dir(self) -> str:
+        return f"{self.location}/tag"
+
+    def tag_file(self, name: str) -> str:
+        return f"{self.location}/tag/tag-{name}"
+
+    def staging_dir(self) -> str:
+        """Where Spark writes files that have no final name yet."""
+        return f"{self.location}/_staging"
+
+    def bucket_dir(self, schema: Schema, partition: Sequence[object], bucket: int) -> str:
+        """The directory of a partition's bucket; unbucketed tables use ``bucket-0``."""
+        prefix = schema.options.get("data-file.path-directory", "").strip("/")
+        parts = [self.location, *([prefix] if prefix else []), *partition_dirs(schema, partition), f"bucket-{bucket}"]
+        return "/".join(parts)
+
+
+def partition_dirs(schema: Schema, values: Sequence[object]) -> list[str]:
+    """One ``name=value`` per partition key, in the keys' order, both sides escaped."""
+    legacy = schema.options.get("partition.legacy-name", "true").lower() != "false"
+    default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+    dirs = []
+    for field, value in zip(schema.partition_fields, values, strict=True):
+        shown = default if value is None else partition_text(field.type, value, legacy=legacy)
+        dirs.append(f"{escape(field.name)}={escape(shown if shown.strip() else default)}")
+    return dirs
+
+
+def escape(text: str) -> str:
+    """Percent-escape what Paimon escapes in directory names; spaces and non-ASCII letters stay."""
+    return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in text)
+
+
+def partition_text(type_: DataType, value: object, *, legacy: bool) -> str:
+    """A partition value as directory text: Java's toString of the stored value, or the SQL cast."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return java_double(value, single=type_.root == "FLOAT")
+        case Decimal():
+            return f"{value:f}"
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case dt.datetime():
+            return _timestamp_text(type_, value, legacy=legacy)
+        case dt.date():
+            return str(value.toordinal() - _EPOCH_DAY) if legacy else value.isoformat()
+        case int() if isinstance(type_, TimeType) and not legacy:
+            return _time_text(value, type_.precision)
+        case int() if isinstance(type_, DateType) and not legacy:
+            return dt.date.fromordinal(value + _EPOCH_DAY).isoformat()
+    return str(value)
+
+
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+
+
+def _time_text(millis: int, precision: int) -> str:
+    seconds, fraction = divmod(millis, 1000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return text + ("." + f"{fraction:03d}"[: min(precision, 3)] if precision else "")
+
+
+def _timestamp_text(type_: DataType, value: dt.datetime, *, legacy: bool) -> str:
+    naive = value.replace(tzinfo=None)
+    if legacy:
+        return _java_local_date_time(naive)
+    assert isinstance(type_, TimestampType | LocalZonedTimestampType)
+    text = f"{naive.year:04d}-{naive:%m-%d %H:%M:%S}"
+    return text + (f".{naive.microsecond:06d}"[: type_.precision + 1] if type_.precision else "")
+
+
+def _java_local_date_time(value: dt.datetime) -> str:
+    """``LocalDateTime.toString``: no seconds when zero, fractions in groups of three digits."""
+    text = f"{value.year:04d}-{value:%m-%dT%H:%M}"
+    if value.second or value.microsecond:
+        text += f":{value.second:02d}"
+    if value.microsecond:
+        fraction = f"{value.microsecond:06d}"
+        text += "." + (fraction[:3] if fraction.endswith("000") else fraction)
+    return text
+
+
+def java_double(value: float, *, single: bool) -> str:
+    """``Double.toString`` or ``Float.toString``: plain between 1e-3 and 1e7, else with an exponent."""
+    import numpy as np
+
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    number = np.float32(value) if single else np.float64(value)
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return str(np.format_float_positional(number, unique=True, trim="0"))
+    mantissa, exponent = np.format_float_scientific(number, unique=True, trim="0").split("e")
+    return f"{mantissa}E{int(exponent)}"

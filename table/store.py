@@ -1,0 +1,249 @@
+"""One table's files: its schemas, snapshots, hints, manifest lists and manifests, with caches of what never changes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
+from typing import Any
+from uuid import uuid4
+
+from cachetools import LRUCache
+
+from model.errors import Unavailable
+from model.schema import Schema
+from model.snapshot import Snapshot
+from model.types import DataType
+from table import binary_row
+from table.file_io import FileIO
+from table.layout import TableLayout
+from table.manifest import EntryKind, ManifestEntry, ManifestFile, SimpleStats
+from table.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest, encode_manifest_list
+
+PartitionFilter = Callable[[bytes], bool]
+_CACHED_ENTRIES = 400_000
+"""Manifest entries kept decoded in the process: about 1 kB each."""
+
+
+class Published(Enum):
+    """What became of a snapshot file."""
+
+    WRITTEN = "written"
+    THERE = "there"
+    FOREIGN = "foreign"
+
+
+class _Cache:
+    """Decoded immutable files by path, bounded by how many records they hold, shared by all tables of the process."""
+
+    def __init__(self, records: int) -> None:
+        self._lock = threading.Lock()
+        self._lru: LRUCache[str, Sequence[Any]] = LRUCache(records, getsizeof=lambda value: len(value) + 1)
+
+    def get(self, path: str, load: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+        with self._lock:
+            found = self._lru.get(path)
+        if found is None:
+            found = load()
+            self.put(path, found)
+        return found
+
+    def put(self, path: str, value: Sequence[Any]) -> None:
+        with self._lock:
+            if len(value) < self._lru.maxsize:
+                self._lru[path] = value
+
+
+_MANIFESTS = _Cache(_CACHED_ENTRIES)
+_LISTS = _Cache(_CACHED_ENTRIES)
+_SCHEMAS = _Cache(10_000)
+
+
+class TableFiles:
+    """Reads and writes the metadata files of the table at ``location``."""
+
+    def __init__(self, file_io: FileIO, location: str) -> None:
+        self.io = file_io
+        self.layout = TableLayout(location)
+
+    @property
+    def location(self) -> str:
+        """The table's directory."""
+        return self.layout.location
+
+    def read_schema(self, schema_id: int) -> Schema:
+        """The schema of that version; raises `Unavailable` when its file is gone."""
+        path = self.layout.schema_file(schema_id)
+
+        def load() -> tuple[Schema, ...]:
+            try:
+                return (Schema.from_json(json.loads(self.io.read(path))),)
+            except FileNotFoundError:
+                raise Unavailable(f"The schema file {path} is missing.") from None
+
+        found: Schema = _SCHEMAS.get(path, load)[0]
+        return found
+
+    def write_schema(self, schema: Schema) -> bool:
+        """Put the schema's file there; False when one of that version exists already."""
+        text = json.dumps(schema.to_json(), indent=2, ensure_ascii=False)
+        return self.io.create(self.layout.schema_file(schema.id), text.encode())
+
+    def read_snapshot(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot's file, or None where there is none."""
+        try:
+            return Snapshot.from_json(json.loads(self.io.read(self.layout.snapshot_file(snapshot_id))))
+        except FileNotFoundError:
+            return None
+
+    def publish_snapshot(self, snapshot: Snapshot) -> Published:
+        """Put the decided snapshot's file there; one that is there already is either the same or somebody else's."""
+        data = json.dumps(snapshot.to_json(), indent=2, ensure_ascii=False).encode()
+        if self.io.create(self.layout.snapshot_file(snapshot.id), data):
+            return Published.WRITTEN
+        found = self.read_snapshot(snapshot.id)
+        if found is not None and same_snapshot(found, snapshot):
+            return Published.THERE
+        return Published.FOREIGN
+
+    def write_hints(self, latest: int, *, earliest: int | None = None) -> None:
+        """Tell readers where to look first; hints may lag, they are never believed unchecked."""
+        self.io.write(self.layout.latest_hint(), str(latest).encode())
+        if earliest is not None:
+            self.io.write(self.layout.earliest_hint(), str(earliest).encode())
+
+    def read_hint(self, path: str) -> int | None:
+        """The id a hint file holds, or None."""
+        try:
+            return int(self.io.read(path).decode().strip())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def latest_on_disk(self) -> int | None:
+        """The newest snapshot id as a reader of files finds it: the hint where it holds, else the largest listed."""
+        hint = self.read_hint(self.layout.latest_hint())
+        if (
+            hint
+            and hint > 0
+            and not self.io.exists(self.layout.snapshot_file(hint + 1))
+            and self.io.exists(self.layout.snapshot_file(hint))
+        ):
+            return hint
+        return max(self.snapshot_ids(), default=None)
+
+    def snapshot_ids(self) -> list[int]:
+        """The ids of all snapshot files, ascending."""
+        ids = []
+        for status in self.io.list(self.layout.snapshot_dir()):
+            name = status.path.rsplit("/", 1)[-1]
+            if name.startswith("snapshot-") and name[9:].isdigit():
+                ids.append(int(name[9:]))
+        return sorted(ids)
+
+    def manifest_list(self, name: str) -> Sequence[ManifestFile]:
+        """The manifests a list names; lists never change, so they are read once."""
+        path = self.layout.manifest(name)
+        return _LISTS.get(path, lambda: tuple(decode_manifest_list(self._read_whole(path))))
+
+    def manifest(self, name: str) -> Sequence[ManifestEntry]:
+        """The entries of a manifest; manifests never change, so they are read once."""
+        path = self.layout.manifest(name)
+        return _MANIFESTS.get(path, lambda: tuple(decode_manifest(self._read_whole(path))))
+
+    def _read_whole(self, path: str) -> bytes:
+        try:
+            return self.io.read(path)
+        except FileNotFoundError:
+            raise Unavailable(f"The metadata file {path} is missing; the snapshot that names it may have expired.") from None
+
+    def new_manifest(self, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType]) -> ManifestFile:
+        """Write the entries as one manifest under a fresh name."""
+        name = f"manifest-{uuid4()}-0"
+        data = encode_manifest(entries)
+        path = self.layout.manifest(name)
+        self.io.write(path, data)
+        _MANIFESTS.put(path, tuple(entries))
+        added = sum(entry.kind is EntryKind.ADD for entry in entries)
+        return ManifestFile(
+            file_name=name,
+            file_size=len(data),
+            num_added_files=added,
+            num_deleted_files=len(entries) - added,
+            partition_stats=partition_stats([entry.partition for entry in entries], partition_types),
+            schema_id=max(entry.file.schema_id for entry in entries),
+            min_bucket=min(entry.bucket for entry in entries),
+            max_bucket=max(entry.bucket for entry in entries),
+            min_level=min(entry.file.level for entry in entries),
+            max_level=max(entry.file.level for entry in entries),
+        )
+
+    def new_manifest_list(self, files: Sequence[ManifestFile]) -> tuple[str, int]:
+        """Write the list under a fresh name; returns the name and its exact size, which Java trusts."""
+        name = f"manifest-list-{uuid4()}-0"
+        data = encode_manifest_list(files)
+        path = self.layout.manifest(name)
+        self.io.write(path, data)
+        _LISTS.put(path, tuple(files))
+        return name, len(data)
+
+    def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """All manifests of a snapshot: what was before it, then what it changed."""
+        return [*self.manifest_list(snapshot.base_manifest_list), *self.manifest_list(snapshot.delta_manifest_list)]
+
+    def live_entries(self, snapshot: Snapshot | None, *, keep: Callable[[ManifestFile], bool] | None = None) -> Iterator[ManifestEntry]:
+        """The files of a snapshot, in manifest order.
+
+        ``keep`` may leave out manifests that cannot hold what is looked for. It must be a rule about partitions or
+        buckets, so that an ADD and its DELETE are left out together.
+        """
+        if snapshot is None:
+            return
+        wanted = [m for m in self.manifests_of(snapshot) if keep is None or keep(m)]
+        if not any(m.num_deleted_files for m in wanted):
+            for meta in wanted:
+                yield from self.manifest(meta.file_name)
+            return
+        yield from merge_entries(entry for meta in wanted for entry in self.manifest(meta.file_name))
+
+
+def merge_entries(entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
+    """What is left after each DELETE took its ADD away; a DELETE without an ADD is kept (its ADD is elsewhere)."""
+    alive: dict[tuple[object, ...], ManifestEntry] = {}
+    for entry in entries:
+        key = entry.key()
+        before = alive.get(key)
+        if entry.kind is EntryKind.ADD:
+            if before is not None and before.kind is EntryKind.ADD:
+                raise Unavailable(f"The table's metadata is corrupt: file {entry.file.file_name} is added twice.")
+            alive[key] = entry
+        elif before is not None and before.kind is EntryKind.ADD:
+            del alive[key]
+        else:
+            alive[key] = entry
+    return iter(alive.values())
+
+
+def same_snapshot(one: Snapshot, other: Snapshot) -> bool:
+    """Whether two snapshots of one id are the same commit: by uuid, or without one by delta manifest list."""
+    if one.id != other.id:
+        return False
+    if one.uuid and other.uuid:
+        return one.uuid == other.uuid
+    return one.delta_manifest_list == other.delta_manifest_list
+
+
+def partition_stats(partitions: Sequence[bytes], types: Sequence[DataType]) -> SimpleStats:
+    """Minimum, maximum and NULL counts over the partition columns of some entries, never shortened."""
+    if not types:
+        return SimpleStats()
+    rows = [binary_row.decode(types, partition) for partition in partitions]
+    lows: list[object] = []
+    highs: list[object] = []
+    nulls: list[int] = []
+    for column in zip(*rows, strict=True):
+        values: list[Any] = [value for value in column if value is not None]
+        lows.append(min(values, default=None))
+        highs.append(max(values, default=None))
+        nulls.append(len(column) - len(values))
+    return SimpleStats(binary_row.encode_prefixed(types, lows), binary_row.encode_prefixed(types, highs), nulls)
