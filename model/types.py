@@ -179,6 +179,27 @@ class LocalZonedTimestampType(AtomicType):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalDayTimeType(AtomicType):
+    """INTERVAL DAY TO SECOND: milliseconds. Only results have it, no table does."""
+
+    root: ClassVar[str] = "INTERVAL DAY TO SECOND"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalYearMonthType(AtomicType):
+    """INTERVAL YEAR TO MONTH: months. Only results have it, no table does."""
+
+    root: ClassVar[str] = "INTERVAL YEAR TO MONTH"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NullType(AtomicType):
+    """The type of a bare NULL. Only results have it, no table does."""
+
+    root: ClassVar[str] = "NULL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayType(DataType):
     element: DataType
     root: ClassVar[str] = "ARRAY"

@@ -1,0 +1,201 @@
+"""What a statement gives back: columns, and rows as Arrow batches that may be streamed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from model.errors import StatementCanceled
+from model.types import DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """One column of a result."""
+
+    name: str
+    type: DataType
+    comment: str | None = None
+
+
+class ResultKind(StrEnum):
+    """Whether rows carry an answer or only say that it worked; the values are Flink's words."""
+
+    SUCCESS = "SUCCESS"
+    SUCCESS_WITH_CONTENT = "SUCCESS_WITH_CONTENT"
+
+
+STRING = VarCharType(nullable=False)
+
+
+def result_arrow_type(type_: DataType) -> pa.DataType:
+    """The Arrow type of a result column: a table's, or what stands for the types only results have."""
+    match type_:
+        case IntervalDayTimeType():
+            return pa.duration("ms")
+        case IntervalYearMonthType():
+            return pa.int32()
+        case NullType():
+            return pa.null()
+    from table.arrow import arrow_type
+
+    return arrow_type(type_)
+
+
+def result_schema(columns: Iterable[ResultColumn]) -> pa.Schema:
+    """The Arrow schema of a result's batches; names may repeat."""
+    return pa.schema([pa.field(c.name, result_arrow_type(c.type), c.type.nullable) for c in columns])
+
+
+class ResultSet:
+    """Columns and the batches under them; whoever takes it closes it, which frees what the rows needed."""
+
+    def __init__(
+        self,
+        columns: Sequence[ResultColumn],
+        open_batches: Callable[[], Iterator[pa.RecordBatch]],
+        *,
+        kind: ResultKind = ResultKind.SUCCESS_WITH_CONTENT,
+        is_query: bool = False,
+        job_id: str | None = None,
+        affected_rows: int | None = None,
+        close: Callable[[], None] | None = None,
+    ) -> None:
+        self.columns = tuple(columns)
+        self.kind = kind
+        self.is_query = is_query
+        self.job_id = job_id
+        """The 32 hex digits of the job that made the rows, where one did."""
+        self.affected_rows = affected_rows
+        """Rows an INSERT wrote; None for everything else."""
+        self.snapshot_id: int | None = None
+        """The snapshot a write made; None for everything else."""
+        self._open = open_batches
+        self._releases: list[Callable[[], None]] = [close] if close else []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @classmethod
+    def ok(cls, *, affected_rows: int | None = None) -> ResultSet:
+        """The answer of a statement that only takes effect: one row saying OK."""
+        return cls.of_rows(
+            [ResultColumn("result", STRING)], [("OK",)], kind=ResultKind.SUCCESS, affected_rows=affected_rows, is_query=False
+        )
+
+    @classmethod
+    def of_rows(
+        cls,
+        columns: Sequence[ResultColumn],
+        rows: Iterable[Sequence[Any]],
+        *,
+        kind: ResultKind = ResultKind.SUCCESS_WITH_CONTENT,
+        is_query: bool = False,
+        job_id: str | None = None,
+        affected_rows: int | None = None,
+    ) -> ResultSet:
+        """A small result held in memory."""
+        batch = batch_of_rows(columns, rows)
+        return cls(columns, lambda: iter((batch,)), kind=kind, is_query=is_query, job_id=job_id, affected_rows=affected_rows)
+
+    @classmethod
+    def of_strings(cls, names: Sequence[str], rows: Iterable[Sequence[str | None]], *, is_query: bool = False) -> ResultSet:
+        """A small result whose columns are all STRING."""
+        return cls.of_rows([ResultColumn(name, VarCharType()) for name in names], rows, is_query=is_query)
+
+    @classmethod
+    def streaming(
+        cls,
+        columns: Sequence[ResultColumn],
+        open_batches: Callable[[], Iterator[pa.RecordBatch]],
+        close: Callable[[], None] | None = None,
+        *,
+        is_query: bool = True,
+        job_id: str | None = None,
+    ) -> ResultSet:
+        """A result read once, batch by batch, on the thread of whoever takes it; ``close`` frees what it needs."""
+        return cls(columns, open_batches, is_query=is_query, job_id=job_id, close=close)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema every batch has."""
+        return result_schema(self.columns)
+
+    @property
+    def closed(self) -> bool:
+        """True once the resources are freed."""
+        return self._closed
+
+    def on_close(self, release: Callable[[], None]) -> None:
+        """Free one more thing when the result is closed; at once where it is closed already."""
+        with self._lock:
+            if not self._closed:
+                self._releases.append(release)
+                return
+        release()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches; raise `StatementCanceled` once somebody has closed the result.
+
+        Reading to the end, or failing, closes the result.
+        """
+        try:
+            if self._closed:
+                raise _closed_early()
+            for batch in self._open():
+                yield batch
+                if self._closed:
+                    raise _closed_early()
+        except (OSError, pa.ArrowInvalid) as problem:
+            if self._closed:  # the files went away because of the close, which is the true story
+                raise _closed_early() from problem
+            raise
+        finally:
+            self.close()
+
+    def collect(self) -> list[tuple[Any, ...]]:
+        """All rows as Python values; for small results and tests."""
+        rows: list[tuple[Any, ...]] = []
+        for batch in self.batches():
+            columns = [column.to_pylist() for column in batch.columns]
+            rows.extend(zip(*columns, strict=True) if columns else [()] * batch.num_rows)
+        return rows
+
+    def close(self) -> None:
+        """Free everything; from any thread, any number of times."""
+        with self._lock:
+            self._closed = True
+            releases, self._releases = self._releases, []
+        for release in reversed(releases):
+            try:
+                release()
+            except Exception:  # one resource that fails to go must not keep the others
+                _log.exception("A result's resource could not be released")
+
+    def __enter__(self) -> ResultSet:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def batch_of_rows(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) -> pa.RecordBatch:
+    """Rows of internal values as one Arrow batch."""
+    held = list(rows)
+    schema = result_schema(columns)
+    if not columns:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(held), pa.struct([])))
+    arrays = [pa.array([row[i] for row in held], field.type) for i, field in enumerate(schema)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _closed_early() -> StatementCanceled:
+    return StatementCanceled("The result was closed before all of it was read.")
