@@ -1,0 +1,170 @@
+"""The spool: results too large for memory lie here as files until they are read, under a cap."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from uuid import uuid4
+
+from model.errors import LakeError, ResultTooLarge
+from sql.cancellation import Cancellation
+from table.file_io import FileIO
+
+_log = logging.getLogger(__name__)
+_ALIVE = ".alive"
+_OWNER = re.compile(r"^(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{8}$")
+BEAT_SECONDS = 60.0
+ABANDONED_SECONDS = 15 * 60.0
+"""A gateway that has not said it is alive for so long is taken for dead; clocks of hosts may differ by less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolLimits:
+    """Bytes of files one result, and all results of this gateway together, may hold."""
+
+    per_result: int
+    overall: int
+
+
+class SpoolEntry:
+    """The directory of one result."""
+
+    def __init__(self, spool: Spool, path: str, cancellation: Cancellation | None) -> None:
+        self._spool = spool
+        self.path = path
+        """Where the files go; the writer makes the directory."""
+        self.bytes = 0
+        self.cancellation = cancellation
+        self.growing = True
+
+    def measure(self) -> int:
+        """Count the bytes there now; raise `ResultTooLarge` where a cap is passed."""
+        self.bytes = _bytes_under(self._spool.file_io, self.path)
+        self._spool.check(self)
+        return self.bytes
+
+    def finish(self) -> int:
+        """Count the bytes once more when the writer is done; raises `ResultTooLarge`."""
+        self.growing = False
+        return self.measure()
+
+    def remove(self) -> None:
+        """Delete the files; safe to call twice."""
+        self._spool.forget(self)
+
+
+class Spool:
+    """Hands out directories under ``<warehouse>/.sluice/spool``, counts their bytes and clears what the dead left."""
+
+    def __init__(self, file_io: FileIO, warehouse: str, limits: SpoolLimits) -> None:
+        self.file_io = file_io
+        self.limits = limits
+        self._base = f"{warehouse.rstrip('/')}/.sluice/spool"
+        self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self._root = f"{self._base}/{self._owner}"
+        self._lock = threading.Lock()
+        self._entries: dict[str, SpoolEntry] = {}
+        self._beaten = 0.0
+
+    def new(self, cancellation: Cancellation | None = None) -> SpoolEntry:
+        """A fresh directory for one result; a result that outgrows a cap while it is written is canceled."""
+        self._beat()
+        entry = SpoolEntry(self, f"{self._root}/{uuid4().hex}", cancellation)
+        with self._lock:
+            self._entries[entry.path] = entry
+        return entry
+
+    def total(self) -> int:
+        """Bytes all results hold, as last counted."""
+        with self._lock:
+            return sum(entry.bytes for entry in self._entries.values())
+
+    def check(self, entry: SpoolEntry) -> None:
+        """Raise `ResultTooLarge` where the entry, or all together, hold more than they may."""
+        if entry.bytes > self.limits.per_result:
+            raise ResultTooLarge(
+                f"The result has grown past {self.limits.per_result} bytes, the most one result may hold. Add a LIMIT, or write it to a table."
+            )
+        if self.total() > self.limits.overall:
+            raise ResultTooLarge(
+                f"The results waiting to be read hold more than {self.limits.overall} bytes together. Read or close some, then try again."
+            )
+
+    def forget(self, entry: SpoolEntry) -> None:
+        """Delete an entry's files."""
+        with self._lock:
+            self._entries.pop(entry.path, None)
+        entry.growing = False
+        self.file_io.delete_tree(entry.path)
+
+    def tend(self) -> None:
+        """Count what is being written, cancel what outgrew a cap, say that this gateway is alive; call it every second."""
+        with self._lock:
+            growing = [entry for entry in self._entries.values() if entry.growing]
+        if self._beaten:
+            self._beat()
+        for entry in growing:
+            try:
+                entry.measure()
+            except ResultTooLarge as too_large:
+                if entry.cancellation is not None:
+                    entry.cancellation.cancel(too_large)
+            except LakeError:  # the store is away: the writer itself will say so
+                _log.warning("The size of a result could not be counted", exc_info=True)
+
+    def clean(self) -> None:
+        """Delete what gateways that are gone left behind; call it at start."""
+        for found in self.file_io.list(self._base):
+            name = found.path.rstrip("/").rsplit("/", 1)[-1]
+            if name != self._owner and self._abandoned(found.path, name):
+                _log.info("Removing results a gateway left behind: %s", found.path)
+                self.file_io.delete_tree(found.path)
+
+    def close(self) -> None:
+        """Delete all this gateway put there."""
+        with self._lock:
+            self._entries.clear()
+        self.file_io.delete_tree(self._root)
+
+    def _abandoned(self, path: str, name: str) -> bool:
+        owner = _OWNER.match(name)
+        if owner and owner["host"] == socket.gethostname() and not _process_lives(int(owner["pid"])):
+            return True
+        try:
+            beat = float(self.file_io.read(f"{path}/{_ALIVE}"))
+        except (FileNotFoundError, ValueError):
+            beat = 0.0
+        return time.time() - beat > ABANDONED_SECONDS
+
+    def _beat(self) -> None:
+        now = time.monotonic()
+        if not self._beaten or now - self._beaten >= BEAT_SECONDS:
+            self.file_io.write(f"{self._root}/{_ALIVE}", str(time.time()).encode())
+            self._beaten = now
+
+
+def _process_lives(pid: int) -> bool:
+    """Whether another process of this id runs here; our own id belongs to a former life."""
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _bytes_under(file_io: FileIO, path: str) -> int:
+    total = 0
+    with contextlib.suppress(FileNotFoundError):  # a writer's temporary directory may go between two lists
+        for found in file_io.list(path):
+            total += _bytes_under(file_io, found.path) if found.is_dir else found.size
+    return total
