@@ -1,1 +1,6 @@
 """The catalog: databases, tables, their schemas and latest snapshots, in Postgres. No files, no Spark, no HTTP."""
+
+from catalog.store import CatalogStore as CatalogStore
+from catalog.store import CatalogTransaction as CatalogTransaction
+
+__all__ = ["CatalogStore", "CatalogTransaction"]

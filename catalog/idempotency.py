@@ -1,0 +1,60 @@
+"""Idempotency keys: a write under a key happens once (`architecture.md`, last section)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from catalog.records import IdempotencyRow
+
+KEPT = timedelta(hours=24)
+LEASE = timedelta(seconds=30)
+"""How long a claim outlives the last sign of its server; longer work renews it."""
+
+
+class IdempotencyRepository:
+    """Reads and writes ``idempotency_key`` inside the caller's transaction."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def claim(self, scope: str, key: str, *, body_hash: str, owner: UUID) -> IdempotencyRow | None:
+        """Take the key, or tell who has it: None means it is the caller's now. A dead server's unfinished claim is taken over."""
+        query = """
+            INSERT INTO idempotency_key AS k (scope, key, body_hash, owner, lease_until)
+            VALUES (%(scope)s, %(key)s, %(hash)s, %(owner)s, now() + %(lease)s)
+            ON CONFLICT (scope, key) DO UPDATE
+              SET body_hash = excluded.body_hash, owner = excluded.owner, lease_until = excluded.lease_until,
+                  answer = NULL, created_at = now()
+              WHERE k.created_at < now() - %(kept)s OR (k.answer IS NULL AND k.lease_until < now() AND k.body_hash = excluded.body_hash)
+        """
+        values = {"scope": scope, "key": key, "hash": body_hash, "owner": owner, "lease": LEASE, "kept": KEPT}
+        if self._conn.execute(query, values).rowcount == 1:
+            return None
+        look = "SELECT body_hash, owner, lease_until > now() AS alive, answer FROM idempotency_key WHERE scope = %s AND key = %s"
+        with self._conn.cursor(row_factory=class_row(IdempotencyRow)) as cur:
+            return cur.execute(look, (scope, key)).fetchone()
+
+    def renew(self, owners: list[UUID]) -> None:
+        """Say that the work of these claims is still going on."""
+        self._conn.execute("UPDATE idempotency_key SET lease_until = now() + %s WHERE owner = ANY(%s) AND answer IS NULL", (LEASE, owners))
+
+    def finish(self, scope: str, key: str, *, owner: UUID, answer: Mapping[str, Any]) -> bool:
+        """Store the answer; False when the claim was lost to another server meanwhile."""
+        query = "UPDATE idempotency_key SET answer = %s WHERE scope = %s AND key = %s AND owner = %s AND answer IS NULL"
+        return self._conn.execute(query, (Jsonb(dict(answer)), scope, key, owner)).rowcount == 1
+
+    def abandon(self, scope: str, key: str, *, owner: UUID) -> None:
+        """Give the key back: nothing was done under it."""
+        query = "DELETE FROM idempotency_key WHERE scope = %s AND key = %s AND owner = %s AND answer IS NULL"
+        self._conn.execute(query, (scope, key, owner))
+
+    def forget_old(self) -> int:
+        """Remove keys older than a day."""
+        return self._conn.execute("DELETE FROM idempotency_key WHERE created_at < now() - %s", (KEPT,)).rowcount

@@ -1,0 +1,94 @@
+"""The pool, the transaction, and what it means when Postgres is away."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import psycopg
+from psycopg import Connection
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from catalog.databases import DatabaseRepository
+from catalog.idempotency import IdempotencyRepository
+from catalog.snapshots import SnapshotRepository, TagRepository
+from catalog.tables import TableRepository
+from model.errors import OutcomeUnknown, Unavailable
+
+WAIT_SECONDS = 4.0
+"""How long a request waits for a connection before it says that Postgres is away."""
+
+
+class CatalogTransaction:
+    """One transaction's view of the catalog."""
+
+    def __init__(self, conn: Connection) -> None:
+        self.databases = DatabaseRepository(conn)
+        self.tables = TableRepository(conn)
+        self.snapshots = SnapshotRepository(conn)
+        self.tags = TagRepository(conn)
+        self.idempotency = IdempotencyRepository(conn)
+
+
+class CatalogStore:
+    """A bounded pool of connections to the catalog's Postgres."""
+
+    def __init__(self, dsn: str, *, max_connections: int = 16) -> None:
+        self._pool = ConnectionPool(
+            dsn,
+            min_size=2,
+            max_size=max_connections,
+            open=False,
+            timeout=WAIT_SECONDS,
+            reconnect_timeout=WAIT_SECONDS,
+            kwargs={"autocommit": True, "connect_timeout": 3, "options": "-c statement_timeout=60000 -c lock_timeout=20000"},
+            # A restart of Postgres leaves dead connections behind; one empty round trip finds them.
+            check=ConnectionPool.check_connection,
+            name="catalog",
+        )
+        self._pool.open(wait=False)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.close()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[CatalogTransaction]:
+        """Commit when the block ends, roll back when it raises.
+
+        Raises `Unavailable` when Postgres cannot be reached or goes away before the commit, and `OutcomeUnknown` when
+        it goes away during it: then only a look at the data can tell.
+        """
+        done = False
+        try:
+            with self._pool.connection() as conn, conn.transaction():
+                yield CatalogTransaction(conn)
+                done = True
+        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
+            if done:
+                raise OutcomeUnknown("The catalog database went away while a change was being committed.") from problem
+            raise away(problem) from problem
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[CatalogTransaction]:
+        """Single statements, each its own transaction: one round trip where a transaction would need three."""
+        try:
+            with self._pool.connection() as conn:
+                yield CatalogTransaction(conn)
+        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
+            raise away(problem) from problem
+
+    def ping(self) -> None:
+        """Raise `Unavailable` unless Postgres answers."""
+        with self.reading() as tx:
+            tx.databases.names()
+
+
+def away(problem: Exception) -> Unavailable:
+    """The error told to users while Postgres is away; details of the connection are not theirs to see."""
+    if isinstance(problem, PoolTimeout):
+        return Unavailable("The catalog database does not answer. Nothing was changed; try again in a moment.")
+    code = getattr(problem, "sqlstate", None)
+    return Unavailable(
+        f"The catalog database cannot be used now{f' ({code})' if code else ''}. Nothing was changed; try again in a moment."
+    )

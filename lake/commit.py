@@ -1,0 +1,233 @@
+"""Decide a commit in Postgres, publish its file (`architecture.md`, first two decisions).
+
+Appends that arrive together on one table share a snapshot; a lost race rebuilds the commit on the newest snapshot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID, uuid4
+
+from catalog import CatalogStore, CatalogTransaction
+from catalog.records import SnapshotRow
+from lake.idempotency import IdempotencyClaim
+from lake.publish import Hook, Publisher, no_hook
+from lake.table import LakeTable
+from model.errors import CommitConflict, LakeError, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
+from model.identifier import Identifier
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from table.commit import CommitRequest, build_snapshot
+
+MAX_GROUP = 64
+_FIRST_WAIT, _LONGEST_WAIT = 0.005, 1.0
+_OUTCOME_SECONDS = 20.0
+"""How long to look for the outcome of a commit whose answer was lost."""
+
+AnswerOf = Callable[[Snapshot], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """An idempotency claim, and what to answer its repeats once the commit is in."""
+
+    claim: IdempotencyClaim
+    answer: AnswerOf
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Waiting:
+    """One writer's commit on its way into a group."""
+
+    table: LakeTable
+    request: CommitRequest
+    claimed: Claimed | None
+    done: threading.Event = field(default_factory=threading.Event)
+    snapshot: Snapshot | None = None
+    failure: BaseException | None = None
+
+
+class _Queue:
+    """The commits waiting for one table; whoever holds the lock commits for all."""
+
+    def __init__(self) -> None:
+        self.leader = threading.Lock()
+        self.guard = threading.Lock()
+        self.waiting: list[_Waiting] = []
+
+
+class Committer:
+    """Commits to tables, one decision at a time per table in this process, by compare-and-set across processes."""
+
+    def __init__(self, catalog: CatalogStore, publisher: Publisher, hook: Hook = no_hook) -> None:
+        self._catalog = catalog
+        self._publisher = publisher
+        self._hook = hook
+        self._queues: dict[tuple[UUID, str], _Queue] = {}
+        self._lock = threading.Lock()
+
+    def _queue(self, table: LakeTable) -> _Queue:
+        with self._lock:
+            return self._queues.setdefault((table.table_id, table.identifier.branch), _Queue())
+
+    def commit(self, table: LakeTable, request: CommitRequest, claimed: Claimed | None = None) -> Snapshot:
+        """Commit and return the snapshot that holds the change.
+
+        An append never fails on a conflict. Raises `RewriteConflict`, `TableDiverged`, `TableNotExist` when the table was
+        dropped or moved meanwhile, `Unavailable`, or `OutcomeUnknown` when Postgres stays away after a lost answer.
+        """
+        me = _Waiting(table=table, request=request, claimed=claimed)
+        queue = self._queue(table)
+        with queue.guard:
+            queue.waiting.append(me)
+        while not me.done.is_set():
+            with queue.leader:
+                if me.done.is_set():
+                    break
+                self._lead(queue)
+        if me.failure is not None:
+            raise me.failure
+        assert me.snapshot is not None
+        return me.snapshot
+
+    def _lead(self, queue: _Queue) -> None:
+        """Commit the next waiting write, and with it the plain appends right behind it."""
+        with queue.guard:
+            group = [queue.waiting.pop(0)]
+            while queue.waiting and len(group) < MAX_GROUP and _share(group[0], queue.waiting[0]):
+                group.append(queue.waiting.pop(0))
+        if len(group) > 1 and not self._try(group):
+            for member in group:
+                self._try([member], alone=True)
+        elif len(group) == 1:
+            self._try(group, alone=True)
+
+    def _try(self, group: Sequence[_Waiting], *, alone: bool = False) -> bool:
+        """Commit a group; a failure is each member's own only when it is tried alone or nobody can know the outcome."""
+        try:
+            snapshot = self.commit_all([group[0].table], [[member.request for member in group]], [m.claimed for m in group if m.claimed])[0]
+        except BaseException as failure:
+            if not alone and not isinstance(failure, OutcomeUnknown | Unavailable):
+                return False
+            for member in group:
+                member.failure = failure
+                member.done.set()
+            return True
+        for member in group:
+            member.snapshot = snapshot
+            member.done.set()
+        return True
+
+    def commit_all(
+        self, tables: Sequence[LakeTable], requests: Sequence[Sequence[CommitRequest]], claimed: Sequence[Claimed] = ()
+    ) -> list[Snapshot]:
+        """Commit to several tables in one transaction: all or none."""
+        uuids = [str(uuid4()) for _ in tables]
+        attempt = 0
+        while True:
+            try:
+                return self._attempt(tables, requests, uuids, claimed)
+            except CommitConflict:
+                wait = min(_FIRST_WAIT * 2**attempt, _LONGEST_WAIT)
+                time.sleep(wait * random.uniform(0.5, 1.2))
+                attempt = min(attempt + 1, 20)
+
+    def _attempt(
+        self, tables: Sequence[LakeTable], requests: Sequence[Sequence[CommitRequest]], uuids: Sequence[str], claimed: Sequence[Claimed]
+    ) -> list[Snapshot]:
+        built: list[tuple[Snapshot | None, Snapshot]] = []
+        for table, of_table, uuid in zip(tables, requests, uuids, strict=True):
+            latest = table.latest()
+            if repeated := self._repeat(table, of_table):
+                return [repeated]
+            snapshot = build_snapshot(table.files, table.schema, latest, of_table, uuid=uuid, time_millis=time.time_ns() // 1_000_000)
+            if latest and latest.schema_id > snapshot.schema_id:  # an ALTER came between the write and its commit
+                snapshot = replace(snapshot, schema_id=latest.schema_id)
+            self._publisher.check_free(table.files, snapshot.id, str(table.identifier))
+            built.append((latest, snapshot))
+        self._hook("built")
+        try:
+            with self._catalog.transaction() as tx:
+                self._decide(tx, tables, built)
+                for one in claimed:
+                    one.claim.finish(tx, one.answer(built[0][1]))
+        except OutcomeUnknown:
+            self._find_outcome(tables, built)
+        self._hook("decided")
+        for table, (_, snapshot) in zip(tables, built, strict=True):
+            row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.uuid or "", body=snapshot.to_json(), published=False)
+            # Decided is decided: a publication that fails now is made up for by whoever looks at the table next.
+            with contextlib.suppress(LakeError):
+                self._publisher.publish(table.table_id, table.files, table.identifier.branch, row)
+        return [snapshot for _, snapshot in built]
+
+    def _repeat(self, table: LakeTable, requests: Sequence[CommitRequest]) -> Snapshot | None:
+        """The snapshot of a streaming writer's earlier, identical commit. Batch writers all share one identifier: never a repeat."""
+        first = requests[0]
+        if len(requests) > 1 or first.commit_identifier == BATCH_COMMIT_IDENTIFIER:
+            return None
+        with self._catalog.reading() as tx:
+            row = tx.snapshots.by_commit(
+                table.table_id, table.identifier.branch, user=first.commit_user, identifier=first.commit_identifier, kind=first.kind.value
+            )
+        return Snapshot.from_json(row.body) if row else None
+
+    def _decide(self, tx: CatalogTransaction, tables: Sequence[LakeTable], built: Sequence[tuple[Snapshot | None, Snapshot]]) -> None:
+        """Compare and set every pointer, in one order for all, so that two such transactions cannot wait for each other."""
+        for table, (latest, snapshot) in sorted(zip(tables, built, strict=True), key=lambda pair: str(pair[0].table_id)):
+            row = tx.tables.find(Identifier(table.identifier.database, table.identifier.table))
+            if row is None or row.table_id != table.table_id or row.location != table.location:
+                raise TableNotExist(str(table.identifier))
+            if row.diverged_at:
+                raise TableDiverged(str(table.identifier), path=row.diverged_at)
+            if row.schema["options"].get("bucket") != table.schema.options.get("bucket"):
+                raise RewriteConflict(
+                    f"The number of buckets of {table.identifier} changed while rows were being written; nothing was committed, repeat it.",
+                    resource_name=str(table.identifier),
+                )
+            tx.snapshots.advance(
+                table.table_id,
+                table.identifier.branch,
+                base=latest.uuid if latest else None,
+                snapshot_id=snapshot.id,
+                uuid=snapshot.uuid or "",
+                body=snapshot.to_json(),
+            )
+
+    def _find_outcome(self, tables: Sequence[LakeTable], built: Sequence[tuple[Snapshot | None, Snapshot]]) -> None:
+        """Look for the snapshot's uuid: there means the commit happened; not there, once Postgres answers, that it did not."""
+        deadline = time.monotonic() + _OUTCOME_SECONDS
+        snapshot = built[0][1]
+        while True:
+            try:
+                with self._catalog.reading() as tx:
+                    found = tx.snapshots.by_uuid(tables[0].table_id, snapshot.uuid or "")
+            except Unavailable as gone:
+                if time.monotonic() > deadline:
+                    raise OutcomeUnknown(
+                        f"The catalog database went away while snapshot {snapshot.id} of {tables[0].identifier} was being committed; "
+                        "it may or may not hold the rows. Look at the table once the database is back."
+                    ) from gone
+                time.sleep(0.2)
+                continue
+            if found is None:
+                raise CommitConflict(str(tables[0].identifier), expected=None)
+            return
+
+
+def _share(first: _Waiting, other: _Waiting) -> bool:
+    """Whether two waiting commits may become one snapshot: plain batch appends of one schema."""
+    return (
+        first.request.plain_append
+        and other.request.plain_append
+        and first.request.commit_identifier == other.request.commit_identifier == BATCH_COMMIT_IDENTIFIER
+        and not first.request.properties
+        and not other.request.properties
+        and first.table.schema.id == other.table.schema.id
+        and first.table.location == other.table.location
+    )

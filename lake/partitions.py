@@ -1,0 +1,42 @@
+"""The partitions a table has, from its live files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lake.table import LakeTable
+from model.snapshot import Snapshot
+from table import binary_row
+from table.layout import partition_dirs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """One partition of a snapshot."""
+
+    values: tuple[object, ...]
+    """In the order of the partition keys."""
+    name: str
+    """``a=1/b=2``, as its directory is called."""
+    record_count: int
+    file_count: int
+    file_size: int
+    last_file_millis: int
+
+
+def partitions(table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:
+    """All partitions with rows, by name."""
+    types = [field.type for field in table.schema.partition_fields]
+    sums: dict[bytes, list[int]] = {}
+    for entry in table.files.live_entries(snapshot):
+        of_partition = sums.setdefault(entry.partition, [0, 0, 0, 0])
+        of_partition[0] += entry.file.row_count
+        of_partition[1] += 1
+        of_partition[2] += entry.file.file_size
+        of_partition[3] = max(of_partition[3], entry.file.creation_time_millis)
+    found = []
+    for partition, (rows, files, size, last) in sums.items():
+        values = binary_row.decode(types, partition)
+        name = "/".join(partition_dirs(table.schema, values))
+        found.append(Partition(values=values, name=name, record_count=rows, file_count=files, file_size=size, last_file_millis=last))
+    return sorted(found, key=lambda partition: partition.name)
