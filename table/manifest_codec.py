@@ -136,7 +136,7 @@ def _read(data: bytes) -> Iterable[Any]:
 
 
 def _stats_record(stats: SimpleStats) -> dict[str, object]:
-    return {"_MIN_VALUES": stats.min_values, "_MAX_VALUES": stats.max_values, "_NULL_COUNTS": stats.null_counts}
+    return {"_MIN_VALUES": stats.min_values, "_MAX_VALUES": stats.max_values, "_NULL_COUNTS": list(stats.null_counts)}
 
 
 def _stats_of(record: Mapping[str, Any]) -> SimpleStats:
@@ -163,16 +163,16 @@ def _entry_record(entry: ManifestEntry) -> dict[str, object]:
             "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
             "_SCHEMA_ID": file.schema_id,
             "_LEVEL": file.level,
-            "_EXTRA_FILES": file.extra_files,
+            "_EXTRA_FILES": list(file.extra_files),
             "_CREATION_TIME": file.creation_time_millis,
             "_DELETE_ROW_COUNT": file.delete_row_count,
             "_EMBEDDED_FILE_INDEX": file.embedded_file_index,
             "_FILE_SOURCE": file.file_source,
-            "_VALUE_STATS_COLS": file.value_stats_cols,
+            "_VALUE_STATS_COLS": _list(file.value_stats_cols),
             "_EXTERNAL_PATH": file.external_path,
             "_FIRST_ROW_ID": file.first_row_id,
-            "_WRITE_COLS": file.write_cols,
-            "_WRITE_COLS_SEQUENCES": file.write_cols_sequences,
+            "_WRITE_COLS": _list(file.write_cols),
+            "_WRITE_COLS_SEQUENCES": _list(file.write_cols_sequences),
         },
     }
 
@@ -206,6 +206,11 @@ def _entry(record: Mapping[str, Any]) -> ManifestEntry:
             write_cols_sequences=_tuple(file.get("_WRITE_COLS_SEQUENCES")),
         ),
     )
+
+
+def _list(values: Iterable[Any] | None) -> list[Any] | None:
+    """fastavro reads a tuple in a union as (type name, value)."""
+    return None if values is None else list(values)
 
 
 def _tuple(values: Iterable[Any] | None) -> tuple[Any, ...] | None:
