@@ -17,6 +17,10 @@ class LakeError(Exception):
     status: ClassVar[int] = 500
     error_class: ClassVar[str] = "LakeError"
     """The name clients see; stable, in CamelCase."""
+    statement_index: int | None = None
+    """Which statement of a text failed, counted from 0; None outside texts."""
+    completed: tuple[str, ...] = ()
+    """The statements of the same text that took effect before it."""
 
     def __init_subclass__(cls, *, status: int | None = None) -> None:
         super().__init_subclass__()
@@ -168,7 +172,6 @@ class SqlError(LakeError, status=400):
         self.line = line
         self.column = column
         self.fragment = fragment
-        self.statement_index: int | None = None
 
 
 class SqlSyntaxError(SqlError, status=400):
@@ -213,6 +216,10 @@ class SessionNotExist(LakeError, status=404):
 
 class OperationNotExist(LakeError, status=404):
     """Unknown or closed operation."""
+
+
+class IllegalMove(LakeError, status=409):
+    """An operation was asked to enter a state its present one does not lead to."""
 
 
 class InvalidToken(LakeError, status=400):

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from model.errors import StatementCanceled
-from model.types import DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
+from model.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
 
 _log = logging.getLogger(__name__)
 
@@ -85,11 +85,17 @@ class ResultSet:
         self._closed = False
 
     @classmethod
-    def ok(cls, *, affected_rows: int | None = None) -> ResultSet:
+    def ok(cls) -> ResultSet:
         """The answer of a statement that only takes effect: one row saying OK."""
-        return cls.of_rows(
-            [ResultColumn("result", STRING)], [("OK",)], kind=ResultKind.SUCCESS, affected_rows=affected_rows, is_query=False
-        )
+        return cls.of_rows([ResultColumn("result", STRING)], [("OK",)], kind=ResultKind.SUCCESS, is_query=False)
+
+    @classmethod
+    def written(cls, rows: int, snapshot_id: int | None, *, job_id: str | None = None) -> ResultSet:
+        """The answer of an INSERT: how many rows it wrote, and the snapshot that holds them (None where it wrote none)."""
+        columns = [ResultColumn("rows", BigIntType(nullable=False)), ResultColumn("snapshot_id", BigIntType())]
+        result = cls.of_rows(columns, [(rows, snapshot_id)], job_id=job_id, affected_rows=rows)
+        result.snapshot_id = snapshot_id
+        return result
 
     @classmethod
     def of_rows(

@@ -19,6 +19,8 @@ from table.file_io import FileIO
 _log = logging.getLogger(__name__)
 _ALIVE = ".alive"
 _OWNER = re.compile(r"^(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{8}$")
+_LIVING: set[str] = set()
+"""The owners this process is: tests and embedders run several gateways in one."""
 BEAT_SECONDS = 60.0
 ABANDONED_SECONDS = 15 * 60.0
 """A gateway that has not said it is alive for so long is taken for dead; clocks of hosts may differ by less."""
@@ -71,6 +73,7 @@ class Spool:
         self._lock = threading.Lock()
         self._entries: dict[str, SpoolEntry] = {}
         self._beaten = 0.0
+        _LIVING.add(self._owner)
 
     def new(self, cancellation: Cancellation | None = None) -> SpoolEntry:
         """A fresh directory for one result; a result that outgrows a cap while it is written is canceled."""
@@ -89,7 +92,8 @@ class Spool:
         """Raise `ResultTooLarge` where the entry, or all together, hold more than they may."""
         if entry.bytes > self.limits.per_result:
             raise ResultTooLarge(
-                f"The result has grown past {self.limits.per_result} bytes, the most one result may hold. Add a LIMIT, or write it to a table."
+                f"The result has grown past {self.limits.per_result} bytes, the most one result may hold. "
+                "Add a LIMIT, or write it to a table with INSERT."
             )
         if self.total() > self.limits.overall:
             raise ResultTooLarge(
@@ -122,7 +126,7 @@ class Spool:
         """Delete what gateways that are gone left behind; call it at start."""
         for found in self.file_io.list(self._base):
             name = found.path.rstrip("/").rsplit("/", 1)[-1]
-            if name != self._owner and self._abandoned(found.path, name):
+            if name not in _LIVING and self._abandoned(found.path, name):
                 _log.info("Removing results a gateway left behind: %s", found.path)
                 self.file_io.delete_tree(found.path)
 
@@ -130,6 +134,7 @@ class Spool:
         """Delete all this gateway put there."""
         with self._lock:
             self._entries.clear()
+        _LIVING.discard(self._owner)
         self.file_io.delete_tree(self._root)
 
     def _abandoned(self, path: str, name: str) -> bool:

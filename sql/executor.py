@@ -1,0 +1,207 @@
+"""Threads for statements: a fixed number of them, in two lanes, with bounded queues.
+
+Fixed, because every Python thread that talked to Spark leaves a JVM thread behind (`gateway.md` 0.8). Two lanes, so
+that what needs no Spark never waits behind what does: work starts in the local lane and asks to go on in the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Generator
+from enum import StrEnum
+
+from model.errors import TooManyStatements, Unavailable
+
+_log = logging.getLogger(__name__)
+
+
+class Lane(StrEnum):
+    """Where a piece of work runs."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+Steps = Generator[Lane, None, None]
+"""A statement's work. It yields the lane it wants to go on in and is resumed there, or is thrown `TooManyStatements`
+where that lane's queue is full. It is closed where it was abandoned. Other errors it lets out are bugs."""
+
+
+class Chain:
+    """Works that run one after another, in the order they came: the statements of one session."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.waiting: deque[Work] = deque()
+        self.busy: Work | None = None
+
+
+class Work:
+    """One statement's steps on their way through the lanes."""
+
+    def __init__(self, steps: Steps, chain: Chain | None) -> None:
+        self.steps = steps
+        self.chain = chain
+        self.abandoned = False
+
+
+class _Queue:
+    """A lane's waiting works."""
+
+    def __init__(self, lock: threading.Lock, limit: int) -> None:
+        self.limit = limit
+        self.works: deque[Work] = deque()
+        self.filled = threading.Condition(lock)
+
+
+class Executor:
+    """Runs statements; ``queue_limit`` bounds how many may wait in each lane, ``chain_limit`` in each session."""
+
+    def __init__(self, *, local_threads: int = 32, spark_threads: int = 4, queue_limit: int = 256, chain_limit: int = 64) -> None:
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+        self._queues = {lane: _Queue(self._lock, queue_limit) for lane in Lane}
+        self._chain_limit = chain_limit
+        self._unfinished = 0
+        self._draining = False
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=self._serve, args=(lane,), name=f"sluice-{lane}-{number}", daemon=True)
+            for lane, count in ((Lane.LOCAL, local_threads), (Lane.SPARK, spark_threads))
+            for number in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def chain(self) -> Chain:
+        """An order of its own, for one session."""
+        return Chain(self._chain_limit)
+
+    def submit(self, steps: Steps, *, chain: Chain | None = None) -> Work:
+        """Take work in; raises `TooManyStatements` where too many wait and `Unavailable` while draining."""
+        work = Work(steps, chain)
+        with self._lock:
+            if self._draining:
+                raise Unavailable("The server is stopping and takes no more statements.")
+            if chain is not None and chain.busy is not None:
+                if len(chain.waiting) >= chain.limit:
+                    raise TooManyStatements(f"{chain.limit} statements already wait in this session; read some results first.")
+                chain.waiting.append(work)
+            else:
+                self._check_room(Lane.LOCAL)
+                self._push(work, Lane.LOCAL)
+                if chain is not None:
+                    chain.busy = work
+            self._unfinished += 1
+        return work
+
+    def abandon(self, work: Work) -> None:
+        """Nobody waits for this work any more: its place in a queue and in its session is free at once."""
+        with self._lock:
+            if work.abandoned:
+                return
+            work.abandoned = True
+            if work.chain is not None and work in work.chain.waiting:
+                work.chain.waiting.remove(work)
+                self._count_off()
+                return
+            for queue in self._queues.values():
+                if work in queue.works:
+                    queue.works.remove(work)
+                    self._push(work, Lane.LOCAL)  # some thread has to close it; it must not wait for Spark's
+            self._next_of(work)
+
+    def waiting(self, lane: Lane) -> int:
+        """How many works wait in a lane."""
+        return len(self._queues[lane].works)
+
+    def drain(self, seconds: float) -> bool:
+        """Refuse new work and wait for the rest; False where some was left when the time was over."""
+        until = time.monotonic() + seconds
+        with self._lock:
+            self._draining = True
+            while self._unfinished:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return False
+                self._idle.wait(left)
+        return True
+
+    def close(self, seconds: float = 5.0) -> None:
+        """Stop the threads; those still busy after so long are left to end with the process."""
+        until = time.monotonic() + seconds
+        with self._lock:
+            self._draining = self._closed = True
+            for queue in self._queues.values():
+                queue.filled.notify_all()
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def _serve(self, lane: Lane) -> None:
+        queue = self._queues[lane]
+        while True:
+            with self._lock:
+                while not queue.works:
+                    if self._closed:
+                        return
+                    queue.filled.wait()
+                work = queue.works.popleft()
+            self._advance(work, lane)
+            del work  # an idle thread must not hold what it did last
+
+    def _advance(self, work: Work, lane: Lane) -> None:
+        """Run steps until they end or want to go on elsewhere."""
+        try:
+            wanted = lane
+            while wanted is lane:
+                if work.abandoned:
+                    work.steps.close()
+                    break
+                wanted = next(work.steps)
+                if wanted is not lane and self._move(work, wanted):
+                    return
+        except StopIteration:
+            pass
+        except Exception:  # steps answer their client themselves; what still comes here is a bug of theirs
+            _log.exception("A statement's steps let an error out")
+        with self._lock:
+            self._next_of(work)
+            self._count_off()
+
+    def _move(self, work: Work, lane: Lane) -> bool:
+        """Queue the work in another lane; False where that has no room and the steps have been told so."""
+        try:
+            with self._lock:
+                self._check_room(lane)
+                self._push(work, lane)
+        except TooManyStatements as full:
+            work.steps.throw(full)
+            return False
+        return True
+
+    def _check_room(self, lane: Lane) -> None:
+        queue = self._queues[lane]
+        if len(queue.works) >= queue.limit:
+            raise TooManyStatements(f"{queue.limit} statements already wait; try again later.")
+
+    def _push(self, work: Work, lane: Lane) -> None:
+        queue = self._queues[lane]
+        queue.works.append(work)
+        queue.filled.notify()
+
+    def _next_of(self, work: Work) -> None:
+        """Let the session's next statement run where this one was its turn."""
+        chain = work.chain
+        if chain is None or chain.busy is not work:
+            return
+        chain.busy = chain.waiting.popleft() if chain.waiting else None
+        if chain.busy is not None:
+            self._push(chain.busy, Lane.LOCAL)
+
+    def _count_off(self) -> None:
+        self._unfinished -= 1
+        if not self._unfinished:
+            self._idle.notify_all()

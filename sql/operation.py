@@ -1,0 +1,162 @@
+"""One statement's life: its states, the moves between them, and what it ends with."""
+
+from __future__ import annotations
+
+import threading
+import time
+from enum import StrEnum
+from uuid import uuid4
+
+from model.errors import IllegalMove, LakeError, StatementCanceled, StatementTimeout
+from sql.cancellation import Cancellation
+from sql.pages import Pages
+from sql.results import ResultSet
+
+
+class OperationState(StrEnum):
+    """Where an operation is; the values are Flink's words."""
+
+    INITIALIZED = "INITIALIZED"
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    CANCELED = "CANCELED"
+    TIMEOUT = "TIMEOUT"
+    ERROR = "ERROR"
+    CLOSED = "CLOSED"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the statement no longer runs."""
+        return self not in (OperationState.INITIALIZED, OperationState.PENDING, OperationState.RUNNING)
+
+
+_S = OperationState
+_STOP = frozenset({_S.CANCELED, _S.TIMEOUT, _S.ERROR, _S.CLOSED})
+NEXT: dict[OperationState, frozenset[OperationState]] = {
+    _S.INITIALIZED: _STOP | {_S.PENDING},
+    _S.PENDING: _STOP | {_S.RUNNING},
+    _S.RUNNING: _STOP | {_S.FINISHED},
+    **dict.fromkeys((_S.FINISHED, _S.CANCELED, _S.TIMEOUT, _S.ERROR), frozenset({_S.CLOSED})),
+    _S.CLOSED: frozenset(),
+}
+
+
+class Operation:
+    """A statement (or a text of several) between its submission and its close.
+
+    Whoever waits is free at the first terminal state; a worker that comes later finds the move illegal
+    and throws its result away.
+    """
+
+    def __init__(self, text: str, *, session: str | None = None, timeout: float | None = None) -> None:
+        self.handle = str(uuid4())
+        self.text = text
+        self.session = session
+        self.cancellation = Cancellation()
+        self.submitted = time.time()
+        self.deadline = None if timeout is None else time.monotonic() + timeout
+        self.timeout = timeout
+        self.error: BaseException | None = None
+        self.result: ResultSet | None = None
+        self._state = OperationState.INITIALIZED
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._pages: Pages | None = None
+
+    @property
+    def state(self) -> OperationState:
+        """Where it is now."""
+        return self._state
+
+    def move(self, to: OperationState) -> None:
+        """Enter a state; raises `IllegalMove` where the present one does not lead there."""
+        with self._lock:
+            if to not in NEXT[self._state]:
+                raise IllegalMove(f"The operation is {self._state} and cannot become {to}.")
+            self._state = to
+
+    def _try(self, to: OperationState) -> bool:
+        try:
+            self.move(to)
+        except IllegalMove:
+            return False
+        return True
+
+    def begin(self) -> bool:
+        """A worker takes it up; False where it was stopped before."""
+        return self._try(OperationState.RUNNING)
+
+    def succeed(self, result: ResultSet) -> None:
+        """Hand over the result; where the operation was stopped meanwhile nobody wants it, so it is freed."""
+        with self._lock:
+            wanted = OperationState.FINISHED in NEXT[self._state]
+            if wanted:
+                self.result = result
+                self._state = OperationState.FINISHED
+        if wanted:
+            self._done.set()
+        else:
+            result.close()
+
+    def fail(self, error: BaseException) -> None:
+        """End with an error; a stopped operation keeps the reason it was stopped for."""
+        with self._lock:
+            if OperationState.ERROR not in NEXT[self._state]:
+                return
+            self.error = error
+            self._state = OperationState.ERROR
+        self._done.set()
+
+    def stop(self, to: OperationState, reason: LakeError) -> bool:
+        """End it from outside: waiters are free at once, the worker hears of it; False where it has ended already."""
+        with self._lock:
+            if self._state.terminal:
+                return False
+            self.error = reason
+            self._state = to
+        self._done.set()
+        self.cancellation.cancel(reason)
+        return True
+
+    def cancel(self) -> bool:
+        """Stop it because its client asks; False where it has ended already."""
+        return self.stop(OperationState.CANCELED, StatementCanceled("The statement was canceled."))
+
+    def expire(self) -> bool:
+        """Stop it because its time is over; False where it has ended already."""
+        return self.stop(OperationState.TIMEOUT, StatementTimeout(f"The statement ran longer than its limit of {self.timeout:g} s."))
+
+    def overdue(self) -> bool:
+        """Whether it runs past its limit."""
+        return self.deadline is not None and not self._state.terminal and time.monotonic() >= self.deadline
+
+    def close(self) -> None:
+        """Forget it and free its result; twice is fine."""
+        self.stop(OperationState.CANCELED, StatementCanceled("The statement was closed while it ran."))
+        self._try(OperationState.CLOSED)
+        if self.result is not None:
+            self.result.close()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait for a terminal state; False where it did not come in time."""
+        return self._done.wait(seconds)
+
+    def outcome(self) -> ResultSet:
+        """The result of an operation that has ended; raises what it ended with."""
+        if self.error is not None:
+            raise self.error
+        if self.result is None:
+            raise StatementCanceled("The statement was closed while it ran.")
+        return self.result
+
+    def pages(self) -> Pages:
+        """The result as pages by token; raises what the operation ended with."""
+        with self._lock:
+            if self._pages is not None:
+                return self._pages
+        result = self.outcome()
+        with self._lock:
+            if self._pages is None:
+                self._pages = Pages(result)
+            return self._pages
