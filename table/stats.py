@@ -56,7 +56,7 @@ class StatsMode:
         """The statistics as this mode stores them."""
         if self.name == "none":
             return NOTHING
-        if self.name == "counts":
+        if self.name == "counts" or stats.min != stats.min:
             return ColumnStats(null_count=stats.null_count)
         if self.length is None or not isinstance(stats.min, str | bytes) or not isinstance(stats.max, str | bytes):
             return stats
@@ -160,7 +160,7 @@ def _of_arrays(type_: DataType, arrays: Sequence[pa.Array]) -> ColumnStats:
     for array in arrays:
         nulls += array.null_count
         if pa.types.is_floating(array.type) and pc.any(pc.is_nan(array)).as_py():
-            return ColumnStats(null_count=sum(a.null_count for a in arrays))
+            return ColumnStats(min=_NAN, max=_NAN, null_count=sum(a.null_count for a in arrays))
         found = _extremes(array)
         if found is not None:
             lows.append(found[0])
@@ -191,6 +191,35 @@ def _signed_zero(stats: ColumnStats) -> ColumnStats:
     low = -0.0 if isinstance(stats.min, float) and stats.min == 0 else stats.min
     high = 0.0 if isinstance(stats.max, float) and stats.max == 0 else stats.max
     return ColumnStats(min=low, max=high, null_count=stats.null_count)
+
+
+def merge_stats(parts: Sequence[Mapping[str, ColumnStats]]) -> dict[str, ColumnStats]:
+    """The statistics of several pieces of one file together."""
+    merged: dict[str, ColumnStats] = {}
+    for part in parts:
+        for name, stats in part.items():
+            merged[name] = (
+                _union(
+                    merged[name],
+                    stats,
+                )
+                if name in merged
+                else stats
+            )
+    return merged
+
+
+def _union(one: ColumnStats, other: ColumnStats) -> ColumnStats:
+    """Pieces of NULLs only have no bounds and say so by having none; a piece with unknown bounds is marked by NaN."""
+    lows: list[Any] = [v for v in (one.min, other.min) if v is not None]
+    highs: list[Any] = [v for v in (one.max, other.max) if v is not None]
+    nulls = None if one.null_count is None or other.null_count is None else one.null_count + other.null_count
+    if any(value != value for value in lows + highs):
+        return ColumnStats(min=_NAN, max=_NAN, null_count=nulls)
+    return ColumnStats(min=min(lows, default=None), max=max(highs, default=None), null_count=nulls)
+
+
+_NAN = float("nan")
 
 
 def stats_from_parquet(metadata: pq.FileMetaData, fields: Sequence[Field]) -> dict[str, ColumnStats]:

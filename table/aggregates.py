@@ -1,0 +1,78 @@
+"""COUNT, MIN and MAX from metadata, where that is exact (`paimon-append.md` §4.6, trap 34)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from model.schema import Schema
+from table.scan import PlannedFile, ScanPlan, exactly, file_stats
+from table.stats import ColumnStats
+from table.store import TableFiles
+
+_EXACT = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "DECIMAL"})
+"""Types whose stored bounds are the values themselves: not shortened, no NaN, no second zero."""
+
+
+class Function(StrEnum):
+    """Aggregates metadata may know."""
+
+    COUNT = "COUNT"
+    MIN = "MIN"
+    MAX = "MAX"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """``COUNT(*)`` (no column), ``COUNT(c)``, ``MIN(c)`` or ``MAX(c)``."""
+
+    function: Function
+    column: str | None = None
+
+
+def exact_aggregates(files: TableFiles, schema: Schema, plan: ScanPlan, wanted: Sequence[Aggregate]) -> list[object] | None:
+    """The aggregates over all rows of a plan without filter, or None where metadata cannot tell them exactly."""
+    stats = file_stats(files, schema, [a.column for a in wanted if a.column is not None])
+    answers: list[object] = []
+    for aggregate in wanted:
+        answer = _one(schema, plan.files, aggregate, stats)
+        if answer is _UNKNOWN:
+            return None
+        answers.append(answer)
+    return answers
+
+
+_UNKNOWN = object()
+
+
+def _one(schema: Schema, planned: Sequence[PlannedFile], aggregate: Aggregate, stats: Any) -> object:
+    if aggregate.column is None:
+        return sum(p.file.row_count for p in planned)
+    field = schema.field(aggregate.column)
+    bounds: list[Any] = []
+    nulls = 0
+    for one in planned:
+        known = _of_file(schema, one, aggregate.column, stats)
+        if known is None or known.null_count is None:
+            return _UNKNOWN
+        nulls += known.null_count
+        if known.null_count >= one.file.row_count:
+            continue
+        bound = known.min if aggregate.function is Function.MIN else known.max
+        if aggregate.function is not Function.COUNT and (bound is None or field.type.root not in _EXACT):
+            return _UNKNOWN
+        bounds.append(bound)
+    if aggregate.function is Function.COUNT:
+        return sum(p.file.row_count for p in planned) - nulls
+    return (min if aggregate.function is Function.MIN else max)(bounds, default=None)
+
+
+def _of_file(schema: Schema, planned: PlannedFile, column: str, stats: Any) -> ColumnStats | None:
+    if column in schema.partition_keys:
+        value = planned.partition[schema.partition_keys.index(column)]
+        known = exactly(value)
+        return known if value is not None else ColumnStats(null_count=planned.file.row_count)
+    found: ColumnStats | None = stats(planned.file).get(column)
+    return found

@@ -1,0 +1,146 @@
+"""Fit rows from outside into a table's columns: by name, by safe casts, or an error that names column and row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from model.errors import ColumnNotExist, InvalidData, nearest
+from model.schema import Schema
+from model.types import ArrayType, BinaryType, CharType, DataType, Field, MapType, RowType, VarBinaryType, VarCharType
+from table.arrow import arrow_schema, arrow_type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitting:
+    """How strict a cast is, and how errors count rows."""
+
+    from_text: bool = False
+    """Parse text into numbers and times, for bodies that have no types of their own."""
+    first_row: int = 0
+    """Number of the batch's first row in its body, counted from 0."""
+
+
+def fit(batch: pa.RecordBatch | pa.Table, schema: Schema, how: Fitting | None = None, *, table: str = "the table") -> pa.RecordBatch:
+    """The rows as the table's columns, in its order; columns the batch lacks are NULL.
+
+    Raises `ColumnNotExist` for columns the table lacks, `InvalidData` for values that do not fit.
+    """
+    how = how or Fitting()
+    given = batch.schema.names
+    for name in given:
+        if schema.find(name) is None:
+            raise ColumnNotExist(name, table, nearest=nearest(name, schema.field_names))
+    if len(set(given)) != len(given):
+        raise InvalidData(f"A column stands twice in the body: {', '.join(sorted({n for n in given if given.count(n) > 1}))}.")
+    columns = [_column(batch, field, how) for field in schema.fields]
+    return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema.fields))
+
+
+def _column(batch: pa.RecordBatch | pa.Table, field: Field, how: Fitting) -> pa.Array:
+    position = batch.schema.get_field_index(field.name)
+    if position < 0:
+        array = pa.nulls(batch.num_rows, arrow_type(field.type))
+    else:
+        found = batch.column(position)
+        array = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    return fit_column(array, field, how)
+
+
+def fit_column(array: pa.Array, field: Field, how: Fitting | None = None) -> pa.Array:
+    """One column's values as the field's type; raises `InvalidData` naming the column and the first row that does not fit."""
+    how = how or Fitting()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    cast = _cast(array, field.name, field.type, how)
+    _check(cast, field.name, field.type, how.first_row)
+    return cast
+
+
+def _cast(array: pa.Array, name: str, type_: DataType, how: Fitting) -> pa.Array:
+    target = arrow_type(type_)
+    if array.type == target:
+        return array
+    if not _castable(array.type, target, how.from_text):
+        raise InvalidData(f"Column {name}: {array.type} is not converted to {type_.sql()}; send values of the column's own type.")
+    try:
+        if pa.types.is_time(target) and pa.types.is_integer(array.type):
+            return array.cast(pa.int32()).cast(target)
+        return pc.cast(array, target, safe=True)
+    except pa.ArrowInvalid as problem:
+        row = _first_failure(array, target)
+        value = array[row].as_py() if row is not None else None
+        where = f", row {how.first_row + row + 1}: {value!r}" if row is not None else ""
+        raise InvalidData(f"Column {name}{where} does not fit {type_.sql()}.") from problem
+    except pa.ArrowNotImplementedError as problem:
+        raise InvalidData(f"Column {name}: {array.type} is not converted to {type_.sql()}.") from problem
+
+
+def _castable(source: pa.DataType, target: pa.DataType, from_text: bool) -> bool:
+    """Which kinds of values may become which: a number never comes from text unless the body is text."""
+    types = pa.types
+    if types.is_null(source):
+        return True
+    if types.is_string(source) or types.is_large_string(source):
+        return types.is_string(target) or from_text
+    if types.is_boolean(source) or types.is_boolean(target):
+        return types.is_boolean(source) and types.is_boolean(target)
+    if types.is_integer(source) or types.is_floating(source) or types.is_decimal(source):
+        to_number = types.is_integer(target) or types.is_floating(target) or types.is_decimal(target)
+        return to_number and not (types.is_floating(source) and not types.is_floating(target))
+    if types.is_binary(source) or types.is_large_binary(source) or types.is_fixed_size_binary(source):
+        return bool(types.is_binary(target))
+    if types.is_timestamp(source):
+        return bool(types.is_timestamp(target)) and bool((source.tz is None) == (target.tz is None))
+    if types.is_date(source):
+        return bool(types.is_date(target))
+    if types.is_time(source):
+        return bool(types.is_time(target))
+    return bool(types.is_nested(source) and types.is_nested(target))
+
+
+def _first_failure(array: pa.Array, target: pa.DataType) -> int | None:
+    """The first value that does not convert, by halving."""
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            pc.cast(array.slice(low, middle - low), target, safe=True)
+            low = middle
+        except pa.ArrowInvalid:
+            high = middle
+    return low if len(array) else None
+
+
+def _check(array: pa.Array, name: str, type_: DataType, first_row: int) -> None:
+    if not type_.nullable and array.null_count:
+        row = pc.index(array.is_null(), True).as_py()
+        raise InvalidData(f"Column {name}, row {first_row + row + 1}: NULL, but the column is NOT NULL.")
+    match type_:
+        case CharType(length=limit) | VarCharType(length=limit) if limit < 2_147_483_647:
+            _check_length(pc.utf8_length(array), limit, name, type_, first_row)
+        case BinaryType(length=limit) | VarBinaryType(length=limit) if limit < 2_147_483_647:
+            _check_length(pc.binary_length(array), limit, name, type_, first_row)
+        case ArrayType(element=element):
+            _check(array.flatten(), f"{name}.element", element, first_row)
+        case MapType(value=value):
+            _check(array.items, f"{name}.value", value, first_row)
+        case RowType(fields=fields):
+            valid = array.filter(array.is_valid()) if array.null_count else array
+            for part, values in zip(fields, valid.flatten(), strict=True):
+                _check(values, f"{name}.{part.name}", part.type, first_row)
+
+
+def _check_length(lengths: pa.Array, limit: int, name: str, type_: DataType, first_row: int) -> None:
+    longest = pc.max(lengths).as_py()
+    if longest is not None and longest > limit:
+        row = pc.index(pc.greater(lengths, limit), True).as_py()
+        raise InvalidData(f"Column {name}, row {first_row + row + 1}: a value of length {lengths[row].as_py()} does not fit {type_.sql()}.")
+
+
+def empty_batch(fields: Sequence[Field]) -> pa.RecordBatch:
+    """No rows of these columns."""
+    return pa.RecordBatch.from_pylist([], schema=arrow_schema(fields))

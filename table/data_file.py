@@ -1,0 +1,191 @@
+"""One data file being written: Parquet or ORC, its size known as it grows, its statistics when it closes."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+
+from model.schema import Schema
+from table.file_io import storage_error
+from table.formats import FileFormat
+from table.manifest import DataFile, FileSource
+from table.stats import ColumnStats, StatsModes, merge_stats, stats_from_parquet, stats_of_batches
+from table.store import TableFiles
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as problem:
+        raise storage_error(problem, path) from problem
+
+
+class OpenFile(ABC):
+    """A data file being written."""
+
+    path: str
+    rows: int
+
+    def __init__(self, files: TableFiles, path: str) -> None:
+        self.path = path
+        self.rows = 0
+        self._taken = 0
+        self._files = files
+        self._sink = files.io.arrow().open_output_stream(files.io.arrow_path(path))
+
+    def written(self) -> int:
+        """Bytes in the file so far."""
+        return int(self._sink.tell())
+
+    def rows_that_fit(self, rows: pa.Table, target: int) -> int:
+        """How many of the rows bring the file to its target, by the bytes its rows have taken so far."""
+        if not self.rows or not self.written():
+            return int(rows.num_rows)
+        per_row = self.written() / self.rows
+        return int(min(rows.num_rows, max(1, round((target - self.written()) / per_row))))
+
+    def write(self, rows: pa.Table) -> None:
+        """Add a row group."""
+        with naming(self.path):
+            self._write(rows)
+        self.rows += rows.num_rows
+
+    def full(self, format_: FileFormat) -> bool:
+        """Whether the next row belongs to the next file."""
+        return self.written() >= format_.target_bytes * 0.95 or self.rows >= format_.target_rows
+
+    @abstractmethod
+    def _write(self, rows: pa.Table) -> None: ...
+
+    @abstractmethod
+    def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
+        """Finish the file; returns its size and the statistics of its columns."""
+
+
+class _ParquetFile(OpenFile):
+    def __init__(self, files: TableFiles, format_: FileFormat, path: str, schema: pa.Schema) -> None:
+        super().__init__(files, path)
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            schema,
+            compression=format_.codec,
+            compression_level=format_.level,
+            use_dictionary=format_.dictionary,
+            store_decimal_as_integer=True,
+            store_schema=False,
+            version="2.6",
+            write_statistics=True,
+        )
+
+    def _write(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+
+    def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
+        self._writer.close()
+        size = self.written()
+        self._sink.close()
+        metadata = self._writer.writer.metadata
+        return size, stats_from_parquet(metadata, modes.collected())
+
+
+class _OrcFile(OpenFile):
+    """ORC footers cannot be read here, so statistics are computed from the rows as they are written."""
+
+    def __init__(self, files: TableFiles, format_: FileFormat, path: str, schema: pa.Schema, modes: StatsModes) -> None:
+        super().__init__(files, path)
+        self._collected = modes.collected()
+        self._stats: list[dict[str, ColumnStats]] = []
+        codec = "uncompressed" if format_.codec == "none" else format_.codec
+        self._writer = orc.ORCWriter(self._sink, compression=codec, stripe_size=min(format_.block_bytes, 64 << 20))
+
+    def _write(self, rows: pa.Table) -> None:
+        self._stats.append(stats_of_batches({f.name: (f.type, rows.column(f.name).chunks) for f in self._collected}))
+        self._writer.write(_orc_table(rows))
+
+    def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
+        self._writer.close()
+        size = self.written()
+        self._sink.close()
+        return size, merge_stats(self._stats)
+
+
+def _orc_table(rows: pa.Table) -> pa.Table:
+    """ORC has no TIME; Paimon keeps it as an INT of milliseconds."""
+    for index, column in enumerate(rows.schema):
+        if pa.types.is_time(column.type):
+            rows = rows.set_column(index, pa.field(column.name, pa.int32(), column.nullable), rows.column(index).cast(pa.int32()))
+    return rows
+
+
+def open_file(files: TableFiles, format_: FileFormat, path: str, schema: pa.Schema, modes: StatsModes) -> OpenFile:
+    """Begin a file at ``path``; raises `FileNotFoundError` where its directory is missing."""
+    with naming(path):
+        if format_.name == "orc":
+            return _OrcFile(files, format_, path, schema, modes)
+        return _ParquetFile(files, format_, path, schema)
+
+
+def describe(
+    schema: Schema,
+    modes: StatsModes,
+    path: str,
+    *,
+    size: int,
+    rows: int,
+    stats: dict[str, ColumnStats],
+    first_sequence: int,
+    source: FileSource = FileSource.APPEND,
+    external: bool = False,
+) -> DataFile:
+    """A finished file as a manifest will hold it."""
+    stored, cols = modes.store(stats)
+    bucketed = schema.bucket > 0
+    first = first_sequence if bucketed else 0
+    return DataFile(
+        file_name=path.rsplit("/", 1)[-1],
+        file_size=size,
+        row_count=rows,
+        value_stats=stored,
+        value_stats_cols=cols,
+        min_sequence_number=first,
+        max_sequence_number=first + max(rows - 1, 0),
+        schema_id=schema.id,
+        creation_time_millis=local_wall_millis(),
+        file_source=source,
+        external_path=path if external else None,
+    )
+
+
+def describe_parquet(
+    files: TableFiles,
+    schema: Schema,
+    path: str,
+    *,
+    first_sequence: int = 0,
+    modes: StatsModes | None = None,
+    source: FileSource = FileSource.APPEND,
+) -> DataFile:
+    """A Parquet file somebody else wrote, from its footer."""
+    modes = modes or StatsModes(schema)
+    with naming(path), files.io.arrow().open_input_file(files.io.arrow_path(path)) as file:
+        size = int(file.size())
+        metadata = pq.read_metadata(file)
+    stats = stats_from_parquet(metadata, modes.collected())
+    return describe(schema, modes, path, size=size, rows=metadata.num_rows, stats=stats, first_sequence=first_sequence, source=source)
+
+
+def local_wall_millis() -> int:
+    """The local wall clock stored as if it were UTC: how Paimon records when a file was made."""
+    now = time.time()
+    offset = dt.datetime.fromtimestamp(now).astimezone().utcoffset() or dt.timedelta()
+    return int(now * 1000) + int(offset.total_seconds() * 1000)

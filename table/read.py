@@ -1,0 +1,242 @@
+"""Planned files as Arrow batches, in plan order, under the table's present schema (`paimon-append.md` §2.4)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import fastavro
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.orc as orc
+
+from model.errors import InvalidData, Unavailable, UnsupportedType
+from model.schema import Schema
+from model.types import DataType, Field, RowType
+from table.arrow import arrow_schema, arrow_type
+from table.formats import format_of
+from table.scan import PlannedFile
+from table.store import TableFiles
+
+BATCH_ROWS = 65_536
+_LOOK_AHEAD_BYTES = 48 << 20
+"""Bytes of data files read ahead of the consumer, beside the one being consumed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What of each row is wanted: columns (None for all), a filter in the table's names, and how many rows at most."""
+
+    columns: Sequence[str] | None = None
+    filter: ds.Expression | None = None
+    filter_columns: frozenset[str] = frozenset()
+    limit: int | None = None
+
+
+def read_batches(
+    files: TableFiles, schema: Schema, planned: Sequence[PlannedFile], selection: Selection | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in plan order, in bounded memory; a filter keeps only rows for which it is true."""
+    selection = selection or Selection()
+    fields = list(schema.fields) if selection.columns is None else [schema.field(name) for name in selection.columns]
+    left = selection.limit
+    if left == 0:
+        return
+    for batch in _in_order(files, schema, fields, planned, selection):
+        if left is not None:
+            batch = batch.slice(0, left)
+            left -= batch.num_rows
+        if batch.num_rows:
+            yield batch
+        if left == 0:
+            return
+
+
+def _in_order(
+    files: TableFiles, schema: Schema, fields: Sequence[Field], planned: Sequence[PlannedFile], selection: Selection
+) -> Iterator[pa.RecordBatch]:
+    """Small files are read whole by threads ahead of the consumer; large ones are streamed."""
+    if len(planned) < 2:
+        for one in planned:
+            yield from _one_file(files, schema, fields, one, selection)
+        return
+    waiting: deque[tuple[PlannedFile, Future[list[pa.RecordBatch]] | None]] = deque()
+    ahead = 0
+    upcoming = iter(planned)
+    with ThreadPoolExecutor(4, thread_name_prefix="scan") as threads:
+        try:
+            while True:
+                while ahead < _LOOK_AHEAD_BYTES and (following := next(upcoming, None)) is not None:
+                    small = following.file.file_size <= _LOOK_AHEAD_BYTES // 4
+                    task = threads.submit(_whole_file, files, schema, fields, following, selection) if small else None
+                    waiting.append((following, task))
+                    ahead += following.file.file_size
+                if not waiting:
+                    return
+                one, reading = waiting.popleft()
+                yield from _one_file(files, schema, fields, one, selection) if reading is None else reading.result()
+                ahead -= one.file.file_size
+        finally:
+            for _, reading in waiting:
+                if reading is not None:
+                    reading.cancel()
+
+
+def _whole_file(
+    files: TableFiles, schema: Schema, fields: Sequence[Field], planned: PlannedFile, selection: Selection
+) -> list[pa.RecordBatch]:
+    return list(_one_file(files, schema, fields, planned, selection))
+
+
+def _one_file(
+    files: TableFiles, schema: Schema, fields: Sequence[Field], planned: PlannedFile, selection: Selection
+) -> Iterator[pa.RecordBatch]:
+    if planned.file.write_cols is not None:
+        raise UnsupportedType(f"File {planned.file.file_name} holds only some columns (data evolution), which is not read here yet.")
+    wanted = list(fields)
+    wanted += [f for f in schema.fields if f.name in selection.filter_columns and f not in wanted]
+    file_schema = schema if planned.file.schema_id == schema.id else files.read_schema(planned.file.schema_id)
+    reader = _Projection(schema, file_schema, planned, wanted)
+    try:
+        for batch in reader.batches(files):
+            yield from _filtered(batch, selection.filter, [f.name for f in fields])
+    except FileNotFoundError:
+        raise Unavailable(f"The data file {planned.path} is gone; its snapshot may have expired while it was read.") from None
+    except pa.ArrowInvalid as problem:
+        raise InvalidData(f"The data file {planned.path} cannot be read: {problem}") from problem
+
+
+def _filtered(batch: pa.RecordBatch, condition: ds.Expression | None, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    if condition is None:
+        yield batch
+        return
+    kept = pa.Table.from_batches([batch]).filter(condition).select(list(names))
+    yield from kept.combine_chunks().to_batches()
+
+
+class _Projection:
+    """A file's columns under the table's names and types: by field id, missing ones as NULL, partitions from the manifest."""
+
+    def __init__(self, schema: Schema, file_schema: Schema, planned: PlannedFile, wanted: Sequence[Field]) -> None:
+        self._planned = planned
+        self._wanted = wanted
+        by_id = {f.id: f for f in file_schema.fields}
+        self._partition = dict(zip(schema.partition_keys, planned.partition, strict=True))
+        self._sources = {f.name: by_id.get(f.id) for f in wanted if f.name not in self._partition}
+        self._names = [source.name for source in self._sources.values() if source is not None]
+        self._target = arrow_schema(wanted)
+
+    def batches(self, files: TableFiles) -> Iterator[pa.RecordBatch]:
+        """The file's rows in the wanted shape."""
+        for raw in self._raw(files):
+            yield self._shaped(raw)
+
+    def _raw(self, files: TableFiles) -> Iterable[pa.RecordBatch]:
+        io = files.io
+        path = io.arrow_path(self._planned.path)
+        match format_of(self._planned.file.file_name):
+            case "parquet":
+                return self._parquet(files, path)
+            case "orc":
+                return self._orc(files, path)
+            case "avro":
+                return self._avro(io.read(self._planned.path))
+        raise UnsupportedType(f"Data files of the format of {self._planned.file.file_name} are not read here.")
+
+    def _parquet(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        with files.io.arrow().open_input_file(path) as source:
+            file = pq.ParquetFile(source, pre_buffer=False)
+            rows = max(1024, min(BATCH_ROWS, 16_000_000 // max(1, self._row_bytes())))
+            yield from file.iter_batches(batch_size=rows, columns=self._names, use_threads=True)
+
+    def _row_bytes(self) -> int:
+        return self._planned.file.file_size // max(1, self._planned.file.row_count)
+
+    def _orc(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
+        with files.io.arrow().open_input_file(path) as source:
+            file = orc.ORCFile(source)
+            if file.nstripes == 0 and file.nrows == 0:
+                return
+            for stripe in range(file.nstripes):
+                batch = file.read_stripe(stripe, columns=self._names)
+                for at in range(0, batch.num_rows, BATCH_ROWS):
+                    yield batch.slice(at, BATCH_ROWS)
+
+    def _avro(self, data: bytes) -> Iterator[pa.RecordBatch]:
+        import io
+
+        fields = [source for source in self._sources.values() if source is not None]
+        target = arrow_schema(fields)
+        chunk: list[dict[str, object]] = []
+        for record in fastavro.reader(io.BytesIO(data)):
+            assert isinstance(record, dict)
+            chunk.append({f.name: record.get(f.name) for f in fields})
+            if len(chunk) >= BATCH_ROWS:
+                yield pa.RecordBatch.from_pylist(chunk, schema=target)
+                chunk = []
+        if chunk:
+            yield pa.RecordBatch.from_pylist(chunk, schema=target)
+
+    def _shaped(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+        columns = []
+        rows = raw.num_rows if raw.num_columns else self._planned.file.row_count
+        for field, target in zip(self._wanted, self._target, strict=True):
+            if field.name in self._partition:
+                columns.append(pa.repeat(_partition_scalar(self._partition[field.name], field.type), rows))
+                continue
+            source = self._sources[field.name]
+            if source is None:
+                columns.append(pa.nulls(rows, target.type))
+            else:
+                columns.append(evolved(raw.column(raw.schema.get_field_index(source.name)), source.type, field.type))
+        # Old files may hold NULL where the column is NOT NULL by now, so the batch does not promise it.
+        loose = pa.schema([pa.field(f.name, f.type) for f in self._target])
+        return pa.RecordBatch.from_arrays(columns, schema=loose)
+
+
+def _partition_scalar(value: object, type_: DataType) -> pa.Scalar:
+    if type_.root == "TIME" and value is not None:
+        return pa.scalar(value, pa.int32()).cast(pa.time32("ms"))
+    return pa.scalar(value, arrow_type(type_))
+
+
+def evolved(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
+    """A column as a file holds it, under the type the table has now."""
+    wanted = arrow_type(target)
+    if isinstance(source, RowType) and isinstance(target, RowType):
+        return _evolved_row(array, source, target)
+    if array.type == wanted:
+        return array
+    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(array.type):
+        # Whether the file says UTC or not, the instant on the clock face is the same number.
+        return (
+            array.cast(pa.timestamp(array.type.unit)).cast(pa.timestamp(wanted.unit)).cast(wanted)
+            if wanted.tz is None
+            else _zoned(array, wanted)
+        )
+    if pa.types.is_time(wanted) and pa.types.is_integer(array.type):
+        return array.cast(pa.int32()).cast(wanted)
+    if pa.types.is_decimal(wanted) and pa.types.is_integer(array.type):
+        return array.cast(pa.decimal128(38, 0)).cast(wanted)
+    return array.cast(wanted)
+
+
+def _zoned(array: pa.Array, wanted: pa.TimestampType) -> pa.Array:
+    return array.cast(pa.timestamp(array.type.unit)).cast(pa.timestamp(wanted.unit)).cast(pa.int64()).cast(wanted)
+
+
+def _evolved_row(array: pa.Array, source: RowType, target: RowType) -> pa.Array:
+    by_id = {f.id: (i, f) for i, f in enumerate(source.fields)}
+    parts = []
+    for field in target.fields:
+        found = by_id.get(field.id)
+        if found is None:
+            parts.append(pa.nulls(len(array), arrow_type(field.type)))
+        else:
+            parts.append(evolved(array.field(found[0]), found[1].type, field.type))
+    names = [pa.field(f.name, arrow_type(f.type)) for f in target.fields]
+    return pa.StructArray.from_arrays(parts, fields=names, mask=array.is_null())
