@@ -6,11 +6,12 @@ that what needs no Spark never waits behind what does: work starts in the local 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from enum import StrEnum
 
 from model.errors import TooManyStatements, Unavailable
@@ -84,8 +85,7 @@ class Executor:
         """Take work in; raises `TooManyStatements` where too many wait and `Unavailable` while draining."""
         work = Work(steps, chain)
         with self._lock:
-            if self._draining:
-                raise Unavailable("The server is stopping and takes no more statements.")
+            self._check_open()
             if chain is not None and chain.busy is not None:
                 if len(chain.waiting) >= chain.limit:
                     raise TooManyStatements(f"{chain.limit} statements already wait in this session; read some results first.")
@@ -97,6 +97,18 @@ class Executor:
                     chain.busy = work
             self._unfinished += 1
         return work
+
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """Count work done on a thread of the caller's, so that draining waits for it; raises `Unavailable` while draining."""
+        with self._lock:
+            self._check_open()
+            self._unfinished += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._count_off()
 
     def abandon(self, work: Work) -> None:
         """Nobody waits for this work any more: its place in a queue and in its session is free at once."""
@@ -181,6 +193,10 @@ class Executor:
             work.steps.throw(full)
             return False
         return True
+
+    def _check_open(self) -> None:
+        if self._draining:
+            raise Unavailable("The server is stopping and takes no more statements.")
 
     def _check_room(self, lane: Lane) -> None:
         queue = self._queues[lane]

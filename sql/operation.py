@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from enum import StrEnum
 from uuid import uuid4
 
@@ -63,6 +64,7 @@ class Operation:
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._pages: Pages | None = None
+        self._on_end: list[Callable[[], None]] = []
 
     @property
     def state(self) -> OperationState:
@@ -83,6 +85,21 @@ class Operation:
             return False
         return True
 
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Call back once it has ended, whichever way; at once where it has."""
+        with self._lock:
+            if not self._state.terminal:
+                self._on_end.append(callback)
+                return
+        callback()
+
+    def _ended(self) -> None:
+        self._done.set()
+        with self._lock:
+            callbacks, self._on_end = self._on_end, []
+        for callback in callbacks:
+            callback()
+
     def begin(self) -> bool:
         """A worker takes it up; False where it was stopped before."""
         return self._try(OperationState.RUNNING)
@@ -95,7 +112,7 @@ class Operation:
                 self.result = result
                 self._state = OperationState.FINISHED
         if wanted:
-            self._done.set()
+            self._ended()
         else:
             result.close()
 
@@ -106,7 +123,7 @@ class Operation:
                 return
             self.error = error
             self._state = OperationState.ERROR
-        self._done.set()
+        self._ended()
 
     def stop(self, to: OperationState, reason: LakeError) -> bool:
         """End it from outside: waiters are free at once, the worker hears of it; False where it has ended already."""
@@ -115,7 +132,7 @@ class Operation:
                 return False
             self.error = reason
             self._state = to
-        self._done.set()
+        self._ended()
         self.cancellation.cancel(reason)
         return True
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from model.errors import StatementCanceled
 from model.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
+from table.arrow import arrow_type
 
 _log = logging.getLogger(__name__)
 
@@ -46,14 +47,12 @@ def result_arrow_type(type_: DataType) -> pa.DataType:
             return pa.int32()
         case NullType():
             return pa.null()
-    from table.arrow import arrow_type
-
     return arrow_type(type_)
 
 
 def result_schema(columns: Iterable[ResultColumn]) -> pa.Schema:
-    """The Arrow schema of a result's batches; names may repeat."""
-    return pa.schema([pa.field(c.name, result_arrow_type(c.type), c.type.nullable) for c in columns])
+    """The Arrow schema of a result's batches. Names may repeat; NOT NULL is a promise of the column types only."""
+    return pa.schema([pa.field(c.name, result_arrow_type(c.type)) for c in columns])
 
 
 class ResultSet:
@@ -139,6 +138,11 @@ class ResultSet:
     def closed(self) -> bool:
         """True once the resources are freed."""
         return self._closed
+
+    @property
+    def holds(self) -> bool:
+        """Whether reading the rows needs something that a close frees."""
+        return bool(self._releases)
 
     def on_close(self, release: Callable[[], None]) -> None:
         """Free one more thing when the result is closed; at once where it is closed already."""

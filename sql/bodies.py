@@ -1,0 +1,94 @@
+"""Request bodies as batches that fit a table, read as streams with bounded memory."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.ipc as ipc
+import pyarrow.parquet as pq
+
+from lake import LakeTable
+from model.errors import InvalidData
+from sql.ndjson import NdjsonRows
+from table.arrow import arrow_type
+from table.cast import Fitting, fit
+
+_BATCH_ROWS = 65_536
+_CSV_BLOCK_BYTES = 8 << 20
+"""A CSV row must fit into one block."""
+
+
+def parquet_batches(body: BinaryIO, table: LakeTable) -> Iterator[pa.RecordBatch]:
+    """Rows of a Parquet file; ``body`` must be able to seek."""
+    try:
+        file = pq.ParquetFile(body)
+    except (pa.ArrowException, OSError) as problem:
+        raise InvalidData(f"The body is not a Parquet file that can be read: {problem}") from problem
+    try:
+        yield from _fitted(file.iter_batches(batch_size=_BATCH_ROWS), table, Fitting())
+    except OSError as problem:  # Arrow's own word for damage inside a Parquet file; the body lies on our disk or in memory
+        raise InvalidData(f"The Parquet body is damaged: {problem}") from problem
+
+
+def arrow_batches(body: BinaryIO, table: LakeTable) -> Iterator[pa.RecordBatch]:
+    """Rows of an Arrow IPC stream."""
+    try:
+        stream = ipc.open_stream(pa.PythonFile(body, mode="r"))
+    except pa.ArrowException as problem:
+        raise InvalidData(f"The body is not an Arrow IPC stream that can be read: {problem}") from problem
+    yield from _fitted(stream, table, Fitting())
+
+
+def csv_batches(body: BinaryIO, table: LakeTable) -> Iterator[pa.RecordBatch]:
+    """Rows of CSV with a header line; an empty value is NULL, a quoted empty one is the empty string."""
+    fields = table.schema.fields
+    # Times have no cast from text, so the CSV reader itself reads them; everything else is fitted by our own rules.
+    types = {field.name: arrow_type(field.type) if field.type.root == "TIME" else pa.string() for field in fields}
+    try:
+        stream = pacsv.open_csv(
+            pa.PythonFile(body, mode="r"),
+            read_options=pacsv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False),
+            parse_options=pacsv.ParseOptions(newlines_in_values=True),
+            convert_options=pacsv.ConvertOptions(
+                column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowInvalid as problem:
+        if "Empty CSV file" in str(problem):
+            raise InvalidData("The CSV body is empty; its first line must name the columns.") from problem
+        raise
+    binary = frozenset(field.name for field in fields if field.type.root in ("BINARY", "VARBINARY"))
+    yield from _fitted((_decoded(batch, binary) for batch in stream), table, Fitting(from_text=True))
+
+
+def _decoded(batch: pa.RecordBatch, binary: frozenset[str]) -> pa.RecordBatch:
+    """Binary columns stand in CSV as base64, as they do in JSON."""
+    for name in binary.intersection(batch.schema.names):
+        position = batch.schema.get_field_index(name)
+        values = [None if text is None else _bytes(name, text) for text in batch.column(position).to_pylist()]
+        batch = batch.set_column(position, name, pa.array(values, pa.binary()))
+    return batch
+
+
+def _bytes(name: str, text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as problem:
+        raise InvalidData(f"Column {name}: {text[:80]!r} is not base64, which binary values are written in.") from problem
+
+
+def ndjson_batches(body: BinaryIO, table: LakeTable) -> Iterator[pa.RecordBatch]:
+    """Rows of JSON objects, one a line, keys being column names."""
+    return NdjsonRows(table.schema, str(table.identifier)).batches(body)
+
+
+def _fitted(batches: Iterator[pa.RecordBatch], table: LakeTable, how: Fitting) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    for batch in batches:
+        if batch.num_rows or not rows:  # also an empty first one: its columns must exist
+            yield fit(batch, table.schema, Fitting(from_text=how.from_text, first_row=rows), table=str(table.identifier))
+        rows += batch.num_rows

@@ -1,0 +1,276 @@
+"""The gateway: all the server calls. Text in, results out; sessions, operations, appends, health."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+from uuid import uuid4
+
+from lake import Lake
+from model.errors import IllegalMove, InvalidToken, LakeError, StatementTooLarge
+from model.identifier import Identifier
+from sql.append import Appender, AppendResult
+from sql.complete import complete
+from sql.executor import Executor, Work
+from sql.health import Health, check_health
+from sql.operation import Operation, OperationState
+from sql.pages import NotReady, ResultPage
+from sql.results import ResultSet
+from sql.script import Idempotent, Script, ScriptRunner, SparkPool
+from sql.session import Session
+from sql.sessions import GatewaySession, Sessions
+from sql.spool import Spool, SpoolLimits
+
+_log = logging.getLogger(__name__)
+_TICK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayLimits:
+    """How much of everything one gateway allows; the server's options fill it."""
+
+    sessions: int = 1000
+    session_idle_seconds: float = 600.0
+    statement_seconds: float | None = None
+    """The time a statement may take, waiting included, where its client names none; None is no limit."""
+    statement_chars: int = 10_000_000
+    local_threads: int = 32
+    spark_statements: int = 4
+    queued_statements: int = 256
+    queued_per_session: int = 64
+    result_bytes: int = 50 << 30
+    spool_bytes: int = 200 << 30
+    import_dirs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStatement:
+    """A statement as whoever started it sees it while it runs."""
+
+    statement_id: str
+    cancel: Callable[[], bool]
+
+
+class Gateway:
+    """Runs SQL for many clients, none of which another can disturb."""
+
+    def __init__(self, lake: Lake, spark: SparkPool, *, limits: GatewayLimits | None = None) -> None:
+        self.limits = limits or GatewayLimits()
+        self._lake = lake
+        self._spark = spark
+        self._spool = Spool(lake.file_io, lake.warehouse, SpoolLimits(per_result=self.limits.result_bytes, overall=self.limits.spool_bytes))
+        self._executor = Executor(
+            local_threads=self.limits.local_threads,
+            spark_threads=self.limits.spark_statements,
+            queue_limit=self.limits.queued_statements,
+            chain_limit=self.limits.queued_per_session,
+        )
+        self._sessions = Sessions(
+            max_sessions=self.limits.sessions,
+            idle_seconds=self.limits.session_idle_seconds,
+            chain=self._executor.chain,
+            release=spark.release,
+        )
+        self._runner = ScriptRunner(lake, spark, self._spool, import_dirs=self.limits.import_dirs)
+        self._appender = Appender(lake)
+        self._running: dict[str, Operation] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._keeper = threading.Thread(target=self._keep_house, name="sluice-housekeeper", daemon=True)
+
+    def start(self) -> None:
+        """Clear what dead gateways left in the spool and begin to look after time limits and idle sessions."""
+        try:
+            self._spool.clean()
+        except LakeError:  # the warehouse is away; it will be cleaned at the next start
+            _log.warning("The spool could not be cleaned", exc_info=True)
+        self._keeper.start()
+
+    # Statements, one text at a time
+
+    def run(
+        self,
+        text: str,
+        *,
+        session: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        idempotency_key: str | None = None,
+        caller: str = "",
+        on_start: Callable[[RunningStatement], None] | None = None,
+    ) -> ResultSet:
+        """Run the statements of a text in order and return the last result, which the caller reads and closes.
+
+        They run in the session given, or in a fresh one. ``timeout`` (seconds) is for the whole text, waiting included.
+        Raises what a statement raises; of several, the error's ``statement_index`` and ``completed`` tell how far it came.
+        """
+        self._check_size(text)
+        managed = self._sessions.get(session) if session is not None else None
+        script = Script(
+            text=text,
+            session=managed.session if managed else Session(str(uuid4()), None),
+            settings=dict(settings or {}),
+            idempotent=Idempotent(key=idempotency_key, caller=caller) if idempotency_key is not None else None,
+            one_shot=managed is None,
+        )
+        operation = Operation(text, session=session, timeout=timeout if timeout is not None else self.limits.statement_seconds)
+        self._submit(operation, script, managed)
+        if on_start is not None:
+            on_start(RunningStatement(operation.handle, operation.cancel))
+        return self._outcome(operation, managed)
+
+    def append(
+        self, identifier: Identifier, body: BinaryIO, content_type: str, *, idempotency_key: str | None = None, caller: str = ""
+    ) -> AppendResult:
+        """Append the rows of a body to a table as one commit, on the caller's thread."""
+        with self._executor.outside():
+            return self._appender.append(identifier, body, content_type, idempotency_key=idempotency_key, caller=caller)
+
+    # Sessions and operations
+
+    def open_session(self, name: str | None = None, properties: Mapping[str, str] | None = None) -> str:
+        """Open a session and return its handle."""
+        return self._sessions.open(name, properties or {}).handle
+
+    def session_properties(self, handle: str) -> dict[str, str]:
+        """What the session has set."""
+        return dict(self._sessions.get(handle).session.settings)
+
+    def configure_session(self, handle: str, text: str, *, timeout: float | None = None) -> None:
+        """Run a statement that shapes the session (SET, USE, CREATE …); queries and inserts are refused."""
+        self._check_size(text)
+        managed = self._sessions.get(handle)
+        operation = Operation(text, session=handle, timeout=timeout if timeout is not None else self.limits.statement_seconds)
+        self._submit(operation, Script(text=text, session=managed.session, only_settings=True), managed)
+        self._outcome(operation, managed).close()
+
+    def heartbeat(self, handle: str) -> None:
+        """Keep a session from expiring."""
+        self._sessions.get(handle)
+
+    def close_session(self, handle: str) -> None:
+        """Close a session and everything in it."""
+        self._sessions.close(handle)
+
+    def submit(self, session: str, text: str, config: Mapping[str, str] | None = None) -> str:
+        """Queue a text in a session and return its operation's handle; errors in the text show when it is fetched."""
+        self._check_size(text)
+        managed = self._sessions.get(session)
+        operation = Operation(text, session=session, timeout=self.limits.statement_seconds)
+        self._submit(operation, Script(text=text, session=managed.session, settings=dict(config or {})), managed)
+        return operation.handle
+
+    def status(self, session: str, operation: str) -> OperationState:
+        """Where an operation is."""
+        return self._sessions.get(session).operation(operation).state
+
+    def cancel(self, session: str, operation: str) -> OperationState:
+        """Stop an operation; raises `IllegalMove` where it has ended already."""
+        found = self._sessions.get(session).operation(operation)
+        if not found.cancel():
+            raise IllegalMove(f"The operation is {found.state} and cannot be canceled.")
+        return found.state
+
+    def close_operation(self, session: str, operation: str) -> None:
+        """Forget an operation and free its result; closing twice is fine."""
+        found = self._sessions.get(session).forget(operation)
+        if found is not None:
+            found.close()
+
+    def fetch(self, session: str, operation: str, token: int, *, wait: float = 0.0) -> NotReady | ResultPage:
+        """A page of a result; `NotReady` only for page 0, after waiting up to ``wait`` seconds. Raises what the statement raised."""
+        managed = self._sessions.get(session)
+        found = managed.operation(operation)
+        if not found.wait(wait):
+            if token != 0:
+                raise InvalidToken(f"There is no result page {token} yet; begin with page 0.")
+            return NotReady()
+        try:
+            return found.pages().page(token)
+        finally:
+            managed.touch()
+
+    def complete(self, session: str, text: str, position: int) -> list[str]:
+        """What may stand at a position of a text, best first."""
+        return complete(self._lake, self._sessions.get(session).session, text, position)
+
+    # The gateway itself
+
+    def running(self) -> list[Operation]:
+        """The statements that wait or run, oldest first."""
+        with self._lock:
+            return list(self._running.values())
+
+    def health(self) -> Health:
+        """What of Postgres, Spark and the warehouse can be used now."""
+        return check_health(self._lake, self._spark)
+
+    def drain(self, seconds: float) -> bool:
+        """Take no more statements and let those at work end, up to so long; the rest is canceled. True where all ended."""
+        ended = self._executor.drain(seconds)
+        for operation in self.running():
+            operation.cancel()
+        return ended
+
+    def close(self) -> None:
+        """Cancel everything and free all; lake and Spark are their owner's to close."""
+        self._stopping.set()
+        for operation in self.running():
+            operation.cancel()
+        self._sessions.close_all()
+        self._executor.close()
+        if self._keeper.is_alive():
+            self._keeper.join()
+        self._spool.close()
+
+    def _check_size(self, text: str) -> None:
+        if len(text) > self.limits.statement_chars:
+            raise StatementTooLarge(
+                f"The text has {len(text)} characters; the most read here is {self.limits.statement_chars}. "
+                "Rows in bulk go to POST /tables/{database}/{table}/rows."
+            )
+
+    def _submit(self, operation: Operation, script: Script, managed: GatewaySession | None) -> Work:
+        """Hand a script to the executor; whichever way its operation ends, no place stays taken for it."""
+        operation.move(OperationState.PENDING)
+        with self._lock:
+            self._running[operation.handle] = operation
+        if managed is not None:
+            managed.add(operation)
+        operation.on_end(lambda: self._ended(operation))
+        try:
+            work = self._executor.submit(self._runner.steps(operation, script), chain=managed.chain if managed else None)
+        except LakeError as error:
+            operation.fail(error)
+            if managed is not None:
+                managed.forget(operation.handle)
+            raise
+        operation.cancellation.on_cancel(lambda: self._executor.abandon(work))
+        operation.cancellation.on_cancel(lambda: self._spark.cancel(operation.handle))
+        return work
+
+    def _outcome(self, operation: Operation, managed: GatewaySession | None) -> ResultSet:
+        """Wait for an operation nobody will ask for by handle, and let it go."""
+        if not operation.wait(operation.timeout):
+            operation.expire()
+        if managed is not None:
+            managed.forget(operation.handle)
+        return operation.outcome()
+
+    def _ended(self, operation: Operation) -> None:
+        with self._lock:
+            self._running.pop(operation.handle, None)
+
+    def _keep_house(self) -> None:
+        while not self._stopping.wait(_TICK_SECONDS):
+            try:
+                for operation in self.running():
+                    if operation.overdue():
+                        operation.expire()
+                self._sessions.expire()
+                self._spool.tend()
+            except Exception:  # the house is kept as long as the gateway lives, whatever one round runs into
+                _log.exception("Looking after statements and sessions failed")

@@ -1,0 +1,70 @@
+"""What of Postgres, Spark and the warehouse can be used now; one that is away does not hide the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from lake import Lake
+from model.errors import LakeError, Unavailable
+
+
+class Pingable(Protocol):
+    """Spark as health looks at it."""
+
+    @property
+    def ready(self) -> bool: ...
+    def ping(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartHealth:
+    """One part: usable or not, and what it said."""
+
+    ok: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """The parts a gateway stands on."""
+
+    postgres: PartHealth
+    spark: PartHealth
+    warehouse: PartHealth
+
+    @property
+    def ok(self) -> bool:
+        """Whether all parts can be used."""
+        return self.postgres.ok and self.spark.ok and self.warehouse.ok
+
+
+def check_health(lake: Lake, spark: Pingable) -> Health:
+    """Ask each part once."""
+    return Health(
+        postgres=_ask(lambda: lake.catalog.ping()),
+        spark=_ask(lambda: _ask_spark(spark)),
+        warehouse=_ask(lambda: _ask_warehouse(lake)),
+    )
+
+
+def _ask(question: Callable[[], object]) -> PartHealth:
+    try:
+        question()
+    except LakeError as problem:
+        return PartHealth(ok=False, detail=problem.message)
+    return PartHealth(ok=True)
+
+
+def _ask_spark(spark: Pingable) -> None:
+    if not spark.ready:
+        raise Unavailable("Spark is still starting.")
+    spark.ping()
+
+
+def _ask_warehouse(lake: Lake) -> None:
+    """A small file is written and deleted: a full or read-only disk lists as well as a good one."""
+    path = f"{lake.warehouse}/.sluice/health"
+    lake.file_io.write(path, b"")
+    lake.file_io.delete(path)

@@ -1,0 +1,230 @@
+"""NDJSON rows as batches: JSON values become column values by the rules results are written with (`architecture.md`)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Any, BinaryIO
+
+import orjson
+import pyarrow as pa
+
+from model.errors import ColumnNotExist, InvalidData, nearest
+from model.schema import Schema
+from model.types import ArrayType, DataType, DecimalType, Field, LocalZonedTimestampType, MapType, RowType, TimestampType, walk
+from table.arrow import arrow_schema
+from table.cast import Fitting, fit
+
+_CHUNK_BYTES = 2 << 20
+_LONGEST_LINE = 64 << 20
+Convert = Callable[[Any], Any]
+_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+
+
+class NdjsonRows:
+    """Reads JSON objects, one a line, into a table's columns."""
+
+    def __init__(self, schema: Schema, table: str) -> None:
+        self._schema = schema
+        self._table = table
+        self._converts = {field.name: converter(field.type) for field in schema.fields}
+        exact = any(isinstance(part, DecimalType) for field in schema.fields for part in walk(field.type))
+        # A DECIMAL must not pass through a double; only the standard library's reader can be told so.
+        self._loads: Convert = (lambda line: json.loads(line, parse_float=Decimal)) if exact else orjson.loads
+        self._row = 0
+
+    def batches(self, body: BinaryIO) -> Iterator[pa.RecordBatch]:
+        """Yield a batch for every few megabytes; raises `InvalidData` naming row and column."""
+        rest = b""
+        while chunk := body.read(_CHUNK_BYTES):
+            lines = (rest + chunk).split(b"\n")
+            rest = lines.pop()
+            if len(rest) > _LONGEST_LINE:
+                raise InvalidData(f"Row {self._row + 1} of the body is longer than {_LONGEST_LINE} bytes; NDJSON has one object a line.")
+            yield from self._batch(lines)
+        yield from self._batch([rest])
+
+    def _batch(self, lines: list[bytes]) -> Iterator[pa.RecordBatch]:
+        first = self._row
+        rows = [self._object(line) for line in lines if line.strip()]
+        if rows:
+            columns = [self._column(field, rows, first) for field in self._schema.fields]
+            batch = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self._schema.fields))
+            yield fit(batch, self._schema, Fitting(first_row=first), table=self._table)
+
+    def _object(self, line: bytes) -> dict[str, Any]:
+        self._row += 1
+        try:
+            row = self._loads(line)
+        except ValueError as problem:
+            raise InvalidData(f"Row {self._row} of the body is not JSON: {problem}") from problem
+        if not isinstance(row, dict):
+            raise InvalidData(f"Row {self._row} of the body is no JSON object; each line must be one, with the column names as keys.")
+        if not row.keys() <= self._converts.keys():
+            name = next(key for key in row if key not in self._converts)
+            raise ColumnNotExist(name, self._table, nearest=nearest(name, self._converts))
+        return row
+
+    def _column(self, field: Field, rows: list[dict[str, Any]], first: int) -> pa.Array:
+        convert, name = self._converts[field.name], field.name
+        at = 0
+        try:
+            values = []
+            for at, row in enumerate(rows):  # noqa: B007 - told in the error
+                value = row.get(name)
+                values.append(None if value is None else convert(value))
+            return pa.array(values, arrow_schema([field]).field(0).type)
+        except (ValueError, TypeError, ArithmeticError, binascii.Error, pa.ArrowException) as problem:
+            value = rows[at].get(name)
+            raise InvalidData(f"Column {name}, row {first + at + 1}: {_shown(value)} does not fit {field.type.sql()}.") from problem
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def converter(type_: DataType) -> Convert:
+    """The function that turns a JSON value into a value of the type; it raises where the value does not fit."""
+    if bits := _INTEGER_BITS.get(type_.root):
+        return _integer(bits)
+    match type_:
+        case DecimalType(precision=precision, scale=scale):
+            return _decimal(precision, scale)
+        case LocalZonedTimestampType(precision=precision):
+            return _timestamp(precision, zoned=True)
+        case TimestampType(precision=precision):
+            return _timestamp(precision, zoned=False)
+        case ArrayType(element=element):
+            return _array(converter(element))
+        case MapType(key=key, value=value):
+            return _map(converter(key), converter(value))
+        case RowType(fields=fields):
+            return _row({field.name: converter(field.type) for field in fields})
+    return _SIMPLE[type_.root]
+
+
+def _integer(bits: int) -> Convert:
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+
+    def convert(value: Any) -> int:
+        if isinstance(value, str):
+            value = int(value)  # BIGINT beyond a double's reach comes as text
+        if type(value) is not int or not low <= value <= high:
+            raise ValueError
+        return value
+
+    return convert
+
+
+def _decimal(precision: int, scale: int) -> Convert:
+    def convert(value: Any) -> Decimal:
+        if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
+            raise ValueError
+        try:
+            number = Decimal(value)
+        except InvalidOperation as problem:
+            raise ValueError from problem
+        _, digits, exponent = number.normalize().as_tuple() if number else (0, (), 0)
+        if not isinstance(exponent, int) or -exponent > scale or len(digits) + exponent > precision - scale:
+            raise ValueError
+        return number
+
+    return convert
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, str):
+        if value not in ("NaN", "Infinity", "-Infinity"):
+            raise ValueError
+    elif isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise ValueError
+    return float(value)
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _binary(value: Any) -> bytes:
+    return base64.b64decode(_text(value), validate=True)
+
+
+def _date(value: Any) -> dt.date:
+    return dt.date.fromisoformat(_text(value))
+
+
+def _time(value: Any) -> dt.time:
+    time = dt.time.fromisoformat(_text(value))
+    if time.tzinfo is not None or time.microsecond % 1000:
+        raise ValueError
+    return time
+
+
+def _timestamp(precision: int, *, zoned: bool) -> Convert:
+    unit = 1000 if precision <= 3 else 1
+
+    def convert(value: Any) -> dt.datetime:
+        time = dt.datetime.fromisoformat(_text(value))
+        if (time.tzinfo is not None) != zoned or time.microsecond % unit:
+            raise ValueError
+        return time
+
+    return convert
+
+
+def _array(element: Convert) -> Convert:
+    return lambda value: [None if part is None else element(part) for part in _list(value)]
+
+
+def _map(key: Convert, value: Convert) -> Convert:
+    def convert(given: Any) -> list[tuple[Any, Any]]:
+        pairs = given.items() if isinstance(given, dict) else [_pair(pair) for pair in _list(given)]
+        return [(key(k), None if v is None else value(v)) for k, v in pairs]
+
+    return convert
+
+
+def _pair(value: Any) -> tuple[Any, Any]:
+    key, mapped = _list(value)
+    return key, mapped
+
+
+def _row(parts: dict[str, Convert]) -> Convert:
+    def convert(given: Any) -> dict[str, Any]:
+        if not isinstance(given, dict) or not given.keys() <= parts.keys():
+            raise ValueError
+        return {name: None if given.get(name) is None else part(given[name]) for name, part in parts.items()}
+
+    return convert
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError
+    return value
+
+
+_SIMPLE: dict[str, Convert] = {
+    "BOOLEAN": _boolean,
+    "FLOAT": _float,
+    "DOUBLE": _float,
+    "CHAR": _text,
+    "VARCHAR": _text,
+    "BINARY": _binary,
+    "VARBINARY": _binary,
+    "DATE": _date,
+    "TIME": _time,
+}

@@ -1,0 +1,197 @@
+"""Running a text's statements one after another, each in the lane it needs."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sqlglot import exp
+
+from lake import IdempotencyClaim, Lake, Replay
+from model.errors import BadRequest, LakeError, OutcomeUnknown, SqlError
+from sql.answers import answer_of, replayed
+from sql.dialect import StatementText, parse_one, split
+from sql.executor import Lane, Steps
+from sql.local import plan_locally
+from sql.operation import Operation
+from sql.results import ResultSet
+from sql.session import Session
+from sql.spool import Spool
+from sql.statements.base import ExecutionContext, SparkLease, Statement, build
+
+_log = logging.getLogger(__name__)
+
+
+class SparkPool(Protocol):
+    """Where the Spark session of a gateway session comes from; `sql.spark.pool` has the real one."""
+
+    @property
+    def ready(self) -> bool: ...
+    def lease(self, handle: str) -> SparkLease: ...
+    def release(self, handle: str) -> None: ...
+    def cancel(self, statement_id: str) -> None: ...
+    def ping(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idempotent:
+    """A key a client gave its text, and who it is."""
+
+    key: str
+    caller: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Script:
+    """A text to run in a session, and what the run has come to."""
+
+    text: str
+    session: Session
+    settings: Mapping[str, str] = field(default_factory=dict)
+    idempotent: Idempotent | None = None
+    one_shot: bool = False
+    """True where the session ends with the script, so that its Spark session goes back when the result is closed."""
+    only_settings: bool = False
+    """True where only statements that shape a session may run."""
+    completed: list[str] = field(default_factory=list)
+    index: int = 0
+
+
+class ScriptRunner:
+    """Turns scripts into steps for the executor."""
+
+    def __init__(self, lake: Lake, spark: SparkPool, spool: Spool, *, import_dirs: Sequence[str]) -> None:
+        self._lake = lake
+        self._spark = spark
+        self._spool = spool
+        self._import_dirs = tuple(import_dirs)
+
+    def steps(self, operation: Operation, script: Script) -> Steps:
+        """Run the script for an operation, which gets the last result or the error, whichever way it ends."""
+        result: ResultSet | None = None
+        try:
+            if operation.begin():
+                result = yield from self._run(operation, script)
+        except Exception as error:  # the client is told all of it; what is no LakeError is logged by the server as a bug
+            operation.fail(error)
+        finally:
+            self._hand_over(operation, script, result)
+
+    def _hand_over(self, operation: Operation, script: Script, result: ResultSet | None) -> None:
+        """Give the operation its result; a one-shot Spark session goes back with it."""
+        release = self._releaser(script)
+        if result is None:
+            release()
+            return
+        if result.holds:
+            result.on_close(release)
+        else:
+            release()
+        operation.succeed(result)
+
+    def _releaser(self, script: Script) -> Callable[[], None]:
+        return lambda: self._spark.release(script.session.handle) if script.one_shot else None
+
+    def _run(self, operation: Operation, script: Script) -> Generator[Lane, None, ResultSet]:
+        texts = split(script.text)
+        if not texts:
+            raise BadRequest("The text holds no statement.")
+        if script.idempotent and len(texts) > 1:
+            raise BadRequest(f"An Idempotency-Key covers one statement, and the text holds {len(texts)}; send them one by one.")
+        result: ResultSet | None = None
+        for script.index, text in enumerate(texts):
+            if result is not None:
+                result.close()
+            try:
+                result = yield from self._one(operation, script, text)
+            except LakeError as error:
+                _place(error, script, text, len(texts))
+                raise
+            script.completed.append(text.text)
+            if script.index + 1 < len(texts):
+                yield Lane.LOCAL
+        assert result is not None
+        return result
+
+    def _one(self, operation: Operation, script: Script, text: StatementText) -> Generator[Lane, None, ResultSet]:
+        """Run one statement under its idempotency claim, where it has one."""
+        operation.cancellation.check()
+        tree = parse_one(text.text)
+        if script.only_settings:
+            _check_only_settings(tree)
+        claim: IdempotencyClaim | None = None
+        if script.idempotent and not isinstance(tree, exp.Query):
+            claimed = self._claim(script.idempotent, script)
+            if isinstance(claimed, Replay):
+                return replayed(claimed.answer)
+            claim = claimed
+        context = self._context(operation, script, text, claim)
+        try:
+            statement = self._prepare(tree, context)
+            if statement.needs_spark:
+                yield Lane.SPARK
+                operation.cancellation.check()
+            result = statement.run(context)
+        except BaseException as error:  # also a close of these steps: the key must come free whatever happened
+            if claim is not None:
+                self._settle_failure(claim, error)
+            raise
+        if claim is not None:
+            self._settle(claim, result)
+        return result
+
+    def _prepare(self, tree: exp.Expression, context: ExecutionContext) -> Statement:
+        return plan_locally(tree, context) or build(tree)
+
+    def _context(self, operation: Operation, script: Script, text: StatementText, claim: IdempotencyClaim | None) -> ExecutionContext:
+        return ExecutionContext(
+            lake=self._lake,
+            session=script.session,
+            spark=self._spark.lease(script.session.handle),
+            settings={**script.session.settings, **script.settings},
+            cancellation=operation.cancellation,
+            statement_id=operation.handle,
+            idempotency=claim,
+            import_dirs=self._import_dirs,
+            spool=self._spool,
+            source=text.text,
+        )
+
+    def _claim(self, idempotent: Idempotent, script: Script) -> IdempotencyClaim | Replay:
+        body = "\0".join((script.session.current_database, script.text.strip()))
+        return self._lake.claim(idempotent.key, scope=f"sql:{idempotent.caller}", body_hash=hashlib.sha256(body.encode()).hexdigest())
+
+    def _settle(self, claim: IdempotencyClaim, result: ResultSet) -> None:
+        """Store the answer; a statement that committed has stored it in its own transaction."""
+        if result.snapshot_id is not None:
+            self._lake.idempotency.release(claim)
+        else:
+            self._lake.idempotency.finish(claim, answer_of(result))
+
+    def _settle_failure(self, claim: IdempotencyClaim, error: BaseException) -> None:
+        """Give the key back, except where nobody knows what happened: then it runs out by itself, or its answer is there."""
+        if isinstance(error, OutcomeUnknown):
+            self._lake.idempotency.release(claim)
+        else:
+            self._lake.idempotency.abandon(claim)
+
+
+def _place(error: LakeError, script: Script, text: StatementText, count: int) -> None:
+    """Give the error its place in the whole text, and say what took effect before it."""
+    if isinstance(error, SqlError) and error.line is not None:
+        if error.line == 1 and error.column is not None:
+            error.column += text.offset - (script.text.rfind("\n", 0, text.offset) + 1)
+        error.line += text.line - 1
+    if count > 1:
+        error.statement_index = script.index
+        error.completed = tuple(script.completed)
+
+
+def _check_only_settings(tree: exp.Expression) -> None:
+    if isinstance(tree, exp.Query | exp.Insert):
+        raise BadRequest(
+            "Only statements that shape a session (SET, RESET, USE, CREATE, DROP, ALTER) configure it; submit this one instead."
+        )

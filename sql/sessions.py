@@ -1,0 +1,130 @@
+"""The registry of sessions: opened, found by handle, closed, and closed by themselves when idle."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from uuid import uuid4
+
+from model.errors import OperationNotExist, SessionNotExist, TooManyStatements
+from sql.executor import Chain
+from sql.operation import Operation
+from sql.session import Session
+
+_log = logging.getLogger(__name__)
+
+
+class GatewaySession:
+    """One client's session: what its statements see, the order they run in, and its operations."""
+
+    def __init__(self, session: Session, chain: Chain) -> None:
+        self.session = session
+        self.chain = chain
+        self._operations: dict[str, Operation] = {}
+        self._lock = threading.Lock()
+        self._used = time.monotonic()
+
+    @property
+    def handle(self) -> str:
+        """The name clients know it by."""
+        return self.session.handle
+
+    def touch(self) -> None:
+        """It was used just now."""
+        self._used = time.monotonic()
+
+    def add(self, operation: Operation) -> None:
+        """Keep an operation until it is closed."""
+        with self._lock:
+            self._operations[operation.handle] = operation
+
+    def operation(self, handle: str) -> Operation:
+        """An operation by handle; raises `OperationNotExist`."""
+        found = self._operations.get(handle)
+        if found is None:
+            raise OperationNotExist(f"The session has no operation {handle}; it was never submitted here, or is closed.")
+        return found
+
+    def operations(self) -> list[Operation]:
+        """All that are not closed."""
+        with self._lock:
+            return list(self._operations.values())
+
+    def forget(self, handle: str) -> Operation | None:
+        """Take an operation out; None where it is out already."""
+        with self._lock:
+            return self._operations.pop(handle, None)
+
+    def idle_for(self) -> float:
+        """Seconds since it was last used; 0 while a statement runs."""
+        if any(not operation.state.terminal for operation in self.operations()):
+            return 0.0
+        return time.monotonic() - self._used
+
+    def close(self) -> None:
+        """Cancel what runs and free every result."""
+        for operation in self.operations():
+            operation.close()
+            self.forget(operation.handle)
+
+
+class Sessions:
+    """Sessions by handle, at most so many, each closed after so many idle seconds."""
+
+    def __init__(self, *, max_sessions: int, idle_seconds: float, chain: Callable[[], Chain], release: Callable[[str], None]) -> None:
+        self._max = max_sessions
+        self._idle_seconds = idle_seconds
+        self._chain = chain
+        self._release = release
+        """Gives back what the session holds elsewhere (its Spark session), by handle."""
+        self._lock = threading.Lock()
+        self._sessions: dict[str, GatewaySession] = {}
+
+    def open(self, name: str | None, properties: Mapping[str, str]) -> GatewaySession:
+        """A new session; raises `TooManyStatements` where there are as many as there may be."""
+        opened = GatewaySession(Session(str(uuid4()), name, settings=dict(properties)), self._chain())
+        with self._lock:
+            if len(self._sessions) >= self._max:
+                raise TooManyStatements(f"There are {self._max} sessions, as many as this server keeps; close some or try again later.")
+            self._sessions[opened.handle] = opened
+        return opened
+
+    def get(self, handle: str) -> GatewaySession:
+        """A session by handle, marked as used; raises `SessionNotExist`."""
+        found = self._sessions.get(handle)
+        if found is None:
+            raise SessionNotExist(f"There is no session {handle}; it was never opened on this server, or is closed or expired.")
+        found.touch()
+        return found
+
+    def count(self) -> int:
+        """How many are open."""
+        return len(self._sessions)
+
+    def close(self, handle: str) -> None:
+        """Close a session: its statements are canceled, its results and its Spark session freed."""
+        with self._lock:
+            found = self._sessions.pop(handle, None)
+        if found is None:
+            raise SessionNotExist(f"There is no session {handle}; it was never opened on this server, or is closed or expired.")
+        found.close()
+        self._release(handle)
+
+    def expire(self) -> list[str]:
+        """Close those idle for too long, and name them."""
+        with self._lock:
+            idle = [handle for handle, session in self._sessions.items() if session.idle_for() > self._idle_seconds]
+        for handle in idle:
+            _log.info("Session %s was idle for %g s and is closed", handle, self._idle_seconds)
+            with contextlib.suppress(SessionNotExist):  # its client closed it just now
+                self.close(handle)
+        return idle
+
+    def close_all(self) -> None:
+        """Close every session."""
+        for handle in list(self._sessions):
+            with contextlib.suppress(SessionNotExist):
+                self.close(handle)
