@@ -1,0 +1,185 @@
+"""Flink SQL as a delta on sqlglot's Spark dialect: what Flink users type, with Spark's functions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.tokens import Token, TokenType
+
+from model.errors import SqlSyntaxError
+from sql.parsing.other import StatementParser
+
+OPTIONS_HINT = "options"
+"""Key of a table node's meta that holds the values of ``/*+ OPTIONS(…) */``."""
+
+_HINT = re.compile(r"\s*/\*\+\s*(\w+)\s*\((.*?)\)\s*\*/", re.DOTALL)
+_PAIR = re.compile(r"\s*'((?:[^']|'')*)'\s*=\s*'((?:[^']|'')*)'\s*(,|$)", re.DOTALL)
+_MOST_NESTING = 400
+"""Deeper nesting than this is no person's statement and would exhaust the parser's stack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementText:
+    """One statement of a text: itself, where it begins (0-based), and on which line (1-based)."""
+
+    text: str
+    offset: int
+    line: int
+
+
+class FlinkParser(StatementParser):
+    """The parser of one statement."""
+
+    _inside = False
+
+    def _parse_statement(self) -> exp.Expr | None:
+        """sqlglot comes back here for what stands in WITH and in parentheses: only queries belong there."""
+        if self.here is None:
+            return None
+        if self._inside:
+            return self.query("a query")
+        self._inside = True
+        return self.statement()
+
+    def _parse_table_parts(self, *args: object, **kwargs: object) -> exp.Table | exp.Dot:
+        table = super()._parse_table_parts(*args, **kwargs)  # type: ignore[arg-type]
+        options = self._options_hint()
+        if options is not None:
+            table.meta[OPTIONS_HINT] = options
+        return table
+
+    def _options_hint(self) -> dict[str, str] | None:
+        """The hint right behind the name just read; sqlglot takes it for a comment."""
+        before = self._prev
+        found = _HINT.match(self.sql, before.end + 1) if before else None
+        if found is None:
+            return None
+        if found[1].upper() != "OPTIONS":
+            self.refuse(f"The hint {found[1]} is not available behind a table; OPTIONS('key' = 'value') is.", before)
+        options: dict[str, str] = {}
+        at = 0
+        while at < len(found[2].rstrip()):
+            pair = _PAIR.match(found[2], at)
+            if pair is None:
+                self.fail("OPTIONS('key' = 'value', …)", before)
+            options[pair[1].replace("''", "'")] = pair[2].replace("''", "'")
+            at = pair.end()
+        before.comments.clear()
+        return options
+
+
+class Flink(Spark):
+    """Spark's dialect with Flink's statements; nothing is swallowed as an opaque command."""
+
+    class Tokenizer(Spark.Tokenizer):
+        COMMANDS: set[TokenType] = set()
+
+    Parser = FlinkParser
+
+
+_DIALECT = Flink()
+
+
+def _tokens(text: str) -> list[Token]:
+    try:
+        return list(_DIALECT.tokenize(text))
+    except TokenError as problem:
+        raise SqlSyntaxError(f"The text cannot be read: {_unclosed(text)}", line=text.count("\n") + 1) from problem
+
+
+def _unclosed(text: str) -> str:
+    for quote, name in (("'", "a quoted text"), ("`", "a backquoted name"), ('"', "a double-quoted text")):
+        if text.count(quote) % 2:
+            return f"{name} is not closed."
+    return "a comment or quoted text is not closed."
+
+
+def split(text: str) -> list[StatementText]:
+    """The statements of a text, separated by semicolons outside quotes and comments; a statement set stays together."""
+    found: list[StatementText] = []
+    current: list[Token] = []
+    for token in _tokens(text):
+        if token.token_type == TokenType.SEMICOLON and not _in_set(current):
+            _add(found, text, current)
+            current = []
+        else:
+            current.append(token)
+    _add(found, text, current)
+    return found
+
+
+def _in_set(tokens: list[Token]) -> bool:
+    """Whether these tokens are a statement set that has not come to its END."""
+    words = [token.text.upper() for token in tokens[:4]]
+    opened = words[:4] == ["EXECUTE", "STATEMENT", "SET", "BEGIN"] or words[:3] == ["BEGIN", "STATEMENT", "SET"]
+    return opened and not (len(tokens) > 4 and tokens[-1].text.upper() == "END" and tokens[-2].token_type == TokenType.SEMICOLON)
+
+
+def _kept_together(token: Token) -> Token:
+    """A semicolon inside a statement set, under a type that does not make sqlglot begin a new statement."""
+    if token.token_type != TokenType.SEMICOLON:
+        return token
+    return Token(TokenType.BREAK, token.text, line=token.line, col=token.col, start=token.start, end=token.end)
+
+
+def _add(found: list[StatementText], text: str, tokens: list[Token]) -> None:
+    if tokens:
+        start, end = tokens[0].start, tokens[-1].end + 1
+        # A closing comment belongs to nobody, but a hint behind the last table does.
+        if hint := _HINT.match(text, end):
+            end = hint.end()
+        found.append(StatementText(text=text[start:end], offset=start, line=text.count("\n", 0, start) + 1))
+
+
+def parse_one(text: str) -> exp.Expr:
+    """The tree of one statement; raises `SqlSyntaxError` or `UnsupportedStatement` with line, column and fragment."""
+    tokens = _tokens(text)
+    if not tokens:
+        raise SqlSyntaxError("The statement is empty.", line=1, column=1)
+    _check_nesting(tokens)
+    tokens = [_kept_together(token) for token in tokens] if _in_set(tokens[:4]) else tokens
+    try:
+        trees = FlinkParser(dialect=_DIALECT).parse(tokens, text)
+    except ParseError as problem:
+        raise _syntax_error(problem, text) from problem
+    except SqlglotError as problem:
+        raise SqlSyntaxError(str(problem)) from problem
+    except RecursionError as problem:
+        raise SqlSyntaxError("The statement is nested too deeply.") from problem
+    present = [tree for tree in trees if tree is not None]
+    if len(present) != 1:
+        raise SqlSyntaxError("One statement is expected here.", line=1, column=1)
+    return present[0]
+
+
+def _check_nesting(tokens: list[Token]) -> None:
+    depth = 0
+    for token in tokens:
+        if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET):
+            depth += 1
+            if depth > _MOST_NESTING:
+                raise SqlSyntaxError("The statement is nested too deeply.", line=token.line, fragment=token.text)
+        elif token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET):
+            depth -= 1
+
+
+def _syntax_error(problem: ParseError, text: str) -> SqlSyntaxError:
+    """sqlglot tells the line and the column of the fragment's end."""
+    if not problem.errors:
+        return SqlSyntaxError(str(problem))
+    first = problem.errors[0]
+    fragment = first.get("highlight") or None
+    line, column = first.get("line"), first.get("col")
+    if column is not None and fragment:
+        column = max(1, column - len(fragment) + 1)
+    what = str(first.get("description") or "it does not parse").rstrip(".")
+    return SqlSyntaxError(f"Syntax error at '{fragment or text[:20]}': {what}.", line=line, column=column, fragment=fragment)
+
+
+def is_query(tree: exp.Expr) -> bool:
+    """Whether the statement only reads."""
+    return isinstance(tree, exp.Query | exp.Values)

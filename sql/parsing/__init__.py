@@ -1,0 +1,1 @@
+"""The parts of the parser: types, tables, and all other statements."""

@@ -1,0 +1,152 @@
+"""What every part of the parser uses: matching words, and errors that know their place."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import Token, TokenType
+
+from model.errors import SqlSyntaxError, UnsupportedStatement
+
+_NAME_TOKENS = frozenset({TokenType.STRING, TokenType.NUMBER, TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA, TokenType.EQ})
+
+
+def place_of(sql: str, token: Token) -> tuple[int, int]:
+    """Line and column of a token's first character, counted from 1."""
+    before = sql[: token.start]
+    return before.count("\n") + 1, token.start - (before.rfind("\n") + 1) + 1
+
+
+class BaseParser(SparkParser):
+    """Helpers over sqlglot's token cursor."""
+
+    def fail(self, expected: str, token: Token | None = None) -> NoReturn:
+        """Raise `SqlSyntaxError` at a token (the present one) saying what belongs there."""
+        at = token or self.here
+        if at is None:
+            last = self._prev
+            line, column = place_of(self.sql, last) if last else (1, 1)
+            found = last.text if last else ""
+            raise SqlSyntaxError(f"The statement ends too early after '{found}': {expected} is expected.", line=line, column=column, fragment=found)
+        line, column = place_of(self.sql, at)
+        text = self.sql[at.start : at.end + 1]
+        raise SqlSyntaxError(f"Syntax error at '{text}': {expected} is expected.", line=line, column=column, fragment=text)
+
+    def refuse(self, message: str, token: Token | None = None) -> NoReturn:
+        """Raise `UnsupportedStatement` at a token."""
+        at = token or self.here or self._prev
+        if at is None:
+            raise UnsupportedStatement(message)
+        line, column = place_of(self.sql, at)
+        raise UnsupportedStatement(message, line=line, column=column, fragment=self.sql[at.start : at.end + 1])
+
+    @property
+    def here(self) -> Token | None:
+        """The present token, or None at the end."""
+        return self._tokens[self._index] if 0 <= self._index < len(self._tokens) else None
+
+    def _words(self, index: int) -> list[str]:
+        """The words of an unquoted token in upper case: sqlglot reads some keywords, such as GROUP BY, as one token."""
+        if not 0 <= index < len(self._tokens):
+            return []
+        token = self._tokens[index]
+        quoted = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+        return [] if quoted else token.text.upper().split()
+
+    def word(self, offset: int = 0) -> str:
+        """The first word of an unquoted token, so many tokens ahead; empty for anything else."""
+        words = self._words(self._index + offset)
+        return words[0] if words else ""
+
+    def eat(self, *words: str) -> bool:
+        """Step over the words if they stand here and end where a token ends."""
+        wanted, tokens = list(words), 0
+        while wanted:
+            found = self._words(self._index + tokens)
+            if not found or wanted[: len(found)] != found:
+                return False
+            wanted = wanted[len(found) :]
+            tokens += 1
+        self._advance(tokens)
+        return True
+
+    def need(self, *words: str) -> None:
+        """Step over the words, or fail."""
+        if not self.eat(*words):
+            self.fail(" ".join(words))
+
+    def name(self, what: str = "a name") -> str:
+        """One name, quoted or not, as it is written."""
+        token = self.here
+        if token is None or token.token_type in _NAME_TOKENS or not (token.token_type == TokenType.IDENTIFIER or token.text[:1].isalpha() or token.text[:1] == "_"):
+            self.fail(what)
+        self._advance()
+        return token.text
+
+    def names(self, what: str = "a name") -> tuple[str, ...]:
+        """A dotted name."""
+        parts = [self.name(what)]
+        while self.eat("."):
+            parts.append(self.name(what))
+        return tuple(parts)
+
+    def text(self, what: str = "a quoted text") -> str:
+        """One string literal."""
+        token = self.here
+        if token is None or token.token_type != TokenType.STRING:
+            self.fail(what)
+        self._advance()
+        return token.text
+
+    def key_or_value(self, what: str) -> str:
+        """An option's key or value: quoted, or bare words joined by dots and dashes."""
+        token = self.here
+        if token is not None and token.token_type == TokenType.STRING:
+            return self.text()
+        start = token
+        end = None
+        while (token := self.here) is not None and token.token_type not in (TokenType.EQ, TokenType.COMMA, TokenType.R_PAREN, TokenType.SEMICOLON):
+            if end is not None and token.start != end.end + 1:
+                break
+            end = token
+            self._advance()
+        if start is None or end is None:
+            self.fail(what)
+        return self.sql[start.start : end.end + 1].strip("`")
+
+    def options(self) -> dict[str, str]:
+        """``('key' = 'value', …)``; a key may stand once."""
+        self.need("(")
+        found: dict[str, str] = {}
+        while not self.eat(")"):
+            at = self.here
+            key = self.key_or_value("an option's key")
+            self.need("=")
+            if key in found:
+                self.fail("each option once, and this one stands twice", at)
+            found[key] = self.key_or_value("an option's value")
+            if not self.eat(","):
+                self.need(")")
+                break
+        return found
+
+    def name_list(self, what: str = "a column") -> tuple[str, ...]:
+        """``(a, b)``."""
+        self.need("(")
+        found = [self.name(what)]
+        while self.eat(","):
+            found.append(self.name(what))
+        self.need(")")
+        return tuple(found)
+
+    def source_from(self, start: Token, *, until: Token | None = None) -> str:
+        """The text from a token up to the present one (or ``until``), as the user wrote it."""
+        end = (until.start if until else None) if until else (self.here.start if self.here else len(self.sql))
+        return self.sql[start.start : end].strip()
+
+    def finish(self) -> None:
+        """Fail unless the statement ends here."""
+        self.eat(";")
+        if self.here is not None:
+            self.fail("the end of the statement")

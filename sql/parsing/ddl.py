@@ -1,0 +1,354 @@
+"""CREATE, ALTER and DROP of databases and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from model.schema_change import (
+    AddColumn,
+    DropColumn,
+    Position,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    UpdateColumnComment,
+    UpdateColumnNullability,
+    UpdateColumnPosition,
+    UpdateColumnType,
+    UpdateComment,
+)
+from model.types import DataType, Field
+from sql import trees
+from sql.parsing.types import TypeParser
+
+_NO_KEYS = (
+    "PRIMARY KEY is not available: Sluice holds append tables, which have none. To keep rows of one key in order, give the key as 'bucket-key'."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """``WATERMARK FOR column AS expression``; the expression as the user wrote it."""
+
+    column: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikeClause:
+    """``LIKE table (INCLUDING …, EXCLUDING …, OVERWRITING …)``; feature to behaviour, both in upper case."""
+
+    source: tuple[str, ...]
+    features: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDefinition:
+    """What a CREATE TABLE says."""
+
+    columns: tuple[Field, ...] = ()
+    watermarks: tuple[Watermark, ...] = ()
+    comment: str | None = None
+    partition_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    like: LikeClause | None = None
+
+
+class DdlParser(TypeParser):
+    """Statements that change what exists."""
+
+    def create(self) -> exp.Expr:
+        """``CREATE …``, from behind the word."""
+        if self.word() == "OR":
+            self.refuse("CREATE OR REPLACE is not available; DROP TABLE first, or INSERT OVERWRITE to replace the rows.")
+        if self.eat("DATABASE") or self.eat("SCHEMA"):
+            return self._create_database()
+        temporary = self.eat("TEMPORARY") or self.eat("TEMP")
+        if not self.eat("TABLE"):
+            self.refuse(f"CREATE {self.word()} is not available; CREATE TABLE, CREATE TEMPORARY TABLE and CREATE DATABASE are.")
+        missing_only = self.eat("IF", "NOT", "EXISTS")
+        name = self.names("the table's name")
+        definition, query = self._definition()
+        return trees.CreateTable(name=name, temporary=temporary, if_not_exists=missing_only, definition=definition, query=query)
+
+    def _create_database(self) -> exp.Expr:
+        missing_only = self.eat("IF", "NOT", "EXISTS")
+        name = self.names("the database's name")
+        comment = self.text("the comment") if self.eat("COMMENT") else None
+        options = self.options() if self.eat("WITH") else {}
+        self.finish()
+        return trees.CreateDatabase(name=name, if_not_exists=missing_only, comment=comment, options=options)
+
+    def _definition(self) -> tuple[TableDefinition, exp.Expr | None]:
+        columns: list[Field] = []
+        watermarks: list[Watermark] = []
+        if self.eat("("):
+            while not self.eat(")"):
+                self._column_or_constraint(columns, watermarks)
+                if not self.eat(","):
+                    self.need(")")
+                    break
+        comment = None
+        partitions: tuple[str, ...] = ()
+        options: dict[str, str] = {}
+        like: LikeClause | None = None
+        while self.here is not None and self.word() != ";":
+            if self.eat("COMMENT"):
+                comment = self.text("the comment")
+            elif self.eat("PARTITIONED", "BY"):
+                partitions = self._partition_columns(columns)
+            elif self.eat("WITH") or self.eat("TBLPROPERTIES") or self.eat("OPTIONS"):
+                options |= self.options()
+            elif self.eat("LIKE"):
+                like = self._like()
+            elif self.eat("AS"):
+                query = self.query("a query")
+                self.finish()
+                return self._made(columns, watermarks, comment, partitions, options, like), query
+            elif self.word() in ("USING", "LOCATION", "CLUSTERED", "STORED", "ROW", "DISTRIBUTED"):
+                self.refuse(f"{self.word()} is not a clause of CREATE TABLE here: tables are Paimon append tables, shaped by WITH ('key' = 'value').")
+            else:
+                self.fail("COMMENT, PARTITIONED BY, WITH, LIKE or AS")
+        self.finish()
+        return self._made(columns, watermarks, comment, partitions, options, like), None
+
+    def _made(
+        self,
+        columns: list[Field],
+        watermarks: list[Watermark],
+        comment: str | None,
+        partitions: tuple[str, ...],
+        options: dict[str, str],
+        like: LikeClause | None,
+    ) -> TableDefinition:
+        return TableDefinition(
+            columns=tuple(columns), watermarks=tuple(watermarks), comment=comment, partition_keys=partitions, options=options, like=like
+        )
+
+    def _column_or_constraint(self, columns: list[Field], watermarks: list[Watermark]) -> None:
+        if self.word() == "WATERMARK" and self.word(1) == "FOR":
+            watermarks.append(self._watermark())
+            return
+        if self.word() in ("PRIMARY", "CONSTRAINT", "UNIQUE", "FOREIGN") and self.word(1) != "":
+            self.refuse(_NO_KEYS if self.word() in ("PRIMARY", "CONSTRAINT") else f"{self.word()} constraints are not available.")
+        name = self.name("a column's name")
+        if self.word() == "AS":
+            self.refuse(f"Computed columns are not available: select the expression instead of column {name}.")
+        columns.append(self._column_rest(name))
+
+    def _column_rest(self, name: str) -> Field:
+        type_ = self.column_type()
+        comment: str | None = None
+        while True:
+            if self.eat("NOT", "NULL"):
+                type_ = type_.with_nullable(False)
+            elif self.eat("COMMENT"):
+                comment = self.text("the comment")
+            elif self.word() == "PRIMARY":
+                self.refuse(_NO_KEYS)
+            elif self.word() == "METADATA":
+                self.refuse(f"METADATA columns are not available: append tables have no metadata to show in column {name}.")
+            elif self.word() == "DEFAULT":
+                self.refuse(f"DEFAULT is not available; write the value of column {name} in the INSERT.")
+            else:
+                return Field(id=-1, name=name, type=type_, description=comment)
+
+    def _watermark(self) -> Watermark:
+        self.need("WATERMARK", "FOR")
+        column = self.name("the time column")
+        self.need("AS")
+        start = self.here
+        if start is None:
+            self.fail("the watermark's expression")
+        expression = self._parse_assignment()
+        if expression is None:
+            self.fail("the watermark's expression", start)
+        return Watermark(column=column, expression=self.source_from(start))
+
+    def _partition_columns(self, columns: list[Field]) -> tuple[str, ...]:
+        """Names of columns; Spark's spelling with a type declares the column, too."""
+        self.need("(")
+        found = []
+        while True:
+            name = self.name("a column")
+            if self.word() not in (",", ")"):
+                columns.append(self._column_rest(name))
+            found.append(name)
+            if not self.eat(","):
+                break
+        self.need(")")
+        return tuple(found)
+
+    def _like(self) -> LikeClause:
+        source = self.names("the table's name")
+        features: dict[str, str] = {}
+        if self.eat("("):
+            while not self.eat(")"):
+                behaviour = self.word()
+                if behaviour not in ("INCLUDING", "EXCLUDING", "OVERWRITING"):
+                    self.fail("INCLUDING, EXCLUDING or OVERWRITING")
+                self._advance()
+                feature = self.word()
+                if feature not in ("ALL", "CONSTRAINTS", "DISTRIBUTION", "GENERATED", "METADATA", "OPTIONS", "PARTITIONS", "WATERMARKS"):
+                    self.fail("ALL, CONSTRAINTS, GENERATED, METADATA, OPTIONS, PARTITIONS or WATERMARKS")
+                self._advance()
+                features[feature] = behaviour
+                self.eat(",")
+        return LikeClause(source=source, features=features)
+
+    def query(self, what: str) -> exp.Expr:
+        """A query (also in parentheses or behind WITH)."""
+        start = self.here
+        found = self._parse_select(nested=self.word() != "WITH")
+        found = self._parse_set_operations(found) if isinstance(found, exp.Expr) else None
+        if isinstance(found, exp.Expr) and isinstance(found, exp.Query):
+            found = self._parse_query_modifiers(found)
+        if not isinstance(found, exp.Query | exp.Values):
+            self.fail(what, start)
+        return found
+
+    def drop(self) -> exp.Expr:
+        """``DROP …``, from behind the word."""
+        if self.eat("DATABASE") or self.eat("SCHEMA"):
+            present_only = self.eat("IF", "EXISTS")
+            name = self.names("the database's name")
+            cascade = self.eat("CASCADE")
+            self.eat("RESTRICT")
+            self.finish()
+            return trees.DropDatabase(name=name, if_exists=present_only, cascade=cascade)
+        temporary = self.eat("TEMPORARY")
+        if not self.eat("TABLE"):
+            self.refuse(f"DROP {self.word()} is not available; DROP TABLE, DROP TEMPORARY TABLE and DROP DATABASE are.")
+        present_only = self.eat("IF", "EXISTS")
+        name = self.names("the table's name")
+        self.eat("PURGE")
+        self.finish()
+        return trees.DropTable(name=name, temporary=temporary, if_exists=present_only)
+
+    def alter(self) -> exp.Expr:
+        """``ALTER …``, from behind the word."""
+        if self.eat("DATABASE") or self.eat("SCHEMA"):
+            name = self.names("the database's name")
+            self.need("SET")
+            self.eat("DBPROPERTIES")
+            options = self.options()
+            self.finish()
+            return trees.AlterDatabase(name=name, set_options=options)
+        if not self.eat("TABLE"):
+            self.refuse(f"ALTER {self.word()} is not available; ALTER TABLE and ALTER DATABASE are.")
+        present_only = self.eat("IF", "EXISTS")
+        table = self.names("the table's name")
+        if self.word() == "RENAME" and self.word(1) == "TO":
+            self._advance(2)
+            target = self.names("the new name")
+            self.finish()
+            return trees.AlterTable(name=table, rename_to=target, if_exists=present_only)
+        changes = self._alteration()
+        self.finish()
+        return trees.AlterTable(name=table, changes=tuple(changes), if_exists=present_only)
+
+    def _alteration(self) -> list[SchemaChange]:
+        if self.eat("SET"):
+            self.eat("TBLPROPERTIES")
+            return [SetOption(key=key, value=value) for key, value in self.options().items()]
+        if self.eat("RESET") or self.eat("UNSET", "TBLPROPERTIES"):
+            self.eat("IF", "EXISTS")
+            return [RemoveOption(key=key) for key in self._keys()]
+        if self.eat("COMMENT"):
+            return [UpdateComment(comment=self.text("the comment"))]
+        if self.eat("ADD"):
+            return self._each(self._add_column)
+        if self.eat("MODIFY"):
+            return self._each(self._modify_column)
+        if self.eat("DROP"):
+            return self._drop_columns()
+        if self.eat("RENAME"):
+            self.eat("COLUMN")
+            name = self.name("a column")
+            self.need("TO")
+            return [RenameColumn(name=name, to=self.name("the new name"))]
+        if self.eat("ALTER") or self.eat("CHANGE"):
+            self.eat("COLUMN")
+            return self._alter_column()
+        self.fail("ADD, MODIFY, DROP, RENAME, ALTER COLUMN, SET, RESET or COMMENT")
+
+    def _keys(self) -> list[str]:
+        self.need("(")
+        keys = [self.key_or_value("an option's key")]
+        while self.eat(","):
+            keys.append(self.key_or_value("an option's key"))
+        self.need(")")
+        return keys
+
+    def _each(self, parse: object) -> list[SchemaChange]:
+        """One column, or several in parentheses."""
+        assert callable(parse)
+        bare = self.eat("COLUMN")
+        plural = self.eat("COLUMNS")
+        if bare or not self.eat("("):
+            return list(parse())
+        changes = list(parse())
+        while self.eat(","):
+            changes += parse()
+        self.need(")")
+        _ = plural
+        return changes
+
+    def _position(self) -> Position | None:
+        if self.eat("FIRST"):
+            return Position(first=True)
+        if self.eat("AFTER"):
+            return Position(after=self.name("a column"))
+        return None
+
+    def _add_column(self) -> list[SchemaChange]:
+        if self.word() in ("PRIMARY", "CONSTRAINT"):
+            self.refuse(_NO_KEYS)
+        if self.word() in ("PARTITION", "WATERMARK"):
+            self.refuse(f"ALTER TABLE ADD {self.word()} is not available.")
+        column = self._column_rest(self.name("a column's name"))
+        return [AddColumn(name=column.name, type=column.type, comment=column.description, position=self._position())]
+
+    def _modify_column(self) -> list[SchemaChange]:
+        name = self.name("a column's name")
+        type_, said_not_null = self._type_with_nullability()
+        comment = self.text("the comment") if self.eat("COMMENT") else None
+        position = self._position()
+        changes: list[SchemaChange] = [UpdateColumnType(name=name, type=type_, keep_nullability=True)]
+        if said_not_null:
+            changes.append(UpdateColumnNullability(name=name, nullable=False))
+        if comment is not None:
+            changes.append(UpdateColumnComment(name=name, comment=comment))
+        if position is not None:
+            changes.append(UpdateColumnPosition(name=name, position=position))
+        return changes
+
+    def _type_with_nullability(self) -> tuple[DataType, bool]:
+        type_ = self.column_type()
+        return type_, not type_.nullable
+
+    def _drop_columns(self) -> list[SchemaChange]:
+        if self.word() in ("PRIMARY", "CONSTRAINT", "WATERMARK", "PARTITION"):
+            self.refuse(f"ALTER TABLE DROP {self.word()} is not available.")
+        self.eat("COLUMN") or self.eat("COLUMNS")
+        names = self.name_list() if self.word() == "(" else (self.name("a column"),)
+        return [DropColumn(name=name) for name in names]
+
+    def _alter_column(self) -> list[SchemaChange]:
+        name = self.name("a column")
+        if self.eat("TYPE"):
+            return [UpdateColumnType(name=name, type=self.column_type())]
+        if self.eat("COMMENT"):
+            return [UpdateColumnComment(name=name, comment=self.text("the comment"))]
+        if self.eat("DROP", "NOT", "NULL"):
+            return [UpdateColumnNullability(name=name, nullable=True)]
+        if self.eat("SET", "NOT", "NULL"):
+            return [UpdateColumnNullability(name=name, nullable=False)]
+        position = self._position()
+        if position is None:
+            self.fail("TYPE, COMMENT, FIRST, AFTER, SET NOT NULL or DROP NOT NULL")
+        return [UpdateColumnPosition(name=name, position=position)]

@@ -1,0 +1,283 @@
+"""SHOW, DESCRIBE, USE, SET, CALL, EXPLAIN and statement sets; and the names of what is refused."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from sql import trees
+from sql.parsing.ddl import DdlParser
+
+REFUSED = {
+    "UPDATE": "rows of an append table are never changed; INSERT OVERWRITE replaces a table or partitions",
+    "DELETE": "rows of an append table are never deleted one by one; INSERT OVERWRITE or TRUNCATE TABLE replace or empty it",
+    "MERGE": "append tables have no keys to merge by; INSERT adds rows",
+    "CACHE": "tables are not cached",
+    "UNCACHE": "tables are not cached",
+    "CLEAR": "tables are not cached",
+    "REFRESH": "tables are always read as they are now",
+    "ADD": "code and files cannot be added to the server",
+    "REMOVE": "code and files cannot be removed from the server",
+    "LIST": "the server's files are not shown",
+    "LOAD": "files are loaded with INSERT INTO … SELECT from a filesystem table or with POST /tables/{database}/{table}/rows",
+    "ANALYZE": "statistics are kept by every write",
+    "MSCK": "partitions are known from the table's metadata",
+    "IMPORT": "tables are made with CREATE TABLE",
+    "EXPORT": "results are fetched as Parquet, Arrow, CSV or JSON over HTTP",
+    "GRANT": "privileges are not part of this server's SQL",
+    "REVOKE": "privileges are not part of this server's SQL",
+    "DECLARE": "session variables are not available",
+    "LOCK": "tables are not locked",
+    "UNLOCK": "tables are not locked",
+    "COMMENT": "use ALTER TABLE … COMMENT",
+    "REPLACE": "use INSERT OVERWRITE",
+    "COMPILE": "plans are not stored",
+    "STOP": "there are no jobs to stop",
+    "PREPARE": "statements are not prepared in SQL",
+    "VACUUM": "files are removed when their snapshots expire",
+    "OPTIMIZE": "files are merged by compaction",
+    "COPY": "files are loaded with INSERT INTO … SELECT from a filesystem table",
+    "FOR": "scripts are not available",
+    "IF": "scripts are not available",
+    "WHILE": "scripts are not available",
+    "REPEAT": "scripts are not available",
+    "LOOP": "scripts are not available",
+    "TABLE": "write SELECT * FROM the table",
+    "MAP": "TRANSFORM and its kin start programs on the server",
+    "REDUCE": "TRANSFORM and its kin start programs on the server",
+    "UNSET": "use RESET",
+}
+"""First words of statements that are refused, and why or what to do instead."""
+
+_SHOW = ("CATALOGS", "DATABASES", "SCHEMAS", "TABLES", "FUNCTIONS", "PARTITIONS", "COLUMNS", "VIEWS", "MODULES", "JARS", "JOBS")
+
+
+class StatementParser(DdlParser):
+    """Chooses the parser of a statement by its first words."""
+
+    _STARTS: ClassVar[dict[str, str]] = {
+        "CREATE": "create", "DROP": "drop", "ALTER": "alter", "SHOW": "show", "DESCRIBE": "describe", "DESC": "describe", "USE": "use",
+        "SET": "set_option", "RESET": "reset_option", "CALL": "call", "EXPLAIN": "explain", "TRUNCATE": "truncate",
+        "EXECUTE": "execute", "BEGIN": "begin",
+    }  # fmt: skip
+
+    def statement(self) -> exp.Expr:
+        """One whole statement."""
+        word = self.word()
+        if word in self._STARTS:
+            self._advance()
+            found: exp.Expr = getattr(self, self._STARTS[word])()
+            return found
+        if word == "INSERT":
+            return self.insert()
+        if word in ("SELECT", "WITH", "VALUES", "(", "FROM"):
+            query = self.query("a query") if word != "VALUES" else self._values()
+            self.finish()
+            return query
+        if word in REFUSED:
+            self.refuse(f"{word} is not available: {REFUSED[word]}.")
+        self.fail("a statement such as SELECT, INSERT, CREATE TABLE, SHOW TABLES or SET")
+
+    def _values(self) -> exp.Expr:
+        start = self.here
+        found = self._parse_select()
+        if not isinstance(found, exp.Query | exp.Values):
+            self.fail("VALUES (…)", start)
+        return found
+
+    def insert(self) -> exp.Expr:
+        """``INSERT INTO | OVERWRITE …``."""
+        self.need("INSERT")
+        if self.word() not in ("INTO", "OVERWRITE"):
+            self.fail("INTO or OVERWRITE")
+        if self.word(1) in ("DIRECTORY", "LOCAL"):
+            self.refuse("INSERT OVERWRITE DIRECTORY is not available: the server's files are not written by SQL; fetch the result over HTTP.")
+        start = self._prev
+        found = self._parse_insert()
+        if not isinstance(found, exp.Insert):
+            self.fail("INSERT INTO table [PARTITION (…)] [(columns)] query or VALUES", start)
+        self.finish()
+        source = found.args.get("expression")
+        if not isinstance(source, exp.Query | exp.Values):
+            self.fail("a query or VALUES", self._prev)
+        return found
+
+    def show(self) -> exp.Expr:
+        """``SHOW …``, from behind the word."""
+        if self.eat("CREATE", "TABLE"):
+            return self._shown("CREATE TABLE", self.names("the table's name"))
+        if self.eat("CURRENT"):
+            what = self.word()
+            if what not in ("CATALOG", "DATABASE"):
+                self.fail("CATALOG or DATABASE")
+            self._advance()
+            return self._shown(f"CURRENT {what}", None)
+        self.eat("FULL") or self.eat("USER")
+        what = self.word()
+        if what not in _SHOW:
+            self.fail("CATALOGS, DATABASES, TABLES, COLUMNS, PARTITIONS, FUNCTIONS, CREATE TABLE or CURRENT DATABASE")
+        if what in ("JARS", "JOBS", "VIEWS", "MODULES"):
+            self.refuse(f"SHOW {what} is not available: the server has none.")
+        self._advance()
+        what = "DATABASES" if what == "SCHEMAS" else what
+        name = None
+        if what == "PARTITIONS":
+            name = self.names("the table's name")
+        elif self.eat("FROM") or self.eat("IN"):
+            name = self.names("a name")
+        elif what == "COLUMNS":
+            self.fail("FROM table")
+        return self._shown(what, name)
+
+    def _shown(self, what: str, name: tuple[str, ...] | None) -> exp.Expr:
+        negated = self.eat("NOT")
+        like = self.text("a pattern") if self.eat("LIKE") else None
+        if negated and like is None:
+            self.fail("LIKE 'pattern'")
+        self.finish()
+        return trees.Show(what=what, name=name, like=like, negated=negated)
+
+    def describe(self) -> exp.Expr:
+        """``DESCRIBE …``, from behind the word."""
+        if self.eat("DATABASE") or self.eat("SCHEMA"):
+            self.eat("EXTENDED")
+            name = self.names("the database's name")
+            self.finish()
+            return trees.DescribeDatabase(name=name)
+        if self.word() in ("FUNCTION", "QUERY", "CATALOG", "SELECT", "WITH"):
+            self.refuse(f"DESCRIBE {self.word()} is not available; DESCRIBE table and DESCRIBE DATABASE are.")
+        extended = self.eat("EXTENDED")
+        self.eat("TABLE")
+        extended = self.eat("EXTENDED") or extended
+        name = self.names("the table's name")
+        self.finish()
+        return trees.DescribeTable(name=name, extended=extended)
+
+    def use(self) -> exp.Expr:
+        """``USE …``, from behind the word."""
+        if self.eat("CATALOG"):
+            name = self.names("the catalog's name")
+            self.finish()
+            return trees.UseCatalog(name=name)
+        self.eat("DATABASE") or self.eat("SCHEMA")
+        if self.word() == "MODULES":
+            self.refuse("USE MODULES is not available: functions are Spark's.")
+        name = self.names("the database's name")
+        self.finish()
+        return trees.UseDatabase(name=name)
+
+    def set_option(self) -> exp.Expr:
+        """``SET …``, from behind the word."""
+        if self.here is None or self.word() == ";":
+            self.finish()
+            return trees.SetOption()
+        key = self.key_or_value("an option's key")
+        if key.upper() in ("TIME", "ROLE", "VAR", "VARIABLE", "CATALOG") and self.word() != "=":
+            self.refuse(f"SET {key.upper()} is not available; SET 'key' = 'value' is.")
+        self.need("=")
+        value = self.key_or_value("an option's value")
+        self.finish()
+        return trees.SetOption(key=key, value=value)
+
+    def reset_option(self) -> exp.Expr:
+        """``RESET …``, from behind the word."""
+        key = None if self.here is None or self.word() == ";" else self.key_or_value("an option's key")
+        self.finish()
+        return trees.ResetOption(key=key)
+
+    def truncate(self) -> exp.Expr:
+        """``TRUNCATE TABLE name``, from behind the first word."""
+        self.need("TABLE")
+        name = self.names("the table's name")
+        if self.word() == "PARTITION":
+            self.refuse("TRUNCATE … PARTITION is not available; INSERT OVERWRITE … PARTITION (…) SELECT … WHERE false empties one.")
+        self.finish()
+        return trees.TruncateTable(name=name)
+
+    def explain(self) -> exp.Expr:
+        """``EXPLAIN …``, from behind the word."""
+        self.eat("PLAN", "FOR")
+        for detail in ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE", "EXTENDED", "FORMATTED", "CODEGEN", "COST"):
+            if self.word() == detail:
+                self.refuse(f"EXPLAIN {detail} is not available; EXPLAIN alone tells the files kept and skipped and Spark's plan.")
+        inner = self.statement()
+        if not isinstance(inner, exp.Query | exp.Insert | exp.Values):
+            self.refuse("Only queries and INSERT can be explained.", self._prev)
+        return trees.Explain(this=inner)
+
+    def execute(self) -> exp.Expr:
+        """``EXECUTE STATEMENT SET BEGIN …; END``, from behind the first word."""
+        if self.word() == "IMMEDIATE":
+            self.refuse("EXECUTE IMMEDIATE is not available; send the statement itself.")
+        if self.word() in ("INSERT", "SELECT", "WITH"):
+            return self.statement()
+        self.need("STATEMENT", "SET", "BEGIN")
+        return self._set_members()
+
+    def begin(self) -> exp.Expr:
+        """``BEGIN STATEMENT SET; …; END``, from behind the first word."""
+        if self.word() != "STATEMENT":
+            self.refuse("Scripts and transactions are not available; a statement set (EXECUTE STATEMENT SET BEGIN …; END) commits several INSERTs at once.")
+        self.need("STATEMENT", "SET")
+        self.eat(";")
+        return self._set_members()
+
+    def _set_members(self) -> exp.Expr:
+        members: list[exp.Expr] = []
+        while not self.eat("END"):
+            if self.here is None:
+                self.fail("INSERT or END")
+            if self.word() != "INSERT":
+                self.refuse("A statement set holds INSERT statements only.")
+            self.need("INSERT")
+            found = self._parse_insert()
+            if not isinstance(found, exp.Insert):
+                self.fail("an INSERT statement")
+            members.append(found)
+            if self.word() not in (";", "END"):
+                self.fail("; and the next INSERT, or END")
+            self.eat(";")
+        self.finish()
+        if not members:
+            self.refuse("The statement set is empty; put INSERT statements between BEGIN and END.", self._prev)
+        return trees.StatementSet(expressions=members)
+
+    def call(self) -> exp.Expr:
+        """``CALL procedure(…)``, from behind the word."""
+        procedure = self.names("the procedure's name")
+        self.need("(")
+        arguments: list[tuple[str | None, object]] = []
+        while not self.eat(")"):
+            name = None
+            ahead = self._tokens[self._index + 1] if self._index + 1 < len(self._tokens) else None
+            if ahead is not None and ahead.text == "=>":
+                name = self.name("an argument's name")
+                self._advance()
+            arguments.append((name, self._argument()))
+            if not self.eat(","):
+                self.need(")")
+                break
+        self.finish()
+        return trees.Call(procedure=procedure, arguments=tuple(arguments))
+
+    def _argument(self) -> object:
+        token = self.here
+        if token is None:
+            self.fail("an argument")
+        if token.token_type == TokenType.STRING:
+            return self.text()
+        negative = self.eat("-")
+        word = self.word()
+        if word in ("TRUE", "FALSE", "NULL"):
+            self._advance()
+            return {"TRUE": True, "FALSE": False, "NULL": None}[word]
+        if self.here is None or self.here.token_type != TokenType.NUMBER:
+            self.fail("a quoted text, a number, TRUE, FALSE or NULL")
+        number = self.here.text
+        self._advance()
+        value = int(number) if number.isdigit() else Decimal(number)
+        return -value if negative else value
+
