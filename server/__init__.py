@@ -1,1 +1,1 @@
-"""The wire: Flask; JSON and HTML."""
+"""The wire: Flask in front of the gateway, its settings, and the process that serves it."""

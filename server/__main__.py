@@ -1,0 +1,66 @@
+"""``python -m server``: the only place that reads the environment."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from model.errors import LakeError
+from server.options import Settings, read_settings
+from server.process import catalog_dsn, serve
+
+
+def main() -> NoReturn:
+    """Serve with the settings of the environment, until SIGTERM or SIGINT."""
+    run(serve)
+
+
+def migrate() -> NoReturn:
+    """Bring the catalog's Postgres to the newest schema and end."""
+    run(_migrate)
+
+
+def _migrate(settings: Settings) -> None:
+    from migrations import upgrade
+
+    with catalog_dsn(settings) as dsn:
+        upgrade(dsn)
+    print("The catalog is up to date.")
+
+
+def run(work: Callable[[Settings], None]) -> NoReturn:
+    """Do the work and leave: 0 when it ended well, 2 for settings that cannot be, 1 for the rest, each with one line."""
+    status = 0
+    try:
+        settings = read_settings(os.environ)
+    except LakeError as problem:
+        _leave(2, problem.message)
+    logging.basicConfig(
+        level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(threadName)s: %(message)s"
+    )
+    for noisy in ("alembic", "py4j", "sqlglot", "httpx"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    try:
+        work(settings)
+    except LakeError as problem:
+        _leave(1, problem.message)
+    except OSError as problem:
+        _leave(1, f"{problem.strerror or problem}{f': {problem.filename}' if problem.filename else ''}")
+    _leave(status)
+
+
+def _leave(status: int, message: str = "") -> NoReturn:
+    """End the process at once: everything is closed, and a thread stuck in a dead statement must not hold it."""
+    if message:
+        print(f"sluice: {message}", file=sys.stderr)
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

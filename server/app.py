@@ -1,0 +1,46 @@
+"""The Flask app: wires services to the doors, and knows what all doors share."""
+
+from __future__ import annotations
+
+import re
+from uuid import uuid4
+
+from flask import Flask, Response, g, request
+
+from server.access import check_access
+from server.errors import flink_error, problem, request_id, speaks_flink
+from server.services import EXTENSION, Services
+
+_SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+
+
+def create_app(services: Services) -> Flask:
+    """Put the doors in front of running services; nothing is started here."""
+    from server import health, rows, statements
+    from server.flink import FLINK_BLUEPRINTS
+
+    app = Flask("sluice", static_folder=None)
+    app.url_map.strict_slashes = False
+    app.extensions[EXTENSION] = services
+    app.before_request(_name_request)
+    app.before_request(lambda: check_access(services.settings))
+    app.after_request(_show_id)
+    app.register_error_handler(Exception, _answer_failure)
+    for blueprint in (health.bp, statements.bp, rows.bp, *FLINK_BLUEPRINTS):
+        app.register_blueprint(blueprint)
+    return app
+
+
+def _name_request() -> None:
+    """Keep a client's own id where it is one, so that both logs speak of the same request."""
+    given = request.headers.get("X-Request-Id", "")
+    g.request_id = given if _SANE_ID.fullmatch(given) else uuid4().hex
+
+
+def _show_id(response: Response) -> Response:
+    response.headers["X-Request-Id"] = request_id()
+    return response
+
+
+def _answer_failure(error: Exception) -> Response:
+    return flink_error(error, request.path) if speaks_flink(request.path) else problem(error)

@@ -1,0 +1,117 @@
+"""Reading request bodies: bounded, streamed, and loud when they stop in the middle."""
+
+from __future__ import annotations
+
+import io
+from typing import IO, Any
+
+import orjson
+from flask import request
+
+from model.errors import BadRequest, StatementTooLarge
+
+_CHUNK = 1 << 16
+_DISCARD_BYTES = 256 << 20
+"""Up to so much of a refused body is read and thrown away, so that its sender gets to read the answer."""
+
+
+class BodyStream(io.RawIOBase):
+    """A request's body as a file; raises `StatementTooLarge` past its cap and `BadRequest` where the client broke off."""
+
+    def __init__(self, stream: IO[bytes], *, length: int | None, cap: int) -> None:
+        self._stream = stream
+        self._length = length
+        self._cap = cap
+        self._read = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._stream.read(len(buffer))
+        except (ValueError, OSError) as problem:  # a chunk that is none, a reset, a stall
+            raise BadRequest("The request's body ended before all of it had come.") from problem
+        self._read += len(data)
+        if self._read > self._cap:
+            raise too_large(self._cap)
+        if not data and self._length is not None and self._read < self._length:
+            raise BadRequest(f"The request's body ended after {self._read} of {self._length} bytes.")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def body_stream(cap: int) -> io.BufferedReader:
+    """The present request's body, sized or chunked; raises `StatementTooLarge` before reading where its size tells so."""
+    length = request.content_length
+    if length is not None and length > cap:
+        discard()
+        raise too_large(cap)
+    chunked = bool(request.environ.get("wsgi.input_terminated"))
+    if length is None and not chunked:
+        length = 0
+    stream: IO[bytes] = request.environ["wsgi.input"]
+    return io.BufferedReader(BodyStream(stream, length=length, cap=cap), buffer_size=1 << 20)
+
+
+def read_body(cap: int) -> bytes:
+    """The whole body of the present request; raises `StatementTooLarge` for more than ``cap`` bytes."""
+    reader = body_stream(cap)
+    try:
+        return reader.read()
+    except StatementTooLarge:
+        discard()
+        raise
+
+
+def json_object(body: bytes, *, what: str = "The body") -> dict[str, Any]:
+    """A JSON object; raises `BadRequest` for anything else. Nothing at all is an empty object."""
+    if not body.strip():
+        return {}
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as problem:
+        raise BadRequest(f"{what} is not JSON: {problem}.") from None
+    if not isinstance(value, dict):
+        raise BadRequest(f"{what} must be a JSON object.")
+    return value
+
+
+def member(body: dict[str, Any], name: str, kind: type, *, required: bool = False) -> Any:
+    """A member of the given kind, or None; raises `BadRequest` where it is of another or missing."""
+    value = body.get(name)
+    if value is None:
+        if required:
+            raise BadRequest(f"The member '{name}' is missing.")
+        return None
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise BadRequest(f"The member '{name}' must be {_KINDS[kind]}.")
+    return value
+
+
+_KINDS = {str: "a string", int: "a whole number", dict: "an object"}
+
+
+def strings(body: dict[str, Any], name: str) -> dict[str, str]:
+    """An object of strings; other scalars are written as text, as option values are."""
+    values = member(body, name, dict) or {}
+    for key, value in values.items():
+        if isinstance(value, dict | list):
+            raise BadRequest(f"The value of '{key}' in '{name}' must be a string.")
+    return {key: value if isinstance(value, str) else orjson.dumps(value).decode() for key, value in values.items() if value is not None}
+
+
+def discard() -> None:
+    """Read on and forget, so that a client still sending is not cut off before it reads why."""
+    stream: IO[bytes] = request.environ["wsgi.input"]
+    left = min(request.content_length or _DISCARD_BYTES, _DISCARD_BYTES)
+    try:
+        while left > 0 and (data := stream.read(min(_CHUNK, left))):
+            left -= len(data)
+    except (ValueError, OSError):
+        return
+
+
+def too_large(cap: int) -> StatementTooLarge:
+    """The refusal of a body past a cap."""
+    return StatementTooLarge(f"The request's body is larger than the {cap} bytes read here.")

@@ -1,0 +1,41 @@
+"""Builds the gateway from the settings; whatever is opened is handed to the caller to close."""
+
+from __future__ import annotations
+
+import contextlib
+
+from sql.spark.pool import SparkPool
+
+from catalog import CatalogStore
+from lake import Lake
+from server.options import Settings
+from sql.gateway import Gateway, GatewayLimits
+
+
+def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -> Gateway:
+    """A gateway on the catalog and warehouse of the settings; Spark starts in the background."""
+    catalog = CatalogStore(dsn, max_connections=settings.catalog_connections)
+    cleanup.callback(catalog.close)
+    lake = Lake(catalog, settings.warehouse)
+    cleanup.callback(lake.close)
+    spark = SparkPool(master=settings.spark_master, warehouse=settings.warehouse)
+    cleanup.callback(spark.stop)
+    spark.start_in_background()
+    gateway = Gateway(lake, spark, limits=_limits(settings))
+    cleanup.callback(gateway.close)
+    gateway.start()
+    return gateway
+
+
+def _limits(settings: Settings) -> GatewayLimits:
+    return GatewayLimits(
+        sessions=settings.session_limit,
+        session_idle_seconds=settings.session_idle,
+        statement_seconds=settings.statement_timeout,
+        statement_chars=settings.statement_bytes,
+        spark_statements=settings.statement_concurrency,
+        queued_statements=settings.statement_queue,
+        result_bytes=settings.spool_result_bytes,
+        spool_bytes=settings.spool_bytes,
+        import_dirs=settings.import_dirs,
+    )

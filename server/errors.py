@@ -1,0 +1,138 @@
+"""Failures as clients see them: RFC 9457 for our own paths, Flink's shape for the gateway's; one mapping for both."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from flask import Response, g, has_request_context
+from werkzeug.exceptions import HTTPException
+
+from model.errors import LakeError, SqlError
+
+_log = logging.getLogger(__name__)
+_FLINK_PATHS = re.compile(r"/(v\d+|api_versions|info|sessions)(/|$)")
+_OTHER_PROTOCOLS = re.compile(r"/v1/(config|sluice)(/|$)")
+PROBLEM = "application/problem+json"
+RETRY_AFTER_SECONDS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What a client may know of a failure."""
+
+    status: int
+    error_class: str
+    title: str
+    detail: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def failure_of(error: BaseException, request: str) -> Failure:
+    """The status and words of a request's failure; one that is not deliberate is a bug, logged in full and told by its id."""
+    if isinstance(error, LakeError):
+        return _lake_failure(error, request)
+    if isinstance(error, HTTPException):
+        return _http_failure(error)
+    _log.error("Request %s met a bug", request, exc_info=error)
+    detail = f"Something is wrong in the server, and it is logged under the id {request}."
+    return Failure(status=500, error_class="InternalError", title="A bug of the server.", detail=detail)
+
+
+def problem_document(error: BaseException, request: str) -> dict[str, Any]:
+    """The failure of a request as an RFC 9457 document."""
+    return _document(failure_of(error, request), request)
+
+
+def problem(error: BaseException) -> Response:
+    """The answer of our own paths to a failure."""
+    failure = failure_of(error, request_id())
+    return Response(orjson.dumps(_document(failure, request_id())), failure.status, headers=failure.headers, mimetype=PROBLEM)
+
+
+def flink_error(error: BaseException, path: str) -> Response:
+    """The answer of the Flink gateway's paths: everything a statement or a handle is guilty of is a 500 there."""
+    failure = failure_of(error, request_id())
+    status, lines = 500, [f"{failure.error_class}: {failure.detail}"]
+    if isinstance(error, HTTPException):
+        status = failure.status
+        if status in (404, 405):
+            status, lines = 404, [f"Not found: {path}"]
+        else:
+            lines = [failure.detail]
+    elif failure.status in (401, 403, 413) or failure.error_class == "BadRequest":
+        status, lines = failure.status, [failure.detail]
+    elif failure.error_class not in ("SessionNotExist", "OperationNotExist"):
+        lines = ["Internal server error.", _on_server_side(failure)]
+    return Response(orjson.dumps({"errors": lines}), status, headers=failure.headers, content_type="application/json; charset=UTF-8")
+
+
+def speaks_flink(path: str) -> bool:
+    """Whether a path belongs to the Flink gateway's protocol, existing or not."""
+    return _FLINK_PATHS.match(path) is not None and _OTHER_PROTOCOLS.match(path) is None
+
+
+def request_id() -> str:
+    """The id of the request being answered."""
+    return str(g.request_id) if has_request_context() and "request_id" in g else "-"
+
+
+def _on_server_side(failure: Failure) -> str:
+    """Flink's clients print what stands between the last `Caused by: ` and the first tab (`gateway.md` 1.4)."""
+    said = failure.detail.replace("Caused by: ", "caused by: ").replace("\n\t", "\n  ").replace('Encountered "<EOF>"', "Encountered <EOF>")
+    place = ""
+    if (line := failure.facts.get("line")) is not None and f"line {line}" not in said.lower():
+        place = f" (line {line}, column {failure.facts.get('column')})"
+    return (
+        f"<Exception on server side:\nsluice.{failure.error_class}: {failure.title}\n"
+        f"Caused by: {failure.error_class}: {said}{place}\n\tat sluice\n\nEnd of exception on server side>"
+    )
+
+
+def _document(failure: Failure, request: str) -> dict[str, Any]:
+    return {
+        "type": f"urn:sluice:error:{failure.error_class}",
+        "title": failure.title,
+        "status": failure.status,
+        "detail": failure.detail,
+        "errorClass": failure.error_class,
+        **failure.facts,
+        "requestId": request,
+    }
+
+
+def _lake_failure(error: LakeError, request: str) -> Failure:
+    facts: dict[str, Any] = {}
+    if isinstance(error, SqlError):
+        facts = {"line": error.line, "column": error.column, "fragment": error.fragment}
+    facts["statementIndex"] = getattr(error, "statement_index", None)
+    facts["completed"] = getattr(error, "completed", None)
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if error.status in (429, 503) else {}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if error.status >= 500:
+        _log.warning("Request %s: %s: %s", request, error.error_class, error.message, exc_info=error.__cause__)
+    return Failure(
+        status=error.status,
+        error_class=error.error_class,
+        title=(type(error).__doc__ or error.error_class).split("\n", 1)[0],
+        detail=error.message,
+        facts={key: value for key, value in facts.items() if value is not None},
+        headers=headers,
+    )
+
+
+def _http_failure(error: HTTPException) -> Failure:
+    status = error.code or 500
+    allow = getattr(error, "valid_methods", None)
+    return Failure(
+        status=status,
+        error_class=type(error).__name__,
+        title=f"{error.name}.",
+        detail=error.description or error.name,
+        headers={"Allow": ", ".join(sorted(allow))} if allow else {},
+    )

@@ -1,0 +1,83 @@
+"""What the gateway is, and its sessions: open, look, configure, keep alive, close."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from flask import Blueprint, Response, abort
+
+from model.errors import UnsupportedStatement
+from server.bodies import member, strings
+from server.flink.versions import Version, requested_version
+from server.flink.wire import answer, body, handle
+from server.services import services
+
+bp = Blueprint("sessions", __name__)
+PRODUCT = "Sluice"
+
+
+@bp.get("/api_versions")
+def api_versions() -> Response:
+    """The versions clients choose from."""
+    return answer({"versions": [each.name for each in Version]})
+
+
+@bp.get("/info")
+def info() -> Response:
+    """Product and version."""
+    return answer({"productName": PRODUCT, "version": version("sluice")})
+
+
+@bp.post("/sessions")
+def open_session() -> Response:
+    """Open a session with the client's properties."""
+    given = body()
+    name = member(given, "sessionName", str)
+    return answer({"sessionHandle": services().gateway.open_session(name, strings(given, "properties"))})
+
+
+@bp.get("/sessions/<session>")
+def session_properties(session: str) -> Response:
+    """What the session has set."""
+    return answer({"properties": services().gateway.session_properties(handle(session))})
+
+
+@bp.delete("/sessions/<session>")
+def close_session(session: str) -> Response:
+    """Close a session and all its operations."""
+    services().gateway.close_session(handle(session))
+    return answer({"status": "CLOSED"})
+
+
+@bp.post("/sessions/<session>/heartbeat")
+def heartbeat(session: str) -> Response:
+    """Keep a session from expiring."""
+    services().gateway.heartbeat(handle(session))
+    return answer({})
+
+
+@bp.post("/sessions/<session>/configure-session")
+def configure_session(session: str) -> Response:
+    """Run a statement that shapes the session."""
+    if requested_version() < Version.V2:
+        abort(404)
+    given = body()
+    timeout = member(given, "executionTimeout", int) or 0
+    if timeout < 0:
+        raise UnsupportedStatement("executionTimeout must not be negative.")
+    services().gateway.configure_session(
+        handle(session), member(given, "statement", str, required=True), timeout=timeout / 1000 if timeout else None
+    )
+    return answer({})
+
+
+@bp.get("/sessions/<session>/complete-statement")
+def complete_statement(session: str) -> Response:
+    """Candidates for what stands at a position; the request is a GET with a body."""
+    if requested_version() < Version.V2:
+        abort(404)
+    given = body()
+    text = member(given, "statement", str, required=True)
+    position = member(given, "position", int)
+    found = services().gateway.complete(handle(session), text, len(text) if position is None else position)
+    return answer({"candidates": found})

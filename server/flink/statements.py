@@ -1,0 +1,70 @@
+"""Submit a statement, fetch its rows by token."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, request
+
+from model.errors import BadRequest, UnsupportedStatement
+from server.bodies import member, strings
+from server.flink.rows import RowFormat
+from server.flink.versions import Version, requested_version
+from server.flink.wire import answer, body, handle, not_ready, page_body
+from server.services import services
+from sql.pages import NotReady
+
+bp = Blueprint("statements", __name__)
+FIRST_PAGE_SECONDS = 5.0
+"""How long the first page is waited for before the client is told to ask again."""
+ZONE = "table.local-time-zone"
+
+
+@bp.post("/sessions/<session>/statements")
+def submit(session: str) -> Response:
+    """Queue a statement; what is wrong with it shows when its result is fetched."""
+    given = body()
+    if (member(given, "executionTimeout", int) or 0) > 0:
+        raise UnsupportedStatement("executionTimeout is not supported here; POST /sql has a timeout.")
+    text = member(given, "statement", str, required=True)
+    operation = services().gateway.submit(handle(session), text, strings(given, "executionConfig"))
+    return answer({"operationHandle": operation})
+
+
+@bp.get("/sessions/<session>/operations/<operation>/result/<token>")
+def fetch(session: str, operation: str, token: str) -> Response:
+    """A page of the result; the first is waited for a little, later ones until they are there."""
+    number, format_ = _token(token), _row_format()
+    gateway = services().gateway
+    page = gateway.fetch(handle(session), handle(operation), number, wait=FIRST_PAGE_SECONDS)
+    uri = _uri(session, operation, format_)
+    if isinstance(page, NotReady):
+        return answer(not_ready(uri(number)))
+    zone = gateway.session_properties(session).get(ZONE)
+    return Response(page_body(page, format_, zone, uri), 200, content_type="application/json; charset=UTF-8")
+
+
+def _token(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise BadRequest(f"A result token is a whole number, not {text!r}.")
+    return int(text)
+
+
+def _row_format() -> RowFormat:
+    if requested_version() < Version.V2:
+        return RowFormat.JSON
+    given = request.args.get("rowFormat", RowFormat.JSON)
+    try:
+        return RowFormat(given.upper())
+    except ValueError:
+        raise BadRequest(f"rowFormat is JSON or PLAIN_TEXT, not {given!r}.") from None
+
+
+class _uri:  # noqa: N801 - used as the function it is
+    """Where a page lies: a path, under the version asked for; version 1 knows no row formats."""
+
+    def __init__(self, session: str, operation: str, format_: RowFormat) -> None:
+        version = requested_version()
+        self._path = f"/v{version.value}/sessions/{session}/operations/{operation}/result/"
+        self._query = f"?rowFormat={format_}" if version >= Version.V2 else ""
+
+    def __call__(self, token: int) -> str:
+        return f"{self._path}{token}{self._query}"

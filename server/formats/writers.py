@@ -1,0 +1,168 @@
+"""Results as bytes, batch by batch: JSON, NDJSON, CSV and Arrow, in memory bounded by a few megabytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from model.errors import AnalysisError
+from server.formats.texts import csv_quoted, csv_texts, join, json_texts
+from sql.results import ResultColumn, result_schema
+
+PIECE_BYTES = 4 << 20
+"""Arrow bytes turned into text at a time."""
+
+Batches = Iterator[pa.RecordBatch]
+Tell = Callable[[Exception], dict[str, Any]]
+"""Turns a failure into the problem document clients are shown."""
+
+
+class BrokenStream(Exception):
+    """The rows ended in a failure this format has no words for: the connection is cut so that nobody takes it for the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One way to write a result."""
+
+    media_type: str
+    write: Callable[[Sequence[ResultColumn], Batches, Tell], Iterator[bytes]]
+    check: Callable[[Sequence[ResultColumn]], None] = lambda columns: None
+    idle_line: bytes | None = None
+    """What may be sent while no row comes."""
+
+
+def write_json(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
+    """``{"columns":[…],"rows":[…]}``, each row on a line of its own; a failure on the way is a last member ``error``."""
+    head = [{"name": c.name, "type": str(c.type)} for c in columns]
+    pending = b'{"columns":' + orjson.dumps(head) + b',"rows":['
+    first, tail = True, b"\n]}\n"
+    try:
+        for batch in batches:
+            for piece in pieces(batch):
+                data = _rows(piece, columns, json_texts, opening=",\n[", between=",", closing="]")
+                yield pending + (data[1:] if first else data)
+                pending, first = b"", False
+    except Exception as failure:  # headers are gone: the failure becomes part of the body, and `tell` logs a bug
+        tail = b'\n],"error":' + orjson.dumps(tell(failure)) + b"}\n"
+    yield pending + tail
+
+
+def write_ndjson(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
+    """One object per row and line; a failure on the way is a last line ``{"$error": …}``."""
+    names = [orjson.dumps(c.name).decode() for c in columns]
+    try:
+        for batch in batches:
+            for piece in pieces(batch):
+                yield _objects(piece, columns, names)
+    except Exception as failure:  # headers are gone: the failure becomes the last line, and `tell` logs a bug
+        yield b'{"$error":' + orjson.dumps(tell(failure)) + b"}\n"
+
+
+def write_csv(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
+    """A header line, then a line per row; a failure on the way cuts the connection."""
+    header = csv_quoted(pa.array([c.name for c in columns], pa.string())).to_pylist()
+    pending = (",".join(header) + "\n").encode()
+    try:
+        for batch in batches:
+            for piece in pieces(batch):
+                yield pending + _rows(piece, columns, csv_texts, opening="", between=",", closing="\n")
+                pending = b""
+    except Exception as failure:  # CSV has no place for it
+        tell(failure)
+        raise BrokenStream from failure
+    if pending:
+        yield pending
+
+
+def write_arrow(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
+    """An Arrow IPC stream; a failure on the way leaves it without its end mark and cuts the connection."""
+    sink = io.BytesIO()
+    writer = pa.ipc.new_stream(sink, result_schema(columns))
+    try:
+        for batch in batches:
+            for piece in pieces(batch):
+                writer.write_batch(piece)
+                yield _taken(sink)
+    except Exception as failure:  # the format's own sign of a broken stream is a missing end
+        tell(failure)
+        raise BrokenStream from failure
+    writer.close()
+    yield _taken(sink)
+
+
+def distinct_names(columns: Sequence[ResultColumn]) -> None:
+    """Raise `AnalysisError` where two columns would be one key of an object."""
+    seen: set[str] = set()
+    for column in columns:
+        if column.name in seen:
+            raise AnalysisError(
+                f"Two columns are called {column.name!r}, and NDJSON rows are objects: "
+                "name them apart with AS, or ask for application/json."
+            )
+        seen.add(column.name)
+
+
+JSON = Format("application/json", write_json)
+NDJSON = Format("application/x-ndjson", write_ndjson, check=distinct_names, idle_line=b"\n")
+CSV = Format("text/csv", write_csv)
+ARROW = Format("application/vnd.apache.arrow.stream", write_arrow)
+FORMATS = {format_.media_type: format_ for format_ in (JSON, NDJSON, CSV, ARROW)}
+
+
+def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut a batch so that its text stays small; an empty one disappears."""
+    if batch.num_rows == 0:
+        return
+    step = max(1, batch.num_rows * PIECE_BYTES // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, step):
+        yield batch.slice(start, step)
+
+
+def _rows(
+    batch: pa.RecordBatch,
+    columns: Sequence[ResultColumn],
+    texts: Callable[[pa.Array, Any], pa.Array],
+    *,
+    opening: str,
+    between: str,
+    closing: str,
+) -> bytes:
+    if not columns:
+        return (opening + closing).encode() * int(batch.num_rows)
+    parts: list[pa.Array | str] = [opening]
+    for number, (array, column) in enumerate(zip(batch.columns, columns, strict=True)):
+        parts += [between, texts(array, column.type)] if number else [texts(array, column.type)]
+    return _bytes_of(join(*parts, closing))
+
+
+def _objects(batch: pa.RecordBatch, columns: Sequence[ResultColumn], names: Sequence[str]) -> bytes:
+    if not columns:
+        return b"{}\n" * int(batch.num_rows)
+    parts: list[pa.Array | str] = []
+    for number, (array, column) in enumerate(zip(batch.columns, columns, strict=True)):
+        parts += [f"{',' if number else '{'}{names[number]}:", json_texts(array, column.type)]
+    return _bytes_of(join(*parts, "}\n"))
+
+
+def _bytes_of(texts: pa.Array) -> bytes:
+    """The texts one after another; they lie so in memory already."""
+    if pc.any(texts.is_null()).as_py():
+        raise AssertionError("a row became NULL")
+    offsets, data = texts.buffers()[1:3]
+    ends = memoryview(offsets).cast("i")
+    start, end = ends[texts.offset], ends[texts.offset + len(texts)]
+    return memoryview(data)[start:end].tobytes()
+
+
+def _taken(sink: io.BytesIO) -> bytes:
+    data = sink.getvalue()
+    sink.seek(0)
+    sink.truncate()
+    return data

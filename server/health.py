@@ -1,0 +1,33 @@
+"""Live: the process answers. Ready: what it stands on can be used."""
+
+from __future__ import annotations
+
+import orjson
+from flask import Blueprint, Response
+
+from server.services import services
+
+bp = Blueprint("health", __name__)
+
+
+@bp.get("/livez")
+def live() -> Response:
+    """The process runs and answers."""
+    return _answer({"status": "ok"}, 200)
+
+
+@bp.get("/readyz")
+def ready() -> Response:
+    """200 when Postgres, Spark and the warehouse can be used and the server is not stopping, else 503; what lacks is named."""
+    if services().stopping.is_set():
+        return _answer({"status": "stopping"}, 503)
+    health = services().gateway.health()
+    parts = {"postgres": health.postgres, "spark": health.spark, "warehouse": health.warehouse}
+    body: dict[str, object] = {"status": "ok" if health.ok else "unavailable"} | {
+        name: {"ok": part.ok} | ({"detail": part.detail} if part.detail else {}) for name, part in parts.items()
+    }
+    return _answer(body, 200 if health.ok else 503)
+
+
+def _answer(body: dict[str, object], status: int) -> Response:
+    return Response(orjson.dumps(body), status, headers={"Cache-Control": "no-store"}, mimetype="application/json")

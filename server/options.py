@@ -1,0 +1,207 @@
+"""Settings of the server process: declared once, read from the environment once (`server/__main__.py`)."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.errors import InvalidOption, nearest
+from model.option import Option, OptionGroup, Parser, integer, memory_size, number, one_of, optional, text
+
+PREFIX = "SLUICE_"
+CLIENT_VARIABLES = frozenset({"SLUICE_URL"})
+"""Read by the client command, so a server that sees them says nothing."""
+TEST_PREFIX = "SLUICE_TEST_"
+
+SERVER_OPTIONS = OptionGroup(
+    "Server setting",
+    "Read once from the environment when the server starts: `session.idle-seconds` is the variable `SLUICE_SESSION_IDLE_SECONDS`.",
+)
+
+
+def address() -> Parser[tuple[str, int]]:
+    """``host:port``; an IPv6 host stands in brackets."""
+
+    def parse(raw: str) -> tuple[str, int]:
+        host, colon, port = raw.rpartition(":")
+        if not colon or not host or not port.isdigit() or int(port) > 65535:
+            raise ValueError("host:port is expected, such as 127.0.0.1:8083")
+        return host.removeprefix("[").removesuffix("]"), int(port)
+
+    def show(value: tuple[str, int]) -> str:
+        return f"[{value[0]}]:{value[1]}" if ":" in value[0] else f"{value[0]}:{value[1]}"
+
+    return Parser("host:port", parse, show)
+
+
+def directories() -> Parser[tuple[str, ...]]:
+    """Paths, parted by commas."""
+    return Parser("paths", lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()), ",".join)
+
+
+LISTEN = SERVER_OPTIONS.declare(
+    Option(
+        "listen",
+        address(),
+        ("127.0.0.1", 8083),
+        "Where the server listens. Anything but a loopback address needs `token`. Port 0 picks a free one.",
+    )
+)
+DATA = SERVER_OPTIONS.declare(Option("data", text(), "./data", "Directory of the embedded Postgres and of the default warehouse."))
+CATALOG_DSN = SERVER_OPTIONS.declare(
+    Option(
+        "catalog.dsn",
+        optional(text()),
+        None,
+        "Postgres that holds the catalog, as a libpq URI or keywords. Without it a Postgres is started in `data`.",
+    )
+)
+CATALOG_CONNECTIONS = SERVER_OPTIONS.declare(
+    Option("catalog.connections", integer(at_least=2, at_most=1000), 16, "Connections to the catalog's Postgres at most.")
+)
+WAREHOUSE = SERVER_OPTIONS.declare(
+    Option("warehouse", optional(text()), None, "Path or URI under which tables lie. Without it: `warehouse` inside `data`.")
+)
+IMPORT_DIRS = SERVER_OPTIONS.declare(
+    Option("import.dirs", directories(), (), "Directories whose files SQL may read (`'connector'='filesystem'`), parted by commas.")
+)
+TOKEN = SERVER_OPTIONS.declare(
+    Option("token", optional(text()), None, "The administrator's token; clients send it as `Authorization: Bearer …`.")
+)
+SPARK_MASTER = SERVER_OPTIONS.declare(Option("spark.master", text(), "local[*]", "Spark master that runs the statements."))
+SPARK_DRIVER_MEMORY = SERVER_OPTIONS.declare(
+    Option("spark.driver-memory", memory_size(), 4 * 1024**3, "Heap of the Spark driver; on a `local` master also of its tasks.")
+)
+SESSION_IDLE = SERVER_OPTIONS.declare(
+    Option("session.idle-seconds", number(at_least=1), 600.0, "A session nobody used for so long is closed.")
+)
+SESSION_LIMIT = SERVER_OPTIONS.declare(Option("session.limit", integer(at_least=1), 1000, "Open sessions at most."))
+STATEMENT_CONCURRENCY = SERVER_OPTIONS.declare(
+    Option("statement.concurrency", integer(at_least=1), 4, "Statements that run on Spark at the same time.")
+)
+STATEMENT_QUEUE = SERVER_OPTIONS.declare(
+    Option("statement.queue", integer(at_least=0), 100, "Statements that may wait for Spark; the next one is answered 429.")
+)
+STATEMENT_TIMEOUT = SERVER_OPTIONS.declare(
+    Option("statement.timeout-seconds", number(at_least=0), 3600.0, "A statement that runs longer is canceled; 0 means no limit.")
+)
+STATEMENT_BYTES = SERVER_OPTIONS.declare(
+    Option("statement.max-bytes", memory_size(), 16 * 1024**2, "Longest statement text; a longer one is answered 413.")
+)
+ROWS_BYTES = SERVER_OPTIONS.declare(
+    Option("rows.max-bytes", memory_size(), 1024**4, "Largest body `POST /tables/…/rows` reads; a larger one is answered 413.")
+)
+SPOOL_RESULT_BYTES = SERVER_OPTIONS.declare(
+    Option("spool.result-bytes", memory_size(), 64 * 1024**3, "Largest result kept on disk while it is read; a larger one fails.")
+)
+SPOOL_BYTES = SERVER_OPTIONS.declare(
+    Option("spool.bytes", memory_size(), 256 * 1024**3, "All results kept on disk together; a statement past it fails.")
+)
+THREADS = SERVER_OPTIONS.declare(Option("http.threads", integer(at_least=4), 256, "Requests answered at the same time; further ones wait."))
+STALL = SERVER_OPTIONS.declare(
+    Option("http.stall-seconds", number(at_least=1), 120.0, "A connection on which nothing moves for so long is closed.")
+)
+DRAIN = SERVER_OPTIONS.declare(
+    Option("drain-seconds", number(at_least=0), 30.0, "How long a stopping server lets running statements finish.")
+)
+LOG_LEVEL = SERVER_OPTIONS.declare(Option("log.level", one_of("debug", "info", "warning", "error"), "info", "How much is logged."))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every server setting with the value in force."""
+
+    listen: tuple[str, int] = LISTEN.default
+    data: Path
+    catalog_dsn: str | None = None
+    catalog_connections: int = CATALOG_CONNECTIONS.default
+    warehouse: str
+    import_dirs: tuple[str, ...] = ()
+    token: str | None = None
+    spark_master: str = SPARK_MASTER.default
+    spark_driver_memory: int = SPARK_DRIVER_MEMORY.default
+    session_idle: float = SESSION_IDLE.default
+    session_limit: int = SESSION_LIMIT.default
+    statement_concurrency: int = STATEMENT_CONCURRENCY.default
+    statement_queue: int = STATEMENT_QUEUE.default
+    statement_timeout: float | None = STATEMENT_TIMEOUT.default
+    statement_bytes: int = STATEMENT_BYTES.default
+    rows_bytes: int = ROWS_BYTES.default
+    spool_result_bytes: int = SPOOL_RESULT_BYTES.default
+    spool_bytes: int = SPOOL_BYTES.default
+    threads: int = THREADS.default
+    stall: float = STALL.default
+    drain: float = DRAIN.default
+    log_level: str = LOG_LEVEL.default
+
+
+def variable(option: Option[object]) -> str:
+    """The environment variable of a setting."""
+    return PREFIX + option.key.upper().replace(".", "_").replace("-", "_")
+
+
+def read_settings(environment: Mapping[str, str]) -> Settings:
+    """Read the settings; raise `InvalidOption` for an unknown ``SLUICE_*`` variable, a bad value, or an open door without token."""
+    keys = {variable(option): option.key for option in SERVER_OPTIONS}
+    raw: dict[str, str] = {}
+    for name, value in environment.items():
+        if not name.startswith(PREFIX) or name in CLIENT_VARIABLES or name.startswith(TEST_PREFIX):
+            continue
+        if name not in keys:
+            near = nearest(name, keys)
+            raise InvalidOption(f"There is no setting {name}.{f' Did you mean {near}?' if near else ''}")
+        if value.strip():  # `SLUICE_TOKEN= make run` means: none
+            raw[keys[name]] = value
+    data = Path(DATA.read(raw)).expanduser().resolve()
+    settings = Settings(
+        listen=LISTEN.read(raw),
+        data=data,
+        catalog_dsn=CATALOG_DSN.read(raw),
+        catalog_connections=CATALOG_CONNECTIONS.read(raw),
+        warehouse=_absolute(WAREHOUSE.read(raw) or str(data / "warehouse")),
+        import_dirs=tuple(_absolute(path) for path in IMPORT_DIRS.read(raw)),
+        token=TOKEN.read(raw),
+        spark_master=SPARK_MASTER.read(raw),
+        spark_driver_memory=SPARK_DRIVER_MEMORY.read(raw),
+        session_idle=SESSION_IDLE.read(raw),
+        session_limit=SESSION_LIMIT.read(raw),
+        statement_concurrency=STATEMENT_CONCURRENCY.read(raw),
+        statement_queue=STATEMENT_QUEUE.read(raw),
+        statement_timeout=STATEMENT_TIMEOUT.read(raw) or None,
+        statement_bytes=STATEMENT_BYTES.read(raw),
+        rows_bytes=ROWS_BYTES.read(raw),
+        spool_result_bytes=SPOOL_RESULT_BYTES.read(raw),
+        spool_bytes=SPOOL_BYTES.read(raw),
+        threads=THREADS.read(raw),
+        stall=STALL.read(raw),
+        drain=DRAIN.read(raw),
+        log_level=LOG_LEVEL.read(raw),
+    )
+    _refuse_open_door(settings)
+    return settings
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _refuse_open_door(settings: Settings) -> None:
+    host = settings.listen[0]
+    if settings.token is None and not is_loopback(host):
+        raise InvalidOption(f"SLUICE_LISTEN names {host}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
+    if settings.token is not None and not (settings.token.isascii() and settings.token.isprintable() and " " not in settings.token):
+        raise InvalidOption("SLUICE_TOKEN must be printable ASCII without spaces, as it travels in a header.")
+
+
+def _absolute(location: str) -> str:
+    """A local path made absolute; a URI stays as it is."""
+    return location if "://" in location else os.path.abspath(os.path.expanduser(location))

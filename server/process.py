@@ -1,0 +1,108 @@
+"""The server process: what it starts, in which order, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from types import FrameType
+
+from server.options import Settings
+from server.postgres import EmbeddedPostgres
+
+_log = logging.getLogger(__name__)
+_LAST_BYTES_SECONDS = 2.0
+"""However short the drain, answers being written get so long."""
+
+
+@contextlib.contextmanager
+def catalog_dsn(settings: Settings) -> Iterator[str]:
+    """The catalog's DSN: the one set, or that of an embedded Postgres which runs until the block ends."""
+    if settings.catalog_dsn is not None:
+        yield settings.catalog_dsn
+        return
+    postgres = EmbeddedPostgres(settings.data)
+    try:
+        yield postgres.start()
+    finally:
+        postgres.stop()
+
+
+class Stop:
+    """Waits for SIGTERM or SIGINT; a second one means that waiting for statements is over."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self.hurry = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._hear)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        (self.hurry if self._asked.is_set() else self._asked).set()
+
+    @property
+    def asked(self) -> bool:
+        """Whether the process was told to stop."""
+        return self._asked.is_set()
+
+    def wait(self) -> None:
+        """Sleep until told to stop."""
+        self._asked.wait()
+
+
+def serve(settings: Settings) -> None:
+    """Serve until told to stop; everything started is stopped again, in the other order."""
+    stop = Stop()
+    with contextlib.ExitStack() as cleanup:
+        dsn = cleanup.enter_context(catalog_dsn(settings))
+        _serve(settings, dsn, stop, cleanup)
+
+
+def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitStack) -> None:
+    from migrations import upgrade
+    from server.app import create_app
+    from server.build import build_gateway
+    from server.services import Services
+    from server.wsgi import HttpServer
+
+    upgrade(dsn)
+    gateway = build_gateway(settings, dsn, cleanup)
+    services = Services(gateway=gateway, settings=settings)
+    http = HttpServer(create_app(services), settings)
+    host, port = http.start_serving()
+    print(banner(settings, host, port), flush=True)
+    stop.wait()
+    _log.info("Stopping: up to %g s for what runs", settings.drain)
+    services.stopping.set()
+    threading.Thread(target=_hurry, args=(stop, gateway), name="sluice-hurry", daemon=True).start()
+    until = time.monotonic() + settings.drain
+    gateway.drain(settings.drain)
+    http.shutdown_timeout = max(_LAST_BYTES_SECONDS, until - time.monotonic())
+    http.stop_serving()
+
+
+def _hurry(stop: Stop, gateway: object) -> None:
+    from sql.gateway import Gateway
+
+    stop.hurry.wait()
+    assert isinstance(gateway, Gateway)
+    gateway.drain(0)
+
+
+def banner(settings: Settings, host: str, port: int) -> str:
+    """What a newcomer reads first: where the server is, and three commands to try."""
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{port}"
+    token = ' -H "Authorization: Bearer $SLUICE_TOKEN"' if settings.token else ""
+    commands = (
+        "CREATE TABLE words (id BIGINT, word STRING)",
+        "INSERT INTO words VALUES (1, 'hello'), (2, 'world')",
+        "SELECT * FROM words",
+    )
+    lines = [f"Sluice {version('sluice')} answers at {url} (data in {settings.data}; Spark warms up in the background)", "Try:"]
+    lines += [f'  curl -s{token} {url}/sql -d "{command}"' for command in commands]
+    return "\n".join(lines)

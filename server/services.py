@@ -1,0 +1,31 @@
+"""The long-lived objects requests work with."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from flask import current_app
+
+from server.disconnect import DisconnectWatcher
+from server.options import Settings
+from sql.gateway import Gateway
+
+EXTENSION = "sluice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """All that a view may use."""
+
+    gateway: Gateway
+    settings: Settings
+    watcher: DisconnectWatcher = field(default_factory=DisconnectWatcher)
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+
+def services() -> Services:
+    """The services of the app that answers the present request."""
+    found = current_app.extensions[EXTENSION]
+    assert isinstance(found, Services)
+    return found

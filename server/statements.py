@@ -1,0 +1,133 @@
+"""``POST /sql``: text in, the last result out."""
+
+from __future__ import annotations
+
+import math
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from flask import Blueprint, Response, request
+
+from model.errors import BadRequest, nearest
+from server.bodies import json_object, member, read_body, strings
+from server.formats import negotiate
+from server.services import services
+from server.streaming import stream
+from sql.gateway import RunningStatement
+from sql.results import ResultSet
+
+bp = Blueprint("statements", __name__)
+CONNECTION = "sluice.connection"
+"""Where the WSGI server puts the client's socket; absent in tests that call the app directly."""
+PARAMETERS = ("database", "timeout")
+MEMBERS = ("statement", "database", "timeout", "settings")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlRequest:
+    """What a client wants run."""
+
+    statement: str
+    database: str | None = None
+    timeout: float | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+@bp.post("/sql")
+def run_sql() -> Response:
+    """Run the statements of the body and stream the last one's rows in the format asked for."""
+    format_ = negotiate(request.headers.get("Accept"))
+    wanted = _read()
+    link = _ClientLink()
+    try:
+        result = services().gateway.run(
+            wanted.statement,
+            database=wanted.database,
+            settings=wanted.settings,
+            timeout=wanted.timeout,
+            idempotency_key=idempotency_key(),
+            on_start=link.started,
+        )
+    except BaseException:
+        link.release()
+        raise
+    link.result = result
+    return stream(result, format_, release=link.release)
+
+
+def idempotency_key() -> str | None:
+    """The key under which the client may repeat this request; raises `BadRequest` for one that is none."""
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return None
+    if not 1 <= len(key.strip()) <= 255:
+        raise BadRequest("An Idempotency-Key has between 1 and 255 characters.")
+    return key.strip()
+
+
+class _ClientLink:
+    """Ties a running statement to the client that waits for it."""
+
+    def __init__(self) -> None:
+        self.result: ResultSet | None = None
+        self.release: Callable[[], None] = lambda: None
+
+    def started(self, statement: RunningStatement) -> None:
+        connection = request.environ.get(CONNECTION)
+        if isinstance(connection, socket.socket):
+            self.release = services().watcher.watch(connection, lambda: self._gone(statement))
+
+    def _gone(self, statement: RunningStatement) -> None:
+        statement.cancel()
+        if self.result is not None:
+            self.result.close()
+
+
+def _read() -> SqlRequest:
+    for name in request.args:
+        if name not in PARAMETERS:
+            near = nearest(name, PARAMETERS)
+            raise BadRequest(f"There is no parameter '{name}'.{f' Did you mean {near}?' if near else ''}")
+    body = read_body(services().settings.statement_bytes)
+    found = _from_json(body) if request.mimetype == "application/json" else SqlRequest(statement=_text(body))
+    if not found.statement.strip():
+        raise BadRequest("There is no statement in the body.")
+    return SqlRequest(
+        statement=found.statement,
+        database=request.args.get("database") or found.database,
+        timeout=_seconds(request.args["timeout"]) if "timeout" in request.args else found.timeout,
+        settings=found.settings,
+    )
+
+
+def _from_json(body: bytes) -> SqlRequest:
+    value = json_object(body)
+    for name in value:
+        if name not in MEMBERS:
+            near = nearest(name, MEMBERS)
+            raise BadRequest(f"There is no member '{name}'.{f' Did you mean {near}?' if near else ''}")
+    timeout = value.get("timeout")
+    return SqlRequest(
+        statement=member(value, "statement", str, required=True),
+        database=member(value, "database", str),
+        timeout=None if timeout is None else _seconds(str(timeout)),
+        settings=strings(value, "settings"),
+    )
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise BadRequest(f"The statement is not UTF-8 text: byte {problem.start} does not fit.") from None
+
+
+def _seconds(raw: str) -> float:
+    try:
+        seconds = float(raw)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise BadRequest(f"A timeout is a number of seconds above 0, not {raw!r}.")
+    return seconds

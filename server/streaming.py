@@ -1,0 +1,74 @@
+"""A result on its way to a client: nothing is sent before the first row is there, everything is freed at the end."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache, partial
+
+from flask import Response
+
+from server.errors import problem_document, request_id
+from server.formats import Format
+from sql.results import ResultSet
+
+IDLE_SECONDS = 10.0
+_PULLERS = 256
+"""As many idle streams get their lines; there are no more threads to serve than about so many either."""
+
+
+def stream(result: ResultSet, format_: Format, *, release: Callable[[], None]) -> Response:
+    """Answer with a result's rows. Raises what running it raises before the first row; later failures go into the body.
+
+    ``release`` is called once, when the last byte is sent or the client has gone.
+    """
+    try:
+        format_.check(result.columns)
+        batches = result.batches()
+        first = next(batches, None)
+    except BaseException:
+        result.close()
+        release()
+        raise
+    rest = batches if first is None else itertools.chain((first,), batches)
+    chunks = format_.write(result.columns, rest, partial(problem_document, request=request_id()))
+    if format_.idle_line is not None:
+        chunks = with_idle_lines(chunks, format_.idle_line)
+    return Response(_Body(chunks, result, release), 200, content_type=_content_type(format_))
+
+
+def with_idle_lines(chunks: Iterator[bytes], line: bytes, *, seconds: float = IDLE_SECONDS) -> Iterator[bytes]:
+    """The chunks, and ``line`` whenever none came for so long; so a silent stream differs from a dead connection."""
+    while True:
+        coming: Future[bytes | None] = _pullers().submit(next, chunks, None)
+        while not wait((coming,), seconds).done:
+            yield line
+        if (chunk := coming.result()) is None:
+            return
+        yield chunk
+
+
+class _Body:
+    """What the WSGI server iterates and closes."""
+
+    def __init__(self, chunks: Iterator[bytes], result: ResultSet, release: Callable[[], None]) -> None:
+        self._chunks = chunks
+        self._result = result
+        self._release = release
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._chunks
+
+    def close(self) -> None:
+        self._result.close()
+        self._release()
+
+
+def _content_type(format_: Format) -> str:
+    return f"{format_.media_type}; charset=utf-8" if format_.media_type.startswith("text/") else format_.media_type
+
+
+@cache
+def _pullers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_PULLERS, thread_name_prefix="sluice-rows")

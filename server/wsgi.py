@@ -1,0 +1,59 @@
+"""The HTTP server: cheroot's threads in front of the app (`docs/decisions/http-server.md`)."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from typing import Any
+
+from cheroot import wsgi
+from flask import Flask
+
+from server.options import Settings
+from server.statements import CONNECTION
+
+_log = logging.getLogger(__name__)
+
+
+class _Gateway(wsgi.Gateway_10):
+    """Hands the client's socket to the app, so that it can notice when the client goes."""
+
+    def get_environ(self) -> dict[str, Any]:  # type: ignore[override] # cheroot's stubs say None
+        environ: dict[str, Any] = super().get_environ()  # type: ignore[no-untyped-call]
+        environ[CONNECTION] = self.req.conn.socket
+        return environ
+
+
+class HttpServer(wsgi.Server):
+    """One process, many threads; stops by letting requests end."""
+
+    def __init__(self, app: Flask, settings: Settings) -> None:
+        super().__init__(
+            settings.listen,
+            app,
+            numthreads=settings.threads,
+            server_name="sluice",
+            max=settings.threads,
+            request_queue_size=512,
+            timeout=math.ceil(settings.stall),
+            shutdown_timeout=math.ceil(settings.drain),
+        )
+        self.gateway = _Gateway
+        self.max_request_header_size = 64 << 10
+        self._thread = threading.Thread(target=self.serve, name="sluice-http", daemon=True)
+
+    def start_serving(self) -> tuple[str, int]:
+        """Bind and answer from now on; returns where. Raises `OSError` where the address is taken."""
+        self.prepare()
+        host, port = self.bind_addr[:2]
+        self._thread.start()
+        return host, port
+
+    def stop_serving(self) -> None:
+        """Take no more connections, and return when the requests at work have ended or the drain time is over."""
+        self.stop()
+
+    def error_log(self, msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
+        """A client that went away is no news; everything else goes to the log."""
+        _log.log(level, msg, exc_info=traceback)

@@ -1,0 +1,136 @@
+"""Talks to a server over HTTP: statements out, rows back as they come; bodies of rows up."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+if TYPE_CHECKING:
+    import httpx
+
+DEFAULT_URL = "http://127.0.0.1:8083"
+ATTEMPTS = 5
+_RETRIED = frozenset({429, 502, 503, 504})
+
+
+class ServerError(Exception):
+    """What the server said no with, or why it could not be asked."""
+
+    def __init__(self, message: str, *, status: int | None = None, document: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.document = dict(document or {})
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed later; safe to repeat under an idempotency key only."""
+        return self.status is None or self.status in _RETRIED or self.document.get("errorClass") == "IdempotencyInProgress"
+
+
+class Client:
+    """One server, as one caller sees it."""
+
+    def __init__(self, url: str = DEFAULT_URL, token: str | None = None) -> None:
+        import httpx
+
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        # Statements may run for an hour before the first byte comes; only the connection is waited for briefly.
+        self._http = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=httpx.Timeout(None, connect=10.0))
+        self.url = url.rstrip("/")
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._http.close()
+
+    @contextlib.contextmanager
+    def sql(
+        self, statement: str, *, accept: str = "application/json", database: str | None = None, timeout: float | None = None
+    ) -> Iterator[httpx.Response]:
+        """Run a text and yield the answer, whose body is read as it comes. Raises `ServerError`."""
+        parameters = {"database": database, "timeout": timeout}
+        request = self._http.build_request(
+            "POST",
+            "/sql",
+            params={k: v for k, v in parameters.items() if v is not None},
+            content=statement.encode(),
+            headers={"Accept": accept, "Content-Type": "application/sql"},
+        )
+        response = self._send(request)
+        try:
+            yield response
+        finally:
+            response.close()
+
+    def append(
+        self,
+        table: str,
+        body: Callable[[], Iterator[bytes]],
+        *,
+        content_type: str,
+        length: int,
+        key: str | None = None,
+        retrying: Callable[[ServerError], None] = lambda error: None,
+    ) -> dict[str, Any]:
+        """Append a body to ``database.table`` as one commit; repeated under one key while the server cannot be reached or is busy."""
+        database, _, name = table.rpartition(".")
+        path = f"/tables/{_quoted(database or 'default')}/{_quoted(name)}/rows"
+        headers = {"Content-Type": content_type, "Content-Length": str(length), "Idempotency-Key": key or uuid4().hex}
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                response = self._send(self._http.build_request("POST", path, content=body(), headers=headers))
+                try:
+                    response.read()
+                    answer: dict[str, Any] = response.json()
+                finally:
+                    response.close()
+                return answer
+            except ServerError as error:
+                if attempt == ATTEMPTS or not error.may_pass:
+                    raise
+                retrying(error)
+            time.sleep(min(2.0**attempt / 2, 8.0))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _send(self, request: httpx.Request) -> httpx.Response:
+        import httpx
+
+        try:
+            response = self._http.send(request, stream=True)
+            if response.is_success:
+                return response
+            try:
+                response.read()
+            finally:
+                response.close()
+        except httpx.HTTPError as problem:
+            raise ServerError(f"{self.url} cannot be reached: {problem}. Is the server running, and SLUICE_URL right?") from problem
+        raise _refusal(response)
+
+
+def _refusal(response: httpx.Response) -> ServerError:
+    try:
+        document = response.json()
+    except ValueError:
+        document = {}
+    if not isinstance(document, dict) or "detail" not in document:
+        return ServerError(f"{response.url} answered {response.status_code}: {response.text[:200]}", status=response.status_code)
+    return ServerError(describe(document), status=response.status_code, document=document)
+
+
+def describe(document: Mapping[str, Any]) -> str:
+    """A problem document as a person reads it: what, and where in the text."""
+    text = f"{document.get('errorClass', 'Error')}: {document.get('detail', '')}"
+    if document.get("line") is not None and "line" not in text:
+        text += f" (line {document['line']}, column {document.get('column')})"
+    if completed := document.get("completed"):
+        text += f"\nTook effect before it: {'; '.join(map(str, completed))}"
+    return text
+
+
+def _quoted(name: str) -> str:
+    from urllib.parse import quote
+
+    return quote(name, safe="")

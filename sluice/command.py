@@ -1,0 +1,166 @@
+"""The command ``sluice``: `sql` and `load` are HTTP clients; `serve` and `migrate` start the rooms."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+from uuid import uuid4
+
+import click
+
+from sluice.client import DEFAULT_URL, Client, ServerError
+
+ACCEPTS = {
+    "table": "application/json",
+    "json": "application/json",
+    "ndjson": "application/x-ndjson",
+    "csv": "text/csv",
+    "arrow": "application/vnd.apache.arrow.stream",
+}
+CONTENT_TYPES = {
+    ".parquet": "application/vnd.apache.parquet",
+    ".csv": "text/csv",
+    ".ndjson": "application/x-ndjson",
+    ".jsonl": "application/x-ndjson",
+    ".arrow": "application/vnd.apache.arrow.stream",
+    ".arrows": "application/vnd.apache.arrow.stream",
+}
+_CHUNK = 1 << 20
+
+_url = click.option("--url", envvar="SLUICE_URL", default=DEFAULT_URL, show_default=True, help="The server. [SLUICE_URL]")
+_token = click.option("--token", envvar="SLUICE_TOKEN", default=None, help="The token the server asks for. [SLUICE_TOKEN]")
+
+
+@click.group()
+def main() -> None:
+    """A catalog server with a SQL gateway for append-only lake tables."""
+
+
+@main.command()
+def serve() -> None:
+    """Start the server; its settings are SLUICE_* variables (docs/options.md)."""
+    from server.__main__ import main as serve_forever
+
+    serve_forever()
+
+
+@main.command()
+def migrate() -> None:
+    """Bring the catalog's Postgres to the newest schema; settings as for `serve`."""
+    from server.__main__ import migrate as migrate_catalog
+
+    migrate_catalog()
+
+
+@main.command()
+def version() -> None:
+    """Print the version."""
+    from importlib.metadata import version as installed
+
+    click.echo(installed("sluice"))
+
+
+@main.command()
+@click.argument("statement", required=False)
+@click.option("--file", "-f", type=click.File("r", encoding="utf-8"), help="Read the statements from a file; - is standard input.")
+@click.option("--format", "format_", type=click.Choice(list(ACCEPTS)), default="table", show_default=True)
+@click.option("--database", "-d", help="The database names without one are looked up in.")
+@click.option("--timeout", type=float, help="Seconds after which the statements are canceled.")
+@_url
+@_token
+def sql(
+    statement: str | None, file: IO[str] | None, format_: str, database: str | None, timeout: float | None, url: str, token: str | None
+) -> None:
+    """Run one or several statements and print the last one's rows. Without STATEMENT the text is read from standard input."""
+    text = statement if statement is not None else (file or sys.stdin).read()
+    if statement is not None and file is not None:
+        raise click.UsageError("Give the statement or --file, not both.")
+
+    def work(client: Client) -> None:
+        with client.sql(text, accept=ACCEPTS[format_], database=database, timeout=timeout) as response:
+            if format_ == "table":
+                from sluice.table_view import draw
+
+                for line in draw(response.iter_lines()):
+                    click.echo(line)
+                return
+            out = click.get_binary_stream("stdout")
+            for chunk in response.iter_bytes():
+                out.write(chunk)
+            out.flush()
+
+    _with_client(url, token, work)
+
+
+@main.command()
+@click.argument("table")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--retry-key", help="Makes a repeat of this command safe: files loaded under this key before are not loaded again (24 h).")
+@_url
+@_token
+def load(table: str, files: tuple[Path, ...], retry_key: str | None, url: str, token: str | None) -> None:
+    """Append FILES (Parquet, CSV, NDJSON or Arrow, told by their names) to TABLE; each file is one commit."""
+    for file in files:
+        if file.suffix.lower() not in CONTENT_TYPES:
+            raise click.UsageError(f"{file}: its name must end in one of {', '.join(CONTENT_TYPES)}.")
+    key = retry_key or uuid4().hex
+
+    def work(client: Client) -> None:
+        try:
+            _load_all(client, table, files, key)
+        except ServerError:
+            click.echo(f"To go on without loading a file twice, repeat the command with --retry-key {key}", err=True)
+            raise
+
+    _with_client(url, token, work)
+
+
+def _load_all(client: Client, table: str, files: tuple[Path, ...], key: str) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        for number, file in enumerate(files):
+            size = file.stat().st_size
+            task = progress.add_task(file.name, total=size)
+
+            def body(file: Path = file, task: int = task) -> Iterator[bytes]:
+                progress.reset(task)  # type: ignore[arg-type]
+                return _chunks(file, lambda sent: progress.advance(task, sent))  # type: ignore[arg-type]
+
+            answer = client.append(
+                table,
+                body,
+                content_type=CONTENT_TYPES[file.suffix.lower()],
+                length=size,
+                key=f"{key}/{number}",
+                retrying=lambda error: console.print(f"[yellow]trying again:[/yellow] {error}"),
+            )
+            again = ", loaded before under this key" if answer.get("replayed") else ""
+            progress.console.print(f"{file.name}: {answer['rows']} rows, snapshot {answer['snapshotId']}{again}", highlight=False)
+
+
+def _chunks(file: Path, sent: Callable[[int], None]) -> Iterator[bytes]:
+    with file.open("rb") as source:
+        while chunk := source.read(_CHUNK):
+            yield chunk
+            sent(len(chunk))
+
+
+def _with_client(url: str, token: str | None, work: Callable[[Client], None]) -> None:
+    """Run a piece of work against the server; what goes wrong is one message and status 1."""
+    client = Client(url, token)
+    try:
+        work(client)
+    except ServerError as error:
+        click.echo(f"sluice: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:  # `sluice sql … | head` has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+    finally:
+        client.close()
