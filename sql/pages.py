@@ -82,6 +82,8 @@ class Pages:
                 return
             self._held = None
             yield piece
+            if rows == self._rows:  # full: what comes next, or whether it fails, is the next page's business
+                return
 
     def _make(self, batches: tuple[pa.RecordBatch, ...], next_token: int | None) -> ResultPage:
         result = self._result

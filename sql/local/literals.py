@@ -1,0 +1,279 @@
+"""Literals of a statement as values, with Spark's meaning; what is not surely the same here is left to Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from sqlglot import exp
+
+
+class NotLocal(Exception):
+    """No error: something this room does not answer itself, so that the statement goes to Spark."""
+
+
+class Kind(StrEnum):
+    """What a literal is, before it meets a column; the values name it in messages."""
+
+    NULL = "NULL"
+    INTEGER = "an integer"
+    DECIMAL = "a decimal number"
+    DOUBLE = "a floating-point number"
+    STRING = "a string"
+    BOOLEAN = "a boolean"
+    BINARY = "a binary value"
+    DATE = "a date"
+    TIME = "a time"
+    TIMESTAMP = "a timestamp"
+    TIMESTAMP_LTZ = "a timestamp with local time zone"
+    """Its value is the clock face in the session's zone."""
+    ARRAY = "an array"
+    MAP = "a map"
+    ROW = "a row"
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralValue:
+    """A literal's kind and value, and the node it stands at."""
+
+    kind: Kind
+    value: Any
+    node: exp.Expression
+
+    def place(self) -> tuple[int | None, int | None]:
+        """Line and column (from 1) of the text the literal begins at."""
+        for part in self.node.walk():
+            meta = part.meta
+            if "line" in meta:
+                return meta["line"], meta["col"] - (meta["end"] - meta["start"])
+        return None, None
+
+
+_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
+_TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?")
+_INTEGER = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)")
+_NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?")
+_MAX_DIGITS = 38
+"""The longest number Spark reads."""
+_INTEGER_TYPES = {
+    exp.DataType.Type.TINYINT: 8,
+    exp.DataType.Type.SMALLINT: 16,
+    exp.DataType.Type.INT: 32,
+    exp.DataType.Type.BIGINT: 64,
+}
+
+
+def evaluate(node: exp.Expression) -> LiteralValue:
+    """The value of a literal expression; raises `NotLocal` for everything else."""
+    found = _EVALUATORS.get(type(node))
+    if found is None:
+        raise NotLocal
+    kind, value = found(node)
+    return LiteralValue(kind, value, node)
+
+
+def _literal(node: exp.Expression) -> tuple[Kind, Any]:
+    text = node.name
+    if node.args.get("is_string"):
+        return Kind.STRING, text
+    if len(text) > _MAX_DIGITS:
+        raise NotLocal
+    if text.isdigit():
+        return Kind.INTEGER, int(text)
+    if _DECIMAL.fullmatch(text):
+        return Kind.DECIMAL, Decimal(text)
+    if _NUMBER.fullmatch(text):
+        return Kind.DOUBLE, float(text)
+    raise NotLocal
+
+
+def _negative(node: exp.Expression) -> tuple[Kind, Any]:
+    inner = evaluate(node.this)
+    if inner.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE):
+        return inner.kind, -inner.value
+    raise NotLocal
+
+
+def _cast(node: exp.Expression) -> tuple[Kind, Any]:
+    """``CAST(literal AS type)``, which is also what ``DATE '…'`` and its like parse to."""
+    inner = evaluate(node.this)
+    to = node.args["to"]
+    if not isinstance(to, exp.DataType) or node.args.get("format") or inner.kind is Kind.NULL:
+        raise NotLocal
+    if isinstance(node, exp.TryCast) and node.args.get("safe"):
+        raise NotLocal
+    if bits := _INTEGER_TYPES.get(to.this):
+        return Kind.INTEGER, _to_integer(inner, bits)
+    convert = _CASTS.get(to.this)
+    if convert is None or (to.expressions and to.this not in _PRECISE):
+        raise NotLocal
+    return convert(inner, to)
+
+
+def _to_integer(inner: LiteralValue, bits: int) -> int:
+    if inner.kind is Kind.STRING and _INTEGER.fullmatch(inner.value.strip(" ")):
+        value = int(inner.value)
+    elif inner.kind is Kind.INTEGER:
+        value = inner.value
+    else:
+        raise NotLocal
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise NotLocal  # Spark words the overflow
+    return int(value)
+
+
+def _to_decimal(inner: LiteralValue, to: exp.DataType) -> tuple[Kind, Any]:
+    precision, scale = (10, 0) if not to.expressions else _parameters(to)
+    text = inner.value.strip(" ") if inner.kind is Kind.STRING else None
+    if text is not None and not _DECIMAL.fullmatch(text):
+        raise NotLocal
+    if inner.kind not in (Kind.STRING, Kind.INTEGER, Kind.DECIMAL):
+        raise NotLocal
+    value = Decimal(text if text is not None else inner.value)
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int) or -exponent > scale or len(digits) + exponent > precision - scale:
+        raise NotLocal  # rounding and overflow are Spark's to decide
+    return Kind.DECIMAL, value.quantize(Decimal(1).scaleb(-scale)) if scale else value
+
+
+def _parameters(to: exp.DataType) -> tuple[int, int]:
+    numbers = [int(part.name) for part in to.expressions]
+    return numbers[0], numbers[1] if len(numbers) > 1 else 0
+
+
+def _to_double(inner: LiteralValue, _: exp.DataType) -> tuple[Kind, Any]:
+    if inner.kind is Kind.STRING and _NUMBER.fullmatch(inner.value.strip(" ")):
+        return Kind.DOUBLE, float(inner.value)
+    if inner.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE):
+        return Kind.DOUBLE, float(inner.value)
+    raise NotLocal
+
+
+def _to_string(inner: LiteralValue, _: exp.DataType) -> tuple[Kind, Any]:
+    if inner.kind is Kind.STRING:
+        return Kind.STRING, inner.value
+    if inner.kind is Kind.INTEGER:
+        return Kind.STRING, str(inner.value)
+    raise NotLocal
+
+
+def _to_date(inner: LiteralValue, _: exp.DataType) -> tuple[Kind, Any]:
+    found = _DATE.fullmatch(inner.value) if inner.kind is Kind.STRING else None
+    if found is None:
+        raise NotLocal
+    return Kind.DATE, _calendar(lambda: dt.date(*map(int, found.groups())))
+
+
+def _to_time(inner: LiteralValue, to: exp.DataType) -> tuple[Kind, Any]:
+    found = _TIME.fullmatch(inner.value) if inner.kind is Kind.STRING else None
+    if found is None:
+        raise NotLocal
+    _keep_digits(found.group(4), to)
+    return Kind.TIME, _calendar(lambda: _time_of(found))
+
+
+def _to_timestamp(inner: LiteralValue, to: exp.DataType) -> tuple[Kind, Any]:
+    if inner.kind is not Kind.STRING:
+        raise NotLocal
+    day, _, clock = inner.value.replace("T", " ").partition(" ")
+    date, time = _DATE.fullmatch(day), _TIME.fullmatch(clock) if clock else None
+    if date is None or (clock and time is None):
+        raise NotLocal
+    _keep_digits(time.group(4) if time else None, to)
+    return Kind.TIMESTAMP, _calendar(
+        lambda: dt.datetime.combine(dt.date(*map(int, date.groups())), _time_of(time) if time is not None else dt.time())
+    )
+
+
+def _keep_digits(fraction: str | None, to: exp.DataType) -> None:
+    """A precision that would cut digits off is Spark's to apply."""
+    if to.expressions and len((fraction or "").rstrip("0")) > _parameters(to)[0]:
+        raise NotLocal
+
+
+def _time_of(found: re.Match[str]) -> dt.time:
+    hour, minute, second, fraction = found.groups()
+    return dt.time(int(hour), int(minute), int(second), int((fraction or "").ljust(6, "0")))
+
+
+def _calendar(make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except ValueError:  # no such day: Spark words it
+        raise NotLocal from None
+
+
+def _to_boolean(inner: LiteralValue, _: exp.DataType) -> tuple[Kind, Any]:
+    if inner.kind is not Kind.BOOLEAN:
+        raise NotLocal
+    return Kind.BOOLEAN, inner.value
+
+
+def _hex(node: exp.Expression) -> tuple[Kind, Any]:
+    text = node.name
+    if len(text) % 2:
+        raise NotLocal
+    return Kind.BINARY, bytes.fromhex(text)
+
+
+def _elements(node: exp.Expression) -> list[LiteralValue]:
+    return [evaluate(part) for part in node.expressions]
+
+
+def _map(node: exp.Expression) -> tuple[Kind, Any]:
+    keys, values = node.args.get("keys"), node.args.get("values")
+    if not isinstance(keys, exp.Array) or not isinstance(values, exp.Array):
+        raise NotLocal
+    return Kind.MAP, (_elements(keys), _elements(values))
+
+
+def _bracket(node: exp.Expression) -> tuple[Kind, Any]:
+    """``MAP[key, value, …]``, which the parser takes for an element of a column called MAP."""
+    if not isinstance(node.this, exp.Column) or node.this.table or node.this.name.upper() != "MAP" or node.this.this.args.get("quoted"):
+        raise NotLocal
+    parts = _elements(node)
+    return Kind.MAP, (parts[0::2], parts[1::2])
+
+
+def _called(node: exp.Expression) -> tuple[Kind, Any]:
+    if node.name.upper() == "ROW":
+        return Kind.ROW, _elements(node)
+    raise NotLocal
+
+
+_Type = exp.DataType.Type
+_PRECISE = frozenset({_Type.DECIMAL, _Type.TIME, _Type.TIMESTAMP, _Type.TIMESTAMPNTZ, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ})
+_CASTS: dict[Any, Callable[[LiteralValue, exp.DataType], tuple[Kind, Any]]] = {
+    _Type.DECIMAL: _to_decimal,
+    _Type.DOUBLE: _to_double,
+    _Type.TEXT: _to_string,
+    _Type.DATE: _to_date,
+    _Type.TIME: _to_time,
+    _Type.TIMESTAMP: _to_timestamp,
+    _Type.TIMESTAMPNTZ: _to_timestamp,
+    _Type.TIMESTAMPTZ: _to_timestamp,  # what sqlglot's Spark makes of TIMESTAMP, which here is without zone
+    _Type.TIMESTAMPLTZ: lambda inner, to: (Kind.TIMESTAMP_LTZ, _to_timestamp(inner, to)[1]),
+    _Type.BOOLEAN: _to_boolean,
+}
+_EVALUATORS: dict[type[exp.Expression], Callable[[Any], tuple[Kind, Any]]] = {
+    exp.Literal: _literal,
+    exp.Neg: _negative,
+    exp.Null: lambda _: (Kind.NULL, None),
+    exp.Boolean: lambda node: (Kind.BOOLEAN, bool(node.this)),
+    exp.Paren: lambda node: (lambda inner: (inner.kind, inner.value))(evaluate(node.this)),
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.HexString: _hex,
+    exp.Array: lambda node: (Kind.ARRAY, _elements(node)),
+    exp.Map: _map,
+    exp.Bracket: _bracket,
+    exp.Anonymous: _called,
+    exp.Struct: lambda node: (Kind.ROW, _elements(node)),
+    exp.Tuple: lambda node: (Kind.ROW, _elements(node)),
+}
