@@ -23,6 +23,7 @@ from sql.script import Idempotent, Script, ScriptRunner, SparkPool
 from sql.session import Session
 from sql.sessions import GatewaySession, Sessions
 from sql.spool import Spool, SpoolLimits
+from sql.sql_options import SQL_OPTIONS, STATEMENT_TIMEOUT, statement_seconds
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
@@ -96,6 +97,7 @@ class Gateway:
         text: str,
         *,
         session: str | None = None,
+        database: str | None = None,
         settings: Mapping[str, str] | None = None,
         timeout: float | None = None,
         idempotency_key: str | None = None,
@@ -104,23 +106,31 @@ class Gateway:
     ) -> ResultSet:
         """Run the statements of a text in order and return the last result, which the caller reads and closes.
 
-        They run in the session given, or in a fresh one. ``timeout`` (seconds) is for the whole text, waiting included.
+        They run in the session given, or in a fresh one, which may begin in another database than the default.
+        ``timeout`` (seconds) is for the whole text, waiting included.
         Raises what a statement raises; of several, the error's ``statement_index`` and ``completed`` tell how far it came.
         """
         self._check_size(text)
+        SQL_OPTIONS.check(settings or {})
         managed = self._sessions.get(session) if session is not None else None
         script = Script(
             text=text,
-            session=managed.session if managed else Session(str(uuid4()), None),
+            session=managed.session if managed else self._one_shot(database),
             settings=dict(settings or {}),
             idempotent=Idempotent(key=idempotency_key, caller=caller) if idempotency_key is not None else None,
             one_shot=managed is None,
         )
-        operation = Operation(text, session=session, timeout=timeout if timeout is not None else self.limits.statement_seconds)
+        operation = Operation(text, session=session, timeout=self._seconds(script, timeout))
         self._submit(operation, script, managed)
         if on_start is not None:
             on_start(RunningStatement(operation.handle, operation.cancel))
         return self._outcome(operation, managed)
+
+    def _one_shot(self, database: str | None) -> Session:
+        session = Session(str(uuid4()), None)
+        if database is not None:
+            session.current_database = self._lake.database(database).name
+        return session
 
     def append(
         self, identifier: Identifier, body: BinaryIO, content_type: str, *, idempotency_key: str | None = None, caller: str = ""
@@ -143,8 +153,9 @@ class Gateway:
         """Run a statement that shapes the session (SET, USE, CREATE …); queries and inserts are refused."""
         self._check_size(text)
         managed = self._sessions.get(handle)
-        operation = Operation(text, session=handle, timeout=timeout if timeout is not None else self.limits.statement_seconds)
-        self._submit(operation, Script(text=text, session=managed.session, only_settings=True), managed)
+        script = Script(text=text, session=managed.session, only_settings=True)
+        operation = Operation(text, session=handle, timeout=self._seconds(script, timeout))
+        self._submit(operation, script, managed)
         self._outcome(operation, managed).close()
 
     def heartbeat(self, handle: str) -> None:
@@ -159,8 +170,9 @@ class Gateway:
         """Queue a text in a session and return its operation's handle; errors in the text show when it is fetched."""
         self._check_size(text)
         managed = self._sessions.get(session)
-        operation = Operation(text, session=session, timeout=self.limits.statement_seconds)
-        self._submit(operation, Script(text=text, session=managed.session, settings=dict(config or {})), managed)
+        script = Script(text=text, session=managed.session, settings=dict(config or {}))
+        operation = Operation(text, session=session, timeout=self._seconds(script, None))
+        self._submit(operation, script, managed)
         return operation.handle
 
     def status(self, session: str, operation: str) -> OperationState:
@@ -232,6 +244,13 @@ class Gateway:
                 f"The text has {len(text)} characters; the most read here is {self.limits.statement_chars}. "
                 "Rows in bulk go to POST /tables/{database}/{table}/rows."
             )
+
+    def _seconds(self, script: Script, asked: float | None) -> float | None:
+        """The time limit of a text: its own, its session's, or the server's."""
+        if asked is not None:
+            return asked
+        own = statement_seconds(STATEMENT_TIMEOUT.read({**script.session.settings, **script.settings}))
+        return own if own is not None else self.limits.statement_seconds
 
     def _submit(self, operation: Operation, script: Script, managed: GatewaySession | None) -> Work:
         """Hand a script to the executor; whichever way its operation ends, no place stays taken for it."""

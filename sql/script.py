@@ -13,7 +13,7 @@ from sqlglot import exp
 from lake import IdempotencyClaim, Lake, Replay
 from model.errors import BadRequest, LakeError, OutcomeUnknown, SqlError
 from sql.answers import answer_of, replayed
-from sql.dialect import StatementText, parse_one, split
+from sql.dialect import StatementText, is_query, parse_one, split
 from sql.executor import Lane, Steps
 from sql.local import plan_locally
 from sql.operation import Operation
@@ -123,7 +123,7 @@ class ScriptRunner:
         if script.only_settings:
             _check_only_settings(tree)
         claim: IdempotencyClaim | None = None
-        if script.idempotent and not isinstance(tree, exp.Query):
+        if script.idempotent and not is_query(tree):
             claimed = self._claim(script.idempotent, script)
             if isinstance(claimed, Replay):
                 return replayed(claimed.answer)
@@ -143,7 +143,7 @@ class ScriptRunner:
             self._settle(claim, result)
         return result
 
-    def _prepare(self, tree: exp.Expression, context: ExecutionContext) -> Statement:
+    def _prepare(self, tree: exp.Expr, context: ExecutionContext) -> Statement:
         return plan_locally(tree, context) or build(tree)
 
     def _context(self, operation: Operation, script: Script, text: StatementText, claim: IdempotencyClaim | None) -> ExecutionContext:
@@ -190,8 +190,8 @@ def _place(error: LakeError, script: Script, text: StatementText, count: int) ->
         error.completed = tuple(script.completed)
 
 
-def _check_only_settings(tree: exp.Expression) -> None:
-    if isinstance(tree, exp.Query | exp.Insert):
+def _check_only_settings(tree: exp.Expr) -> None:
+    if is_query(tree) or isinstance(tree, exp.Insert):
         raise BadRequest(
             "Only statements that shape a session (SET, RESET, USE, CREATE, DROP, ALTER) configure it; submit this one instead."
         )
