@@ -186,6 +186,17 @@ def boolean() -> Parser[bool]:
     return Parser("boolean", parse, lambda value: "true" if value else "false")
 
 
+def only_false() -> Parser[bool]:
+    """A switch whose feature is not implemented: on would be ignored, so it is refused."""
+
+    def parse(raw: str) -> bool:
+        if raw.lower() != "false":
+            raise ValueError("this feature is not available here, only 'false' is")
+        return False
+
+    return Parser("false", parse, lambda _: "false")
+
+
 def one_of(*values: str) -> Parser[str]:
     """One of the given words, whatever their case."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from model.errors import ColumnAlreadyExist, InvalidOption, InvalidSchemaChange
 from model.schema import FieldIds, Schema, check_column_name, check_schema, default_bucket_key
+from model.table_options import IMMUTABLE
 from model.types import (
     AtomicType,
     BinaryType,
@@ -20,15 +21,6 @@ from model.types import (
     VarBinaryType,
     VarCharType,
 )
-
-IMMUTABLE_OPTIONS = frozenset(
-    {
-        "type", "bucket-key", "bucket-function.type", "data-file.path-directory", "primary-key", "partition",
-        "row-tracking.enabled", "data-evolution.enabled", "index-file-in-data-file-dir", "partition.legacy-name",
-        "partition.default-name",
-    }
-)  # fmt: skip
-"""Options that fix where or how existing files are found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +271,7 @@ class _Work:
             return
         if key in ("primary-key", "partition"):
             raise InvalidOption(f"Option '{key}' is given when a table is created and cannot change.")
-        if self.has_snapshot and key in IMMUTABLE_OPTIONS:
+        if self.has_snapshot and key in IMMUTABLE:
             raise InvalidOption(f"Option '{key}' cannot change once the table has data.")
         if key == "bucket":
             self._check_rescale(value)

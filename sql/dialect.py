@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import SqlSyntaxError
 from sql.parsing.other import StatementParser
@@ -45,10 +46,10 @@ class FlinkParser(StatementParser):
         self._inside = True
         return self.statement()
 
-    def _parse_table_parts(self, *args: object, **kwargs: object) -> exp.Table | exp.Dot:
+    def _parse_table_parts(self, *args: object, **kwargs: object) -> exp.Table | exp.Dot | None:
         table = super()._parse_table_parts(*args, **kwargs)  # type: ignore[arg-type]
         options = self._options_hint()
-        if options is not None:
+        if options is not None and table is not None:
             table.meta[OPTIONS_HINT] = options
         return table
 
@@ -76,7 +77,7 @@ class Flink(Spark):
     """Spark's dialect with Flink's statements; nothing is swallowed as an opaque command."""
 
     class Tokenizer(Spark.Tokenizer):
-        COMMANDS: set[TokenType] = set()
+        COMMANDS: ClassVar[set[TokenType]] = set()
 
     Parser = FlinkParser
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from sqlglot import exp
 
 
@@ -12,100 +14,100 @@ class FlinkStatement(exp.Expression):
 class CreateDatabase(FlinkStatement):
     """``CREATE DATABASE [IF NOT EXISTS] name [COMMENT 'c'] [WITH (…)]``."""
 
-    arg_types = {"name": True, "if_not_exists": False, "comment": False, "options": False}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "if_not_exists": False, "comment": False, "options": False}
 
 
 class DropDatabase(FlinkStatement):
     """``DROP DATABASE [IF EXISTS] name [RESTRICT | CASCADE]``."""
 
-    arg_types = {"name": True, "if_exists": False, "cascade": False}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "if_exists": False, "cascade": False}
 
 
 class AlterDatabase(FlinkStatement):
     """``ALTER DATABASE name SET (…)``."""
 
-    arg_types = {"name": True, "set_options": False, "reset_options": False}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "set_options": False, "reset_options": False}
 
 
 class CreateTable(FlinkStatement):
     """``CREATE [TEMPORARY] TABLE …``; ``definition`` is a `sql.parsing.ddl.TableDefinition`."""
 
-    arg_types = {"name": True, "temporary": False, "if_not_exists": False, "definition": True, "query": False}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "temporary": False, "if_not_exists": False, "definition": True, "query": False}
 
 
 class DropTable(FlinkStatement):
     """``DROP [TEMPORARY] TABLE [IF EXISTS] name``."""
 
-    arg_types = {"name": True, "temporary": False, "if_exists": False}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "temporary": False, "if_exists": False}
 
 
 class AlterTable(FlinkStatement):
     """``ALTER TABLE name …``; ``changes`` are `model.schema_change` values."""
 
-    arg_types = {"name": True, "changes": False, "rename_to": False, "if_exists": False}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "changes": False, "rename_to": False, "if_exists": False}
 
 
 class TruncateTable(FlinkStatement):
     """``TRUNCATE TABLE name``."""
 
-    arg_types = {"name": True}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True}
 
 
 class UseCatalog(FlinkStatement):
     """``USE CATALOG name``."""
 
-    arg_types = {"name": True}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True}
 
 
 class UseDatabase(FlinkStatement):
     """``USE [catalog.]database``."""
 
-    arg_types = {"name": True}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True}
 
 
 class Show(FlinkStatement):
     """``SHOW what [FROM name] [[NOT] LIKE 'pattern']``; ``what`` is in upper case."""
 
-    arg_types = {"what": True, "name": False, "like": False, "negated": False}
+    arg_types: ClassVar[dict[str, bool]] = {"what": True, "name": False, "like": False, "negated": False}
 
 
 class DescribeTable(FlinkStatement):
     """``DESCRIBE [EXTENDED] name``."""
 
-    arg_types = {"name": True, "extended": False}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "extended": False}
 
 
 class DescribeDatabase(FlinkStatement):
     """``DESCRIBE DATABASE name``."""
 
-    arg_types = {"name": True}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True}
 
 
 class SetOption(FlinkStatement):
     """``SET`` or ``SET 'key' = 'value'``."""
 
-    arg_types = {"key": False, "value": False}
+    arg_types: ClassVar[dict[str, bool]] = {"key": False, "value": False}
 
 
 class ResetOption(FlinkStatement):
     """``RESET`` or ``RESET 'key'``."""
 
-    arg_types = {"key": False}
+    arg_types: ClassVar[dict[str, bool]] = {"key": False}
 
 
 class Call(FlinkStatement):
     """``CALL procedure(arguments)``; arguments are (name or None, Python value) pairs."""
 
-    arg_types = {"procedure": True, "arguments": False}
+    arg_types: ClassVar[dict[str, bool]] = {"procedure": True, "arguments": False}
 
 
 class Explain(FlinkStatement):
     """``EXPLAIN [PLAN FOR] statement``."""
 
-    arg_types = {"this": True}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
 class StatementSet(FlinkStatement):
     """``EXECUTE STATEMENT SET BEGIN insert; … END``."""
 
-    arg_types = {"expressions": True}
+    arg_types: ClassVar[dict[str, bool]] = {"expressions": True}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import SqlSyntaxError, UnsupportedStatement
 
@@ -28,7 +28,9 @@ class BaseParser(SparkParser):
             last = self._prev
             line, column = place_of(self.sql, last) if last else (1, 1)
             found = last.text if last else ""
-            raise SqlSyntaxError(f"The statement ends too early after '{found}': {expected} is expected.", line=line, column=column, fragment=found)
+            raise SqlSyntaxError(
+                f"The statement ends too early after '{found}': {expected} is expected.", line=line, column=column, fragment=found
+            )
         line, column = place_of(self.sql, at)
         text = self.sql[at.start : at.end + 1]
         raise SqlSyntaxError(f"Syntax error at '{text}': {expected} is expected.", line=line, column=column, fragment=text)
@@ -79,7 +81,11 @@ class BaseParser(SparkParser):
     def name(self, what: str = "a name") -> str:
         """One name, quoted or not, as it is written."""
         token = self.here
-        if token is None or token.token_type in _NAME_TOKENS or not (token.token_type == TokenType.IDENTIFIER or token.text[:1].isalpha() or token.text[:1] == "_"):
+        if (
+            token is None
+            or token.token_type in _NAME_TOKENS
+            or not (token.token_type == TokenType.IDENTIFIER or token.text[:1].isalpha() or token.text[:1] == "_")
+        ):
             self.fail(what)
         self._advance()
         return token.text
@@ -106,7 +112,12 @@ class BaseParser(SparkParser):
             return self.text()
         start = token
         end = None
-        while (token := self.here) is not None and token.token_type not in (TokenType.EQ, TokenType.COMMA, TokenType.R_PAREN, TokenType.SEMICOLON):
+        while (token := self.here) is not None and token.token_type not in (
+            TokenType.EQ,
+            TokenType.COMMA,
+            TokenType.R_PAREN,
+            TokenType.SEMICOLON,
+        ):
             if end is not None and token.start != end.end + 1:
                 break
             end = token

@@ -25,9 +25,7 @@ from model.types import DataType, Field
 from sql import trees
 from sql.parsing.types import TypeParser
 
-_NO_KEYS = (
-    "PRIMARY KEY is not available: Sluice holds append tables, which have none. To keep rows of one key in order, give the key as 'bucket-key'."
-)
+_NO_KEYS = "PRIMARY KEY is not available: Sluice holds append tables, which have none. To keep rows of one key in order, give the key as 'bucket-key'."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +108,9 @@ class DdlParser(TypeParser):
                 self.finish()
                 return self._made(columns, watermarks, comment, partitions, options, like), query
             elif self.word() in ("USING", "LOCATION", "CLUSTERED", "STORED", "ROW", "DISTRIBUTED"):
-                self.refuse(f"{self.word()} is not a clause of CREATE TABLE here: tables are Paimon append tables, shaped by WITH ('key' = 'value').")
+                self.refuse(
+                    f"{self.word()} is not a clause of CREATE TABLE here: tables are Paimon append tables, shaped by WITH ('key' = 'value')."
+                )
             else:
                 self.fail("COMMENT, PARTITIONED BY, WITH, LIKE or AS")
         self.finish()

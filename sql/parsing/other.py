@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import ClassVar
 
 from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from sql import trees
 from sql.parsing.ddl import DdlParser
@@ -94,7 +94,9 @@ class StatementParser(DdlParser):
         if self.word() not in ("INTO", "OVERWRITE"):
             self.fail("INTO or OVERWRITE")
         if self.word(1) in ("DIRECTORY", "LOCAL"):
-            self.refuse("INSERT OVERWRITE DIRECTORY is not available: the server's files are not written by SQL; fetch the result over HTTP.")
+            self.refuse(
+                "INSERT OVERWRITE DIRECTORY is not available: the server's files are not written by SQL; fetch the result over HTTP."
+            )
         start = self._prev
         found = self._parse_insert()
         if not isinstance(found, exp.Insert):
@@ -200,7 +202,16 @@ class StatementParser(DdlParser):
     def explain(self) -> exp.Expr:
         """``EXPLAIN …``, from behind the word."""
         self.eat("PLAN", "FOR")
-        for detail in ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE", "EXTENDED", "FORMATTED", "CODEGEN", "COST"):
+        for detail in (
+            "ESTIMATED_COST",
+            "CHANGELOG_MODE",
+            "JSON_EXECUTION_PLAN",
+            "PLAN_ADVICE",
+            "EXTENDED",
+            "FORMATTED",
+            "CODEGEN",
+            "COST",
+        ):
             if self.word() == detail:
                 self.refuse(f"EXPLAIN {detail} is not available; EXPLAIN alone tells the files kept and skipped and Spark's plan.")
         inner = self.statement()
@@ -220,7 +231,9 @@ class StatementParser(DdlParser):
     def begin(self) -> exp.Expr:
         """``BEGIN STATEMENT SET; …; END``, from behind the first word."""
         if self.word() != "STATEMENT":
-            self.refuse("Scripts and transactions are not available; a statement set (EXECUTE STATEMENT SET BEGIN …; END) commits several INSERTs at once.")
+            self.refuse(
+                "Scripts and transactions are not available; a statement set (EXECUTE STATEMENT SET BEGIN …; END) commits several INSERTs at once."
+            )
         self.need("STATEMENT", "SET")
         self.eat(";")
         return self._set_members()
@@ -280,4 +293,3 @@ class StatementParser(DdlParser):
         self._advance()
         value = int(number) if number.isdigit() else Decimal(number)
         return -value if negative else value
-

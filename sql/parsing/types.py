@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import UnsupportedType
 from model.types import ArrayType, DataType, Field, MapType, MultisetType, RowType, VectorType, parse_type
@@ -67,7 +67,9 @@ class TypeParser(BaseParser):
         if self.eat("WITH", "LOCAL", "TIME", "ZONE"):
             return " WITH LOCAL TIME ZONE"
         if self.word() == "WITH" and self.word(1) == "TIME":
-            self.refuse("TIMESTAMP WITH TIME ZONE is not a type of these tables; use TIMESTAMP_LTZ (an instant) or TIMESTAMP (without zone).")
+            self.refuse(
+                "TIMESTAMP WITH TIME ZONE is not a type of these tables; use TIMESTAMP_LTZ (an instant) or TIMESTAMP (without zone)."
+            )
         self.eat("WITHOUT", "TIME", "ZONE")
         return ""
 
@@ -86,12 +88,8 @@ class TypeParser(BaseParser):
         self.need(bracket)
 
     def _split_shift(self, text: str) -> None:
-        from sqlglot.tokens import Token
-
         at = self._tokens[self._index]
-        single = [
-            Token(TokenType.GT, ">", line=at.line, col=at.col, start=at.start + i, end=at.start + i) for i in range(len(text))
-        ]
+        single = [Token(TokenType.GT, ">", line=at.line, col=at.col, start=at.start + i, end=at.start + i) for i in range(len(text))]
         self._tokens[self._index : self._index + 1] = single
         index = self._index
         self._index = index - 1

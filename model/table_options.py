@@ -1,0 +1,75 @@
+"""Every option a table may carry: parsing, validation, docs and pages read these declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from model.errors import InvalidOption
+from model.maintenance_options import MAINTENANCE_OPTIONS
+from model.option import Option, OptionGroup, text
+from model.scan_options import SCAN_OPTIONS
+from model.write_options import WRITE_OPTIONS
+
+TABLE_OPTIONS = OptionGroup(
+    "Table option",
+    "Given in `WITH (…)`, changed with `ALTER TABLE … SET (…)`, stored in the table's schema and seen by every Paimon client.",
+)
+for _option in (*WRITE_OPTIONS, *MAINTENANCE_OPTIONS, *SCAN_OPTIONS):
+    TABLE_OPTIONS.declare(_option)
+STATS_MODE = TABLE_OPTIONS.family(
+    r"fields\..+\.stats-mode", Option("fields.<column>.stats-mode", text(), "", "Value statistics of one column; as `metadata.stats-mode`.")
+)
+PARTITION: Option[Any] = TABLE_OPTIONS.declare(
+    Option("partition", text(), "", "Partition columns; PARTITIONED BY says the same.", mutable=False)
+)
+
+_NO_KEY = "it belongs to tables with a primary key, and append tables have none."
+_LATER = "it is not implemented here, and a table must not carry an option that is silently ignored."
+for _pattern in (
+    "primary-key", r"merge-engine.*", r"sequence\..*", r"changelog-producer.*", r"lookup.*", r"num-sorted-run.*", r"dynamic-bucket\..*",
+    r"postpone\..*", r"cross-partition.*", r"record-level\..*", r"pk-.*", r"rowkind\..*", r"ignore-delete", r"ignore-update-before",
+    r"partial-update\..*", r"aggregation\..*", r"fields\..+\.(aggregate-function|sequence-group|ignore-retract|default-aggregate-function)",
+    r"deletion-vectors\.merge-on-read", r"force-lookup", r"local-merge-buffer-size", r"full-compaction\.(?!delta-commits).*", r"scan\.remove-normalize",
+    r"compaction\.(max-size-amplification-percent|size-ratio|optimization-interval)",
+):  # fmt: skip
+    TABLE_OPTIONS.refuse(_pattern, _NO_KEY)
+for _pattern in (
+    r"data-file\.external-paths.*", r"file-index\.(?!read\.enabled|in-manifest-threshold).*", r"clustering\.columns", r"commit\.callback.*", r"tag\.callback.*",
+    r"manifest-sort\..+-.*", r"scan\.fallback-branch", r"commit\.strict-mode\..*", r"snapshot\.ignore-empty-commit", r"scan\.partitions",
+    r"scan\.plan-auto-tag-for-read\..*", r"blob.*", r"vector.*", r"variant\..*", r"global-index.*", r"chain-table.*", r"format-table.*", r"orc\..*",
+    r"parquet\.(?!enable\.dictionary).*", r"avro\..*",
+):  # fmt: skip
+    TABLE_OPTIONS.refuse(_pattern, _LATER)
+TABLE_OPTIONS.refuse(r"schema\..*", "watermarks and columns are stored there by CREATE TABLE and ALTER TABLE, never set by hand.")
+TABLE_OPTIONS.refuse(
+    r"connector|path|format", "it describes the files of a temporary table; CREATE TEMPORARY TABLE … WITH ('connector' = 'filesystem')."
+)
+
+IMMUTABLE = frozenset(option.key for option in TABLE_OPTIONS if not option.mutable) | {"primary-key"}
+"""Options that fix where or how existing files are found."""
+_HINTS = frozenset(option.key for option in SCAN_OPTIONS)
+_HONOURED_HINTS = frozenset(
+    {"scan.mode", "scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version", "scan.timestamp-millis", "scan.timestamp"}
+)  # fmt: skip
+_TUNING_HINTS = frozenset(
+    {
+        "scan.parallelism", "scan.infer-parallelism", "scan.max-splits-per-task", "scan.manifest.parallelism", "read.batch-size",
+        "source.split.target-size", "source.split.open-file-cost", "file-reader-async-threshold", "file-index.read.enabled",
+        "scan.plan-sort-partition",
+    }
+)  # fmt: skip
+_WRITE_HINTS = frozenset(
+    {"sink.parallelism", "dynamic-partition-overwrite", "target-file-size", "write-only", "commit.user-prefix", "write.batch-size"}
+)
+
+
+def check_hint(options: Mapping[str, str], *, writing: bool = False) -> None:
+    """Raise `InvalidOption` for an option that cannot be given per statement, or that a batch statement would ignore."""
+    TABLE_OPTIONS.check(options)
+    for key in options:
+        if (writing and key in _WRITE_HINTS) or (not writing and key in _HONOURED_HINTS | _TUNING_HINTS):
+            continue
+        if key in _HINTS and not writing:
+            raise InvalidOption(f"Option '{key}' is not available in a batch query; it belongs to streaming or incremental reads.")
+        raise InvalidOption(f"Option '{key}' cannot be given in a hint of this statement; change the table with ALTER TABLE … SET.")

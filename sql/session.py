@@ -1,0 +1,85 @@
+"""One session: where its unqualified names look, what it has SET, and its temporary tables."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from model.errors import AnalysisError
+from model.identifier import DEFAULT_DATABASE, Identifier
+from model.types import Field
+
+CATALOG = "sluice"
+"""The one catalog's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemporaryTable:
+    """``CREATE TEMPORARY TABLE … WITH ('connector' = 'filesystem')``: files of the import directories as a table."""
+
+    name: str
+    columns: tuple[Field, ...]
+    path: str
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class Session:
+    """What one client's statements see; used by one statement at a time and read by others."""
+
+    def __init__(self, handle: str, name: str | None = None, *, settings: Mapping[str, str] | None = None) -> None:
+        self.handle = handle
+        self.name = name
+        self.current_database = DEFAULT_DATABASE
+        self._settings = dict(settings or {})
+        self._temporary: dict[str, TemporaryTable] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """A copy of what is SET."""
+        with self._lock:
+            return dict(self._settings)
+
+    def set(self, key: str, value: str) -> None:
+        """Set one option for the session."""
+        with self._lock:
+            self._settings[key] = value
+
+    def reset(self, key: str | None = None) -> None:
+        """Forget one option, or all."""
+        with self._lock:
+            if key is None:
+                self._settings.clear()
+            else:
+                self._settings.pop(key, None)
+
+    @property
+    def temporary_tables(self) -> dict[str, TemporaryTable]:
+        """A copy of the temporary tables by name."""
+        with self._lock:
+            return dict(self._temporary)
+
+    def add_temporary(self, table: TemporaryTable, *, replace: bool = False) -> bool:
+        """Add a temporary table; False when the name is taken."""
+        with self._lock:
+            if table.name in self._temporary and not replace:
+                return False
+            self._temporary[table.name] = table
+            return True
+
+    def drop_temporary(self, name: str) -> bool:
+        """Remove a temporary table; False when there is none."""
+        with self._lock:
+            return self._temporary.pop(name, None) is not None
+
+    def identifier(self, parts: tuple[str, ...]) -> Identifier:
+        """The table a name means here: ``t``, ``d.t`` or ``sluice.d.t``, also ``t$branch_b``."""
+        if len(parts) == 3 and parts[0] == CATALOG:
+            parts = parts[1:]
+        if len(parts) > 2:
+            raise AnalysisError(f"There is no catalog {parts[0]}; the catalog is called {CATALOG}.", fragment=".".join(parts))
+        database = parts[0] if len(parts) == 2 else self.current_database
+        name, _, branch = parts[-1].partition("$branch_")
+        return Identifier(database, name, branch) if branch else Identifier(database, name)

@@ -1,0 +1,85 @@
+"""Options a session may SET."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from model.option import Option, OptionGroup, Parser, boolean, duration, integer, one_of, optional, text
+
+SQL_OPTIONS = OptionGroup(
+    "Session option",
+    "Set with `SET 'key' = 'value'`, in the session's properties, or per request. Spark's own options cannot be set.",
+)
+
+
+def _zone() -> Parser[str]:
+    def parse(raw: str) -> str:
+        try:
+            ZoneInfo(raw)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("a time zone such as 'UTC' or 'Europe/Berlin' is expected") from None
+        return raw
+
+    return Parser("time zone", parse)
+
+
+def _batch_only() -> Parser[str]:
+    def parse(raw: str) -> str:
+        if raw.lower() == "streaming":
+            raise ValueError("streaming queries are not available yet; batch is")
+        if raw.lower() not in ("batch", "automatic"):
+            raise ValueError("batch is expected")
+        return raw.lower()
+
+    return Parser("batch", parse)
+
+
+LOCAL_TIME_ZONE = SQL_OPTIONS.declare(
+    Option("table.local-time-zone", _zone(), "UTC", "Zone in which TIMESTAMP_LTZ values are shown and text without a zone is read.")
+)
+RUNTIME_MODE = SQL_OPTIONS.declare(Option("execution.runtime-mode", _batch_only(), "batch", "How queries run."))
+STATEMENT_TIMEOUT = SQL_OPTIONS.declare(
+    Option("statement.timeout", optional(duration()), None, "How long a statement may run, waiting included; none by default.")
+)
+OVERWRITE_DYNAMIC = SQL_OPTIONS.declare(
+    Option("table.dynamic-table-options.enabled", boolean(), True, "Whether `/*+ OPTIONS(…) */` hints are read; kept for Flink clients.")
+)
+PIPELINE_NAME = SQL_OPTIONS.declare(Option("pipeline.name", text(), "", "A name for the statements of this session, shown while they run."))
+DML_SYNC = SQL_OPTIONS.declare(
+    Option(
+        "table.dml-sync",
+        boolean(),
+        True,
+        "Whether INSERT answers when its rows are committed; it always does, the key is kept for Flink clients.",
+    )
+)
+_CLIENT = "Kept for Flink's own client, which reads it back; it has no effect on the server."
+for _key, _parser, _default in (
+    ("sql-client.execution.result-mode", one_of("table", "changelog", "tableau"), "table"),
+    ("sql-client.verbose", boolean(), False),
+    ("sql-client.execution.max-table-result.rows", integer(at_least=1), 1_000_000),
+    ("sql-client.display.max-column-width", integer(at_least=1), 30),
+    ("sql-client.display.print-time-cost", boolean(), True),
+    ("sql-client.display.query-time-cost", boolean(), True),
+    ("sql-client.display.color-schema", text(), "default"),
+    ("sql-client.display.show-line-numbers", boolean(), False),
+    ("sql-client.prompt", text(), "Flink SQL> "),
+    ("table.display.max-column-width", integer(at_least=1), 30),
+    ("execution.target", text(), ""),
+    ("execution.attached", boolean(), True),
+    ("parallelism.default", integer(at_least=-1), -1),
+):
+    SQL_OPTIONS.declare(Option(_key, _parser, _default, _CLIENT))
+SQL_OPTIONS.refuse(r"spark\..*", "Spark's options belong to the server; see the session options for what may be set.")
+SQL_OPTIONS.refuse(r"(hive|hadoop|fs|javax|java|derby)\..*", "options of the engine and its file systems belong to the server.")
+
+
+def check_setting(key: str, value: str) -> None:
+    """Raise `InvalidOption` for a key no session has, or a value that does not parse."""
+    SQL_OPTIONS.check({key: value})
+
+
+def statement_seconds(value: timedelta | None) -> float | None:
+    """A time limit as seconds."""
+    return None if value is None else value.total_seconds()

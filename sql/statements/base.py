@@ -1,0 +1,97 @@
+"""What a statement is, how one is made from a tree, and what it may use while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from sqlglot import exp
+
+from lake import IdempotencyClaim, Lake
+from model.errors import UnsupportedStatement
+from sql.cancellation import Cancellation
+from sql.results import ResultSet
+from sql.session import Session
+
+if TYPE_CHECKING:
+    from sql.spool import Spool
+
+
+class SparkLease(Protocol):
+    """A gateway session's hand on Spark; ``session()`` makes the Spark session when it is first needed."""
+
+    def session(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionContext:
+    """All a running statement may use."""
+
+    lake: Lake
+    session: Session
+    spark: SparkLease
+    settings: Mapping[str, str]
+    """The session's settings and over them the statement's own."""
+    cancellation: Cancellation
+    statement_id: str
+    spool: Spool
+    idempotency: IdempotencyClaim | None = None
+    import_dirs: tuple[str, ...] = ()
+    source: str = ""
+    """The statement as the user wrote it."""
+
+    @property
+    def zone(self) -> str:
+        """The session's time zone, for text that says none."""
+        from sql.sql_options import LOCAL_TIME_ZONE
+
+        return LOCAL_TIME_ZONE.read(self.settings)
+
+
+class Statement(Protocol):
+    """A statement made from a tree."""
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether it runs Spark work, and so waits for a place among such statements."""
+        ...
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Do it; raises a `model.errors.LakeError` and then has changed nothing."""
+        ...
+
+
+class LocalStatement:
+    """Base of statements that need no Spark; made from their tree."""
+
+    needs_spark = False
+
+
+Maker = Callable[[Any], Statement]
+M = TypeVar("M", bound=Maker)
+_MAKERS: dict[type[exp.Expr], Maker] = {}
+
+
+def handles(*trees: type[exp.Expr]) -> Callable[[M], M]:
+    """Register what makes a statement of these trees."""
+
+    def register(maker: M) -> M:
+        for tree in trees:
+            if tree in _MAKERS:
+                raise ValueError(f"{tree.__name__} is handled twice")
+            _MAKERS[tree] = maker
+        return maker
+
+    return register
+
+
+def build(tree: exp.Expr) -> Statement:
+    """The statement a tree means; one nobody handles is refused by name."""
+    import sql.statements.all  # noqa: F401 - the statements register themselves
+
+    for kind in type(tree).__mro__:
+        maker = _MAKERS.get(kind)
+        if maker is not None:
+            return maker(tree)
+    raise UnsupportedStatement(f"{tree.key.upper()} statements are not available.")

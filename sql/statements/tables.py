@@ -1,0 +1,259 @@
+"""CREATE, ALTER, DROP and TRUNCATE of tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+from model.errors import (
+    AnalysisError,
+    InvalidOption,
+    InvalidSchema,
+    LakeError,
+    TableAlreadyExist,
+    TableNotExist,
+    UnsupportedStatement,
+    UnsupportedType,
+)
+from model.identifier import Identifier
+from model.schema import Schema, new_schema, with_queue_defaults
+from model.schema_change import AddColumn, RemoveOption, SchemaChange, SetOption, UpdateColumnType
+from model.snapshot import CommitKind
+from model.table_options import TABLE_OPTIONS
+from model.types import DataType, Field, LocalZonedTimestampType, TimestampType, unreadable_in_sql
+from sql import trees
+from sql.parsing.ddl import LikeClause, TableDefinition, Watermark
+from sql.results import ResultSet
+from sql.session import TemporaryTable
+from sql.statements.base import ExecutionContext, LocalStatement, handles
+from sql.temporary import temporary_table
+from table.commit import CommitRequest, everything
+
+
+@handles(trees.CreateTable)
+@dataclass(frozen=True)
+class CreateTable:
+    """``CREATE [TEMPORARY] TABLE``, also LIKE another and AS a query."""
+
+    tree: trees.CreateTable
+
+    @property
+    def needs_spark(self) -> bool:
+        """Only AS SELECT runs a query."""
+        return self.tree.args.get("query") is not None
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Add the table; with a query, fill it, or leave nothing where the query fails."""
+        args = self.tree.args
+        definition: TableDefinition = args["definition"]
+        if args["temporary"]:
+            return self._temporary(context, definition)
+        table = context.session.identifier(args["name"])
+        if args["if_not_exists"] and self._exists(context, table):
+            return ResultSet.ok()
+        if self.needs_spark:
+            return self._from_query(context, table, definition)
+        context.lake.create_table(table, self._schema(context, definition), if_not_exists=args["if_not_exists"])
+        return ResultSet.ok()
+
+    @staticmethod
+    def _exists(context: ExecutionContext, table: Identifier) -> bool:
+        try:
+            context.lake.open(table)
+        except TableNotExist:
+            return False
+        return True
+
+    def _temporary(self, context: ExecutionContext, definition: TableDefinition) -> ResultSet:
+        if self.needs_spark or definition.like:
+            raise UnsupportedStatement("A temporary table names its columns and files; AS SELECT and LIKE are not available for it.")
+        made: TemporaryTable = temporary_table(self.tree.args["name"], definition, context.import_dirs)
+        if not context.session.add_temporary(made) and not self.tree.args["if_not_exists"]:
+            raise TableAlreadyExist(made.name)
+        return ResultSet.ok()
+
+    def _schema(self, context: ExecutionContext, definition: TableDefinition) -> Schema:
+        return schema_of(definition if definition.like is None else merged_like(context, definition, definition.like))
+
+    def _from_query(self, context: ExecutionContext, table: Identifier, definition: TableDefinition) -> ResultSet:
+        from sql.statements.insert import insert_query, query_columns
+
+        if definition.columns:
+            raise InvalidSchema("CREATE TABLE … AS SELECT takes its columns from the query; leave the column list out.")
+        query = self.tree.args["query"]
+        columns = tuple(Field(id=-1, name=c.name, type=c.type) for c in query_columns(context, query))
+        schema = schema_of(replace(definition, columns=columns))
+        context.lake.create_table(table, schema)
+        try:
+            return insert_query(context, context.lake.open(table), query)
+        except LakeError:
+            context.lake.drop_table(table, if_exists=True)
+            raise
+
+
+def schema_of(definition: TableDefinition) -> Schema:
+    """The stored schema of a CREATE TABLE; raises for options, types and shapes these tables cannot have."""
+    for column in definition.columns:
+        check_type(column.name, column.type)
+    TABLE_OPTIONS.check(definition.options)
+    options = with_queue_defaults(definition.options, definition.columns, _partition_keys(definition))
+    schema = new_schema(definition.columns, partition_keys=definition.partition_keys, options=options, comment=definition.comment)
+    return replace(schema, options={**schema.options, **watermark_options(schema, definition.watermarks)})
+
+
+def _partition_keys(definition: TableDefinition) -> tuple[str, ...]:
+    text = definition.options.get("partition", "")
+    return definition.partition_keys or tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def check_type(name: str, type_: DataType) -> None:
+    """Raise `UnsupportedType` for a column SQL could not read back faithfully."""
+    if unreadable := unreadable_in_sql(type_):
+        raise UnsupportedType(f"Column {name}: the type {unreadable} is not available in SQL; TIMESTAMP goes to precision 6.")
+
+
+def watermark_options(schema: Schema, watermarks: tuple[Watermark, ...]) -> dict[str, str]:
+    """Watermarks as Flink stores them in a schema's options (`paimon-append.md` §8.7)."""
+    if len(watermarks) > 1:
+        raise InvalidSchema("A table has one watermark at most.")
+    found: dict[str, str] = {}
+    for number, watermark in enumerate(watermarks):
+        column = schema.field(watermark.column)
+        if not isinstance(column.type, TimestampType | LocalZonedTimestampType) or column.type.precision > 3:
+            raise InvalidSchema(
+                f"WATERMARK FOR {column.name}: the column's type is {column.type.sql()}; TIMESTAMP(3) or TIMESTAMP_LTZ(3) is needed."
+            )
+        prefix = f"schema.watermark.{number}."
+        found[prefix + "rowtime"] = watermark.column
+        found[prefix + "strategy.expr"] = quoted_expression(watermark.expression, schema)
+        found[prefix + "strategy.data-type"] = column.type.with_nullable(True).sql()
+    return found
+
+
+def quoted_expression(text: str, schema: Schema) -> str:
+    """The expression with its column names backquoted, as Flink serializes it."""
+    def quote(found: re.Match[str]) -> str:
+        word = found[0]
+        return f"`{word}`" if word in schema.field_names else word
+
+    pieces = re.split(r"('(?:[^']|'')*'|`[^`]*`)", text)
+    return "".join(piece if index % 2 else re.sub(r"\b[A-Za-z_]\w*\b", quote, piece) for index, piece in enumerate(pieces))
+
+
+_LIKE_DEFAULTS = {"OPTIONS": "OVERWRITING", "PARTITIONS": "INCLUDING", "WATERMARKS": "INCLUDING"}
+
+
+def merged_like(context: ExecutionContext, definition: TableDefinition, like: LikeClause) -> TableDefinition:
+    """What CREATE TABLE … LIKE says together with the other table, by Flink's merging rules."""
+    source = context.lake.open(context.session.identifier(like.source)).schema
+    behaviour = {feature: like.features.get(feature, like.features.get("ALL", default)) for feature, default in _LIKE_DEFAULTS.items()}
+    inherited: Mapping[str, str] = {} if behaviour["OPTIONS"] == "EXCLUDING" else _plain_options(source)
+    if behaviour["OPTIONS"] == "INCLUDING" and (clash := sorted(set(inherited) & set(definition.options))):
+        raise InvalidOption(f"Option '{clash[0]}' is in both tables; say OVERWRITING OPTIONS to let the new value win.")
+    partitions = definition.partition_keys
+    if not partitions and behaviour["PARTITIONS"] != "EXCLUDING":
+        partitions = source.partition_keys
+    watermarks = definition.watermarks
+    if not watermarks and behaviour["WATERMARKS"] != "EXCLUDING":
+        watermarks = _watermarks(source)
+    return replace(
+        definition,
+        columns=(*source.fields, *definition.columns),
+        options={**inherited, **definition.options},
+        partition_keys=partitions,
+        watermarks=watermarks,
+        comment=definition.comment or source.comment,
+        like=None,
+    )
+
+
+def _plain_options(schema: Schema) -> dict[str, str]:
+    return {key: value for key, value in schema.options.items() if not key.startswith("schema.")}
+
+
+def _watermarks(schema: Schema) -> tuple[Watermark, ...]:
+    column = schema.options.get("schema.watermark.0.rowtime")
+    return (Watermark(column=column, expression=schema.options["schema.watermark.0.strategy.expr"]),) if column else ()
+
+
+@handles(trees.DropTable)
+@dataclass(frozen=True)
+class DropTable(LocalStatement):
+    """``DROP [TEMPORARY] TABLE``."""
+
+    tree: trees.DropTable
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Remove the table; a temporary one hides a stored one of its name."""
+        args = self.tree.args
+        name: tuple[str, ...] = args["name"]
+        if len(name) == 1 and context.session.drop_temporary(name[0]):
+            return ResultSet.ok()
+        if args["temporary"]:
+            if not args["if_exists"]:
+                raise TableNotExist(".".join(name))
+            return ResultSet.ok()
+        context.lake.drop_table(context.session.identifier(name), if_exists=args["if_exists"])
+        return ResultSet.ok()
+
+
+@handles(trees.AlterTable)
+@dataclass(frozen=True)
+class AlterTable(LocalStatement):
+    """``ALTER TABLE``; all changes of one statement make one schema version."""
+
+    tree: trees.AlterTable
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Change the table's schema or name."""
+        args: dict[str, Any] = self.tree.args
+        table = context.session.identifier(args["name"])
+        try:
+            if target := args.get("rename_to"):
+                context.lake.rename_table(table, self._target(context, table, target))
+            else:
+                changes: tuple[SchemaChange, ...] = args["changes"]
+                self._check(changes)
+                context.lake.alter_table(table, changes)
+        except TableNotExist:
+            if not args.get("if_exists"):
+                raise
+        return ResultSet.ok()
+
+    @staticmethod
+    def _target(context: ExecutionContext, table: Identifier, parts: tuple[str, ...]) -> Identifier:
+        """A bare new name stays in the table's database."""
+        return Identifier(table.database, parts[0]) if len(parts) == 1 else context.session.identifier(parts)
+
+    @staticmethod
+    def _check(changes: tuple[SchemaChange, ...]) -> None:
+        for change in changes:
+            match change:
+                case SetOption(key=key, value=value):
+                    TABLE_OPTIONS.check({key: value})
+                case RemoveOption(key=key):
+                    if key.startswith("schema."):
+                        raise InvalidOption(f"Option '{key}' is not available: {TABLE_OPTIONS.refusal(key)}")
+                case AddColumn(name=name, type=type_) | UpdateColumnType(name=name, type=type_):
+                    check_type(name, type_)
+
+
+@handles(trees.TruncateTable)
+@dataclass(frozen=True)
+class TruncateTable(LocalStatement):
+    """``TRUNCATE TABLE``: an overwrite with nothing, atomic."""
+
+    tree: trees.TruncateTable
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Empty the table; earlier snapshots still hold the rows."""
+        name: tuple[str, ...] = self.tree.args["name"]
+        if len(name) == 1 and name[0] in context.session.temporary_tables:
+            raise AnalysisError(f"{name[0]} is a temporary table over files; they are not emptied by SQL.", fragment=name[0])
+        table = context.lake.open(context.session.identifier(name))
+        request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="TRUNCATE")
+        context.lake.commit(table, request, claim=context.idempotency, answer=lambda snapshot: {"ok": True})
+        return ResultSet.ok()
