@@ -59,8 +59,12 @@ class Client:
             headers={"Accept": accept, "Content-Type": "application/sql"},
         )
         response = self._send(request)
+        import httpx
+
         try:
             yield response
+        except httpx.HTTPError as problem:
+            raise ServerError(f"The answer broke off before all of it had come: {problem}") from problem
         finally:
             response.close()
 
@@ -118,6 +122,16 @@ def _refusal(response: httpx.Response) -> ServerError:
     if not isinstance(document, dict) or "detail" not in document:
         return ServerError(f"{response.url} answered {response.status_code}: {response.text[:200]}", status=response.status_code)
     return ServerError(describe(document), status=response.status_code, document=document)
+
+
+def lines(response: httpx.Response) -> Iterator[str]:
+    """The lines of an answer as they come; only a line feed ends one, whatever else a value holds."""
+    rest = b""
+    for chunk in response.iter_bytes():
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode() for line in whole)
+    if rest:
+        yield rest.decode()
 
 
 def describe(document: Mapping[str, Any]) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import TextIO
 from uuid import uuid4
 
 import click
 
-from sluice.client import DEFAULT_URL, Client, ServerError
+from sluice.client import DEFAULT_URL, Client, ServerError, describe, lines
 
 ACCEPTS = {
     "table": "application/json",
@@ -28,6 +30,8 @@ CONTENT_TYPES = {
     ".arrows": "application/vnd.apache.arrow.stream",
 }
 _CHUNK = 1 << 20
+_TAIL = 1 << 16
+_LATE_ERROR = re.compile(rb'(?:^|\n)(?:\],"error":|\{"\$error":)(\{.*\})\}\n\Z', re.DOTALL)
 
 _url = click.option("--url", envvar="SLUICE_URL", default=DEFAULT_URL, show_default=True, help="The server. [SLUICE_URL]")
 _token = click.option("--token", envvar="SLUICE_TOKEN", default=None, help="The token the server asks for. [SLUICE_TOKEN]")
@@ -71,7 +75,7 @@ def version() -> None:
 @_url
 @_token
 def sql(
-    statement: str | None, file: IO[str] | None, format_: str, database: str | None, timeout: float | None, url: str, token: str | None
+    statement: str | None, file: TextIO | None, format_: str, database: str | None, timeout: float | None, url: str, token: str | None
 ) -> None:
     """Run one or several statements and print the last one's rows. Without STATEMENT the text is read from standard input."""
     text = statement if statement is not None else (file or sys.stdin).read()
@@ -83,13 +87,16 @@ def sql(
             if format_ == "table":
                 from sluice.table_view import draw
 
-                for line in draw(response.iter_lines()):
+                for line in draw(lines(response)):
                     click.echo(line)
                 return
-            out = click.get_binary_stream("stdout")
+            out = sys.stdout.buffer
+            tail = b""
             for chunk in response.iter_bytes():
                 out.write(chunk)
+                tail = (tail + chunk)[-_TAIL:]
             out.flush()
+            _check_tail(tail)
 
     _with_client(url, token, work)
 
@@ -117,9 +124,17 @@ def load(table: str, files: tuple[Path, ...], retry_key: str | None, url: str, t
     _with_client(url, token, work)
 
 
+def _check_tail(tail: bytes) -> None:
+    """A failure after the first row stands at the end of the answer (`docs/http.md`); raises `ServerError` for it."""
+    found = _LATE_ERROR.search(tail)
+    if found:
+        document = json.loads(found[1])
+        raise ServerError(describe(document), status=document.get("status"), document=document)
+
+
 def _load_all(client: Client, table: str, files: tuple[Path, ...], key: str) -> None:
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
@@ -128,9 +143,9 @@ def _load_all(client: Client, table: str, files: tuple[Path, ...], key: str) -> 
             size = file.stat().st_size
             task = progress.add_task(file.name, total=size)
 
-            def body(file: Path = file, task: int = task) -> Iterator[bytes]:
-                progress.reset(task)  # type: ignore[arg-type]
-                return _chunks(file, lambda sent: progress.advance(task, sent))  # type: ignore[arg-type]
+            def body(file: Path = file, task: TaskID = task) -> Iterator[bytes]:
+                progress.reset(task)
+                return _chunks(file, lambda sent: progress.advance(task, sent))
 
             answer = client.append(
                 table,

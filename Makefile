@@ -1,0 +1,60 @@
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+VENV := .venv
+BIN := $(VENV)/bin
+UV := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv --quiet --no-progress pip
+SERVER_ROOMS := model catalog table lake sql server sluice migrations
+
+help: ## Show what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{ printf "  %-10s %s\n", $$1, $$2 }'
+
+run: install ## Install what is missing and start the server on 127.0.0.1:8083
+	@exec $(BIN)/sluice serve
+
+install: java $(VENV)/.run ## Install what the server needs into .venv, and Java where that is allowed
+
+java: ## See to it that Java 17 or newer is there
+	@scripts/java
+
+test: install $(VENV)/.dev ## Run the tests
+	@$(BIN)/pytest -n 2 --dist loadgroup $(PYTEST)
+
+check: $(VENV)/.dev ## Lint, format, types, and generated pages
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/pytest -q -p no:cacheprovider tests/docs/test_options_page.py tests/test_architecture.py
+
+docs: $(VENV)/.dev ## Write the generated pages anew
+	@UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/docs/test_options_page.py
+
+bench: install $(VENV)/.dev ## Measure against plain Spark and write docs/benchmarks.md
+	@$(BIN)/python -m benchmarks
+
+torture: install $(VENV)/.dev ## Kill servers under load, for minutes
+	@$(BIN)/pytest -m torture --timeout 3600 $(PYTEST)
+
+lock: $(VENV)/.uv ## Pin the newest versions that pyproject.toml allows
+	@$(BIN)/uv --quiet pip compile pyproject.toml --extra dev --generate-hashes --universal --python-version 3.11 -o requirements.txt
+	@$(BIN)/uv --quiet pip compile pyproject.toml --generate-hashes --universal --python-version 3.11 -c requirements.txt -o requirements-run.txt
+	@awk '/^uv==/ { p = 1 } p && /^[a-z]/ && !/^uv==/ { exit } p && !/^ *#/' requirements.txt > scripts/requirements-uv.txt
+
+clean: ## Remove what was built and installed here; data stays
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+
+# Stamps: a second make sees at once that nothing is to be done.
+$(VENV)/.uv: scripts/venv scripts/requirements-uv.txt
+	@scripts/venv $(VENV)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.uv requirements-run.txt pyproject.toml
+	@$(UV) install --require-hashes --requirement requirements-run.txt
+	@$(UV) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements.txt
+	@$(UV) install --require-hashes --requirement requirements.txt
+	@touch $@
+
+.PHONY: help run install java test check docs bench torture lock clean
