@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -78,14 +79,25 @@ class Flink(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         COMMANDS: ClassVar[set[TokenType]] = set()
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {**Spark.Tokenizer.KEYWORDS, "BYTES": TokenType.BINARY, "ROW": TokenType.STRUCT}
 
     Parser = FlinkParser
+
+    class Generator(Spark.Generator):
+        # sqlglot takes PERCENTILE_CONT for its approximation in Spark; Spark has the real one.
+        TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
+            **Spark.Generator.TRANSFORMS,
+            exp.WithinGroup: lambda self, node: f"{self.sql(node, 'this')} WITHIN GROUP ({self.sql(node, 'expression').strip()})",
+            exp.PercentileCont: lambda self, node: self.func("PERCENTILE_CONT", node.this),
+            exp.PercentileDisc: lambda self, node: self.func("PERCENTILE_DISC", node.this),
+        }
 
 
 _DIALECT = Flink()
 
 
-def _tokens(text: str) -> list[Token]:
+def tokens_of(text: str) -> list[Token]:
+    """The words of a text; raises `SqlSyntaxError` where a quote or comment is not closed."""
     try:
         return list(_DIALECT.tokenize(text))
     except TokenError as problem:
@@ -103,7 +115,7 @@ def split(text: str) -> list[StatementText]:
     """The statements of a text, separated by semicolons outside quotes and comments; a statement set stays together."""
     found: list[StatementText] = []
     current: list[Token] = []
-    for token in _tokens(text):
+    for token in tokens_of(text):
         if token.token_type == TokenType.SEMICOLON and not _in_set(current):
             _add(found, text, current)
             current = []
@@ -138,7 +150,7 @@ def _add(found: list[StatementText], text: str, tokens: list[Token]) -> None:
 
 def parse_one(text: str) -> exp.Expr:
     """The tree of one statement; raises `SqlSyntaxError` or `UnsupportedStatement` with line, column and fragment."""
-    tokens = _tokens(text)
+    tokens = tokens_of(text)
     if not tokens:
         raise SqlSyntaxError("The statement is empty.", line=1, column=1)
     _check_nesting(tokens)

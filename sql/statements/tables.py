@@ -135,6 +135,7 @@ def watermark_options(schema: Schema, watermarks: tuple[Watermark, ...]) -> dict
 
 def quoted_expression(text: str, schema: Schema) -> str:
     """The expression with its column names backquoted, as Flink serializes it."""
+
     def quote(found: re.Match[str]) -> str:
         word = found[0]
         return f"`{word}`" if word in schema.field_names else word

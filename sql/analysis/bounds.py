@@ -1,0 +1,92 @@
+"""An upper bound of how many rows a query gives, from the tree alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+RowsOf = Callable[[exp.Table], int | None]
+_GENERATORS = (exp.Explode, exp.Posexplode, exp.Inline, exp.Unnest, exp.Lateral)
+_GENERATOR_NAMES = frozenset(
+    {
+        "explode",
+        "explode_outer",
+        "posexplode",
+        "posexplode_outer",
+        "inline",
+        "inline_outer",
+        "stack",
+        "json_tuple",
+        "range",
+        "variant_explode",
+    }
+)
+
+
+def row_bound(tree: exp.Expr, rows_of: RowsOf) -> int | None:
+    """At most so many rows, or None where the tree does not tell."""
+    match tree:
+        case exp.Subquery():
+            return _limited(tree, row_bound(tree.this, rows_of))
+        case exp.Values():
+            return len(tree.expressions)
+        case exp.SetOperation():
+            left, right = row_bound(tree.left, rows_of), row_bound(tree.right, rows_of)
+            bound = None if left is None or right is None else left + right
+            return _limited(tree, bound)
+        case exp.Select():
+            return _limited(tree, _select(tree, rows_of))
+    return None
+
+
+def _limited(tree: exp.Expr, bound: int | None) -> int | None:
+    limit = tree.args.get("limit")
+    count = limit.args.get("expression") if limit is not None else None
+    if isinstance(count, exp.Literal) and not count.is_string and count.name.isdigit():
+        return int(count.name) if bound is None else min(bound, int(count.name))
+    return bound
+
+
+def _select(tree: exp.Select, rows_of: RowsOf) -> int | None:
+    if _generates(tree):
+        return None
+    if tree.args.get("group") is None and _aggregates(tree):
+        return 1
+    source = tree.args.get("from_")
+    bound = 1 if source is None else _source(source.this, rows_of)
+    for join in tree.args.get("joins") or ():
+        other = _source(join.this, rows_of)
+        if bound is None or other is None:
+            return None
+        if str(join.args.get("kind", "")).upper() not in ("SEMI", "ANTI"):
+            bound = (bound + 1) * (other + 1)
+    return bound
+
+
+def _source(node: exp.Expr, rows_of: RowsOf) -> int | None:
+    if node.args.get("joins") or node.args.get("laterals") or node.args.get("pivots"):
+        return None
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+        return rows_of(node)
+    return row_bound(node, rows_of) if isinstance(node, exp.Subquery | exp.Values) else None
+
+
+def _generates(tree: exp.Select) -> bool:
+    if tree.args.get("laterals"):
+        return True
+    for projection in tree.expressions:
+        for node in projection.find_all(*_GENERATORS, exp.Anonymous):
+            if not isinstance(node, exp.Anonymous) or node.name.lower() in _GENERATOR_NAMES:
+                return True
+    return False
+
+
+def _aggregates(tree: exp.Select) -> bool:
+    """Whether an aggregate stands outside windows and subqueries; without GROUP BY that makes one row."""
+    return any(
+        node.find_ancestor(exp.Window, exp.Select) is tree
+        for projection in tree.expressions
+        for node in projection.find_all(exp.AggFunc)
+        if not isinstance(node.parent, exp.Window)
+    )

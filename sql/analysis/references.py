@@ -1,0 +1,104 @@
+"""Which tables a query reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from model.errors import UnsupportedStatement
+from sql.dialect import OPTIONS_HINT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableReference:
+    """One mention of a table, not of a CTE."""
+
+    node: exp.Table
+    parts: tuple[str, ...]
+    options: Mapping[str, str]
+    as_of: exp.Expr | None
+    """The expression of FOR SYSTEM_TIME AS OF or TIMESTAMP AS OF."""
+    as_of_kind: str | None
+    """TIMESTAMP or VERSION."""
+
+    @property
+    def name(self) -> str:
+        """The table as it was written."""
+        return ".".join(self.parts)
+
+
+def table_references(tree: exp.Expr) -> list[TableReference]:
+    """Every table the tree reads, in order; the target of an INSERT is none, CTEs are told apart by their scope."""
+    found = []
+    for node in tree.find_all(exp.Table):
+        if isinstance(node.this, exp.Identifier) and not _is_cte(node) and not _is_target(node):
+            found.append(_reference(node))
+    return found
+
+
+def _reference(node: exp.Table) -> TableReference:
+    version = node.args.get("version")
+    parts = tuple(part.name for part in node.parts)
+    options = node.meta.get(OPTIONS_HINT, {})
+    if version is not None and version.args.get("kind") != "AS OF":
+        raise UnsupportedStatement(f"FOR {version.args.get('kind')} is not available; FOR SYSTEM_TIME AS OF is.", fragment=".".join(parts))
+    return TableReference(
+        node=node,
+        parts=parts,
+        options=options,
+        as_of=version.args.get("expression") if version is not None else None,
+        as_of_kind=str(version.args.get("this")) if version is not None else None,
+    )
+
+
+def _is_target(node: exp.Table) -> bool:
+    parent = node.parent
+    if isinstance(parent, exp.Schema):
+        node_or_schema: exp.Expr = parent
+        parent = parent.parent
+    else:
+        node_or_schema = node
+    return isinstance(parent, exp.Insert) and parent.this is node_or_schema
+
+
+def _is_cte(node: exp.Table) -> bool:
+    """A plain name that a WITH around it has given to a query; inside its own definition it is not known yet."""
+    if len(node.parts) != 1:
+        return False
+    inner: exp.Expr = node
+    outer = node.parent
+    cte: exp.Expr | None = None
+    while outer is not None:
+        if isinstance(inner, exp.CTE):
+            cte = inner
+        with_ = outer.args.get("with_")
+        if with_ is not None and node.name in _names_known(with_, cte if inner is with_ else None):
+            return True
+        inner, outer = outer, outer.parent
+    return False
+
+
+def _names_known(with_: exp.Expr, inside: exp.Expr | None) -> set[str]:
+    """The names a WITH has given: all of them to the query behind it, the earlier ones inside one of its own queries."""
+    names = set()
+    for cte in with_.expressions:
+        if cte is inside:
+            break
+        names.add(cte.alias)
+    return names
+
+
+def replace_reference(reference: TableReference, view: str) -> None:
+    """Let the mention read a view instead; columns qualified by the table's name still find it."""
+    node = reference.node
+    alias = node.args.get("alias")
+    if alias is None:
+        alias = exp.TableAlias(this=exp.to_identifier(reference.parts[-1], quoted=True))
+    new = exp.Table(this=exp.to_identifier(view, quoted=True), alias=alias)
+    for key in ("joins", "laterals", "sample", "pivots"):
+        value = node.args.get(key)
+        if value:
+            new.set(key, value)
+    node.replace(new)

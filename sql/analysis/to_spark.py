@@ -1,0 +1,58 @@
+"""A Flink tree as the Spark SQL that means the same."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from model.errors import UnsupportedType
+from sql.dialect import Flink
+
+_TIMESTAMPS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ})
+_UNITS = {0: "SECOND", 3: "MILLISECOND", 6: None}
+
+
+def spark_sql(tree: exp.Expr) -> str:
+    """The text to hand to Spark; the tree is not changed."""
+    return to_spark(tree.copy()).sql(dialect=Flink, comments=False)
+
+
+def to_spark(tree: exp.Expr) -> exp.Expr:
+    """Rewrite types Spark spells differently, in place; raises `UnsupportedType` for types it has not."""
+    for cast in list(tree.find_all(exp.Cast)):
+        _rewrite_cast(cast)
+    for type_ in list(tree.find_all(exp.DataType)):
+        _rewrite_type(type_)
+    return tree
+
+
+def _precision(type_: exp.DataType) -> int | None:
+    if type_.this not in _TIMESTAMPS or not type_.expressions:
+        return None
+    text = type_.expressions[0].name
+    return int(text) if text.isdigit() else None
+
+
+def _rewrite_cast(cast: exp.Cast) -> None:
+    """A cast to TIMESTAMP(p) cuts off what lies beyond p, which Spark's TIMESTAMP does not."""
+    precision = _precision(cast.to)
+    if precision is None:
+        return
+    if precision not in _UNITS:
+        raise UnsupportedType(f"TIMESTAMP({precision}) is not available in a cast; precisions 0, 3 and 6 are.")
+    cast.to.set("expressions", [])
+    unit = _UNITS[precision]
+    if unit is not None:
+        cut = exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string(unit), cast.copy()])
+        cast.replace(exp.Cast(this=cut, to=cast.to.copy()))
+
+
+def _rewrite_type(type_: exp.DataType) -> None:
+    if type_.this in _TIMESTAMPS:
+        type_.set("expressions", [])
+    kind = type_.this
+    if isinstance(kind, exp.DType) and kind.name == "USERDEFINED":
+        name = str(type_.args.get("kind") or "").upper()
+        if name == "BYTES":
+            type_.replace(exp.DataType(this=exp.DType.BINARY))
+        else:
+            raise UnsupportedType(f"There is no type {name or type_.sql('spark')}.")

@@ -1,0 +1,194 @@
+"""SHOW and DESCRIBE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from lake import LakeTable
+from model.errors import InvalidSchema
+from model.identifier import quote
+from model.option import masked_all
+from model.schema import Schema
+from model.types import BooleanType, VarCharType
+from sql import trees
+from sql.analysis.functions import FUNCTIONS
+from sql.results import ResultColumn, ResultSet
+from sql.session import CATALOG, TemporaryTable
+from sql.statements.base import ExecutionContext, LocalStatement, handles
+from sql.statements.databases import database_name
+
+TEXT = VarCharType()
+
+
+@handles(trees.Show)
+@dataclass(frozen=True)
+class Show(LocalStatement):
+    """``SHOW …``."""
+
+    tree: trees.Show
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """List what is asked for; the column's name is the one Flink's clients know."""
+        what: str = self.tree.args["what"]
+        column, names = _SHOWN[what](context, self.tree.args.get("name"))
+        return ResultSet.of_strings((column,), [(name,) for name in self._matching(names)])
+
+    def _matching(self, names: Iterable[str]) -> list[str]:
+        like = self.tree.args.get("like")
+        if like is None:
+            return list(names)
+        pattern = re.compile(like_pattern(like), re.DOTALL)
+        negated = bool(self.tree.args.get("negated"))
+        return [name for name in names if bool(pattern.fullmatch(name)) is not negated]
+
+
+def like_pattern(like: str) -> str:
+    """A LIKE pattern as a regular expression; ``\\`` escapes."""
+    result, escaped = "", False
+    for char in like:
+        if escaped:
+            result, escaped = result + re.escape(char), False
+        elif char == "\\":
+            escaped = True
+        else:
+            result += {"%": ".*", "_": "."}.get(char, re.escape(char))
+    return result
+
+
+Names = tuple[str, ...] | None
+Shown = tuple[str, Iterable[str]]
+
+
+def _tables(context: ExecutionContext, name: Names) -> Shown:
+    database = database_name(name) if name else context.session.current_database
+    stored = context.lake.list_tables(database)
+    own = context.session.temporary_tables if name is None else {}
+    return "table name", sorted({*stored, *own})
+
+
+def _partitions(context: ExecutionContext, name: Names) -> Shown:
+    table = context.lake.open(context.session.identifier(name or ()))
+    if not table.schema.partition_keys:
+        raise InvalidSchema(f"Table {table.identifier} is not partitioned.")
+    return "partition name", [partition.name for partition in context.lake.partitions(table, table.latest())]
+
+
+def _columns(context: ExecutionContext, name: Names) -> Shown:
+    return "column name", context.lake.open(context.session.identifier(name or ())).schema.field_names
+
+
+def _create_table(context: ExecutionContext, name: Names) -> Shown:
+    assert name is not None
+    own = context.session.temporary_tables.get(name[0]) if len(name) == 1 else None
+    if own is not None:
+        return "create table", [create_temporary_text(own)]
+    return "create table", [create_table_text(context.lake.open(context.session.identifier(name)))]
+
+
+_SHOWN: dict[str, Callable[[ExecutionContext, Names], Shown]] = {
+    "CATALOGS": lambda context, name: ("catalog name", [CATALOG]),
+    "CURRENT CATALOG": lambda context, name: ("current catalog name", [CATALOG]),
+    "CURRENT DATABASE": lambda context, name: ("current database name", [context.session.current_database]),
+    "DATABASES": lambda context, name: ("database name", context.lake.list_databases()),
+    "TABLES": _tables,
+    "FUNCTIONS": lambda context, name: ("function name", sorted(FUNCTIONS)),
+    "PARTITIONS": _partitions,
+    "COLUMNS": _columns,
+    "CREATE TABLE": _create_table,
+}
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def create_table_text(table: LakeTable) -> str:
+    """A CREATE TABLE that makes the same table."""
+    schema = table.schema
+    lines = [_column_text(field.name, str(field.type), field.description) for field in schema.fields]
+    if rowtime := schema.options.get("schema.watermark.0.rowtime"):
+        lines.append(f"WATERMARK FOR {quote(rowtime)} AS {schema.options['schema.watermark.0.strategy.expr']}")
+    parts = [f"CREATE TABLE {quote(CATALOG)}.{table.identifier.quoted()} (\n  " + ",\n  ".join(lines) + "\n)"]
+    if schema.comment is not None:
+        parts.append(f"COMMENT {_text(schema.comment)}")
+    if schema.partition_keys:
+        parts.append("PARTITIONED BY (" + ", ".join(quote(key) for key in schema.partition_keys) + ")")
+    options = {key: value for key, value in schema.options.items() if not key.startswith("schema.")}
+    if options:
+        parts.append(_options_text(options))
+    return "\n".join(parts)
+
+
+def _column_text(name: str, type_: str, comment: str | None) -> str:
+    return f"{quote(name)} {type_}" + (f" COMMENT {_text(comment)}" if comment else "")
+
+
+def _options_text(options: dict[str, str]) -> str:
+    shown = masked_all(options)
+    return "WITH (\n  " + ",\n  ".join(f"{_text(key)} = {_text(shown[key])}" for key in sorted(shown)) + "\n)"
+
+
+def create_temporary_text(table: TemporaryTable) -> str:
+    """The CREATE TEMPORARY TABLE that made it."""
+    columns = ",\n  ".join(_column_text(f.name, str(f.type), f.description) for f in table.columns)
+    body = f" (\n  {columns}\n)" if columns else ""
+    return f"CREATE TEMPORARY TABLE {quote(table.name)}{body}\n{_options_text(dict(table.options))}"
+
+
+_DESCRIBED = (
+    ResultColumn("name", TEXT),
+    ResultColumn("type", TEXT),
+    ResultColumn("null", BooleanType()),
+    ResultColumn("key", TEXT),
+    ResultColumn("extras", TEXT),
+    ResultColumn("watermark", TEXT),
+)
+
+
+@handles(trees.DescribeTable)
+@dataclass(frozen=True)
+class DescribeTable(LocalStatement):
+    """``DESCRIBE table``."""
+
+    tree: trees.DescribeTable
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """The columns as Flink's clients expect them; a comment column where there are comments or EXTENDED is said."""
+        name: tuple[str, ...] = self.tree.args["name"]
+        own = context.session.temporary_tables.get(name[0]) if len(name) == 1 else None
+        if own is not None:
+            rows = [(f.name, f.type.sql(), f.type.nullable, None, None, None, f.description) for f in own.columns]
+        else:
+            rows = _described(context.lake.open(context.session.identifier(name)).schema)
+        columns = [*_DESCRIBED, ResultColumn("comment", TEXT)]
+        if not self.tree.args["extended"] and all(row[-1] is None for row in rows):
+            columns, rows = columns[:-1], [row[:-1] for row in rows]
+        return ResultSet.of_rows(columns, rows)
+
+
+def _described(schema: Schema) -> list[tuple[object, ...]]:
+    rowtime = schema.options.get("schema.watermark.0.rowtime")
+    rows: list[tuple[object, ...]] = []
+    for field in schema.fields:
+        extras = [
+            word for word, keys in (("PARTITION KEY", schema.partition_keys), ("BUCKET KEY", schema.bucket_keys)) if field.name in keys
+        ]
+        watermark = schema.options["schema.watermark.0.strategy.expr"] if field.name == rowtime else None
+        rows.append((field.name, field.type.sql(), field.type.nullable, None, ", ".join(extras) or None, watermark, field.description))
+    return rows
+
+
+@handles(trees.DescribeDatabase)
+@dataclass(frozen=True)
+class DescribeDatabase(LocalStatement):
+    """``DESCRIBE DATABASE name``."""
+
+    tree: trees.DescribeDatabase
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Name, comment and options."""
+        found = context.lake.database(database_name(self.tree.args["name"]))
+        rows = [("name", found.name), ("comment", found.comment), *sorted(masked_all(found.options).items())]
+        return ResultSet.of_strings(("info name", "info value"), rows)
