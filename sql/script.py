@@ -15,7 +15,7 @@ from model.errors import BadRequest, LakeError, OutcomeUnknown, SqlError
 from sql.answers import answer_of, replayed
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.executor import Lane, Steps
-from sql.local import plan_locally
+from sql.local import ValuesInsert, plan_locally, plan_values, read_values
 from sql.operation import Operation
 from sql.results import ResultSet
 from sql.session import Session
@@ -96,7 +96,8 @@ class ScriptRunner:
         return lambda: self._spark.release(script.session.handle) if script.one_shot else None
 
     def _run(self, operation: Operation, script: Script) -> Generator[Lane, None, ResultSet]:
-        texts = split(script.text)
+        only = read_values(script.text)
+        texts = [StatementText(text=script.text, offset=0, line=1)] if only else split(script.text)
         if not texts:
             raise BadRequest("The text holds no statement.")
         if script.idempotent and len(texts) > 1:
@@ -106,7 +107,7 @@ class ScriptRunner:
             if result is not None:
                 result.close()
             try:
-                result = yield from self._one(operation, script, text)
+                result = yield from self._one(operation, script, text, only or read_values(text.text))
             except LakeError as error:
                 _place(error, script, text, len(texts))
                 raise
@@ -116,21 +117,25 @@ class ScriptRunner:
         assert result is not None
         return result
 
-    def _one(self, operation: Operation, script: Script, text: StatementText) -> Generator[Lane, None, ResultSet]:
+    def _one(
+        self, operation: Operation, script: Script, text: StatementText, insert: ValuesInsert | None
+    ) -> Generator[Lane, None, ResultSet]:
         """Run one statement under its idempotency claim, where it has one."""
         operation.cancellation.check()
-        tree = parse_one(text.text)
-        if script.only_settings:
-            _check_only_settings(tree)
+        tree = None if insert else parse_one(text.text)
+        if script.only_settings and (tree is None or is_query(tree) or isinstance(tree, exp.Insert)):
+            raise BadRequest(
+                "Only statements that shape a session (SET, RESET, USE, CREATE, DROP, ALTER) configure it; submit this one instead."
+            )
         claim: IdempotencyClaim | None = None
-        if script.idempotent and not is_query(tree):
+        if script.idempotent and not (tree and is_query(tree)):
             claimed = self._claim(script.idempotent, script)
             if isinstance(claimed, Replay):
                 return replayed(claimed.answer)
             claim = claimed
-        context = self._context(operation, script, text, claim)
         try:
-            statement = self._prepare(tree, context)
+            context = self._context(operation, script, text, claim)
+            statement = _prepare(insert, tree, context)
             if statement.needs_spark:
                 yield Lane.SPARK
                 operation.cancellation.check()
@@ -142,9 +147,6 @@ class ScriptRunner:
         if claim is not None:
             self._settle(claim, result)
         return result
-
-    def _prepare(self, tree: exp.Expr, context: ExecutionContext) -> Statement:
-        return plan_locally(tree, context) or build(tree)
 
     def _context(self, operation: Operation, script: Script, text: StatementText, claim: IdempotencyClaim | None) -> ExecutionContext:
         return ExecutionContext(
@@ -190,8 +192,10 @@ def _place(error: LakeError, script: Script, text: StatementText, count: int) ->
         error.completed = tuple(script.completed)
 
 
-def _check_only_settings(tree: exp.Expr) -> None:
-    if is_query(tree) or isinstance(tree, exp.Insert):
-        raise BadRequest(
-            "Only statements that shape a session (SET, RESET, USE, CREATE, DROP, ALTER) configure it; submit this one instead."
-        )
+def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: ExecutionContext) -> Statement:
+    """The statement: answered in this process where that is surely the same, or made from its tree."""
+    if insert is not None and (planned := plan_values(insert, context)):
+        return planned
+    if tree is None:
+        tree = parse_one(context.source)
+    return plan_locally(tree, context) or build(tree)

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sql.local.insert import plan_insert
+from sql.local.insert import plan_insert, values_of
 from sql.local.literals import NotLocal
+from sql.local.values import ValuesInsert as ValuesInsert
+from sql.local.values import read_values as read_values
 from sql.statements.base import ExecutionContext, Statement
+
+
+def plan_values(insert: ValuesInsert, context: ExecutionContext) -> Statement | None:
+    """An INSERT that was read straight from its text, or None where the full parser must look at it."""
+    try:
+        return plan_insert(insert, context)
+    except NotLocal:
+        return None
 
 
 def plan_locally(tree: exp.Expr, context: ExecutionContext) -> Statement | None:
@@ -14,7 +24,7 @@ def plan_locally(tree: exp.Expr, context: ExecutionContext) -> Statement | None:
     try:
         match tree:
             case exp.Insert():
-                return plan_insert(tree, context)
+                return plan_insert(values_of(tree), context)
     except NotLocal:
         return None
     return None

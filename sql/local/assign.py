@@ -38,7 +38,7 @@ class _Cells:
             _fail(
                 AnalysisError,
                 first,
-                f"Column {self.name} is {type_.sql()}, and {_shown(first)} is {first.kind}; write a value of its type or a CAST",
+                f"Column {self.name} is {type_.sql()}, and {first.origin.shown()} is {first.kind}; write a value of its type or a CAST",
             )
         if wrong:
             raise NotLocal
@@ -79,8 +79,8 @@ class Assignment:
         return [list(islice(flat, len(array.value))) for array in arrays]
 
     def _maps(self, name: str, key: DataType, value: DataType, maps: Sequence[LiteralValue]) -> list[Any]:
-        keys = self._arrays(name, key, [LiteralValue(Kind.ARRAY, each.value[0], each.node) for each in maps])
-        values = self._arrays(name, value, [LiteralValue(Kind.ARRAY, each.value[1], each.node) for each in maps])
+        keys = self._arrays(name, key, [LiteralValue(Kind.ARRAY, each.value[0], each.origin) for each in maps])
+        values = self._arrays(name, value, [LiteralValue(Kind.ARRAY, each.value[1], each.origin) for each in maps])
         if any(None in ks or len(set(ks)) != len(ks) or len(ks) != len(vs) for ks, vs in zip(keys, values, strict=True)):
             raise NotLocal  # what is wrong with such a map is Spark's to say
         return [list(zip(ks, vs, strict=True)) for ks, vs in zip(keys, values, strict=True)]
@@ -218,14 +218,9 @@ _FIRM = frozenset({Kind.STRING, Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.D
 
 
 def _fail(error: type[AnalysisError | ExecutionError], literal: LiteralValue, message: str) -> NoReturn:
-    line, column = literal.place()
-    raise error(f"{message}.", line=line, column=column, fragment=_shown(literal))
+    line, column = literal.origin.place()
+    raise error(f"{message}.", line=line, column=column, fragment=literal.origin.shown())
 
 
 def _row(literals: Sequence[LiteralValue], wanted: LiteralValue) -> int:
     return next(at for at, literal in enumerate(literals, 1) if literal is wanted)
-
-
-def _shown(literal: LiteralValue) -> str:
-    text = literal.node.sql(dialect="spark")
-    return text if len(text) <= 60 else text[:57] + "..."

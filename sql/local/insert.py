@@ -10,11 +10,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lake import LakeTable
-from model.errors import AnalysisError, ExecutionError, LakeError, SqlError
+from model.errors import AnalysisError, ExecutionError, LakeError
 from model.types import Field
 from sql.dialect import OPTIONS_HINT
 from sql.local.assign import Assignment
-from sql.local.literals import LiteralValue, NotLocal, evaluate
+from sql.local.literals import LiteralValue, NodeOrigin, NotLocal, Origin, evaluate
+from sql.local.values import ValuesInsert
 from sql.results import ResultSet
 from sql.statements.base import ExecutionContext, LocalStatement
 from sql.writing import append_batches
@@ -34,68 +35,65 @@ class LiteralInsert(LocalStatement):
         return ResultSet.written(rows, snapshot.id if snapshot else None, job_id=context.statement_id.replace("-", ""))
 
 
-def plan_insert(tree: exp.Insert, context: ExecutionContext) -> LiteralInsert:
-    """The statement with its values evaluated; raises `NotLocal` where it is more than plain literals for a plain table."""
-    values = tree.expression
-    if not isinstance(values, exp.Values) or not (_has_only(tree, "this", "expression") and _has_only(values, "expressions")):
-        raise NotLocal
-    target, names = _target(tree)
-    if len(target.parts) == 1 and target.name in context.session.temporary_tables:
-        raise NotLocal
-    evaluated = [_row(row) for row in values.expressions]
-    table = context.lake.open(context.session.identifier(tuple(part.name for part in target.parts)))
-    fields = _columns(table, names)
-    _check_arity(evaluated, values.expressions, fields, str(table.identifier))
-    _check_missing(table, fields)
-    assignment = Assignment(utc=context.zone == "UTC")
-    arrays = [_array(field, assignment, [row[at] for row in evaluated]) for at, field in enumerate(fields)]
-    batch = pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
-    return LiteralInsert(table=table, rows=fit(batch, table.schema, table=str(table.identifier)))
-
-
-def _has_only(node: exp.Expression, *known: str) -> bool:
-    """Whether nothing is said in a node but these parts: a clause this room does not know must not be overlooked."""
-    return all(key in known for key, value in node.args.items() if value)
-
-
-def _target(tree: exp.Insert) -> tuple[exp.Table, Sequence[exp.Expression] | None]:
-    target, names = tree.this, None
+def values_of(tree: exp.Insert) -> ValuesInsert:
+    """The statement's parts; raises `NotLocal` where it is more than plain literals for a plainly named table."""
+    values, target, names = tree.expression, tree.this, None
     if isinstance(target, exp.Schema):
         target, names = target.this, target.expressions
+    if not isinstance(values, exp.Values) or not (_has_only(tree, "this", "expression") and _has_only(values, "expressions")):
+        raise NotLocal
     if not isinstance(target, exp.Table) or not _has_only(target, "this", "db", "catalog") or OPTIONS_HINT in target.meta:
         raise NotLocal
     if any(not isinstance(name, exp.Identifier) for name in names or ()):
         raise NotLocal
-    return target, names
+    return ValuesInsert(
+        target=tuple(part.name for part in target.parts),
+        columns=None if names is None else [(name.name, NodeOrigin(name)) for name in names],
+        rows=[[evaluate(part) for part in (row.expressions if isinstance(row, exp.Tuple) else [row])] for row in values.expressions],
+        row_origins=[NodeOrigin(row) for row in values.expressions],
+    )
 
 
-def _row(row: exp.Expression) -> list[LiteralValue]:
-    parts = row.expressions if isinstance(row, exp.Tuple) else [row]
-    return [evaluate(part) for part in parts]
+def plan_insert(insert: ValuesInsert, context: ExecutionContext) -> LiteralInsert:
+    """The statement with its values in the table's types; raises what does not fit, or `NotLocal` where Spark must decide."""
+    if len(insert.target) == 1 and insert.target[0] in context.session.temporary_tables:
+        raise NotLocal
+    table = context.lake.open(context.session.identifier(insert.target))
+    fields = _columns(table, insert.columns)
+    _check_arity(insert, fields, str(table.identifier))
+    _check_missing(table, fields)
+    assignment = Assignment(utc=context.zone == "UTC")
+    arrays = [_array(field, assignment, [row[at] for row in insert.rows]) for at, field in enumerate(fields)]
+    batch = pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
+    return LiteralInsert(table=table, rows=fit(batch, table.schema, table=str(table.identifier)))
 
 
-def _columns(table: LakeTable, names: Sequence[exp.Expression] | None) -> list[Field]:
+def _has_only(node: exp.Expr, *known: str) -> bool:
+    """Whether nothing is said in a node but these parts: a clause this room does not know must not be overlooked."""
+    return all(key in known for key, value in node.args.items() if value)
+
+
+def _columns(table: LakeTable, names: Sequence[tuple[str, Origin]] | None) -> list[Field]:
     """The columns the values go to, in their order; raises for one that is unknown or named twice."""
     if names is None:
         return list(table.schema.fields)
     found: list[Field] = []
-    for name in names:
+    for name, origin in names:
         try:
-            field = table.schema.field(name.name, table=str(table.identifier))
+            field = table.schema.field(name, table=str(table.identifier))
         except LakeError as unknown:
-            raise _at(AnalysisError, name, unknown.message) from unknown
+            raise _at(origin, unknown.message) from unknown
         if field in found:
-            raise _at(AnalysisError, name, f"Column {field.name} is named twice in the list of columns.")
+            raise _at(origin, f"Column {field.name} is named twice in the list of columns.")
         found.append(field)
     return found
 
 
-def _check_arity(rows: Sequence[Sequence[LiteralValue]], nodes: Sequence[exp.Expression], fields: Sequence[Field], table: str) -> None:
-    for number, (row, node) in enumerate(zip(rows, nodes, strict=True), 1):
+def _check_arity(insert: ValuesInsert, fields: Sequence[Field], table: str) -> None:
+    for number, (row, origin) in enumerate(zip(insert.rows, insert.row_origins, strict=True), 1):
         if len(row) != len(fields):
             names = ", ".join(field.name for field in fields)
-            message = f"Row {number} has {len(row)} values for the {len(fields)} columns of {table} ({names})."
-            raise _at(AnalysisError, node, message)
+            raise _at(origin, f"Row {number} has {len(row)} values for the {len(fields)} columns of {table} ({names}).")
 
 
 def _check_missing(table: LakeTable, fields: Sequence[Field]) -> None:
@@ -115,12 +113,6 @@ def _array(field: Field, assignment: Assignment, literals: Sequence[LiteralValue
     return pa.array(values, arrow_field(field).type)
 
 
-def _at(error: type[SqlError], node: exp.Expression, message: str) -> SqlError:
-    """The error with the place its node begins at."""
-    for part in node.walk():
-        meta = part.meta
-        if "line" in meta:
-            return error(
-                message, line=meta["line"], column=meta["col"] - (meta["end"] - meta["start"]), fragment=node.sql(dialect="spark")[:80]
-            )
-    return error(message)
+def _at(origin: Origin, message: str) -> AnalysisError:
+    line, column = origin.place()
+    return AnalysisError(message, line=line, column=column, fragment=origin.shown())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from sqlglot import exp
 
@@ -37,23 +37,64 @@ class Kind(StrEnum):
     ROW = "a row"
 
 
-@dataclass(frozen=True, slots=True)
-class LiteralValue:
-    """A literal's kind and value, and the node it stands at."""
-
-    kind: Kind
-    value: Any
-    node: exp.Expression
+class Origin(Protocol):
+    """Where in the statement something stands; asked only for messages."""
 
     def place(self) -> tuple[int | None, int | None]:
-        """Line and column (from 1) of the text the literal begins at."""
+        """Line and column, from 1."""
+        ...
+
+    def shown(self) -> str:
+        """Its text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOrigin:
+    """The place of a tree's node."""
+
+    node: exp.Expr
+
+    def place(self) -> tuple[int | None, int | None]:
         for part in self.node.walk():
             meta = part.meta
             if "line" in meta:
                 return meta["line"], meta["col"] - (meta["end"] - meta["start"])
         return None, None
 
+    def shown(self) -> str:
+        return _short(self.node.sql(dialect="spark"))
 
+
+@dataclass(frozen=True, slots=True)
+class SpanOrigin:
+    """A place in the text itself."""
+
+    text: str
+    start: int
+    end: int
+
+    def place(self) -> tuple[int | None, int | None]:
+        return self.text.count("\n", 0, self.start) + 1, self.start - self.text.rfind("\n", 0, self.start)
+
+    def shown(self) -> str:
+        return _short(self.text[self.start : self.end])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralValue:
+    """A literal's kind and value, and where it stands."""
+
+    kind: Kind
+    value: Any
+    origin: Origin
+
+
+T = TypeVar("T")
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
 _TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?")
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -75,16 +116,18 @@ def evaluate(node: exp.Expression) -> LiteralValue:
     if found is None:
         raise NotLocal
     kind, value = found(node)
-    return LiteralValue(kind, value, node)
+    return LiteralValue(kind, value, NodeOrigin(node))
 
 
 def _literal(node: exp.Expression) -> tuple[Kind, Any]:
-    text = node.name
-    if node.args.get("is_string"):
-        return Kind.STRING, text
+    return (Kind.STRING, node.name) if node.args.get("is_string") else number_of(node.name)
+
+
+def number_of(text: str) -> tuple[Kind, Any]:
+    """Kind and value of an unsigned number, or `NotLocal`."""
     if len(text) > _MAX_DIGITS:
         raise NotLocal
-    if text.isdigit():
+    if text.isdecimal():
         return Kind.INTEGER, int(text)
     if _DECIMAL.fullmatch(text):
         return Kind.DECIMAL, Decimal(text)
@@ -164,45 +207,58 @@ def _to_string(inner: LiteralValue, _: exp.DataType) -> tuple[Kind, Any]:
 
 
 def _to_date(inner: LiteralValue, _: exp.DataType) -> tuple[Kind, Any]:
-    found = _DATE.fullmatch(inner.value) if inner.kind is Kind.STRING else None
-    if found is None:
-        raise NotLocal
-    return Kind.DATE, _calendar(lambda: dt.date(*map(int, found.groups())))
+    return Kind.DATE, date_of(_text(inner))
 
 
 def _to_time(inner: LiteralValue, to: exp.DataType) -> tuple[Kind, Any]:
-    found = _TIME.fullmatch(inner.value) if inner.kind is Kind.STRING else None
-    if found is None:
-        raise NotLocal
-    _keep_digits(found.group(4), to)
-    return Kind.TIME, _calendar(lambda: _time_of(found))
+    value = time_of(_text(inner))
+    _keep_digits(value.microsecond, to)
+    return Kind.TIME, value
 
 
 def _to_timestamp(inner: LiteralValue, to: exp.DataType) -> tuple[Kind, Any]:
+    value = timestamp_of(_text(inner))
+    _keep_digits(value.microsecond, to)
+    return Kind.TIMESTAMP, value
+
+
+def _text(inner: LiteralValue) -> str:
     if inner.kind is not Kind.STRING:
         raise NotLocal
-    day, _, clock = inner.value.replace("T", " ").partition(" ")
-    date, time = _DATE.fullmatch(day), _TIME.fullmatch(clock) if clock else None
-    if date is None or (clock and time is None):
-        raise NotLocal
-    _keep_digits(time.group(4) if time else None, to)
-    return Kind.TIMESTAMP, _calendar(
-        lambda: dt.datetime.combine(dt.date(*map(int, date.groups())), _time_of(time) if time is not None else dt.time())
-    )
+    text: str = inner.value
+    return text
 
 
-def _keep_digits(fraction: str | None, to: exp.DataType) -> None:
+def _keep_digits(microsecond: int, to: exp.DataType) -> None:
     """A precision that would cut digits off is Spark's to apply."""
-    if to.expressions and len((fraction or "").rstrip("0")) > _parameters(to)[0]:
+    if to.expressions and microsecond % 10 ** max(0, 6 - _parameters(to)[0]):
         raise NotLocal
 
 
-def _time_of(found: re.Match[str]) -> dt.time:
+def date_of(text: str) -> dt.date:
+    """The date a text spells; `NotLocal` where it is none, so that Spark words the error."""
+    found = _DATE.fullmatch(text)
+    if found is None:
+        raise NotLocal
+    return _calendar(lambda: dt.date(*map(int, found.groups())))
+
+
+def time_of(text: str) -> dt.time:
+    """The time of day a text spells, or `NotLocal`."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise NotLocal
     hour, minute, second, fraction = found.groups()
-    return dt.time(int(hour), int(minute), int(second), int((fraction or "").ljust(6, "0")))
+    return _calendar(lambda: dt.time(int(hour), int(minute), int(second), int((fraction or "").ljust(6, "0"))))
 
 
-def _calendar(make: Callable[[], Any]) -> Any:
+def timestamp_of(text: str) -> dt.datetime:
+    """The timestamp a text spells, without zone, or `NotLocal`."""
+    day, _, clock = text.replace("T", " ").partition(" ")
+    return dt.datetime.combine(date_of(day), time_of(clock) if clock else dt.time())
+
+
+def _calendar(make: Callable[[], T]) -> T:
     try:
         return make()
     except ValueError:  # no such day: Spark words it
