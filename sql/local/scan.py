@@ -1,0 +1,206 @@
+"""SELECTs that only scan, filter, pick columns and limit, read by Arrow; and counts and bounds that metadata knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from lake import LakeTable
+from lake.travel import TRAVEL_OPTIONS
+from model.predicate import Predicate
+from model.snapshot import Snapshot
+from model.types import BigIntType, DataType, Field
+from sql.analysis.predicates import pushed
+from sql.analysis.references import TableReference, table_references
+from sql.local.conditions import Conditions
+from sql.local.literals import NotLocal
+from sql.results import ResultColumn, ResultSet, result_schema
+from sql.statements.base import ExecutionContext, LocalStatement
+from table.aggregates import Aggregate, Function, exact_aggregates
+from table.read import Selection, read_batches
+from table.scan import plan_scan
+
+_SCAN_PARTS = frozenset({"expressions", "from_", "where", "limit"})
+_TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalScan(LocalStatement):
+    """``SELECT columns FROM t [WHERE …] [LIMIT n]``."""
+
+    table: LakeTable
+    columns: Sequence[tuple[str, Field]]
+    """The result's columns: their names, and the table's columns they show."""
+    predicate: Predicate | None
+    """What lets files be skipped."""
+    condition: pc.Expression | None
+    condition_columns: frozenset[str]
+    limit: int | None
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        table = self.table
+        plan = plan_scan(table.files, table.schema, table.latest(), self.predicate)
+        names = list(dict.fromkeys(field.name for _, field in self.columns))
+        selection = Selection(columns=names, filter=self.condition, filter_columns=self.condition_columns, limit=self.limit)
+        columns = [ResultColumn(name, field.type) for name, field in self.columns]
+        schema = result_schema(columns)
+        positions = [names.index(field.name) for _, field in self.columns]
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in read_batches(table.files, table.schema, plan.files, selection):
+                context.cancellation.check()
+                yield pa.RecordBatch.from_arrays([batch.column(at) for at in positions], schema=schema)
+
+        return ResultSet.streaming(columns, batches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataAnswer(LocalStatement):
+    """``SELECT COUNT(*), MIN(c), … FROM t``, answered without reading data."""
+
+    columns: Sequence[ResultColumn]
+    row: Sequence[object]
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        return ResultSet.of_rows(self.columns, [self.row], is_query=True)
+
+
+def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | MetadataAnswer:
+    """The statement; raises `NotLocal` where Spark must run it."""
+    if any(value for key, value in tree.args.items() if key not in _SCAN_PARTS):
+        raise NotLocal
+    reference = _only_table(tree, context)
+    table = context.lake.open(context.session.identifier(reference.parts))
+    if TRAVEL_OPTIONS & table.schema.options.keys():
+        raise NotLocal
+    if any(part.find(exp.AggFunc) for part in tree.expressions):
+        return _metadata_answer(tree, reference, table)
+    scope = _Scope(reference, table)
+    columns = [column for part in tree.expressions for column in scope.projected(part)]
+    conditions = Conditions(scope.column)
+    where = tree.args.get("where")
+    return LocalScan(
+        table=table,
+        columns=columns,
+        predicate=pushed(reference, table.schema),
+        condition=conditions.translate(where.this) if where is not None else None,
+        condition_columns=frozenset(conditions.columns),
+        limit=_limit(tree),
+    )
+
+
+def _only_table(tree: exp.Select, context: ExecutionContext) -> TableReference:
+    """The one plain table the query reads."""
+    from_ = tree.args.get("from_")
+    node = from_.this if from_ is not None else None
+    if not isinstance(node, exp.Table) or any(value for key, value in node.args.items() if key not in _TABLE_PARTS):
+        raise NotLocal
+    alias = node.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        raise NotLocal
+    references = table_references(tree)
+    if len(references) != 1 or references[0].node is not node or references[0].options or references[0].as_of is not None:
+        raise NotLocal
+    parts = references[0].parts
+    if "$" in parts[-1] or (len(parts) == 1 and parts[0] in context.session.temporary_tables):
+        raise NotLocal
+    return references[0]
+
+
+class _Scope:
+    """The names a query over one table may use."""
+
+    def __init__(self, reference: TableReference, table: LakeTable) -> None:
+        self._table = table
+        alias = reference.node.alias
+        self._qualifiers = {(alias,)} if alias else {reference.parts[at:] for at in range(len(reference.parts))}
+
+    def column(self, node: exp.Column) -> Field:
+        """The table's column a name means; a name that means none, or a part of a ROW, is Spark's to resolve."""
+        if not isinstance(node.this, exp.Identifier) or not self._qualified(node):
+            raise NotLocal
+        field = self._table.schema.find(node.name)
+        if field is None:
+            raise NotLocal
+        return field
+
+    def _qualified(self, node: exp.Column) -> bool:
+        parts = tuple(part.name for part in node.parts[:-1])
+        return not parts or parts in self._qualifiers
+
+    def projected(self, node: exp.Expr) -> list[tuple[str, Field]]:
+        """The result's columns a projection stands for."""
+        match node:
+            case exp.Star() if _is_star(node):
+                return [(field.name, field) for field in self._table.schema.fields]
+            case exp.Column(this=exp.Star() as star) if _is_star(star) and self._qualified(node):
+                return [(field.name, field) for field in self._table.schema.fields]
+            case exp.Alias(this=exp.Column() as column) if not isinstance(column.this, exp.Star):
+                return [(node.alias, self.column(column))]
+            case exp.Column():
+                field = self.column(node)
+                return [(field.name, field)]
+        raise NotLocal
+
+
+def _limit(tree: exp.Select) -> int | None:
+    limit = tree.args.get("limit")
+    if limit is None:
+        return None
+    count = limit.args.get("expression")
+    if not isinstance(limit, exp.Limit) or not isinstance(count, exp.Literal) or count.is_string or not count.name.isdecimal():
+        raise NotLocal
+    if any(value for key, value in limit.args.items() if key != "expression"):
+        raise NotLocal
+    return int(count.name)
+
+
+def _metadata_answer(tree: exp.Select, reference: TableReference, table: LakeTable) -> MetadataAnswer:
+    if tree.args.get("where") or tree.args.get("limit"):
+        raise NotLocal
+    scope = _Scope(reference, table)
+    wanted = [_aggregate(part, scope) for part in tree.expressions]
+    latest: Snapshot | None = table.latest()
+    plan = plan_scan(table.files, table.schema, latest)
+    answers = exact_aggregates(table.files, table.schema, plan, [aggregate for _, aggregate in wanted])
+    if answers is None:
+        raise NotLocal
+    columns = [ResultColumn(name, _type(aggregate, table)) for name, aggregate in wanted]
+    return MetadataAnswer(columns=columns, row=answers)
+
+
+def _aggregate(node: exp.Expr, scope: _Scope) -> tuple[str, Aggregate]:
+    """The result's column name (Spark's, where the query gives none) and what to ask the metadata."""
+    alias = node.alias if isinstance(node, exp.Alias) else None
+    call = node.this if isinstance(node, exp.Alias) else node
+    function = _FUNCTIONS.get(type(call))
+    if function is None or any(value for key, value in call.args.items() if key not in ("this", "big_int")):
+        raise NotLocal
+    argument = call.this
+    if function is Function.COUNT and (_is_star(argument) or _is_one(argument)):
+        return alias or "count(1)", Aggregate(Function.COUNT)
+    if not isinstance(argument, exp.Column):
+        raise NotLocal
+    field = scope.column(argument)
+    return alias or f"{function.value.lower()}({field.name})", Aggregate(function, field.name)
+
+
+_FUNCTIONS: dict[type[exp.Expr], Function] = {exp.Count: Function.COUNT, exp.Min: Function.MIN, exp.Max: Function.MAX}
+
+
+def _is_star(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Star) and not any(node.args.values())
+
+
+def _is_one(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and node.name == "1"
+
+
+def _type(aggregate: Aggregate, table: LakeTable) -> DataType:
+    if aggregate.function is Function.COUNT or aggregate.column is None:
+        return BigIntType(nullable=False)
+    return table.schema.field(aggregate.column).type.with_nullable(True)
