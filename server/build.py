@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 
-from sql.spark.pool import SparkPool
-
 from catalog import CatalogStore
 from lake import Lake
 from server.options import Settings
 from sql.gateway import Gateway, GatewayLimits
+from sql.spark.pool import SparkPool, SparkSettings
 
 
 def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -> Gateway:
@@ -18,7 +17,13 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     cleanup.callback(catalog.close)
     lake = Lake(catalog, settings.warehouse)
     cleanup.callback(lake.close)
-    spark = SparkPool(master=settings.spark_master, warehouse=settings.warehouse)
+    spark = SparkPool(
+        SparkSettings(
+            master=settings.spark_master,
+            driver_memory=f"{settings.spark_driver_memory >> 20}m",
+            max_sessions=settings.session_limit,
+        )
+    )
     cleanup.callback(spark.stop)
     spark.start_in_background()
     gateway = Gateway(lake, spark, limits=_limits(settings))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from flask import Response, g, has_request_context
+from flask import Response, g, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
 from model.errors import LakeError, SqlError
@@ -32,20 +32,20 @@ class Failure:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def failure_of(error: BaseException, request: str) -> Failure:
+def failure_of(error: BaseException, id_: str) -> Failure:
     """The status and words of a request's failure; one that is not deliberate is a bug, logged in full and told by its id."""
     if isinstance(error, LakeError):
-        return _lake_failure(error, request)
+        return _lake_failure(error, id_)
     if isinstance(error, HTTPException):
         return _http_failure(error)
-    _log.error("Request %s met a bug", request, exc_info=error)
-    detail = f"Something is wrong in the server, and it is logged under the id {request}."
+    _log.error("Request %s met a bug", id_, exc_info=error)
+    detail = f"Something is wrong in the server, and it is logged under the id {id_}."
     return Failure(status=500, error_class="InternalError", title="A bug of the server.", detail=detail)
 
 
-def problem_document(error: BaseException, request: str) -> dict[str, Any]:
-    """The failure of a request as an RFC 9457 document."""
-    return _document(failure_of(error, request), request)
+def problem_document(error: BaseException, id_: str) -> dict[str, Any]:
+    """The failure of the request with this id as an RFC 9457 document."""
+    return _document(failure_of(error, id_), id_)
 
 
 def problem(error: BaseException) -> Response:
@@ -93,7 +93,7 @@ def _on_server_side(failure: Failure) -> str:
     )
 
 
-def _document(failure: Failure, request: str) -> dict[str, Any]:
+def _document(failure: Failure, id_: str) -> dict[str, Any]:
     return {
         "type": f"urn:sluice:error:{failure.error_class}",
         "title": failure.title,
@@ -101,21 +101,21 @@ def _document(failure: Failure, request: str) -> dict[str, Any]:
         "detail": failure.detail,
         "errorClass": failure.error_class,
         **failure.facts,
-        "requestId": request,
+        "requestId": id_,
     }
 
 
-def _lake_failure(error: LakeError, request: str) -> Failure:
+def _lake_failure(error: LakeError, id_: str) -> Failure:
     facts: dict[str, Any] = {}
     if isinstance(error, SqlError):
         facts = {"line": error.line, "column": error.column, "fragment": error.fragment}
     facts["statementIndex"] = getattr(error, "statement_index", None)
-    facts["completed"] = getattr(error, "completed", None)
+    facts["completed"] = getattr(error, "completed", None) or None
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if error.status in (429, 503) else {}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if error.status >= 500:
-        _log.warning("Request %s: %s: %s", request, error.error_class, error.message, exc_info=error.__cause__)
+        _log.warning("Request %s: %s: %s", id_, error.error_class, error.message, exc_info=error.__cause__)
     return Failure(
         status=error.status,
         error_class=error.error_class,
@@ -126,6 +126,14 @@ def _lake_failure(error: LakeError, request: str) -> Failure:
     )
 
 
+def _http_detail(error: HTTPException, allow: list[str] | None) -> str:
+    if error.code == 404:
+        return f"There is nothing at {request.path}."
+    if allow:
+        return f"{request.path} does not take {request.method}; it takes {', '.join(sorted(allow))}."
+    return error.description or error.name
+
+
 def _http_failure(error: HTTPException) -> Failure:
     status = error.code or 500
     allow = getattr(error, "valid_methods", None)
@@ -133,6 +141,6 @@ def _http_failure(error: HTTPException) -> Failure:
         status=status,
         error_class=type(error).__name__,
         title=f"{error.name}.",
-        detail=error.description or error.name,
+        detail=_http_detail(error, allow),
         headers={"Allow": ", ".join(sorted(allow))} if allow else {},
     )

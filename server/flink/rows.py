@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
 from enum import StrEnum
 from typing import Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import orjson
@@ -220,5 +220,5 @@ def _zone(name: str | None) -> ZoneInfo | None:
         return None
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError) as problem:
+    except (ZoneInfoNotFoundError, ValueError, OSError) as problem:
         raise InvalidOption(f"There is no time zone {name!r}.") from problem

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from flask import Blueprint, Response, abort
 
-from model.errors import UnsupportedStatement
+from model.errors import BadRequest, UnsupportedStatement
 from server.bodies import member, strings
 from server.flink.versions import Version, requested_version
 from server.flink.wire import answer, body, handle
@@ -65,9 +65,11 @@ def configure_session(session: str) -> Response:
     timeout = member(given, "executionTimeout", int) or 0
     if timeout < 0:
         raise UnsupportedStatement("executionTimeout must not be negative.")
-    services().gateway.configure_session(
-        handle(session), member(given, "statement", str, required=True), timeout=timeout / 1000 if timeout else None
-    )
+    text = member(given, "statement", str, required=True)
+    try:
+        services().gateway.configure_session(handle(session), text, timeout=timeout / 1000 if timeout else None)
+    except BadRequest as refusal:  # the request is well formed, so this protocol calls it no bad request
+        raise UnsupportedStatement(refusal.message) from refusal
     return answer({})
 
 
