@@ -17,7 +17,10 @@ install: java $(VENV)/.run ## Install what the server needs into .venv, and Java
 java: ## See to it that Java 17 or newer is there
 	@scripts/java
 
-test: install $(VENV)/.dev ## Run the tests
+pypaimon: $(VENV)/.uv ## Install pypaimon into .venv-pypaimon, for the tests that read our tables with it
+	@scripts/pypaimon
+
+test: install $(VENV)/.dev pypaimon ## Run the tests
 	@$(BIN)/pytest -n 2 --dist loadgroup $(PYTEST)
 
 check: $(VENV)/.dev ## Lint, format, types, and generated pages
@@ -32,12 +35,13 @@ docs: $(VENV)/.dev ## Write the generated pages anew
 bench: install $(VENV)/.dev ## Measure against plain Spark and write docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
-torture: install $(VENV)/.dev ## Kill servers under load, for minutes
+torture: install $(VENV)/.dev pypaimon ## Kill servers under load, for minutes
 	@$(BIN)/pytest -m torture --timeout 3600 $(PYTEST)
 
 lock: $(VENV)/.uv ## Pin the newest versions that pyproject.toml allows
 	@$(BIN)/uv --quiet pip compile pyproject.toml --extra dev --generate-hashes --universal --python-version 3.11 -o requirements.txt
 	@$(BIN)/uv --quiet pip compile pyproject.toml --generate-hashes --universal --python-version 3.11 -c requirements.txt -o requirements-run.txt
+	@echo 'pypaimon==2.1.0' | $(BIN)/uv --quiet pip compile - --generate-hashes --universal --python-version 3.11 -o requirements-pypaimon.txt
 	@awk '/^uv==/ { p = 1 } p && /^[a-z]/ && !/^uv==/ { exit } p && !/^ *#/' requirements.txt > scripts/requirements-uv.txt
 
 clean: ## Remove what was built and installed here; data stays
@@ -57,4 +61,4 @@ $(VENV)/.dev: $(VENV)/.run requirements.txt
 	@$(UV) install --require-hashes --requirement requirements.txt
 	@touch $@
 
-.PHONY: help run install java test check docs bench torture lock clean
+.PHONY: help run install java pypaimon test check docs bench torture lock clean
