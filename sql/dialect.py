@@ -10,6 +10,7 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.generators.spark import SparkGenerator
 from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import SqlSyntaxError
@@ -79,14 +80,16 @@ class Flink(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         COMMANDS: ClassVar[set[TokenType]] = set()
+        # A quote doubled inside a text is one quote, in Flink and in Spark 4 alike.
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]
         KEYWORDS: ClassVar[dict[str, TokenType]] = {**Spark.Tokenizer.KEYWORDS, "BYTES": TokenType.BINARY, "ROW": TokenType.STRUCT}
 
     Parser = FlinkParser
 
-    class Generator(Spark.Generator):
+    class Generator(SparkGenerator):
         # sqlglot takes PERCENTILE_CONT for its approximation in Spark; Spark has the real one.
         TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
-            **Spark.Generator.TRANSFORMS,
+            **SparkGenerator.TRANSFORMS,
             exp.WithinGroup: lambda self, node: f"{self.sql(node, 'this')} WITHIN GROUP ({self.sql(node, 'expression').strip()})",
             exp.PercentileCont: lambda self, node: self.func("PERCENTILE_CONT", node.this),
             exp.PercentileDisc: lambda self, node: self.func("PERCENTILE_DISC", node.this),

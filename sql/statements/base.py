@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -22,6 +23,10 @@ class SparkLease(Protocol):
     """A gateway session's hand on Spark; ``session()`` makes the Spark session when it is first needed."""
 
     def session(self) -> Any: ...
+
+    def running(self, statement_id: str) -> AbstractContextManager[Any]:
+        """The Spark session, with all this thread starts on it cancellable under the statement's id."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

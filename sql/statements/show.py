@@ -158,13 +158,14 @@ class DescribeTable(LocalStatement):
         """The columns as Flink's clients expect them; a comment column where there are comments or EXTENDED is said."""
         name: tuple[str, ...] = self.tree.args["name"]
         own = context.session.temporary_tables.get(name[0]) if len(name) == 1 else None
+        rows: list[tuple[object, ...]]
         if own is not None:
             rows = [(f.name, f.type.sql(), f.type.nullable, None, None, None, f.description) for f in own.columns]
         else:
             rows = _described(context.lake.open(context.session.identifier(name)).schema)
         columns = [*_DESCRIBED, ResultColumn("comment", TEXT)]
         if not self.tree.args["extended"] and all(row[-1] is None for row in rows):
-            columns, rows = columns[:-1], [row[:-1] for row in rows]
+            columns, rows = columns[:-1], [tuple(row[:-1]) for row in rows]
         return ResultSet.of_rows(columns, rows)
 
 

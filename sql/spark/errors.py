@@ -1,0 +1,103 @@
+"""Spark's errors as ours: its message without its inner names, at the place in the text the user wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+from model.errors import AnalysisError, ExecutionError, LakeError, SqlError, SqlSyntaxError, StatementCanceled, StorageFull, Unavailable
+
+_SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}")
+_CONTEXT = re.compile(r"\s*== SQL.*", re.DOTALL)
+_PLAN = re.compile(r";\s*\n'?\w.*", re.DOTALL)
+_USER = re.compile(r"\[USER_RAISED_EXCEPTION\] ?")
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|FSError|File too large")
+
+
+@contextlib.contextmanager
+def translating(source: str, views: Mapping[str, str], lost: object = None) -> Iterator[None]:
+    """Raise what Spark raises as a `LakeError`; ``views`` maps inner view names to the users' table names."""
+    try:
+        yield
+    except LakeError:
+        raise
+    except PySparkException as problem:
+        raise translated(problem, source, views) from problem
+    except (Py4JNetworkError, ConnectionError) as problem:
+        if callable(lost):
+            lost()
+        raise Unavailable("Spark went away while the statement ran. It is being started anew; try again in a moment.") from problem
+    except Py4JJavaError as problem:
+        raise _java(str(problem.java_exception), source, views) from problem
+    except Py4JError as problem:
+        if callable(lost):
+            lost()
+        raise Unavailable("Spark does not answer. It is being started anew; try again in a moment.") from problem
+
+
+def translated(problem: PySparkException, source: str, views: Mapping[str, str]) -> LakeError:
+    """A Spark exception as the error its client is told."""
+    condition = problem.getCondition() or ""
+    text = str(problem)
+    if condition.startswith("SPARK_JOB_CANCELLED") or "SPARK_JOB_CANCELLED" in text or "cancelled part of cancelled job group" in text:
+        return StatementCanceled("The statement was canceled.")
+    if not condition:
+        return _java(text, source, views)
+    fragment = _fragment(problem)
+    message = _clean(text, views)
+    kind: type[SqlError] = ExecutionError
+    if condition.startswith("PARSE"):
+        kind = SqlSyntaxError
+    elif type(problem).__name__ in ("AnalysisException", "ParseException"):
+        kind = AnalysisError
+    line, column = place(source, fragment)
+    return kind(message, line=line, column=column, fragment=fragment)
+
+
+def _java(text: str, source: str, views: Mapping[str, str]) -> LakeError:
+    if _FULL.search(text):
+        return StorageFull("No room left to write. Nothing was committed; make room and repeat the statement.")
+    found = re.search(r"\[([A-Z][A-Z0-9_.]+)\] ([^\n]*)", text)
+    if found:
+        return ExecutionError(_clean(found[0], views))
+    first = text.strip().splitlines()[0] if text.strip() else "Spark failed"
+    return ExecutionError(_clean(re.sub(r"^(\w+\.)+(\w+): ", "", first), views))
+
+
+def _fragment(problem: PySparkException) -> str | None:
+    """The part of the query Spark points at."""
+    with contextlib.suppress(Exception):  # older or stranger exceptions have no context; then there is no place to tell
+        for context in problem.getQueryContext():
+            if text := context.fragment():
+                return str(text)
+    if found := re.search(r"with name (`[^`]+`(?:\.`[^`]+`)*) cannot be resolved", str(problem)):
+        return found[1].replace("`", "")
+    return None
+
+
+def _clean(text: str, views: Mapping[str, str]) -> str:
+    text = text.split("\n\tat ")[0]
+    text = _CONTEXT.sub("", text)
+    text = _PLAN.sub("", text)
+    text = _USER.sub("", text)
+    text = _SQLSTATE.sub("", text)
+    for view, name in views.items():
+        text = text.replace(f"`{view}`", name).replace(view, name)
+    return text.strip()
+
+
+def place(source: str, fragment: str | None) -> tuple[int | None, int | None]:
+    """Line and column (from 1) of the fragment in the user's text, whatever its case; none where it is not there once."""
+    if not fragment:
+        return None, None
+    at = source.find(fragment)
+    if at < 0:
+        at = source.lower().find(fragment.lower())
+    if at < 0:
+        return None, None
+    before = source[:at]
+    return before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1

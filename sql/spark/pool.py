@@ -1,0 +1,247 @@
+"""One SparkContext, one Spark session per gateway session; the only user of SparkContext (`gateway.md` §6)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from model.errors import Unavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+_START_SECONDS = 120.0
+_POOLS = """<?xml version="1.0"?>
+<allocations>
+  <pool name="interactive"><schedulingMode>FAIR</schedulingMode><weight>10</weight><minShare>1</minShare></pool>
+  <pool name="background"><schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare></pool>
+</allocations>
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """How Spark is started; the server's options fill it."""
+
+    master: str = "local[*]"
+    driver_memory: str = "2g"
+    max_sessions: int = 200
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.timeType.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    # A listing job for named files costs 10 s where the driver needs 0.8 s (`architecture.md`, Scans).
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.hadoop.parquet.summary.metadata.level": "NONE",
+    "spark.task.reaper.enabled": "true",
+    "spark.task.reaper.killTimeout": "-1",
+    "spark.python.worker.reuse": "true",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+class SparkLease:
+    """A gateway session's hand on the pool; the Spark session is made when it is first needed."""
+
+    def __init__(self, pool: SparkPool, handle: str) -> None:
+        self._pool = pool
+        self._handle = handle
+
+    def session(self) -> SparkSession:
+        """The session's own Spark session."""
+        return self._pool.session(self._handle)
+
+    @contextlib.contextmanager
+    def running(self, statement_id: str) -> Iterator[SparkSession]:
+        """The Spark session, with everything this thread starts on it cancellable under the statement's id."""
+        with self._pool.running(statement_id):
+            yield self.session()
+
+
+class SparkPool:
+    """Starts Spark once, hands out sessions that share neither settings nor views, and starts it again when the JVM died."""
+
+    def __init__(self, settings: SparkSettings | None = None) -> None:
+        self._settings = settings or SparkSettings()
+        self._root: SparkSession | None = None
+        self._sessions: dict[str, SparkSession] = {}
+        self._lock = threading.RLock()
+        self._started = threading.Event()
+        self._failure: Exception | None = None
+        self._stopped = False
+        self._directory = tempfile.TemporaryDirectory(prefix="sluice-spark-")
+
+    def start_in_background(self) -> None:
+        """Begin to start Spark; `session` waits for it."""
+        threading.Thread(target=self._start_and_warm, name="spark-start", daemon=True).start()
+
+    @property
+    def ready(self) -> bool:
+        """Whether Spark has started."""
+        return self._root is not None and self._started.is_set()
+
+    def _start_and_warm(self) -> None:
+        try:
+            self._start()
+            root = self._root
+            if root is not None:
+                root.newSession().sql("SELECT 1 AS a").toArrow()
+        except Exception as problem:  # told to whoever needs Spark; the server itself lives on without it
+            self._failure = problem
+            _log.exception("Spark did not start")
+        finally:
+            self._started.set()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._root is not None or self._stopped:
+                return
+            os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            # Executors find our packages the way this process does.
+            os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+            from pyspark.sql import SparkSession
+
+            pools = Path(self._directory.name) / "pools.xml"
+            pools.write_text(_POOLS)
+            builder = SparkSession.builder.appName("sluice").master(self._settings.master)
+            for key, value in self._conf(pools).items():
+                builder = builder.config(key, value)
+            self._root = builder.getOrCreate()
+            self._failure = None
+
+    def _conf(self, pools: Path) -> dict[str, str]:
+        cores = os.cpu_count() or 2
+        return {
+            **_CONF,
+            "spark.scheduler.allocation.file": pools.as_uri(),
+            "spark.sql.shuffle.partitions": str(max(4, 2 * cores)),
+            "spark.sql.warehouse.dir": self._directory.name,
+            "spark.local.dir": self._directory.name,
+            "spark.driver.memory": self._settings.driver_memory,
+            "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+            **self._settings.conf,
+        }
+
+    def root(self) -> SparkSession:
+        """The first session, once Spark runs; raises `Unavailable` where it does not."""
+        if not self._started.wait(_START_SECONDS):
+            raise Unavailable("Spark is still starting; try again in a moment.")
+        if self._root is None:
+            raise Unavailable(f"Spark did not start: {type(self._failure).__name__}. The server's log says why.")
+        return self._root
+
+    def lease(self, handle: str) -> SparkLease:
+        """A hand on the pool for one gateway session; costs nothing until it is used."""
+        return SparkLease(self, handle)
+
+    def session(self, handle: str) -> SparkSession:
+        """The Spark session of a gateway session; raises `Unavailable` where too many have one."""
+        root = self.root()
+        with self._lock:
+            found = self._sessions.get(handle)
+            if found is None:
+                if len(self._sessions) >= self._settings.max_sessions:
+                    raise Unavailable(f"{self._settings.max_sessions} sessions use Spark already; close one or try again later.")
+                found = self._sessions[handle] = root.newSession()
+            return found
+
+    def release(self, handle: str) -> None:
+        """Forget a gateway session's Spark session; its views and settings go with it."""
+        with self._lock:
+            self._sessions.pop(handle, None)
+
+    @contextlib.contextmanager
+    def running(self, statement_id: str) -> Iterator[None]:
+        """Mark what this thread starts as the statement's, in the pool of users' statements."""
+        context = self.root().sparkContext
+        context.setJobGroup(statement_id, statement_id, interruptOnCancel=True)
+        context.setLocalProperty("spark.scheduler.pool", "interactive")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(Exception):  # the JVM may be gone, and then so is the mark
+                context.setLocalProperty("spark.jobGroup.id", "")
+                context.setLocalProperty("spark.scheduler.pool", "")
+
+    def cancel(self, statement_id: str) -> None:
+        """Stop the jobs of a statement; one without jobs is fine."""
+        root = self._root
+        if root is not None:
+            root.sparkContext.cancelJobGroup(statement_id)
+
+    def ping(self) -> None:
+        """Raise `Unavailable` unless Spark answers."""
+        if not self.ready:
+            raise Unavailable("Spark is still starting.")
+        try:
+            self.root().range(1).count()
+        except Unavailable:
+            raise
+        except Exception as problem:
+            raise Unavailable("Spark does not answer.") from problem
+
+    def lost(self) -> None:
+        """The JVM died: forget all sessions and start it anew, once."""
+        with self._lock:
+            root, self._root = self._root, None
+            if root is None or self._stopped:
+                return
+            self._started.clear()
+            self._sessions.clear()
+            _forget_gateway(root)
+        time.sleep(0.2)
+        self.start_in_background()
+
+    def stop(self) -> None:
+        """Stop Spark."""
+        with self._lock:
+            self._stopped = True
+            root, self._root = self._root, None
+            self._sessions.clear()
+        if root is not None:
+            with contextlib.suppress(Exception):  # a JVM that is gone needs no stop
+                root.stop()
+        self._directory.cleanup()
+
+
+def _forget_gateway(root: Any) -> None:
+    """pyspark keeps a dead JVM's gateway; without forgetting it no new one is started (`gateway.md` 6.6)."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    with contextlib.suppress(Exception):  # it is dead: stopping tidies the Python side only
+        root.stop()
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = None
+    SparkContext._jvm = None  # leftovers of the dead JVM; there is no public way
+    SparkSession._instantiatedSession = None

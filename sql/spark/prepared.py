@@ -1,0 +1,151 @@
+"""A query on its way to Spark: its tables planned and registered, its text rewritten and checked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
+
+from lake import LakeTable
+from model.errors import AnalysisError, InvalidOption, SqlError, TableNotExist
+from model.snapshot import Snapshot
+from model.table_options import check_hint
+from sql.analysis.allow_list import check
+from sql.analysis.bounds import row_bound
+from sql.analysis.predicates import pushed
+from sql.analysis.references import TableReference, replace_reference, table_references
+from sql.analysis.to_spark import spark_sql
+from sql.spark.errors import place, translating
+from sql.spark.reads import dataframe, temporary_dataframe
+from sql.statements.base import ExecutionContext
+from table.scan import ScanPlan, plan_scan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTable:
+    """One mention of a table, and what of it will be read."""
+
+    name: str
+    table: LakeTable
+    snapshot: Snapshot | None
+    plan: ScanPlan
+
+
+@dataclass(slots=True, kw_only=True)
+class Prepared:
+    """A query Spark can run."""
+
+    frame: DataFrame
+    text: str
+    tables: list[PlannedTable] = field(default_factory=list)
+    views: dict[str, str] = field(default_factory=dict)
+    """Names of the views it reads, and the users' names of the tables behind."""
+    bound: int | None = None
+    """At most so many rows, where that is known."""
+
+
+class Preparation:
+    """Opens each table once, so that a statement sees one snapshot of it."""
+
+    def __init__(self, context: ExecutionContext) -> None:
+        self._context = context
+        self._opened: dict[tuple[object, ...], tuple[LakeTable, Snapshot | None]] = {}
+
+    def table(self, reference: TableReference, session: SparkSession | None) -> tuple[LakeTable, Snapshot | None]:
+        """The table and snapshot a mention means."""
+        context = self._context
+        identifier = context.session.identifier(reference.parts)
+        check_hint(reference.options)
+        options = dict(reference.options)
+        if reference.as_of is not None:
+            options |= self._as_of(reference, session)
+        key = (identifier, *sorted(options.items()))
+        found = self._opened.get(key)
+        if found is None:
+            try:
+                table = context.lake.open(identifier)
+            except TableNotExist as missing:
+                line, column = place(context.source, reference.name)
+                raise AnalysisError(missing.message, line=line, column=column, fragment=reference.name) from missing
+            found = self._opened[key] = (table, context.lake.resolve(table, options, zone=context.zone))
+        return found
+
+    def _as_of(self, reference: TableReference, session: SparkSession | None) -> dict[str, str]:
+        if any(key.startswith("scan.") for key in reference.options):
+            raise InvalidOption("A table is read AS OF a time or by a scan option, not by both.")
+        assert reference.as_of is not None
+        node = reference.as_of.unnest()
+        if reference.as_of_kind == "VERSION":
+            if not isinstance(node, exp.Literal):
+                raise AnalysisError("VERSION AS OF takes a snapshot id or a tag's name.", fragment=node.sql("spark"))
+            return {"scan.version": node.name}
+        inner = node.this if isinstance(node, exp.Cast) else node
+        if isinstance(inner, exp.Literal) and inner.is_string:
+            return {"scan.timestamp": inner.name}
+        if any(node.find_all(exp.Column, exp.Query)) or session is None:
+            raise AnalysisError("FOR SYSTEM_TIME AS OF takes a time that does not depend on rows.", fragment=node.sql("spark"))
+        text = f"SELECT unix_millis(CAST({spark_sql(node)} AS TIMESTAMP_LTZ)) AS t"
+        check(text, ())
+        return {"scan.timestamp-millis": str(session.sql(text).toArrow().column(0)[0].as_py())}
+
+
+@contextlib.contextmanager
+def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
+    """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last."""
+    with context.spark.running(context.statement_id) as session:
+        apply_zone(session, context.zone)
+        tree = tree.copy()
+        preparation = Preparation(context)
+        views: dict[str, str] = {}
+        tables: list[PlannedTable] = []
+        rows: dict[int, int] = {}
+        try:
+            with translating(context.source, views, getattr(context.spark, "lost", None)):
+                for reference in table_references(tree):
+                    context.cancellation.check()
+                    view = f"__sluice_{uuid4().hex}"
+                    frame, planned = _source(context, session, preparation, reference)
+                    frame.createTempView(view)
+                    views[view] = reference.name
+                    if planned is not None:
+                        tables.append(planned)
+                        rows[id(reference.node)] = planned.plan.kept_rows
+                bound = row_bound(tree, lambda node: rows.get(id(node)))
+                for reference, view in zip(table_references(tree), views, strict=True):
+                    replace_reference(reference, view)
+                text = spark_sql(tree)
+                try:
+                    check(text, views)
+                except SqlError as refused:
+                    refused.line, refused.column = place(context.source, refused.fragment)
+                    raise
+                yield Prepared(frame=session.sql(text), text=text, tables=tables, views=views, bound=bound)
+        finally:
+            for view in views:
+                with contextlib.suppress(Exception):  # a dead JVM has no views left
+                    session.catalog.dropTempView(view)
+
+
+def apply_zone(session: SparkSession, zone: str) -> None:
+    """Let Spark read and show times in the session's zone."""
+    if session.conf.get("spark.sql.session.timeZone") != zone:
+        session.conf.set("spark.sql.session.timeZone", zone)
+
+
+def _source(
+    context: ExecutionContext, session: SparkSession, preparation: Preparation, reference: TableReference
+) -> tuple[DataFrame, PlannedTable | None]:
+    own: Any = context.session.temporary_tables.get(reference.parts[0]) if len(reference.parts) == 1 else None
+    if own is not None:
+        if reference.options or reference.as_of is not None:
+            raise InvalidOption(f"{reference.name} is a temporary table over files; it has no options or snapshots to choose.")
+        return temporary_dataframe(session, own, context.import_dirs), None
+    table, snapshot = preparation.table(reference, session)
+    plan = plan_scan(table.files, table.schema, snapshot, pushed(reference, table.schema))
+    planned = PlannedTable(name=reference.name, table=table, snapshot=snapshot, plan=plan)
+    return dataframe(session, table, plan), planned

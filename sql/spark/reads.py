@@ -1,0 +1,125 @@
+"""Planned files as a DataFrame under the table's present schema (`paimon-append.md` §2.4)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+
+from lake import LakeTable
+from model.errors import UnsupportedType
+from model.types import ArrayType, DataType, Field, MapType, RowType, TimeType, walk
+from sql.session import TemporaryTable
+from sql.spark.types import in_file, to_spark
+from sql.temporary import (
+    CSV_COMMENTS,
+    CSV_DELIMITER,
+    CSV_ESCAPE,
+    CSV_HEADER,
+    CSV_NULL,
+    CSV_QUOTE,
+    IGNORE_ERRORS,
+    JSON_IGNORE_ERRORS,
+    check_path,
+)
+from table.formats import format_of
+from table.read import read_batches
+from table.scan import PlannedFile, ScanPlan
+
+
+def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan) -> DataFrame:
+    """The rows of the planned files; files of one format and schema version are read together."""
+    groups: dict[tuple[int, str], list[PlannedFile]] = defaultdict(list)
+    for planned in plan.files:
+        if planned.file.write_cols is not None:
+            raise UnsupportedType(f"File {planned.file.file_name} holds only some columns (data evolution), which is not read here yet.")
+        groups[(planned.file.schema_id, format_of(planned.file.file_name))].append(planned)
+    frames = [_group(session, table, schema_id, format_, files) for (schema_id, format_), files in groups.items()]
+    if not frames:
+        return session.createDataFrame([], st.StructType([st.StructField(f.name, to_spark(f.type)) for f in table.schema.fields]))
+    return reduce(DataFrame.unionAll, frames)
+
+
+def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str, files: list[PlannedFile]) -> DataFrame:
+    if format_ == "avro":
+        rows = pa.Table.from_batches(read_batches(table.files, table.schema, files))
+        return session.createDataFrame(rows)
+    if format_ not in ("parquet", "orc"):
+        raise UnsupportedType(f"Data files of format {format_} are not read here.")
+    written = table.schema_at(schema_id)
+    sources = {f.id: f for f in written.fields}
+    wanted = [sources[f.id] for f in table.schema.fields if f.id in sources]
+    reading = st.StructType([st.StructField(f.name, in_file(f.type), True) for f in wanted])
+    frame = session.read.schema(reading).format(format_).load([planned.path for planned in files])
+    return frame.select(*[_column(f, sources.get(f.id)).alias(f.name) for f in table.schema.fields])
+
+
+def named(name: str) -> Column:
+    """A column by its exact name, whatever characters it has."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _column(field: Field, source: Field | None) -> Column:
+    if source is None:
+        return F.lit(None).cast(to_spark(field.type))
+    return _evolved(named(source.name), source.type, field.type)
+
+
+def _evolved(column: Column, source: DataType, target: DataType) -> Column:
+    """A column as a file holds it, under the type the table has now."""
+    if isinstance(target, TimeType):
+        return F.call_function("time_from_millis", column)
+    if isinstance(source, RowType) and isinstance(target, RowType) and _differs(source, target):
+        by_id = {f.id: f for f in source.fields}
+        parts = []
+        for f in target.fields:
+            old = by_id.get(f.id)
+            part = F.lit(None).cast(to_spark(f.type)) if old is None else _evolved(column.getField(old.name), old.type, f.type)
+            parts.append(part.alias(f.name))
+        return F.when(column.isNull(), F.lit(None)).otherwise(F.struct(*parts))
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType) and _differs(source.element, target.element):
+        inner_source, inner_target = source.element, target.element
+        return F.transform(column, lambda item: _evolved(item, inner_source, inner_target))
+    if isinstance(source, MapType) and isinstance(target, MapType) and _differs(source.value, target.value):
+        value_source, value_target = source.value, target.value
+        return F.transform_values(column, lambda _, value: _evolved(value, value_source, value_target))
+    if source.with_nullable(True) == target.with_nullable(True):
+        return column
+    return column.cast(to_spark(target))
+
+
+def _differs(source: DataType, target: DataType) -> bool:
+    return source != target or any(isinstance(part, TimeType) for part in walk(target))
+
+
+def temporary_dataframe(session: SparkSession, table: TemporaryTable, import_dirs: tuple[str, ...]) -> DataFrame:
+    """The files of a temporary table; they are checked again, since a link may have changed."""
+    paths: list[str] = check_path(table.path, import_dirs)
+    reader: Any = session.read
+    if table.columns:
+        reader = reader.schema(st.StructType([st.StructField(f.name, to_spark(f.type), True) for f in table.columns]))
+    options = table.options
+    if table.format == "csv":
+        reader = reader.options(
+            sep=CSV_DELIMITER.read(options),
+            header=CSV_HEADER.read(options),
+            quote=CSV_QUOTE.read(options),
+            nullValue=CSV_NULL.read(options),
+            mode="PERMISSIVE" if IGNORE_ERRORS.read(options) else "FAILFAST",
+            enforceSchema=True,
+        )
+        if escape := CSV_ESCAPE.read(options):
+            reader = reader.option("escape", escape)
+        else:
+            reader = reader.option("escape", '"')
+        if CSV_COMMENTS.read(options):
+            reader = reader.option("comment", "#")
+    elif table.format == "json":
+        reader = reader.option("mode", "PERMISSIVE" if JSON_IGNORE_ERRORS.read(options) else "FAILFAST")
+    frame: DataFrame = reader.format(table.format).load(paths)
+    return frame

@@ -1,0 +1,99 @@
+"""A DataFrame's rows as a result: collected where they are surely few, else written to the spool and streamed from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+
+from model.types import DataType, LocalZonedTimestampType
+from sql.results import ResultColumn, ResultSet, result_schema
+from sql.spark.types import from_spark
+from sql.statements.base import ExecutionContext
+
+FEW_ROWS = 100_000
+
+
+def columns_of(frame: DataFrame) -> list[ResultColumn]:
+    """The result's columns; names may repeat."""
+    return [ResultColumn(f.name, from_spark(f.dataType, nullable=f.nullable)) for f in frame.schema.fields]
+
+
+def result_of(context: ExecutionContext, frame: DataFrame, bound: int | None) -> ResultSet:
+    """Run the query now; its rows can be read until the result is closed."""
+    columns = columns_of(frame)
+    plain = frame.toDF(*[f"c{i}" for i in range(len(columns))])
+    shown = plain.select(*[_shown(F.col(f"c{i}"), f.dataType).alias(f"c{i}") for i, f in enumerate(frame.schema.fields)])
+    if bound is not None and bound <= FEW_ROWS:
+        rows = shown.toArrow()
+        batches = [_fitted(batch, columns) for batch in rows.to_batches()]
+        return ResultSet(columns, lambda: iter(batches), is_query=True)
+    return _spooled(context, shown, columns)
+
+
+def _shown(column: Column, type_: st.DataType) -> Column:
+    """Types Arrow or Parquet would not carry, as what stands for them in results."""
+    match type_:
+        case st.YearMonthIntervalType():
+            return _months(column, type_)
+        case st.DayTimeIntervalType():
+            return F.call_function("unix_millis", F.timestamp_micros(F.lit(0)) + column)
+        case st.TimeType():
+            return F.call_function("time_to_millis", column).cast("int")
+        case st.NullType():
+            return column.cast("int")
+        case st.TimestampNTZType():
+            return column
+        case st.CharType() | st.VarcharType():
+            return column.cast("string")
+    return column
+
+
+def _months(column: Column, type_: st.YearMonthIntervalType) -> Column:
+    months = F.lit(0)
+    if type_.endField == st.YearMonthIntervalType.MONTH:
+        months = F.extract(F.lit("MONTH"), column).cast("int")
+    if type_.startField == st.YearMonthIntervalType.YEAR:
+        months = months + F.extract(F.lit("YEAR"), column).cast("int") * 12
+    return F.when(column.isNull(), F.lit(None)).otherwise(months)
+
+
+def _fitted(batch: pa.RecordBatch, columns: list[ResultColumn]) -> pa.RecordBatch:
+    """A batch from Spark under the result's own Arrow types."""
+    schema = result_schema(columns)
+    arrays = [_as(array, field.type, column.type) for array, field, column in zip(batch.columns, schema, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _as(array: pa.Array, wanted: pa.DataType, type_: DataType) -> pa.Array:
+    if array.type == wanted:
+        return array
+    if pa.types.is_null(wanted):
+        return pa.nulls(len(array))
+    if isinstance(type_, LocalZonedTimestampType) and array.type.tz is None:
+        return array.cast(pa.timestamp(wanted.unit)).cast(pa.int64()).cast(wanted)
+    return array.cast(wanted)
+
+
+def _spooled(context: ExecutionContext, shown: DataFrame, columns: list[ResultColumn]) -> ResultSet:
+    entry = context.spool.new(context.cancellation)
+    try:
+        shown.write.option("compression", "zstd").parquet(entry.path)
+        entry.finish()
+    except BaseException:
+        entry.remove()
+        raise
+
+    def read() -> Iterator[pa.RecordBatch]:
+        io = context.spool.file_io
+        for status in sorted(io.list(entry.path), key=lambda found: found.path):
+            if status.path.endswith(".parquet"):
+                with io.arrow().open_input_file(io.arrow_path(status.path)) as source:
+                    for batch in pq.ParquetFile(source).iter_batches(batch_size=16_384):
+                        yield _fitted(batch, columns)
+
+    return ResultSet.streaming(columns, read, entry.remove)

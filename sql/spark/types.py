@@ -1,0 +1,127 @@
+"""Model types and Spark types, both ways; and the forms columns have in data files."""
+
+from __future__ import annotations
+
+from pyspark.sql import types as st
+
+from model.errors import UnsupportedType
+from model.types import (
+    ArrayType,
+    BigIntType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    Field,
+    FloatType,
+    IntervalDayTimeType,
+    IntervalYearMonthType,
+    IntType,
+    LocalZonedTimestampType,
+    MapType,
+    NullType,
+    RowType,
+    SmallIntType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+    unreadable_in_sql,
+)
+
+_SIMPLE: dict[str, st.DataType] = {
+    "BOOLEAN": st.BooleanType(),
+    "TINYINT": st.ByteType(),
+    "SMALLINT": st.ShortType(),
+    "INT": st.IntegerType(),
+    "BIGINT": st.LongType(),
+    "FLOAT": st.FloatType(),
+    "DOUBLE": st.DoubleType(),
+    "DATE": st.DateType(),
+    "CHAR": st.StringType(),
+    "VARCHAR": st.StringType(),
+    "BINARY": st.BinaryType(),
+    "VARBINARY": st.BinaryType(),
+}
+
+
+def to_spark(type_: DataType) -> st.DataType:
+    """The type a column has in queries; raises `UnsupportedType` for types without a reader."""
+    if simple := _SIMPLE.get(type_.root):
+        return simple
+    if unreadable := unreadable_in_sql(type_):
+        raise UnsupportedType(f"Columns of type {unreadable} cannot be read in SQL.")
+    match type_:
+        case TimestampType():
+            return st.TimestampNTZType()
+        case LocalZonedTimestampType():
+            return st.TimestampType()
+        case TimeType():
+            return st.TimeType(6)
+    return _composed(type_, to_spark)
+
+
+def in_file(type_: DataType) -> st.DataType:
+    """The type a column is read with: a TIME lies as milliseconds."""
+    return st.IntegerType() if isinstance(type_, TimeType) else _composed(type_, in_file) if _nested(type_) else to_spark(type_)
+
+
+def _nested(type_: DataType) -> bool:
+    return isinstance(type_, ArrayType | MapType | RowType)
+
+
+def _composed(type_: DataType, inner: object) -> st.DataType:
+    assert callable(inner)
+    match type_:
+        case DecimalType(precision=precision, scale=scale):
+            return st.DecimalType(precision, scale)
+        case ArrayType(element=element):
+            return st.ArrayType(inner(element), True)
+        case MapType(key=key, value=value):
+            return st.MapType(inner(key), inner(value), True)
+        case RowType(fields=fields):
+            return st.StructType([st.StructField(f.name, inner(f.type), True) for f in fields])
+    raise UnsupportedType(f"Columns of type {type_.sql()} cannot be read in SQL.")
+
+
+_BACK: dict[type[st.DataType], type[DataType]] = {
+    st.BooleanType: BooleanType,
+    st.ByteType: TinyIntType,
+    st.ShortType: SmallIntType,
+    st.IntegerType: IntType,
+    st.LongType: BigIntType,
+    st.FloatType: FloatType,
+    st.DoubleType: DoubleType,
+    st.DateType: DateType,
+    st.StringType: VarCharType,
+    st.VarcharType: VarCharType,
+    st.CharType: VarCharType,
+    st.BinaryType: VarBinaryType,
+    st.TimestampType: LocalZonedTimestampType,
+    st.TimestampNTZType: TimestampType,
+    st.NullType: NullType,
+    st.DayTimeIntervalType: IntervalDayTimeType,
+    st.YearMonthIntervalType: IntervalYearMonthType,
+}
+
+
+def from_spark(type_: st.DataType, *, nullable: bool = True) -> DataType:
+    """The type of a result column; raises `UnsupportedType` naming what has none."""
+    if made := _BACK.get(type(type_)):
+        return made(nullable=nullable)
+    match type_:
+        case st.TimeType():
+            return TimeType(precision=3, nullable=nullable)
+        case st.DecimalType():
+            return DecimalType(precision=type_.precision, scale=type_.scale, nullable=nullable)
+        case st.ArrayType():
+            return ArrayType(element=from_spark(type_.elementType, nullable=type_.containsNull), nullable=nullable)
+        case st.MapType():
+            value = from_spark(type_.valueType, nullable=type_.valueContainsNull)
+            return MapType(key=from_spark(type_.keyType, nullable=False), value=value, nullable=nullable)
+        case st.StructType():
+            fields = tuple(Field(id=-1, name=f.name, type=from_spark(f.dataType, nullable=f.nullable)) for f in type_.fields)
+            return RowType(fields=fields, nullable=nullable)
+    raise UnsupportedType(f"A result of type {type_.simpleString().upper()} cannot be sent; cast it to another type.")

@@ -1,0 +1,243 @@
+"""A DataFrame as data files of a table (`architecture.md`, Bulk data; `peers.md`, last paragraph).
+
+Spark's own writer fills a staging directory; the files are then described from their footers and moved to where they
+belong. ORC goes through the Arrow writer on the executors, which computes the statistics Spark's ORC footers keep to
+themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lake import LakeTable
+from model.schema import Schema
+from sql.spark.assign import physical
+from sql.spark.bucket import bucket_column
+from sql.spark.reads import named
+from table import binary_row
+from table.arrow import arrow_type
+from table.bucket import internal_values
+from table.cast import fit
+from table.data_file import describe_parquet
+from table.formats import FileFormat
+from table.manifest import EMPTY_ROW, DataFile, NewFile
+from table.read import evolved
+from table.stats import StatsModes
+from table.write import write_batches
+
+_ORDER = "__sluice_order"
+_BUCKET = "__sluice_bucket"
+_PARTITION = "__sluice_partition_"
+_PART = re.compile(r"part-(\d+)-.*?(?:-c|\.c)(\d+)")
+_THREADS = 8
+_ASSUMED_ROW_BYTES = 64
+
+
+@contextlib.contextmanager
+def _plain(session: SparkSession) -> Iterator[None]:
+    """Zone UTC and no ANSI while the writer's own expressions are analyzed; the user's query has been by then."""
+    keys = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
+    before = {key: session.conf.get(key) for key in keys}
+    for key, value in keys.items():
+        session.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is not None:
+                session.conf.set(key, old)
+
+
+def write(session: SparkSession, frame: DataFrame, table: LakeTable) -> list[NewFile]:
+    """Write the rows, which have the table's columns and types; returns the files, not yet committed.
+
+    Rows of a bucket keep the frame's order. On failure or cancel everything written is removed.
+    """
+    format_ = FileFormat.of(table.schema)
+    with _plain(session):
+        routed = _routed(frame, table.schema)
+        if format_.name == "orc":
+            return _through_arrow(routed, table)
+        staging = f"{table.files.layout.staging_dir()}/{uuid4()}"
+        try:
+            _spark_write(session, routed, table, format_, staging)
+            return _publish(table, staging)
+        finally:
+            table.files.io.delete_tree(staging)
+
+
+def _routed(frame: DataFrame, schema: Schema) -> DataFrame:
+    """The rows where their bucket's and partition's writer is, in order; with hidden columns that say where that is."""
+    keys = [_PARTITION + str(i) for i in range(len(schema.partition_keys))]
+    for key, name in zip(keys, schema.partition_keys, strict=True):
+        frame = frame.withColumn(key, named(name).cast("string"))
+    if schema.bucket <= 0:
+        return frame.hint("rebalance", *[F.col(key) for key in keys]) if keys else frame
+    frame = frame.withColumn(_BUCKET, bucket_column(schema) if schema.bucket > 1 else F.lit(0)).withColumn(
+        _ORDER, F.monotonically_increasing_id()
+    )
+    if keys:
+        frame = frame.repartition(*keys, _BUCKET)
+    else:
+        frame = frame.repartitionById(schema.bucket, _BUCKET)
+    return frame.sortWithinPartitions(*keys, _BUCKET, _ORDER) if keys else frame.sortWithinPartitions(_ORDER)
+
+
+def _hidden(schema: Schema) -> list[str]:
+    """The hidden columns Spark's writer splits files by; without partitions the task's number is the bucket."""
+    if not schema.partition_keys:
+        return []
+    keys = [_PARTITION + str(i) for i in range(len(schema.partition_keys))]
+    return [*keys, _BUCKET] if schema.bucket > 0 else keys
+
+
+def _spark_write(session: SparkSession, routed: DataFrame, table: LakeTable, format_: FileFormat, staging: str) -> None:
+    hidden = _hidden(table.schema)
+    out = routed.select(*physical(routed, table.schema), *[F.col(name) for name in hidden])
+    writer = out.write.option("compression", format_.codec).option("maxRecordsPerFile", rows_per_file(table, format_))
+    writer = writer.option("parquet.block.size", format_.block_bytes).option("parquet.enable.dictionary", str(format_.dictionary).lower())
+    if format_.level is not None:
+        writer = writer.option("parquet.compression.codec.zstd.level", format_.level)
+    if hidden:
+        writer = writer.partitionBy(*hidden)
+    writer.parquet(staging)
+
+
+def rows_per_file(table: LakeTable, format_: FileFormat) -> int:
+    """Rows that make a file of the target size, by what the table's rows take so far; by a guess where there are none."""
+    taken = [(e.file.file_size, e.file.row_count) for e in table.files.live_entries(table.latest()) if e.file.row_count >= 10_000]
+    rows = sum(count for _, count in taken)
+    per_row = sum(size for size, _ in taken) / rows if rows else 0.0
+    if not per_row:
+        return min(format_.target_rows, max(1, 4 * format_.target_bytes // _ASSUMED_ROW_BYTES))
+    return int(min(format_.target_rows, max(1, format_.target_bytes / per_row)))
+
+
+def _publish(table: LakeTable, staging: str) -> list[NewFile]:
+    """Describe the staged files and move them to their places."""
+    modes = StatsModes(table.schema)
+    paths = sorted(_staged(table, staging), key=_position)
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="footers") as threads:
+        found = list(threads.map(lambda path: _described(table, modes, path), paths))
+        kept = [one for one in found if one is not None]
+        placed = _in_sequence(table.schema, kept)
+        moved: list[str] = []
+        try:
+            return list(threads.map(lambda pair: _placed(table, pair[0], pair[1], moved), placed))
+        except BaseException:
+            for path in moved:
+                table.files.io.delete(path)
+            raise
+
+
+def _staged(table: LakeTable, directory: str) -> Iterator[str]:
+    for status in table.files.io.list(directory):
+        name = status.path.rsplit("/", 1)[-1]
+        if status.is_dir and not name.startswith(("_temporary", ".")):
+            yield from _staged(table, status.path)
+        elif name.endswith(".parquet") and not name.startswith((".", "_")):
+            yield status.path
+
+
+def _position(path: str) -> tuple[str, int, int]:
+    """Directory, task and number of a staged file: the order its rows were written in."""
+    directory, name = path.rsplit("/", 1)
+    found = _PART.search(name)
+    return directory, int(found[1]) if found else 0, int(found[2]) if found else 0
+
+
+_Described = tuple[str, tuple[object, ...], int, DataFile]
+
+
+def _described(table: LakeTable, modes: StatsModes, path: str) -> list[_Described] | None:
+    """A staged file with its partition and bucket, split where it is far too large; None for one without rows."""
+    schema = table.schema
+    file = describe_parquet(table.files, schema, path, modes=modes)
+    if not file.row_count:
+        return None
+    bucket = _bucket_of_path(schema, path)
+    values = _partition_of(table, path)
+    return [(path, values, bucket, file)]
+
+
+def _bucket_of_path(schema: Schema, path: str) -> int:
+    if schema.bucket <= 0:
+        return 0
+    if not schema.partition_keys:
+        return _position(path)[1]
+    found = re.search(_BUCKET + r"=(\d+)/", path)
+    assert found is not None, path
+    return int(found[1])
+
+
+def _partition_of(table: LakeTable, path: str) -> tuple[object, ...]:
+    """The partition's values, from the file's first row: a directory's name cannot tell NULL from a text that looks like it."""
+    fields = table.schema.partition_fields
+    if not fields:
+        return ()
+    with table.files.io.arrow().open_input_file(table.files.io.arrow_path(path)) as source:
+        first = next(pq.ParquetFile(source).iter_batches(batch_size=1, columns=[f.name for f in fields]))
+    columns = [evolved(first.column(first.schema.get_field_index(f.name)), f.type, f.type) for f in fields]
+    return tuple(internal_values(f.type, column)[0] for f, column in zip(fields, columns, strict=True))
+
+
+def _in_sequence(schema: Schema, described: Sequence[list[_Described]]) -> list[tuple[_Described, DataFile]]:
+    """Number the rows of each (partition, bucket) through its files, in order."""
+    tops: dict[tuple[tuple[object, ...], int], int] = defaultdict(int)
+    placed = []
+    for one in (item for group in described for item in group):
+        _, values, bucket, file = one
+        first = tops[(values, bucket)] if schema.bucket > 0 else 0
+        tops[(values, bucket)] += file.row_count
+        placed.append((one, replace(file, min_sequence_number=first, max_sequence_number=first + file.row_count - 1)))
+    return placed
+
+
+def _placed(table: LakeTable, one: _Described, file: DataFile, moved: list[str]) -> NewFile:
+    """Move a file to its bucket's directory; where files cannot be moved they are copied by the store."""
+    path, values, bucket, _ = one
+    format_ = FileFormat.of(table.schema)
+    name = f"{format_.prefix}{uuid4()}-0.{format_.extension}"
+    target = f"{table.files.layout.bucket_dir(table.schema, values, bucket)}/{name}"
+    table.files.io.rename(path, target)
+    moved.append(target)
+    types = [f.type for f in table.schema.partition_fields]
+    partition = binary_row.encode_prefixed(types, values) if types else EMPTY_ROW
+    return NewFile(partition=partition, bucket=bucket, file=replace(file, file_name=name))
+
+
+def _through_arrow(routed: DataFrame, table: LakeTable) -> list[NewFile]:
+    """Write on the executors with the Arrow writer; each task sends back what it wrote."""
+    files, schema = table.files, table.schema
+    names = [f.name for f in schema.fields]
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        fitted = (fit(_storable(batch.select(names), schema), schema) for batch in batches)
+        written = write_batches(files, schema, fitted)
+        yield pa.RecordBatch.from_pydict({"file": [pickle.dumps(new) for new in written]}, schema=pa.schema([("file", pa.binary())]))
+
+    rows = routed.mapInArrow(task, "file binary").collect()
+    return [pickle.loads(bytes(row.file)) for row in rows]
+
+
+def _storable(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Spark's microseconds as the table's precision; what lies beyond is cut off, as everywhere."""
+    arrays = []
+    for array, field in zip(batch.columns, schema.fields, strict=True):
+        wanted = arrow_type(field.type)
+        if pa.types.is_timestamp(wanted) or pa.types.is_time(wanted):
+            array = array.cast(wanted, safe=False)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)

@@ -1,0 +1,255 @@
+"""INSERT INTO, INSERT OVERWRITE and statement sets, run by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from sqlglot import exp
+
+from lake import LakeTable
+from model.errors import AnalysisError, InvalidSchema, LakeError, OutcomeUnknown
+from model.snapshot import CommitKind
+from model.table_options import check_hint
+from sql import trees
+from sql.answers import written_answer
+from sql.dialect import OPTIONS_HINT
+from sql.results import ResultColumn, ResultSet
+from sql.statements.base import ExecutionContext, handles
+from sql.writing import discard
+from table import binary_row
+from table.commit import CommitRequest, everything
+from table.manifest import NewFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where an INSERT goes: the table, its column list, its PARTITION values, and whether it replaces."""
+
+    table: LakeTable
+    columns: tuple[str, ...] | None
+    fixed: Mapping[str, exp.Expr]
+    overwrite: bool
+    dynamic: bool
+
+
+@handles(exp.Insert)
+@dataclass(frozen=True)
+class Insert:
+    """``INSERT INTO | OVERWRITE table [PARTITION (…)] [(columns)] query``."""
+
+    tree: exp.Insert
+    needs_spark = True
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Write the rows and commit them."""
+        target = target_of(context, self.tree)
+        written = write_query(context, target, source_of(self.tree))
+        return commit(context, target, written)
+
+
+@handles(trees.StatementSet)
+@dataclass(frozen=True)
+class StatementSet:
+    """``EXECUTE STATEMENT SET``: all its INSERTs in one transaction, or none."""
+
+    tree: trees.StatementSet
+    needs_spark = True
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Write every INSERT's rows, then commit all at once."""
+        done: list[tuple[Target, list[NewFile]]] = []
+        try:
+            for insert in self.tree.expressions:
+                target = target_of(context, insert)
+                if any(other.table.table_id == target.table.table_id for other, _ in done):
+                    raise AnalysisError(f"{target.table.identifier} stands twice in the statement set; write one INSERT with UNION ALL.")
+                done.append((target, write_query(context, target, source_of(insert))))
+            return self._commit(context, done)
+        except OutcomeUnknown:
+            raise
+        except BaseException:
+            for target, files in done:
+                discard(target.table, files)
+            raise
+
+    @staticmethod
+    def _commit(context: ExecutionContext, done: list[tuple[Target, list[NewFile]]]) -> ResultSet:
+        rows = sum(new.file.row_count for _, files in done for new in files)
+        requests = [(target.table, request) for target, files in done if (request := request_of(target, files)) is not None]
+        if not requests:
+            return ResultSet.written(0, None)
+        snapshots = context.lake.commit_all(requests, claim=context.idempotency, answer=written_answer(rows))
+        return ResultSet.written(rows, snapshots[0].id)
+
+
+def source_of(insert: exp.Insert) -> exp.Expr:
+    """The INSERT's query, with a WITH that stands before it."""
+    query: exp.Expr = insert.args["expression"].copy()
+    with_ = insert.args.get("with_")
+    if with_ is not None and query.args.get("with_") is None:
+        query.set("with_", with_.copy())
+    return query
+
+
+def target_of(context: ExecutionContext, insert: exp.Insert) -> Target:
+    """Open the INSERT's table and read its clauses; raises for columns the table lacks and options that cannot be given."""
+    into = insert.this
+    columns: tuple[str, ...] | None = None
+    if isinstance(into, exp.Schema):
+        columns = tuple(node.name for node in into.expressions)
+        into = into.this
+    if not isinstance(into, exp.Table):
+        raise AnalysisError("INSERT needs a table.", fragment=into.sql("spark"))
+    parts = tuple(part.name for part in into.parts)
+    if len(parts) == 1 and parts[0] in context.session.temporary_tables:
+        raise AnalysisError(f"{parts[0]} is a temporary table over files; they are not written by SQL.", fragment=parts[0])
+    table = context.lake.open(context.session.identifier(parts))
+    options = into.meta.get(OPTIONS_HINT, {})
+    check_hint(options, writing=True)
+    partition = into.args.get("partition") or insert.args.get("partition")
+    fixed = _fixed(table, partition) if isinstance(partition, exp.Partition) else {}
+    _check_columns(table, columns, fixed)
+    overwrite = bool(insert.args.get("overwrite"))
+    dynamic = (
+        options.get("dynamic-partition-overwrite") or table.schema.options.get("dynamic-partition-overwrite", "true")
+    ).lower() != "false"
+    return Target(table=table, columns=columns, fixed=fixed, overwrite=overwrite, dynamic=dynamic)
+
+
+def _fixed(table: LakeTable, partition: exp.Partition) -> dict[str, exp.Expr]:
+    fixed: dict[str, exp.Expr] = {}
+    for part in partition.expressions:
+        if isinstance(part, exp.Column | exp.Identifier):
+            continue  # a dynamic partition column: its value comes from the query
+        if not isinstance(part, exp.EQ):
+            raise AnalysisError("PARTITION takes column = value.", fragment=part.sql("spark"))
+        name = part.this.name
+        if name not in table.schema.partition_keys:
+            raise AnalysisError(f"{name} is not a partition column of {table.identifier}.", fragment=name)
+        fixed[name] = part.expression
+    return fixed
+
+
+def _check_columns(table: LakeTable, columns: tuple[str, ...] | None, fixed: Mapping[str, exp.Expr]) -> None:
+    if columns is None:
+        return
+    for name in columns:
+        table.schema.field(name, table=str(table.identifier))
+        if name in fixed:
+            raise AnalysisError(f"Column {name} has its value in PARTITION and stands in the column list, too.", fragment=name)
+    if len(set(columns)) != len(columns):
+        raise InvalidSchema("A column stands twice in the column list.")
+    missing = [f.name for f in table.schema.fields if not f.type.nullable and f.name not in columns and f.name not in fixed]
+    if missing:
+        raise AnalysisError(f"Column {missing[0]} of {table.identifier} is NOT NULL and gets no value.", fragment=missing[0])
+
+
+def write_query(context: ExecutionContext, target: Target, query: exp.Expr) -> list[NewFile]:
+    """Run the query and write its rows as files of the table, not yet committed."""
+    from sql.spark.assign import assigned
+    from sql.spark.prepared import prepared
+    from sql.spark.writes import write
+
+    with prepared(context, query) as found:
+        context.cancellation.check()
+        frame = assigned(found.frame, target.table.schema, target.columns, _literals(target.fixed), str(target.table.identifier))
+        return write(frame.sparkSession, frame, target.table)
+
+
+def _literals(fixed: Mapping[str, exp.Expr]) -> dict[str, Column]:
+    """PARTITION values as columns; only literals stand there."""
+    from pyspark.sql import functions as F
+
+    from sql.analysis.to_spark import spark_sql
+
+    found = {}
+    for name, node in fixed.items():
+        literal = node.this if isinstance(node, exp.Cast | exp.Neg) else node
+        if not isinstance(literal, exp.Literal | exp.Null | exp.Boolean):
+            raise AnalysisError(f"PARTITION ({name} = …) takes a literal.", fragment=node.sql("spark"))
+        found[name] = F.expr(spark_sql(node))
+    return found
+
+
+def request_of(target: Target, files: list[NewFile]) -> CommitRequest | None:
+    """The commit an INSERT asks for; None where it changes nothing (`paimon-append.md` §6.3, 6.5)."""
+    user = str(uuid4())
+    if not target.overwrite:
+        return CommitRequest(kind=CommitKind.APPEND, adds=tuple(files), commit_user=user) if files else None
+    replaced = _replaced(target, files)
+    if replaced is None:
+        return None
+    return CommitRequest(kind=CommitKind.OVERWRITE, adds=tuple(files), overwrite=replaced, commit_user=user, operation="OVERWRITE")
+
+
+def _replaced(target: Target, files: list[NewFile]) -> Callable[[bytes], bool] | None:
+    """Which partitions an overwrite replaces: those of the rows, those PARTITION names, or the whole table."""
+    schema = target.table.schema
+    if not schema.partition_keys or (not target.fixed and not target.dynamic):
+        return everything
+    written = {new.partition for new in files}
+    if target.dynamic and len(target.fixed) < len(schema.partition_keys):
+        return written.__contains__ if written else None
+    types = [f.type for f in schema.partition_fields]
+    positions = [schema.partition_keys.index(name) for name in target.fixed]
+    wanted: list[Any] = [_partition_value(target, name) for name in target.fixed]
+
+    def named(partition: bytes) -> bool:
+        values = binary_row.decode(types, partition)
+        return [values[at] for at in positions] == wanted
+
+    return named
+
+
+def _partition_value(target: Target, name: str) -> object:
+    """A PARTITION literal as the value the table stores."""
+    from sql.analysis.predicates import literal_value
+
+    node = target.fixed[name]
+    if isinstance(node, exp.Null):
+        return None
+    field = target.table.schema.field(name)
+    value = literal_value(node, field.type)
+    if value is None and isinstance(node, exp.Literal):
+        value = literal_value(exp.Literal.number(node.name) if node.is_string else exp.Literal.string(node.name), field.type)
+    if value is None:
+        raise AnalysisError(f"PARTITION ({name} = {node.sql('spark')}): a literal of type {field.type.sql()} is expected.")
+    return value
+
+
+def commit(context: ExecutionContext, target: Target, files: list[NewFile]) -> ResultSet:
+    """Commit written files; what was not committed for certain is removed."""
+    rows = sum(new.file.row_count for new in files)
+    request = request_of(target, files)
+    if request is None:
+        return ResultSet.written(0, None)
+    try:
+        context.cancellation.check()
+        snapshot = context.lake.commit(target.table, request, claim=context.idempotency, answer=written_answer(rows))
+    except OutcomeUnknown:
+        raise
+    except LakeError:
+        discard(target.table, files)
+        raise
+    return ResultSet.written(rows, snapshot.id)
+
+
+def insert_query(context: ExecutionContext, table: LakeTable, query: exp.Expr) -> ResultSet:
+    """Fill a table from a query: what CREATE TABLE … AS SELECT does."""
+    target = Target(table=table, columns=None, fixed={}, overwrite=False, dynamic=True)
+    return commit(context, target, write_query(context, target, query))
+
+
+def query_columns(context: ExecutionContext, query: exp.Expr) -> list[ResultColumn]:
+    """The columns a query gives, without running it."""
+    from sql.spark.prepared import prepared
+    from sql.spark.results import columns_of
+
+    with prepared(context, query) as found:
+        return columns_of(found.frame)
