@@ -129,8 +129,11 @@ def _decimal(precision: int, scale: int) -> Convert:
             number = Decimal(value)
         except InvalidOperation as problem:
             raise ValueError from problem
-        _, digits, exponent = number.normalize().as_tuple() if number else (0, (), 0)
-        if not isinstance(exponent, int) or -exponent > scale or len(digits) + exponent > precision - scale:
+        _, digits, exponent = number.as_tuple()
+        if not isinstance(exponent, int):
+            raise ValueError
+        zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))  # what stands behind them is no digit of the number
+        if not number.is_zero() and (-(exponent + zeros) > scale or len(digits) + exponent > precision - scale):
             raise ValueError
         return number
 

@@ -18,6 +18,7 @@ from sql.local.literals import Kind, LiteralValue, NotLocal
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})
 _WIDE = Context(prec=100, rounding=ROUND_HALF_UP)
+"""Python's default context would round what has more than 28 digits."""
 _EXACT_DIGITS = 15
 """Decimal digits a double always keeps apart; more could be rounded twice on the way to a FLOAT."""
 
@@ -153,7 +154,7 @@ class Assignment:
 
         def convert(literal: LiteralValue) -> Decimal:
             value = _WIDE.quantize(Decimal(literal.value), unit)
-            if abs(value) >= limit:
+            if value.copy_abs() >= limit:
                 _fail(ExecutionError, literal, f"{literal.value} is out of range for column {cells.name} of type {type_.sql()}")
             return value
 

@@ -139,8 +139,13 @@ def number_of(text: str) -> tuple[Kind, Any]:
 def _negative(node: exp.Expression) -> tuple[Kind, Any]:
     inner = evaluate(node.this)
     if inner.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE):
-        return inner.kind, -inner.value
+        return inner.kind, negated(inner.value)
     raise NotLocal
+
+
+def negated(value: int | float | Decimal) -> int | float | Decimal:
+    """Minus the number; Python's own minus would round a long DECIMAL."""
+    return value.copy_negate() if isinstance(value, Decimal) else -value
 
 
 def _cast(node: exp.Expression) -> tuple[Kind, Any]:
@@ -182,7 +187,7 @@ def _to_decimal(inner: LiteralValue, to: exp.DataType) -> tuple[Kind, Any]:
     _, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or -exponent > scale or len(digits) + exponent > precision - scale:
         raise NotLocal  # rounding and overflow are Spark's to decide
-    return Kind.DECIMAL, value.quantize(Decimal(1).scaleb(-scale)) if scale else value
+    return Kind.DECIMAL, value
 
 
 def _parameters(to: exp.DataType) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sql.local.literals import Kind, LiteralValue, NotLocal, Origin, SpanOrigin, date_of, number_of, time_of, timestamp_of
+from sql.local.literals import Kind, LiteralValue, NotLocal, Origin, SpanOrigin, date_of, negated, number_of, time_of, timestamp_of
 
 _NAME = r"(?:[A-Za-z_][A-Za-z0-9_]*|`[^`]+`)"
 _HEAD = re.compile(
@@ -104,7 +104,7 @@ def _value(found: re.Match[str]) -> tuple[Kind, Any]:
         case "number":
             digits = found["number"]
             kind, value = number_of(digits.removeprefix("-"))
-            return kind, -value if digits.startswith("-") else value
+            return kind, negated(value) if digits.startswith("-") else value
         case "string":
             return Kind.STRING, found["string"]
         case "word":

@@ -1,0 +1,36 @@
+"""Tables the tests of this room need, made without SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lake import Lake, LakeTable
+from model.identifier import Identifier
+from model.schema import new_schema
+from model.types import DataType, Field, parse_type
+
+
+def column_type(spelled: str) -> DataType:
+    """A type as SQL spells it, lists and maps of simple types included."""
+    text = spelled.removesuffix(" NOT NULL")
+    nullable = text == spelled
+    if text.startswith("ARRAY<"):
+        return parse_type({"type": "ARRAY" if nullable else "ARRAY NOT NULL", "element": text[6:-1]})
+    if text.startswith("MAP<"):
+        key, value = text[4:-1].split(", ")
+        return parse_type({"type": "MAP", "key": key, "value": value})
+    return parse_type(spelled)
+
+
+def make_table(lake: Lake, name: str = "t", *, options: Mapping[str, str] | None = None, partition: str = "", **columns: str) -> LakeTable:
+    """Create and open ``default.<name>`` with columns spelled as in SQL; one ordered bucket unless the options say otherwise."""
+    fields = [Field(id=0, name=column, type=column_type(spelled)) for column, spelled in columns.items()]
+    bucket_key = next(f.name for f in fields if f.name != partition)
+    schema = new_schema(
+        fields,
+        options=options if options is not None else {"bucket": "1", "bucket-key": bucket_key},
+        partition_keys=[partition] if partition else [],
+    )
+    identifier = Identifier("default", name)
+    lake.create_table(identifier, schema)
+    return lake.open(identifier)
