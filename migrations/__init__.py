@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _HERE = Path(__file__).parent
 _LOCK = 0x51_1C_E0_01
@@ -14,11 +15,17 @@ _LOCK = 0x51_1C_E0_01
 
 def upgrade(dsn: str, revision: str = "head") -> None:
     """Bring the database at ``dsn`` to a revision; nothing happens where it is there already."""
+    if revision == "head" and _revision(dsn) == _newest():
+        return
+    from alembic import command  # takes most of a second, which a start with nothing to do can spare
+
     command.upgrade(_config(dsn), revision)
 
 
 def downgrade(dsn: str, revision: str) -> None:
     """Take the database back to a revision."""
+    from alembic import command
+
     command.downgrade(_config(dsn), revision)
 
 
@@ -29,7 +36,26 @@ def heads() -> list[str]:
     return list(ScriptDirectory.from_config(_config("")).get_heads())
 
 
+def _revision(dsn: str) -> str | None:
+    """The revision a database is at; None where it has none yet, or several, or cannot be asked."""
+    import psycopg
+
+    try:
+        with psycopg.connect(dsn.replace("postgresql+psycopg://", "postgresql://", 1), connect_timeout=5) as conn:
+            rows = conn.execute("SELECT version_num FROM alembic_version").fetchall()
+    except psycopg.Error:  # alembic tells what is wrong, or makes the table
+        return None
+    return str(rows[0][0]) if len(rows) == 1 else None
+
+
+def _newest() -> str:
+    """The newest revision: files are named by theirs, in order (`README.md`)."""
+    return max(file.name for file in (_HERE / "versions").glob("[0-9]*.py")).partition("_")[0]
+
+
 def _config(dsn: str) -> Config:
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(_HERE))
     config.attributes["dsn"] = dsn

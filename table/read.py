@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import fastavro
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.orc as orc
 
 from model.errors import InvalidData, Unavailable, UnsupportedType
@@ -19,6 +19,9 @@ from table.arrow import arrow_schema, arrow_type
 from table.formats import format_of
 from table.scan import PlannedFile
 from table.store import TableFiles
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds  # at run time it would bring pandas along, a second of every start
 
 BATCH_ROWS = 65_536
 _LOOK_AHEAD_BYTES = 48 << 20
