@@ -13,7 +13,7 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
         "bucket",
         integer(at_least=-1),
         -1,
-        "Buckets per partition: 1 is one queue, N are N ordered queues, -1 leaves rows unordered and scales. SQL stores 1 where none is given.",
+        "Buckets per partition: 1 is one queue, N are N ordered queues, -1 leaves rows unordered. SQL stores 1.",
     ),
     Option("bucket-key", optional(text()), None, "Columns, separated by commas, whose values pick a row's bucket.", mutable=False),
     Option(

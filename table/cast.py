@@ -94,7 +94,8 @@ def _castable(source: pa.DataType, target: pa.DataType, from_text: bool) -> bool
     if types.is_binary(source) or types.is_large_binary(source) or types.is_fixed_size_binary(source):
         return bool(types.is_binary(target))
     if types.is_timestamp(source):
-        return bool(types.is_timestamp(target)) and bool((source.tz is None) == (target.tz is None))
+        same_kind: bool = types.is_timestamp(target) and (source.tz is None) == (target.tz is None)
+        return same_kind
     if types.is_date(source):
         return bool(types.is_date(target))
     if types.is_time(source):

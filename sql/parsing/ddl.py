@@ -108,9 +108,7 @@ class DdlParser(TypeParser):
                 self.finish()
                 return self._made(columns, watermarks, comment, partitions, options, like), query
             elif self.word() in ("USING", "LOCATION", "CLUSTERED", "STORED", "ROW", "DISTRIBUTED"):
-                self.refuse(
-                    f"{self.word()} is not a clause of CREATE TABLE here: tables are Paimon append tables, shaped by WITH ('key' = 'value')."
-                )
+                self.refuse(f"{self.word()} is not a clause of CREATE TABLE here; WITH ('key' = 'value') shapes a table.")
             else:
                 self.fail("COMMENT, PARTITIONED BY, WITH, LIKE or AS")
         self.finish()
@@ -274,7 +272,7 @@ class DdlParser(TypeParser):
         if self.eat("ALTER") or self.eat("CHANGE"):
             self.eat("COLUMN")
             return self._alter_column()
-        self.fail("ADD, MODIFY, DROP, RENAME, ALTER COLUMN, SET, RESET or COMMENT")
+        return self.fail("ADD, MODIFY, DROP, RENAME, ALTER COLUMN, SET, RESET or COMMENT")
 
     def _keys(self) -> list[str]:
         self.need("(")

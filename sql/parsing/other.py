@@ -79,7 +79,7 @@ class StatementParser(DdlParser):
             return query
         if word in REFUSED:
             self.refuse(f"{word} is not available: {REFUSED[word]}.")
-        self.fail("a statement such as SELECT, INSERT, CREATE TABLE, SHOW TABLES or SET")
+        return self.fail("a statement such as SELECT, INSERT, CREATE TABLE, SHOW TABLES or SET")
 
     def _values(self) -> exp.Expr:
         start = self.here
@@ -231,9 +231,7 @@ class StatementParser(DdlParser):
     def begin(self) -> exp.Expr:
         """``BEGIN STATEMENT SET; …; END``, from behind the first word."""
         if self.word() != "STATEMENT":
-            self.refuse(
-                "Scripts and transactions are not available; a statement set (EXECUTE STATEMENT SET BEGIN …; END) commits several INSERTs at once."
-            )
+            self.refuse("Scripts and transactions are not available; EXECUTE STATEMENT SET BEGIN …; END commits several INSERTs at once.")
         self.need("STATEMENT", "SET")
         self.eat(";")
         return self._set_members()

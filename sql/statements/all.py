@@ -1,23 +1,9 @@
 """All statements, imported so that they register themselves."""
 
-from sql.statements import (
-    databases as databases,
-)
-from sql.statements import (
-    insert as insert,
-)
-from sql.statements import (
-    procedures as procedures,
-)
-from sql.statements import (
-    query as query,
-)
-from sql.statements import (
-    settings as settings,
-)
-from sql.statements import (
-    show as show,
-)
-from sql.statements import (
-    tables as tables,
-)
+import sql.statements.databases
+import sql.statements.insert
+import sql.statements.procedures
+import sql.statements.query
+import sql.statements.settings
+import sql.statements.show
+import sql.statements.tables  # noqa: F401
