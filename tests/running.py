@@ -1,0 +1,173 @@
+"""A server as its users run it: a process of its own, spoken to over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+START_SECONDS = 60.0
+ARROW = "application/vnd.apache.arrow.stream"
+PARQUET = "application/vnd.apache.parquet"
+_URL = re.compile(r"answers at (http://\S+)")
+
+
+class Refused(Exception):
+    """The server answered with a problem document."""
+
+    def __init__(self, status: int, document: Mapping[str, Any]) -> None:
+        super().__init__(f"{status}: {document}")
+        self.status = status
+        self.document = document
+
+
+class RunningServer:
+    """``sluice serve`` with a data directory of its own on a free port; can be killed and started again."""
+
+    def __init__(self, directory: Path, **settings: str) -> None:
+        self.directory = directory
+        self.data = directory / "data"
+        self.warehouse = Path(settings.get("SLUICE_WAREHOUSE", self.data / "warehouse"))
+        self.log = directory / "server.log"
+        self._settings = {
+            "SLUICE_LISTEN": "127.0.0.1:0",
+            "SLUICE_DATA": str(self.data),
+            "SLUICE_SPARK_MASTER": "local[2]",
+            "SLUICE_SPARK_DRIVER_MEMORY": "2g",
+        } | settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = ""
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def start(self) -> RunningServer:
+        """Start it and wait until it answers; raises `RuntimeError` with the log's end when it does not."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+        begin = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(Path(sys.executable).parent / "sluice"), "serve"],
+                env=inherited | self._settings,
+                cwd=self.directory,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        until = time.monotonic() + START_SECONDS
+        while time.monotonic() < until and self._process.poll() is None:
+            if found := _URL.search(self.log.read_bytes()[begin:].decode(errors="replace")):
+                self.url = found.group(1)
+                return self
+            time.sleep(0.05)
+        self.stop()
+        raise RuntimeError(f"The server did not start:\n{self.words(begin)}")
+
+    def words(self, begin: int = 0) -> str:
+        """The log's end."""
+        return self.log.read_bytes()[begin:].decode(errors="replace")[-4000:]
+
+    @property
+    def process(self) -> psutil.Process:
+        """The running process."""
+        assert self._process is not None
+        return psutil.Process(self._process.pid)
+
+    def kill(self) -> None:
+        """Kill -9 of the server's process alone, as the kernel would do it; its Postgres and JVM find out by themselves."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def terminate(self, timeout: float = 60) -> int:
+        """SIGTERM, and the exit status."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(timeout)
+
+    def stop(self) -> None:
+        """End it and what it started."""
+        if self._process is not None:
+            if self._process.poll() is None:
+                self._process.terminate()
+            try:
+                self._process.wait(45)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            with contextlib.suppress(ProcessLookupError):  # a JVM that outlived its server
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._stop_postgres()
+
+    def postgres_pid(self) -> int | None:
+        """Process id of the embedded Postgres, where one runs."""
+        try:
+            pid = int((self.data / "postgres" / "postmaster.pid").read_text().split()[0])
+        except (FileNotFoundError, IndexError):
+            return None
+        return pid if psutil.pid_exists(pid) else None
+
+    def _stop_postgres(self) -> None:
+        if (pid := self.postgres_pid()) is not None:
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(pid)
+                process.send_signal(signal.SIGINT)  # fast shutdown
+                process.wait(20)
+
+    # What users say to it
+
+    def post(self, text: str, *, accept: str = "application/json", timeout: float = 300, **headers: str) -> httpx.Response:
+        """``POST /sql``, whatever the answer."""
+        sent = {"Accept": accept, "Content-Type": "application/sql"} | {name.replace("_", "-"): value for name, value in headers.items()}
+        return httpx.post(f"{self.url}/sql", content=text.encode(), headers=sent, timeout=timeout)
+
+    def sql(self, text: str, *, timeout: float = 300, **headers: str) -> list[list[Any]]:
+        """Rows of the last statement; raises `Refused`."""
+        response = self.post(text, timeout=timeout, **headers)
+        body = response.json()
+        if response.status_code != 200 or "error" in body:
+            raise Refused(response.status_code, body)
+        return list(body["rows"])
+
+    def value(self, text: str) -> Any:
+        """The only value of the only row."""
+        ((value,),) = self.sql(text)
+        return value
+
+    def arrow(self, text: str) -> Any:
+        """The last statement's rows as a `pyarrow.Table`."""
+        import pyarrow as pa
+
+        response = self.post(text, accept=ARROW)
+        if response.status_code != 200:
+            raise Refused(response.status_code, response.json())
+        return pa.ipc.open_stream(response.content).read_all()
+
+    def append(self, table: str, body: bytes, content_type: str = PARQUET, **headers: str) -> dict[str, Any]:
+        """Append a body as one commit; raises `Refused`."""
+        database, name = table.split(".")
+        sent = {"Content-Type": content_type} | {key.replace("_", "-"): value for key, value in headers.items()}
+        response = httpx.post(f"{self.url}/tables/{database}/{name}/rows", content=body, headers=sent, timeout=300)
+        if response.status_code != 200:
+            raise Refused(response.status_code, response.json())
+        return dict(response.json())
+
+    def wait_for_spark(self, timeout: float = 120) -> None:
+        """Until ``/readyz`` says that everything can be used."""
+        until = time.monotonic() + timeout
+        while (answer := httpx.get(f"{self.url}/readyz", timeout=30)).status_code != 200:
+            if time.monotonic() > until:
+                raise TimeoutError(f"Not ready: {answer.text}\n{self.words()}")
+            time.sleep(0.2)
+
+    def table_path(self, table: str) -> Path:
+        """Where a table's files lie."""
+        database, name = table.split(".")
+        return self.warehouse / f"{database}.db" / name
