@@ -87,6 +87,8 @@ class Flink(Spark):
     Parser = FlinkParser
 
     class Generator(SparkGenerator):
+        # The Spark sqlglot knows has no TIME; ours has.
+        TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {**SparkGenerator.TYPE_MAPPING, exp.DType.TIME: "TIME"}
         # sqlglot takes PERCENTILE_CONT for its approximation in Spark; Spark has the real one.
         TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
             **SparkGenerator.TRANSFORMS,

@@ -8,7 +8,6 @@ import os
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,7 +93,9 @@ class SparkPool:
         self._settings = settings or SparkSettings()
         self._root: SparkSession | None = None
         self._sessions: dict[str, SparkSession] = {}
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+        """Guards the sessions; never held while Spark works, since what needs no Spark releases sessions, too."""
+        self._starting = threading.Lock()
         self._started = threading.Event()
         self._failure: Exception | None = None
         self._stopped = False
@@ -122,7 +123,7 @@ class SparkPool:
             self._started.set()
 
     def _start(self) -> None:
-        with self._lock:
+        with self._starting:
             if self._root is not None or self._stopped:
                 return
             os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -218,8 +219,8 @@ class SparkPool:
                 return
             self._started.clear()
             self._sessions.clear()
+        with self._starting:
             _forget_gateway(root)
-        time.sleep(0.2)
         self.start_in_background()
 
     def stop(self) -> None:
