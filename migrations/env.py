@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import sqlalchemy as sa
 from alembic import context
 
@@ -9,8 +10,8 @@ from alembic import context
 def run() -> None:
     """Apply the revisions alembic asks for to the database named in the configuration."""
     dsn = str(context.config.attributes["dsn"])
-    url = dsn if dsn.startswith("postgresql+") else dsn.replace("postgresql://", "postgresql+psycopg://", 1)
-    engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
+    # libpq reads the DSN itself, so that keywords do as well as a URI.
+    engine = sa.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=sa.pool.NullPool)
     with engine.begin() as connection:
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": context.config.attributes["lock"]})
         context.configure(connection=connection, target_metadata=None)
