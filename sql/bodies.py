@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -37,14 +38,38 @@ def parquet_batches(body: BinaryIO, table: LakeTable) -> Iterator[pa.RecordBatch
 def arrow_batches(body: BinaryIO, table: LakeTable) -> Iterator[pa.RecordBatch]:
     """Rows of an Arrow IPC stream."""
     try:
-        stream = ipc.open_stream(pa.PythonFile(body, mode="r"))
+        stream = ipc.open_stream(pa.PythonFile(_Whole(body), mode="r"))
     except pa.ArrowException as problem:
         raise InvalidData(f"The body is not an Arrow IPC stream that can be read: {problem}") from problem
-    yield from _fitted(stream, table, Fitting())
+    try:
+        yield from _fitted(stream, table, Fitting())
+    except OSError as problem:
+        if problem.errno is not None:
+            raise
+        raise InvalidData(f"The Arrow body is cut short: {problem}") from problem  # Arrow's own word for it, without a number
+
+
+class _Whole(io.RawIOBase):
+    """A body whose reads give all that was asked for, as Arrow expects; a network gives what has come."""
+
+    def __init__(self, body: BinaryIO) -> None:
+        self._body = body
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        if size < 0:
+            return self._body.read()
+        parts: list[bytes] = []
+        while size > 0 and (part := self._body.read(size)):
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
 
 
 def csv_batches(body: BinaryIO, table: LakeTable) -> Iterator[pa.RecordBatch]:
-    """Rows of CSV with a header line; an empty value is NULL, a quoted empty one is the empty string."""
+    """Rows of CSV with a header line; an empty value is NULL, a quoted empty one is the empty string, a blank line is skipped."""
     fields = table.schema.fields
     # Times have no cast from text, so the CSV reader itself reads them; everything else is fitted by our own rules.
     types = {field.name: arrow_type(field.type) if field.type.root == "TIME" else pa.string() for field in fields}

@@ -22,8 +22,10 @@ def column_type(spelled: str) -> DataType:
     return parse_type(spelled)
 
 
-def make_table(lake: Lake, name: str = "t", *, options: Mapping[str, str] | None = None, partition: str = "", **columns: str) -> LakeTable:
-    """Create and open ``default.<name>`` with columns spelled as in SQL; one ordered bucket unless the options say otherwise."""
+def make_table(
+    lake: Lake, called: str = "t", /, *, options: Mapping[str, str] | None = None, partition: str = "", **columns: str
+) -> LakeTable:
+    """Create and open ``default.<called>`` with columns spelled as in SQL; one ordered bucket unless the options say otherwise."""
     fields = [Field(id=0, name=column, type=column_type(spelled)) for column, spelled in columns.items()]
     bucket_key = next(f.name for f in fields if f.name != partition)
     schema = new_schema(
@@ -31,6 +33,6 @@ def make_table(lake: Lake, name: str = "t", *, options: Mapping[str, str] | None
         options=options if options is not None else {"bucket": "1", "bucket-key": bucket_key},
         partition_keys=[partition] if partition else [],
     )
-    identifier = Identifier("default", name)
+    identifier = Identifier("default", called)
     lake.create_table(identifier, schema)
     return lake.open(identifier)
