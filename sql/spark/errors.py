@@ -15,6 +15,7 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}")
 _CONTEXT = re.compile(r"\s*== SQL.*", re.DOTALL)
 _PLAN = re.compile(r";\s*\n'?\w.*", re.DOTALL)
 _USER = re.compile(r"\[USER_RAISED_EXCEPTION\] ?")
+_ADVICE = re.compile(r" If necessary set [^\n]*? to bypass this error\.")
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|FSError|File too large")
 
 
@@ -45,8 +46,8 @@ def translated(problem: PySparkException, source: str, views: Mapping[str, str])
     text = str(problem)
     if condition.startswith("SPARK_JOB_CANCELLED") or "SPARK_JOB_CANCELLED" in text or "cancelled part of cancelled job group" in text:
         return StatementCanceled("The statement was canceled.")
-    if not condition:
-        return _java(text, source, views)
+    if not condition or condition.startswith("FAILED_READ_FILE"):
+        return _java("\n".join(_chain(problem)), source, views)
     fragment = _fragment(problem)
     message = _clean(text, views)
     kind: type[SqlError] = ExecutionError
@@ -58,12 +59,23 @@ def translated(problem: PySparkException, source: str, views: Mapping[str, str])
     return kind(message, line=line, column=column, fragment=fragment)
 
 
+def _chain(problem: BaseException) -> list[str]:
+    """The messages of an exception and of what caused it, outermost first."""
+    told: list[str] = []
+    at: BaseException | None = problem
+    while at is not None and len(told) < 10:
+        told.append(str(at))
+        cause = getattr(at, "_cause", None)
+        at = cause if isinstance(cause, BaseException) else at.__cause__
+    return told
+
+
 def _java(text: str, source: str, views: Mapping[str, str]) -> LakeError:
     if _FULL.search(text):
         return StorageFull("No room left to write. Nothing was committed; make room and repeat the statement.")
-    found = re.search(r"\[([A-Z][A-Z0-9_.]+)\] ([^\n]*)", text)
-    if found:
-        return ExecutionError(_clean(found[0], views))
+    told = re.findall(r"\[[A-Z][A-Z0-9_.]+\] [^\n]*", text)
+    if told:  # the innermost cause says what was wrong
+        return ExecutionError(_clean(told[-1], views))
     first = text.strip().splitlines()[0] if text.strip() else "Spark failed"
     return ExecutionError(_clean(re.sub(r"^(\w+\.)+(\w+): ", "", first), views))
 
@@ -84,7 +96,7 @@ def _clean(text: str, views: Mapping[str, str]) -> str:
     text = _CONTEXT.sub("", text)
     text = _PLAN.sub("", text)
     text = _USER.sub("", text)
-    text = _SQLSTATE.sub("", text)
+    text = _ADVICE.sub("", _SQLSTATE.sub("", text))
     for view, name in views.items():
         text = text.replace(f"`{view}`", name).replace(view, name)
     return text.strip()

@@ -64,6 +64,9 @@ _CONF = {
     "spark.task.reaper.enabled": "true",
     "spark.task.reaper.killTimeout": "-1",
     "spark.python.worker.reuse": "true",
+    # ORC's TIMESTAMP is read as a clock time of the JVM's zone.
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+    "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
     "spark.driver.host": "127.0.0.1",
 }
 

@@ -15,7 +15,8 @@ from lake import LakeTable
 from model.errors import UnsupportedType
 from model.types import ArrayType, DataType, Field, MapType, RowType, TimeType, walk
 from sql.session import TemporaryTable
-from sql.spark.types import in_file, to_spark
+from sql.spark.types import in_file, in_orc, to_spark
+from sql.spark.zone import plain
 from sql.temporary import (
     CSV_COMMENTS,
     CSV_DELIMITER,
@@ -54,9 +55,13 @@ def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str
     written = table.schema_at(schema_id)
     sources = {f.id: f for f in written.fields}
     wanted = [sources[f.id] for f in table.schema.fields if f.id in sources]
-    reading = st.StructType([st.StructField(f.name, in_file(f.type), True) for f in wanted])
+    orc = format_ == "orc"
+    reading = st.StructType([st.StructField(f.name, (in_orc if orc else in_file)(f.type), True) for f in wanted])
     frame = session.read.schema(reading).format(format_).load([planned.path for planned in files])
-    return frame.select(*[_column(f, sources.get(f.id)).alias(f.name) for f in table.schema.fields])
+    with plain(session):
+        # Spark reads ORC's TIMESTAMP as an instant of a JVM that runs in UTC; here it becomes the clock time it is.
+        frame = frame.select(*[named(f.name).cast(in_file(f.type)).alias(f.name) for f in wanted]) if orc else frame
+        return frame.select(*[_column(f, sources.get(f.id)).alias(f.name) for f in table.schema.fields])
 
 
 def named(name: str) -> Column:

@@ -39,27 +39,16 @@ def _shown(column: Column, type_: st.DataType) -> Column:
     """Types Arrow or Parquet would not carry, as what stands for them in results."""
     match type_:
         case st.YearMonthIntervalType():
-            return _months(column, type_)
+            return column.cast("interval month").cast("int")
         case st.DayTimeIntervalType():
             return F.call_function("unix_millis", F.timestamp_micros(F.lit(0)) + column)
         case st.TimeType():
             return F.call_function("time_to_millis", column).cast("int")
         case st.NullType():
             return column.cast("int")
-        case st.TimestampNTZType():
-            return column
         case st.CharType() | st.VarcharType():
             return column.cast("string")
     return column
-
-
-def _months(column: Column, type_: st.YearMonthIntervalType) -> Column:
-    months = F.lit(0)
-    if type_.endField == st.YearMonthIntervalType.MONTH:
-        months = F.extract(F.lit("MONTH"), column).cast("int")
-    if type_.startField == st.YearMonthIntervalType.YEAR:
-        months = months + F.extract(F.lit("YEAR"), column).cast("int") * 12
-    return F.when(column.isNull(), F.lit(None)).otherwise(months)
 
 
 def _fitted(batch: pa.RecordBatch, columns: list[ResultColumn]) -> pa.RecordBatch:

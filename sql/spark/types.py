@@ -68,6 +68,13 @@ def in_file(type_: DataType) -> st.DataType:
     return st.IntegerType() if isinstance(type_, TimeType) else _composed(type_, in_file) if _nested(type_) else to_spark(type_)
 
 
+def in_orc(type_: DataType) -> st.DataType:
+    """The type a column of an ORC file is read with: every TIMESTAMP as an instant."""
+    if isinstance(type_, TimestampType):
+        return st.TimestampType()
+    return _composed(type_, in_orc) if _nested(type_) else in_file(type_)
+
+
 def _nested(type_: DataType) -> bool:
     return isinstance(type_, ArrayType | MapType | RowType)
 

@@ -7,7 +7,6 @@ themselves.
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 import re
 from collections import defaultdict
@@ -26,6 +25,7 @@ from model.schema import Schema
 from sql.spark.assign import physical
 from sql.spark.bucket import bucket_column
 from sql.spark.reads import named
+from sql.spark.zone import plain
 from table import binary_row
 from table.arrow import arrow_type
 from table.bucket import internal_values
@@ -45,28 +45,13 @@ _THREADS = 8
 _ASSUMED_ROW_BYTES = 64
 
 
-@contextlib.contextmanager
-def _plain(session: SparkSession) -> Iterator[None]:
-    """Zone UTC and no ANSI while the writer's own expressions are analyzed; the user's query has been by then."""
-    keys = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
-    before = {key: session.conf.get(key) for key in keys}
-    for key, value in keys.items():
-        session.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, old in before.items():
-            if old is not None:
-                session.conf.set(key, old)
-
-
 def write(session: SparkSession, frame: DataFrame, table: LakeTable) -> list[NewFile]:
     """Write the rows, which have the table's columns and types; returns the files, not yet committed.
 
     Rows of a bucket keep the frame's order. On failure or cancel everything written is removed.
     """
     format_ = FileFormat.of(table.schema)
-    with _plain(session):
+    with plain(session):
         routed = _routed(frame, table.schema)
         if format_.name == "orc":
             return _through_arrow(routed, table)
