@@ -1,0 +1,106 @@
+"""Other people's Paimon: a pypaimon process and a Java process that read tables by location."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fix_data import CACHE
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+BUNDLE = "paimon-bundle-1.4.2.jar"
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+Condition = tuple[str, str, Any]
+
+
+class Reader:
+    """A process that answers one request a line."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self._log = log.open("wb")
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True)
+
+    def read(self, table: Path, *, rows: bool = True, where: Sequence[Condition] = ()) -> dict[str, Any]:
+        """What this client finds in the table at a location; a reader that fails fails the test."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"table": str(table), "rows": rows, "where": [list(c) for c in where]}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"the reader died: {Path(self._log.name).read_text()[-3000:]}"
+        answer: dict[str, Any] = json.loads(line)
+        assert "error" not in answer, f"{answer['error']}\n{Path(self._log.name).read_text()[-3000:]}"
+        return answer
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(20)
+        self._process.stdout.close()
+        self._log.close()
+
+
+@pytest.fixture(scope="session")
+def pypaimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """pypaimon 2.1 in its own environment."""
+    python = ROOT / ".venv-pypaimon" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
+    reader = Reader([str(python), str(HERE / "pypaimon_reader.py")], tmp_path_factory.mktemp("pypaimon") / "log")
+    yield reader
+    reader.close()
+
+
+@pytest.fixture(scope="session")
+def java_paimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """Java Paimon 1.4.2, fetched with Maven into the cache and compiled against."""
+    directory = tmp_path_factory.mktemp("java")
+    class_path = f"{directory}:{_bundle()}:{_spark_jars()}/*"
+    source = HERE / "java" / "PaimonReader.java"
+    if shutil.which("javac") is None:
+        pytest.skip("javac cannot be had here: the Java reader is not run.")
+    subprocess.run(["javac", "-nowarn", "-d", str(directory), "-cp", class_path, str(source)], check=True, capture_output=True)
+    reader = Reader(["java", "-Xmx1g", "-cp", class_path, "PaimonReader"], directory / "log")
+    yield reader
+    reader.close()
+
+
+@pytest.fixture(params=["pypaimon", "java_paimon"])
+def reader(request: pytest.FixtureRequest) -> Reader:
+    """Each of the other clients in turn."""
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Reader)
+    return found
+
+
+def _bundle() -> Path:
+    directory = CACHE / "java"
+    if not (directory / BUNDLE).exists():
+        artifact = "-Dartifact=org.apache.paimon:paimon-bundle:1.4.2"
+        CACHE.mkdir(parents=True, exist_ok=True)
+        made = CACHE / f"java.{os.getpid()}"
+        if (
+            shutil.which("mvn") is None
+            or subprocess.run(["mvn", "-q", "-B", COPY, artifact, f"-DoutputDirectory={made}"], cwd=CACHE).returncode
+        ):
+            pytest.skip("Maven cannot be had here: the Java reader is not run.")
+        directory.mkdir(exist_ok=True)
+        (made / BUNDLE).replace(directory / BUNDLE)
+    return directory / BUNDLE
+
+
+def _spark_jars() -> Path:
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(spec.submodule_search_locations[0]) / "jars"
