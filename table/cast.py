@@ -85,12 +85,12 @@ def _castable(source: pa.DataType, target: pa.DataType, from_text: bool) -> bool
     if types.is_null(source):
         return True
     if types.is_string(source) or types.is_large_string(source) or types.is_string_view(source):
-        return types.is_string(target) or from_text
+        return bool(types.is_string(target) or from_text)
     if types.is_boolean(source) or types.is_boolean(target):
-        return types.is_boolean(source) and types.is_boolean(target)
+        return bool(types.is_boolean(source) and types.is_boolean(target))
     if types.is_integer(source) or types.is_floating(source) or types.is_decimal(source):
         to_number = types.is_integer(target) or types.is_floating(target) or types.is_decimal(target)
-        return to_number and not (types.is_floating(source) and not types.is_floating(target))
+        return bool(to_number and (types.is_floating(target) or not types.is_floating(source)))
     if types.is_binary(source) or types.is_large_binary(source) or types.is_fixed_size_binary(source) or types.is_binary_view(source):
         return bool(types.is_binary(target))
     if types.is_timestamp(source):
