@@ -148,7 +148,7 @@ class Committer:
             snapshot = build_snapshot(table.files, table.schema, latest, of_table, uuid=uuid, time_millis=time.time_ns() // 1_000_000)
             if latest and latest.schema_id > snapshot.schema_id:  # an ALTER came between the write and its commit
                 snapshot = replace(snapshot, schema_id=latest.schema_id)
-            self._publisher.check_free(table.files, snapshot.id, str(table.identifier))
+            self._publisher.check_free(table.table_id, table.files, table.identifier.branch, snapshot.id, str(table.identifier))
             built.append((latest, snapshot))
         self._hook("built")
         try:

@@ -10,7 +10,7 @@ from cachetools import LRUCache
 
 from catalog import CatalogStore
 from catalog.records import SnapshotRow
-from model.errors import TableDiverged
+from model.errors import CommitConflict, TableDiverged
 from model.schema import Schema
 from model.snapshot import Snapshot
 from table.store import Published, TableFiles
@@ -71,11 +71,19 @@ class Publisher:
         with self._catalog.reading() as tx:
             tx.snapshots.published(table_id, branch, snapshot.id)
 
-    def check_free(self, files: TableFiles, snapshot_id: int, table: str) -> None:
-        """Raise `TableDiverged` when a file of that id lies there before the catalog decided one."""
+    def check_free(self, table_id: UUID, files: TableFiles, branch: str, snapshot_id: int, table: str) -> None:
+        """Raise `TableDiverged` when a file of that id lies there before the catalog decided one.
+
+        A file another server has decided and published meanwhile is no divergence but a lost race: `CommitConflict`.
+        """
         path = files.layout.snapshot_file(snapshot_id)
-        if files.io.exists(path):
-            raise TableDiverged(table, path=path)
+        if not files.io.exists(path):
+            return
+        with self._catalog.reading() as tx:
+            row = tx.snapshots.latest(table_id, branch)
+        if row is not None and row.snapshot_id >= snapshot_id:
+            raise CommitConflict(table, expected=str(snapshot_id - 1))
+        raise TableDiverged(table, path=path)
 
     def schemas(self, table_id: UUID, files: TableFiles, *, published: int, newest: Schema) -> None:
         """Put the files of all decided schema versions there."""
