@@ -6,7 +6,7 @@ import hashlib
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import IO
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ _MEMORY_BYTES = 4 << 20
 """Bodies up to here are held in memory where they must be held at all; larger ones go to a temporary file."""
 _CHUNK_BYTES = 1 << 20
 
-Reader = Callable[[BinaryIO, LakeTable], Iterator[pa.RecordBatch]]
+Reader = Callable[[IO[bytes], LakeTable], Iterator[pa.RecordBatch]]
 READERS: dict[str, Reader] = {
     "application/vnd.apache.parquet": parquet_batches,
     "application/vnd.apache.arrow.stream": arrow_batches,
@@ -49,7 +49,7 @@ class Appender:
         self._lake = lake
 
     def append(
-        self, identifier: Identifier, body: BinaryIO, content_type: str, *, idempotency_key: str | None = None, caller: str = ""
+        self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: str = ""
     ) -> AppendResult:
         """Append a body's rows; nothing is changed where any of them does not fit."""
         kind = content_type.partition(";")[0].strip().lower()
@@ -69,7 +69,7 @@ class Appender:
                 return AppendResult(rows=claimed.answer["rows"], snapshot_id=claimed.answer["snapshotId"], replayed=True)
             return self._append_claimed(table, reader, held, claimed)
 
-    def _append_claimed(self, table: LakeTable, reader: Reader, held: BinaryIO, claim: IdempotencyClaim) -> AppendResult:
+    def _append_claimed(self, table: LakeTable, reader: Reader, held: IO[bytes], claim: IdempotencyClaim) -> AppendResult:
         idempotency = self._lake.idempotency
         try:
             result = self._append(table, reader, held, claim)
@@ -85,7 +85,7 @@ class Appender:
             idempotency.release(claim)
         return result
 
-    def _append(self, table: LakeTable, reader: Reader, body: BinaryIO, claim: IdempotencyClaim | None) -> AppendResult:
+    def _append(self, table: LakeTable, reader: Reader, body: IO[bytes], claim: IdempotencyClaim | None) -> AppendResult:
         rows, snapshot = append_batches(self._lake, table, _readable(reader(body, table)), claim=claim)
         return AppendResult(rows=rows, snapshot_id=snapshot.id if snapshot else None)
 
@@ -98,7 +98,7 @@ def _readable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise InvalidData(f"The body cannot be read: {problem}") from problem
 
 
-def _copy(body: BinaryIO, held: BinaryIO, *, prefix: str) -> str:
+def _copy(body: IO[bytes], held: IO[bytes], *, prefix: str) -> str:
     """Copy a body to where it can be read twice; returns its digest."""
     digest = hashlib.sha256(prefix.encode())
     while chunk := body.read(_CHUNK_BYTES):

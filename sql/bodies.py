@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -23,7 +23,7 @@ _CSV_BLOCK_BYTES = 8 << 20
 """A CSV row must fit into one block."""
 
 
-def parquet_batches(body: BinaryIO, table: LakeTable) -> Iterator[pa.RecordBatch]:
+def parquet_batches(body: IO[bytes], table: LakeTable) -> Iterator[pa.RecordBatch]:
     """Rows of a Parquet file; ``body`` must be able to seek."""
     try:
         file = pq.ParquetFile(body)
@@ -35,7 +35,7 @@ def parquet_batches(body: BinaryIO, table: LakeTable) -> Iterator[pa.RecordBatch
         raise InvalidData(f"The Parquet body is damaged: {problem}") from problem
 
 
-def arrow_batches(body: BinaryIO, table: LakeTable) -> Iterator[pa.RecordBatch]:
+def arrow_batches(body: IO[bytes], table: LakeTable) -> Iterator[pa.RecordBatch]:
     """Rows of an Arrow IPC stream."""
     try:
         stream = ipc.open_stream(pa.PythonFile(_Whole(body), mode="r"))
@@ -52,7 +52,7 @@ def arrow_batches(body: BinaryIO, table: LakeTable) -> Iterator[pa.RecordBatch]:
 class _Whole(io.RawIOBase):
     """A body whose reads give all that was asked for, as Arrow expects; a network gives what has come."""
 
-    def __init__(self, body: BinaryIO) -> None:
+    def __init__(self, body: IO[bytes]) -> None:
         self._body = body
 
     def readable(self) -> bool:
@@ -68,7 +68,7 @@ class _Whole(io.RawIOBase):
         return b"".join(parts)
 
 
-def csv_batches(body: BinaryIO, table: LakeTable) -> Iterator[pa.RecordBatch]:
+def csv_batches(body: IO[bytes], table: LakeTable) -> Iterator[pa.RecordBatch]:
     """Rows of CSV with a header line; an empty value is NULL, a quoted empty one is the empty string, a blank line is skipped."""
     fields = table.schema.fields
     # Times have no cast from text, so the CSV reader itself reads them; everything else is fitted by our own rules.
@@ -106,7 +106,7 @@ def _bytes(name: str, text: str) -> bytes:
         raise InvalidData(f"Column {name}: {text[:80]!r} is not base64, which binary values are written in.") from problem
 
 
-def ndjson_batches(body: BinaryIO, table: LakeTable) -> Iterator[pa.RecordBatch]:
+def ndjson_batches(body: IO[bytes], table: LakeTable) -> Iterator[pa.RecordBatch]:
     """Rows of JSON objects, one a line, keys being column names."""
     return NdjsonRows(table.schema, str(table.identifier)).batches(body)
 

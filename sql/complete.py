@@ -65,10 +65,10 @@ def _candidates(lake: Lake, session: Session, head: str, statement: str, typed: 
         yield from KEYWORDS
         return
     so_far = " ".join(head.upper().split())
-    for known in STATEMENTS:  # the rest of a statement's name, whichever of its words is being typed
-        if known.startswith(so_far):
-            yield known[len(so_far) :].strip()
-    if so_far:
+    # The rest of a statement's name, whichever of its words is being typed.
+    rest = [known[len(so_far) :].strip() for known in STATEMENTS if known.startswith(so_far)]
+    yield from rest
+    if so_far and not any(rest):
         yield from _columns(lake, session, statement, typed)
         yield from KEYWORDS
 

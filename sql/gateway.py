@@ -6,13 +6,14 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import IO
 from uuid import uuid4
 
 from lake import Lake
 from model.errors import IllegalMove, InvalidToken, LakeError, StatementTooLarge
 from model.identifier import Identifier
 from sql.append import Appender, AppendResult
+from sql.canceller import Canceller
 from sql.complete import complete
 from sql.executor import Executor, Work
 from sql.health import Health, check_health
@@ -77,6 +78,7 @@ class Gateway:
         )
         self._runner = ScriptRunner(lake, spark, self._spool, import_dirs=self.limits.import_dirs)
         self._appender = Appender(lake)
+        self._canceller = Canceller(spark.cancel)
         self._running: dict[str, Operation] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -133,7 +135,7 @@ class Gateway:
         return session
 
     def append(
-        self, identifier: Identifier, body: BinaryIO, content_type: str, *, idempotency_key: str | None = None, caller: str = ""
+        self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: str = ""
     ) -> AppendResult:
         """Append the rows of a body to a table as one commit, on the caller's thread."""
         with self._executor.outside():
@@ -234,9 +236,13 @@ class Gateway:
             operation.cancel()
         self._sessions.close_all()
         self._executor.close()
+        self._canceller.close()
         if self._keeper.is_alive():
             self._keeper.join()
-        self._spool.close()
+        try:
+            self._spool.close()
+        except LakeError:  # the warehouse is away; what is left there is cleared at the next start
+            _log.warning("The spool could not be cleared", exc_info=True)
 
     def _check_size(self, text: str) -> None:
         if len(text) > self.limits.statement_chars:
@@ -268,7 +274,7 @@ class Gateway:
                 managed.forget(operation.handle)
             raise
         operation.cancellation.on_cancel(lambda: self._executor.abandon(work))
-        operation.cancellation.on_cancel(lambda: self._spark.cancel(operation.handle))
+        operation.cancellation.on_cancel(lambda: self._canceller.stop(operation))
         return work
 
     def _outcome(self, operation: Operation, managed: GatewaySession | None) -> ResultSet:

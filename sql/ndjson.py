@@ -8,7 +8,7 @@ import datetime as dt
 import json
 from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import orjson
 import pyarrow as pa
@@ -37,7 +37,7 @@ class NdjsonRows:
         self._loads: Convert = (lambda line: json.loads(line, parse_float=Decimal)) if exact else orjson.loads
         self._row = 0
 
-    def batches(self, body: BinaryIO) -> Iterator[pa.RecordBatch]:
+    def batches(self, body: IO[bytes]) -> Iterator[pa.RecordBatch]:
         """Yield a batch for every few megabytes; raises `InvalidData` naming row and column."""
         rest = b""
         while chunk := body.read(_CHUNK_BYTES):

@@ -60,6 +60,8 @@ class Operation:
         self.timeout = timeout
         self.error: BaseException | None = None
         self.result: ResultSet | None = None
+        self.worker_ended = False
+        """Whether nothing works on it any more; after a cancel that may come later than the end its client sees."""
         self._state = OperationState.INITIALIZED
         self._lock = threading.Lock()
         self._done = threading.Event()

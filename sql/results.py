@@ -139,11 +139,6 @@ class ResultSet:
         """True once the resources are freed."""
         return self._closed
 
-    @property
-    def holds(self) -> bool:
-        """Whether reading the rows needs something that a close frees."""
-        return bool(self._releases)
-
     def on_close(self, release: Callable[[], None]) -> None:
         """Free one more thing when the result is closed; at once where it is closed already."""
         with self._lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -81,19 +81,14 @@ class ScriptRunner:
             self._hand_over(operation, script, result)
 
     def _hand_over(self, operation: Operation, script: Script, result: ResultSet | None) -> None:
-        """Give the operation its result; a one-shot Spark session goes back with it."""
-        release = self._releaser(script)
-        if result is None:
-            release()
-            return
-        if result.holds:
-            result.on_close(release)
-        else:
-            release()
-        operation.succeed(result)
-
-    def _releaser(self, script: Script) -> Callable[[], None]:
-        return lambda: self._spark.release(script.session.handle) if script.one_shot else None
+        """Give the operation its result, and a one-shot Spark session back: what a result still needs is files."""
+        operation.worker_ended = True
+        if script.one_shot:
+            self._spark.release(script.session.handle)
+        if result is not None:
+            if result.affected_rows is not None and result.job_id is None:
+                result.job_id = operation.handle.replace("-", "")
+            operation.succeed(result)
 
     def _run(self, operation: Operation, script: Script) -> Generator[Lane, None, ResultSet]:
         only = read_values(script.text)

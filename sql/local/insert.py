@@ -32,7 +32,7 @@ class LiteralInsert(LocalStatement):
 
     def run(self, context: ExecutionContext) -> ResultSet:
         rows, snapshot = append_batches(context.lake, self.table, [self.rows], claim=context.idempotency, cancellation=context.cancellation)
-        return ResultSet.written(rows, snapshot.id if snapshot else None, job_id=context.statement_id.replace("-", ""))
+        return ResultSet.written(rows, snapshot.id if snapshot else None)
 
 
 def values_of(tree: exp.Insert) -> ValuesInsert:

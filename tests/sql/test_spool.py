@@ -1,0 +1,121 @@
+"""The spool: caps per result and together, counted while a result grows; what the dead left is cleared, what lives is not."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from model.errors import ResultTooLarge
+from sql.cancellation import Cancellation
+from sql.spool import ABANDONED_SECONDS, Spool, SpoolEntry, SpoolLimits
+from table.file_io import LocalFileIO
+
+
+def spool_of(warehouse: Path, *, per_result: int = 100, overall: int = 150) -> Spool:
+    return Spool(LocalFileIO(), str(warehouse), SpoolLimits(per_result=per_result, overall=overall))
+
+
+def put(entry: SpoolEntry, size: int, name: str = "part-0.parquet") -> None:
+    path = Path(entry.path) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(bytes(size))
+
+
+def test_entries_lie_apart_and_are_counted(tmp_path: Path) -> None:
+    spool = spool_of(tmp_path)
+    first, second = spool.new(), spool.new()
+    put(first, 60)
+    put(second, 10)
+    put(second, 20, "_temporary/0/part-1")
+    assert (first.finish(), second.finish(), spool.total()) == (60, 30, 90)
+    first.remove()
+    first.remove()
+    assert not Path(first.path).exists()
+    assert spool.total() == 30
+
+
+def test_one_result_may_not_grow_past_its_cap(tmp_path: Path) -> None:
+    entry = spool_of(tmp_path).new()
+    put(entry, 101)
+    with pytest.raises(ResultTooLarge, match="past 100 bytes"):
+        entry.finish()
+
+
+def test_all_results_together_have_a_cap(tmp_path: Path) -> None:
+    spool = spool_of(tmp_path)
+    first, second = spool.new(), spool.new()
+    put(first, 90)
+    first.finish()
+    put(second, 90)
+    with pytest.raises(ResultTooLarge, match="more than 150 bytes together"):
+        second.finish()
+    first.remove()
+    assert second.finish() == 90
+
+
+def test_a_result_that_outgrows_its_cap_is_canceled_while_it_is_written(tmp_path: Path) -> None:
+    spool, cancellation = spool_of(tmp_path), Cancellation()
+    entry = spool.new(cancellation)
+    put(entry, 50, "_temporary/0/part-0")
+    spool.tend()
+    assert not cancellation.canceled
+    put(entry, 60, "_temporary/0/part-1")
+    spool.tend()
+    assert isinstance(cancellation.reason, ResultTooLarge)
+
+
+def test_a_finished_result_is_not_counted_again(tmp_path: Path) -> None:
+    spool, cancellation = spool_of(tmp_path), Cancellation()
+    entry = spool.new(cancellation)
+    put(entry, 50)
+    entry.finish()
+    put(entry, 1000)
+    spool.tend()
+    assert not cancellation.canceled
+
+
+def leave(warehouse: Path, owner: str, *, seconds_ago: float | None) -> Path:
+    """What a gateway of that name left behind, alive so long ago."""
+    directory = warehouse / ".sluice" / "spool" / owner
+    (directory / "x").mkdir(parents=True)
+    (directory / "x" / "part-0.parquet").write_bytes(b"rows")
+    if seconds_ago is not None:
+        (directory / ".alive").write_text(str(time.time() - seconds_ago))
+    return directory
+
+
+def test_the_dead_are_cleared_and_the_living_are_not(tmp_path: Path) -> None:
+    here, dead_pid = socket.gethostname(), 4_000_000
+    cleared = [
+        leave(tmp_path, f"{here}-{dead_pid}-00000000", seconds_ago=1),
+        leave(tmp_path, f"{here}-{os.getpid()}-00000000", seconds_ago=1),
+        leave(tmp_path, "elsewhere-1-00000000", seconds_ago=ABANDONED_SECONDS + 5),
+        leave(tmp_path, "elsewhere-2-00000000", seconds_ago=None),
+        leave(tmp_path, "what is this", seconds_ago=None),
+    ]
+    kept = [leave(tmp_path, f"{here}-{os.getppid()}-00000000", seconds_ago=1), leave(tmp_path, "elsewhere-3-00000000", seconds_ago=5)]
+    neighbour = spool_of(tmp_path)
+    entry = neighbour.new()
+    put(entry, 1)
+    spool_of(tmp_path).clean()
+    assert [path.exists() for path in cleared] == [False] * 5
+    assert [path.exists() for path in [*kept, Path(entry.path)]] == [True] * 3
+
+
+def test_closing_clears_its_own(tmp_path: Path) -> None:
+    spool = spool_of(tmp_path)
+    put(spool.new(), 1)
+    spool.close()
+    assert list((tmp_path / ".sluice" / "spool").iterdir()) == []
+
+
+def test_an_unused_spool_writes_nothing(tmp_path: Path) -> None:
+    spool = spool_of(tmp_path)
+    spool.clean()
+    spool.tend()
+    spool.close()
+    assert list(tmp_path.iterdir()) == []
