@@ -25,7 +25,7 @@ from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from table.commit import CommitRequest, build_snapshot
 
 MAX_GROUP = 64
-_FIRST_WAIT, _LONGEST_WAIT = 0.005, 1.0
+_FIRST_WAIT, _LONGEST_WAIT = 0.005, 0.2
 _OUTCOME_SECONDS = 20.0
 """How long to look for the outcome of a commit whose answer was lost."""
 

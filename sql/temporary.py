@@ -16,12 +16,16 @@ CONNECTOR = FILE_OPTIONS.declare(Option("connector", one_of("filesystem"), "file
 PATH = FILE_OPTIONS.declare(Option("path", text(), "", "A file, a directory, or a pattern of files; below an import directory."))
 FORMAT = FILE_OPTIONS.declare(Option("format", one_of("parquet", "csv", "json"), "parquet", "How the files are written."))
 CSV_DELIMITER = FILE_OPTIONS.declare(Option("csv.field-delimiter", text(), ",", "What separates the fields of a line."))
-CSV_HEADER = FILE_OPTIONS.declare(Option("csv.header", boolean(), False, "Whether the first line holds names; columns are matched by position."))
+CSV_HEADER = FILE_OPTIONS.declare(
+    Option("csv.header", boolean(), False, "Whether the first line holds names; columns are matched by position.")
+)
 CSV_QUOTE = FILE_OPTIONS.declare(Option("csv.quote-character", text(), '"', "What encloses a field that holds the delimiter."))
 CSV_ESCAPE = FILE_OPTIONS.declare(Option("csv.escape-character", optional(text()), None, "What escapes a quote inside a field."))
 CSV_NULL = FILE_OPTIONS.declare(Option("csv.null-literal", text(), "", "The field text that means NULL."))
 CSV_COMMENTS = FILE_OPTIONS.declare(Option("csv.allow-comments", boolean(), False, "Whether lines that begin with # are skipped."))
-IGNORE_ERRORS = FILE_OPTIONS.declare(Option("csv.ignore-parse-errors", boolean(), False, "Whether a field that does not parse is NULL instead of an error."))
+IGNORE_ERRORS = FILE_OPTIONS.declare(
+    Option("csv.ignore-parse-errors", boolean(), False, "Whether a field that does not parse is NULL instead of an error.")
+)
 JSON_IGNORE_ERRORS = FILE_OPTIONS.declare(Option("json.ignore-parse-errors", boolean(), False, "The same for JSON lines."))
 
 

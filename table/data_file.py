@@ -9,9 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
+from model.errors import InvalidData
 from model.schema import Schema
 from table.file_io import storage_error
 from table.formats import FileFormat
@@ -120,11 +122,25 @@ class _OrcFile(OpenFile):
 
 
 def _orc_table(rows: pa.Table) -> pa.Table:
-    """ORC has no TIME; Paimon keeps it as an INT of milliseconds."""
+    """ORC has no TIME, which Paimon keeps as an INT of milliseconds there; raises `InvalidData` for what Arrow writes wrongly."""
     for index, column in enumerate(rows.schema):
         if pa.types.is_time(column.type):
             rows = rows.set_column(index, pa.field(column.name, pa.int32(), column.nullable), rows.column(index).cast(pa.int32()))
+        elif pa.types.is_timestamp(column.type):
+            _check_orc_timestamps(column, rows.column(index))
     return rows
+
+
+def _check_orc_timestamps(column: pa.Field, values: pa.ChunkedArray) -> None:
+    """Arrow writes the fraction of a second before 1970 as negative, which no reader takes."""
+    second = {"ms": 1000, "us": 1_000_000}[column.type.unit]
+    numbers = values.cast(pa.int64())
+    whole = pc.multiply(pc.divide(numbers, second), second)
+    if pc.any(pc.and_(pc.less(numbers, 0), pc.not_equal(numbers, whole))).as_py():
+        raise InvalidData(
+            f"Column {column.name}: a time before 1970 with a fraction of a second cannot be written to ORC; "
+            "use 'file.format' = 'parquet' for this table."
+        )
 
 
 def open_file(files: TableFiles, format_: FileFormat, path: str, schema: pa.Schema, modes: StatsModes) -> OpenFile:

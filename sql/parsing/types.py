@@ -8,7 +8,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import UnsupportedType
 from model.types import ArrayType, DataType, Field, MapType, MultisetType, RowType, VectorType, parse_type
-from sql.parsing.base import BaseParser, place_of
+from sql.parsing.base import BaseParser
 
 
 class TypeParser(BaseParser):
@@ -44,9 +44,7 @@ class TypeParser(BaseParser):
         try:
             return parse_type(spelled)
         except UnsupportedType as unknown:
-            assert at is not None
-            line, column = place_of(self.sql, at)
-            raise UnsupportedType(f"{unknown.message} (line {line}, column {column})") from None
+            self.refuse(unknown.message, at)
 
     def _numbers(self) -> str:
         if not self.eat("("):

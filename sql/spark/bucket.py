@@ -7,12 +7,11 @@ bytes of the row are put together from native functions. Types whose bits SQL ca
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 
 from model.schema import Schema
 from model.types import DataType, Field, LocalZonedTimestampType, TimestampType
@@ -143,7 +142,7 @@ def _padded(data: Column, size: Column) -> Column:
 def _through_arrow(schema: Schema, fields: tuple[Field, ...]) -> Column:
     names = [f.name for f in fields]
 
-    def buckets(batches: Iterator[tuple[Any, ...]]) -> Iterator[pa.Array]:
+    def buckets(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         for columns in batches:
             arrays = [column.cast(pa.time32("ms"), safe=False) if pa.types.is_time(column.type) else column for column in columns]
             yield pa.array(buckets_of(schema, pa.RecordBatch.from_arrays(arrays, names=names)))
@@ -151,5 +150,5 @@ def _through_arrow(schema: Schema, fields: tuple[Field, ...]) -> Column:
     def single(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         return buckets((column,) for column in batches)
 
-    function = arrow_udf(single if len(fields) == 1 else buckets, "int", ArrowUDFType.SCALAR_ITER)
+    function = arrow_udf(single if len(fields) == 1 else buckets, "int")
     return function(*[named(name) for name in names])

@@ -1,0 +1,138 @@
+"""Buckets, order and values written by Spark equal what the format's own code says."""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lake import Lake
+from model.identifier import Identifier
+from model.schema import Schema, column, new_schema
+from model.snapshot import CommitKind
+from sql.spark.bucket import bucket_column
+from sql.spark.pool import SparkPool, SparkSettings
+from sql.spark.writes import write
+from sql.spark.zone import plain
+from table.arrow import arrow_schema
+from table.bucket import buckets_of
+from table.commit import CommitRequest
+from table.read import read_batches
+from table.scan import plan_scan
+
+pytestmark = pytest.mark.spark
+ROWS = 20_000
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SparkPool]:
+    made = SparkPool(SparkSettings(master="local[2]"))
+    made.start_in_background()
+    yield made
+    made.stop()
+
+
+def text(chance: random.Random) -> str:
+    return "".join(chance.choices(string.ascii_letters + "éß中", k=chance.randrange(20)))
+
+
+def keys(kind: str, chance: random.Random) -> list[object]:
+    start = datetime(1900, 1, 1)
+    makers: dict[str, Callable[[], object]] = {
+        "INT": lambda: chance.randint(-(2**31), 2**31 - 1),
+        "BIGINT": lambda: chance.randint(-(2**63), 2**63 - 1),
+        "SMALLINT": lambda: chance.randint(-(2**15), 2**15 - 1),
+        "TINYINT": lambda: chance.randint(-128, 127),
+        "BOOLEAN": lambda: chance.random() < 0.5,
+        "STRING": lambda: text(chance),
+        "BYTES": lambda: chance.randbytes(chance.randrange(20)),
+        "DATE": lambda: date(1900, 1, 1) + timedelta(days=chance.randrange(80_000)),
+        "TIMESTAMP(3)": lambda: start + timedelta(milliseconds=chance.randrange(10**13)),
+        "TIMESTAMP(6)": lambda: start + timedelta(microseconds=chance.randrange(10**16)),
+        "DECIMAL(10, 2)": lambda: Decimal(chance.randint(-(10**10) + 1, 10**10 - 1)) / 100,
+        "DECIMAL(18, 3)": lambda: Decimal(chance.randint(-(10**18) + 1, 10**18 - 1)) / 1000,
+        "DECIMAL(30, 2)": lambda: Decimal(chance.randint(-(10**20), 10**20)) / 100,
+        "DOUBLE": lambda: chance.choice([0.0, -0.0, float("nan"), chance.random() * 1e9]),
+        "FLOAT": lambda: float(np.float32(chance.random())),
+    }
+    return [None if chance.random() < 0.05 else makers[kind]() for _ in range(ROWS)]
+
+
+def a_table(kinds: list[str]) -> Schema:
+    names = [f"k{i}" for i in range(len(kinds))]
+    return new_schema([column(n, k) for n, k in zip(names, kinds, strict=True)], options={"bucket": "13", "bucket-key": ",".join(names)})
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ["INT"], ["BIGINT"], ["SMALLINT"], ["TINYINT"], ["BOOLEAN"], ["STRING"], ["BYTES"], ["DATE"], ["TIMESTAMP(3)"], ["TIMESTAMP(6)"],
+        ["DECIMAL(10, 2)"], ["DECIMAL(18, 3)"], ["DECIMAL(30, 2)"], ["DOUBLE"], ["FLOAT"], 
+        ["STRING", "INT"], ["STRING", "TIMESTAMP(6)", "STRING"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_the_native_bucket_is_paimons(pool: SparkPool, kinds: list[str]) -> None:
+    schema = a_table(kinds)
+    chance = random.Random(7)
+    columns = [pa.array(keys(kind, chance), field.type) for kind, field in zip(kinds, arrow_schema(schema.fields), strict=True)]
+    rows = pa.Table.from_arrays(columns, names=list(schema.field_names))
+    with pool.lease("bucket").running("statement") as session, plain(session):
+        found = session.createDataFrame(rows).select(bucket_column(schema).alias("b")).toArrow()
+    assert found.column("b").to_pylist() == buckets_of(schema, rows).tolist()
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc"])
+@pytest.mark.parametrize("shape", ["queue", "buckets", "partitioned"])
+def test_a_buckets_rows_keep_the_querys_order(lake: Lake, pool: SparkPool, shape: str, format_: str) -> None:
+    buckets = "1" if shape == "queue" else "3"
+    partitions = ["p"] if shape == "partitioned" else []
+    schema = new_schema(
+        [column("k", "BIGINT"), column("n", "BIGINT"), column("p", "STRING")],
+        partition_keys=partitions,
+        options={"bucket": buckets, "bucket-key": "k", "file.format": format_, "target-file-row-num": "700"},
+    )
+    name = Identifier("default", f"t_{shape}_{format_}")
+    lake.create_table(name, schema)
+    table = lake.open(name)
+    with pool.lease("order").running("statement") as session:
+        for start in (0, 5000):
+            frame = session.sql(
+                "SELECT id * 7919 % 101 AS k, id AS n, IF(id % 3 = 0, NULL, 'p' || id % 2) AS p "
+                f"FROM range({start}, {start + 5000}) ORDER BY id DESC"
+            )
+            request = CommitRequest(kind=CommitKind.APPEND, adds=tuple(write(session, frame, table)), commit_user="u")
+            lake.commit(table, request)
+    plan = plan_scan(table.files, schema, table.latest())
+    seen: dict[tuple[object, int], list[int]] = {}
+    tops: dict[tuple[object, int], int] = {}
+    for planned in plan.files:
+        place = (planned.partition, planned.bucket)
+        assert planned.file.min_sequence_number == tops.get(place, -1) + 1
+        tops[place] = planned.file.max_sequence_number
+        for batch in read_batches(table.files, schema, [planned]):
+            seen.setdefault(place, []).extend(batch.column(1).to_pylist())
+    assert sorted(n for rows in seen.values() for n in rows) == list(range(10_000))
+    for rows in seen.values():
+        first, second = [n for n in rows if n < 5000], [n for n in rows if n >= 5000]
+        assert rows == first + second
+        assert first == sorted(first, reverse=True)
+        assert second == sorted(second, reverse=True)
+    assert not Path(table.files.layout.staging_dir()).exists() or not any(Path(table.files.layout.staging_dir()).iterdir())
+
+
+def test_sessions_share_neither_settings_nor_views(pool: SparkPool) -> None:
+    one, other = pool.session("one"), pool.session("other")
+    one.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    one.range(1).createTempView("mine")
+    assert other.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert not other.catalog.tableExists("mine")
+    pool.release("one")
+    assert pool.session("one").conf.get("spark.sql.session.timeZone") == "UTC"

@@ -1,0 +1,88 @@
+"""Nothing but known functions over our own views reaches Spark, however it is spelled."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.errors import SqlError, UnsupportedStatement
+from sql.analysis.allow_list import check
+from sql.analysis.to_spark import spark_sql
+from sql.dialect import parse_one
+
+ATTACKS = [
+    "SELECT reflect('java.lang.System', 'exit', 0)",
+    "SELECT ReFlEcT('java.lang.System', 'getenv', 'HOME')",
+    "SELECT `reflect`('a', 'b')",
+    "SELECT reflect/**/('a', 'b')",
+    "SELECT reflect -- x\n ('a', 'b')",
+    "SELECT java_method('a', 'b')",
+    "SELECT try_reflect('a', 'b')",
+    "SELECT system.builtin.reflect('a', 'b')",
+    "SELECT `system`.`builtin`.`reflect`('a', 'b')",
+    "SELECT (SELECT reflect('a', 'b'))",
+    "WITH x AS (SELECT reflect('a', 'b') AS r) SELECT r FROM x",
+    "WITH reflect(a) AS (SELECT 1) SELECT reflect('a', 'b')",
+    "SELECT * FROM v AS reflect(a) WHERE reflect('a', 'b') = 1",
+    "SELECT * FROM v WHERE a IN (SELECT reflect('a', 'b'))",
+    "SELECT transform(array(1), x -> reflect('a', 'b'))",
+    "SELECT * FROM v LATERAL VIEW explode(array(reflect('a', 'b'))) t AS c",
+    "SELECT a FROM v ORDER BY reflect('a', 'b')",
+    "SELECT sum(a) OVER (ORDER BY reflect('a', 'b')) FROM v",
+    "SELECT * FROM parquet.`/etc/passwd`",
+    "SELECT * FROM `json`.`/etc/passwd`",
+    "SELECT * FROM text.`/etc/passwd`",
+    "SELECT * FROM csv.`file:///etc/passwd` AS v",
+    "SELECT * FROM spark_catalog.default.v",
+    "SELECT * FROM global_temp.v",
+    "SELECT * FROM IDENTIFIER('v')",
+    "SELECT IDENTIFIER('reflect')('a', 'b')",
+    "SELECT * FROM read_files('/etc/passwd')",
+    "SELECT * FROM read_kafka(bootstrapServers => 'x')",
+    "SELECT TRANSFORM (a) USING 'cat' FROM v",
+    "SELECT * FROM other",
+    "SELECT ${env:HOME}",
+    "SELECT input_file_name() FROM v",
+    "SELECT from_protobuf(a, 'x', '/etc/passwd') FROM v",
+    "SELECT nosuchfunction(1)",
+    "SELECT xpath('<a/>', '/a')",
+]
+FINE = [
+    "SELECT count(*), max(a), percentile_cont(0.5) WITHIN GROUP (ORDER BY a) FROM v GROUP BY GROUPING SETS ((a), (b))",
+    "WITH x(a) AS (SELECT 1), y(b) AS (SELECT a FROM x) SELECT b FROM y",
+    "SELECT t.a FROM v AS t(a, b) WHERE EXISTS (SELECT 1 FROM v WHERE a IN (1, 2)) AND (a = 1 OR NOT (b = 2))",
+    "SELECT CAST(a AS DECIMAL(10, 2)), CASE WHEN (a) > 1 THEN (2) ELSE (3) END, array(1)[0], map('a', 1)['a'] FROM v",
+    "SELECT transform(array(1), x -> x + 1), filter(array(1), x -> (x > 0)), aggregate(array(1), 0, (x, y) -> x + y)",
+    "SELECT row_number() OVER (PARTITION BY a ORDER BY b DESC) FROM v",
+    "SELECT * FROM v LATERAL VIEW explode(array(1)) t AS c",
+    "SELECT * FROM range(10)",
+    "SELECT extract(YEAR FROM a), trim(BOTH 'x' FROM b), a || b, interval '1' day + a FROM v",
+    "SELECT get_json_object(a, '$.b'), from_json(a, 'x INT') FROM v",
+    "SELECT * FROM v TABLESAMPLE (10 PERCENT)",
+    "SELECT * FROM (VALUES (1, 'a'), (2, 'b')) AS t(x, y)",
+    "SELECT * FROM v PIVOT (sum(a) FOR b IN (1, 2))",
+]
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_an_attack_is_refused(text: str) -> None:
+    with pytest.raises(SqlError):
+        check(spark_sql(parse_one(text)), {"v"})
+
+
+@pytest.mark.parametrize("text", FINE)
+def test_honest_queries_pass(text: str) -> None:
+    check(spark_sql(parse_one(text)), {"v"})
+
+
+@pytest.mark.parametrize("text", ["INSERT INTO v SELECT 1", "DROP TABLE v", "SET 'a' = 'b'"])
+def test_only_queries_reach_spark(text: str) -> None:
+    with pytest.raises(UnsupportedStatement, match=r"not a query|not run"):
+        check(text, {"v"})
+
+
+def test_a_refusal_explains_itself() -> None:
+    with pytest.raises(UnsupportedStatement, match="calls any method") as refused:
+        check("SELECT reflect('a')", ())
+    assert refused.value.fragment == "reflect"
+    with pytest.raises(UnsupportedStatement, match="Did you mean upper"):
+        check("SELECT uper('a')", ())

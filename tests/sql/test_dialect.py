@@ -1,0 +1,137 @@
+"""Flink's SQL is read; what is not SQL here is refused by name and place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlglot import exp
+
+from model.errors import SqlError, SqlSyntaxError, UnsupportedStatement
+from model.schema_change import AddColumn, DropColumn, Position, RenameColumn, SetOption, UpdateColumnPosition, UpdateColumnType
+from model.types import BigIntType, IntType, MapType, RowType, parse_type
+from sql import trees
+from sql.analysis.to_spark import spark_sql
+from sql.dialect import OPTIONS_HINT, parse_one, split
+from sql.parsing.ddl import TableDefinition
+
+CASES = Path(__file__).parent / "cases"
+
+
+def cases(name: str) -> list[tuple[str, str, str]]:
+    """Title, text and expectation of each block of a case file."""
+    found = []
+    for block in (CASES / name).read_text().split("\n\n"):
+        title, _, rest = block.strip().partition("\n")
+        text, _, expected = rest.partition("\n=>\n")
+        found.append((title.removeprefix("-- "), text, expected))
+    return found
+
+
+@pytest.mark.parametrize(("title", "text", "expected"), cases("spark.sql"), ids=[c[0] for c in cases("spark.sql")])
+def test_a_query_becomes_sparks(title: str, text: str, expected: str) -> None:
+    assert spark_sql(parse_one(text)) == expected
+
+
+@pytest.mark.parametrize(("title", "text", "expected"), cases("refused.sql"), ids=[c[0] for c in cases("refused.sql")])
+def test_a_refusal_tells_what_and_where(title: str, text: str, expected: str) -> None:
+    with pytest.raises(SqlError) as refused:
+        parse_one(text)
+    place, _, says = expected.partition(" ")
+    assert f"{refused.value.line}:{refused.value.column}" == place
+    assert says in refused.value.message
+
+
+def test_a_table_as_a_flink_user_types_it() -> None:
+    tree = parse_one(
+        """CREATE TABLE IF NOT EXISTS d.`my t` (
+             id BIGINT NOT NULL COMMENT 'the key', ts TIMESTAMP(3), l TIMESTAMP_LTZ(3), r ROW<a INT, b ROW<c STRING>>,
+             m MAP<STRING NOT NULL, ARRAY<INT>>, dt STRING, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND
+           ) COMMENT 'c' PARTITIONED BY (dt) WITH ('bucket' = '8', 'bucket-key' = 'id')"""
+    )
+    assert isinstance(tree, trees.CreateTable)
+    made: TableDefinition = tree.args["definition"]
+    assert tree.args["name"] == ("d", "my t")
+    assert tree.args["if_not_exists"]
+    assert [c.name for c in made.columns] == ["id", "ts", "l", "r", "m", "dt"]
+    assert made.columns[0].type == BigIntType(nullable=False)
+    assert made.columns[0].description == "the key"
+    assert made.columns[2].type == parse_type("TIMESTAMP_LTZ(3)")
+    assert isinstance(made.columns[3].type, RowType)
+    assert isinstance(made.columns[4].type, MapType)
+    assert made.watermarks[0].expression == "ts - INTERVAL '5' SECOND"
+    assert (made.comment, made.partition_keys, made.options) == ("c", ("dt",), {"bucket": "8", "bucket-key": "id"})
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("ADD c INT", (AddColumn(name="c", type=IntType()),)),
+        (
+            "ADD (c INT COMMENT 'x' FIRST, d INT AFTER c)",
+            (
+                AddColumn(name="c", type=IntType(), comment="x", position=Position(first=True)),
+                AddColumn(name="d", type=IntType(), position=Position(after="c")),
+            ),
+        ),
+        ("ADD COLUMNS (c INT)", (AddColumn(name="c", type=IntType()),)),
+        ("MODIFY c BIGINT", (UpdateColumnType(name="c", type=BigIntType()),)),
+        (
+            "MODIFY c INT AFTER d",
+            (UpdateColumnType(name="c", type=IntType()), UpdateColumnPosition(name="c", position=Position(after="d"))),
+        ),
+        ("ALTER COLUMN c TYPE BIGINT", (UpdateColumnType(name="c", type=BigIntType()),)),
+        ("DROP (a, b)", (DropColumn(name="a"), DropColumn(name="b"))),
+        ("DROP COLUMN a", (DropColumn(name="a"),)),
+        ("RENAME a TO b", (RenameColumn(name="a", to="b"),)),
+        ("RENAME COLUMN a TO b", (RenameColumn(name="a", to="b"),)),
+        ("SET ('k' = 'v')", (SetOption(key="k", value="v"),)),
+    ],
+)
+def test_alterations_of_both_dialects(text: str, changes: tuple[object, ...]) -> None:
+    tree = parse_one(f"ALTER TABLE t {text}")
+    assert isinstance(tree, trees.AlterTable)
+    assert tree.args["changes"] == changes
+
+
+def test_hints_belong_to_their_table() -> None:
+    tree = parse_one("SELECT * FROM a /*+ OPTIONS('scan.snapshot-id'='1', 'x' = 'it''s') */ AS x JOIN b /* OPTIONS('no'='hint') */ ON true")
+    found = {table.name: table.meta.get(OPTIONS_HINT) for table in tree.find_all(exp.Table)}
+    assert found == {"a": {"scan.snapshot-id": "1", "x": "it's"}, "b": None}
+
+
+def test_texts_are_split_outside_quotes_comments_and_statement_sets() -> None:
+    text = "SELECT ';' -- ; \n;\n/* ; */ EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END;;\nSELECT `;`"
+    found = split(text)
+    assert [(part.text.split()[0], part.line) for part in found] == [("SELECT", 1), ("EXECUTE", 3), ("SELECT", 4)]
+    members = parse_one(found[1].text)
+    assert isinstance(members, trees.StatementSet)
+    assert len(members.expressions) == 2
+    assert text[found[2].offset :] == "SELECT `;`"
+
+
+@pytest.mark.parametrize("text", ["SELECT 'abc", "SELECT `abc", "SELECT /* abc"])
+def test_what_is_not_closed_is_told(text: str) -> None:
+    with pytest.raises(SqlSyntaxError, match="not closed"):
+        parse_one(text)
+
+
+def test_too_deep_nesting_is_an_error_not_a_crash() -> None:
+    with pytest.raises(SqlSyntaxError, match="nested too deeply"):
+        parse_one("SELECT " + "(" * 5000 + "1" + ")" * 5000)
+
+
+def test_arguments_of_a_call() -> None:
+    tree = parse_one("CALL sys.compact(`table` => 'd.t', dry_run => true, -3, 1.5, NULL)")
+    assert tree.args["procedure"] == ("sys", "compact")
+    assert [(n, str(v)) for n, v in tree.args["arguments"]] == [
+        ("table", "d.t"), ("dry_run", "True"), (None, "-3"), (None, "1.5"), (None, "None"),
+    ]  # fmt: skip
+
+
+def test_set_in_every_spelling() -> None:
+    for text in ("SET 'a.b' = 'c'", "SET a.b = c", "SET `a.b` = 'c'"):
+        tree = parse_one(text)
+        assert (tree.args["key"], tree.args["value"]) == ("a.b", "c")
+    with pytest.raises(UnsupportedStatement):
+        parse_one("SET TIME ZONE 'UTC'")
