@@ -41,6 +41,7 @@ def run(work: Callable[[Settings], None]) -> NoReturn:
     logging.basicConfig(
         level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(threadName)s: %(message)s"
     )
+    logging.captureWarnings(True)
     for noisy in ("alembic", "py4j", "sqlglot", "httpx"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
