@@ -333,6 +333,7 @@ _EVALUATORS: dict[type[exp.Expression], Callable[[Any], tuple[Kind, Any]]] = {
     exp.HexString: _hex,
     exp.Array: lambda node: (Kind.ARRAY, _elements(node)),
     exp.Map: _map,
+    exp.VarMap: _map,
     exp.Bracket: _bracket,
     exp.Anonymous: _called,
     exp.Struct: lambda node: (Kind.ROW, _elements(node)),

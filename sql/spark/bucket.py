@@ -7,6 +7,7 @@ bytes of the row are put together from native functions. Types whose bits SQL ca
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -150,5 +151,6 @@ def _through_arrow(schema: Schema, fields: tuple[Field, ...]) -> Column:
     def single(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         return buckets((column,) for column in batches)
 
-    function = arrow_udf(single if len(fields) == 1 else buckets, "int")
-    return function(*[named(name) for name in names])
+    function: Any = arrow_udf(single if len(fields) == 1 else buckets, "int")  # type: ignore[call-overload]
+    made: Column = function(*[named(name) for name in names])
+    return made
