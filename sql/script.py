@@ -178,7 +178,11 @@ class ScriptRunner:
 
 def _place(error: LakeError, script: Script, text: StatementText, count: int) -> None:
     """Give the error its place in the whole text, and say what took effect before it."""
-    if isinstance(error, SqlError) and error.line is not None:
+    if isinstance(error, ResourceError) and error.line is None:
+        name = error.resource_name.rpartition(".")[2]
+        error.line, error.column = place(text.text, name)
+        error.fragment = name if error.line is not None else None
+    if error.line is not None:
         if error.line == 1 and error.column is not None:
             error.column += text.offset - (script.text.rfind("\n", 0, text.offset) + 1)
         error.line += text.line - 1

@@ -25,8 +25,10 @@ from model.types import DataType, Field
 from sql import trees
 from sql.parsing.types import TypeParser
 
+_NO_KEYS = (
     "PRIMARY KEY is not available: Sluice holds append tables, which have none. "
     "To keep rows of one key in order, give the key as 'bucket-key'."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

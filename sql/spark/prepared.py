@@ -67,11 +67,7 @@ class Preparation:
         key = (identifier, *sorted(options.items()))
         found = self._opened.get(key)
         if found is None:
-            try:
-                table = context.lake.open(identifier)
-            except TableNotExist as missing:
-                line, column = place(context.source, reference.name)
-                raise AnalysisError(missing.message, line=line, column=column, fragment=reference.name) from missing
+            table = context.lake.open(identifier)
             found = self._opened[key] = (table, context.lake.resolve(table, options, zone=context.zone))
         return found
 
