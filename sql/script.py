@@ -11,12 +11,13 @@ from typing import Protocol
 from sqlglot import exp
 
 from lake import IdempotencyClaim, Lake, Replay
-from model.errors import BadRequest, LakeError, OutcomeUnknown, SqlError
+from model.errors import BadRequest, LakeError, OutcomeUnknown, ResourceError
 from sql.answers import answer_of, replayed
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.executor import Lane, Steps
 from sql.local import ValuesInsert, plan_locally, plan_values, read_values
 from sql.operation import Operation
+from sql.places import place
 from sql.results import ResultSet
 from sql.session import Session
 from sql.spool import Spool

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
+from sqlglot import exp
 
 from model.errors import AnalysisError
 from model.schema import Schema
@@ -23,6 +24,7 @@ from model.types import (
     VarBinaryType,
     VarCharType,
 )
+from sql.analysis.to_spark import spark_sql
 from sql.spark.reads import named
 from sql.spark.types import from_spark, to_spark
 
@@ -104,6 +106,17 @@ def checked(column: Column, field: Field) -> Column:
             column, F.raise_error(F.lit(f"Column {field.name}: NULL, but the column is NOT NULL.")).cast(to_spark(field.type))
         )
     return column
+
+
+def literals(fixed: Mapping[str, exp.Expr]) -> dict[str, Column]:
+    """PARTITION values as columns; raises `AnalysisError` for anything but a literal."""
+    found = {}
+    for name, node in fixed.items():
+        literal = node.this if isinstance(node, exp.Cast | exp.Neg) else node
+        if not isinstance(literal, exp.Literal | exp.Null | exp.Boolean):
+            raise AnalysisError(f"PARTITION ({name} = …) takes a literal.", fragment=node.sql("spark"))
+        found[name] = F.expr(spark_sql(node))
+    return found
 
 
 def physical(frame: DataFrame, schema: Schema) -> list[Column]:

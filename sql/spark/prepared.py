@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from lake import LakeTable
-from model.errors import AnalysisError, InvalidOption, SqlError, TableNotExist
+from model.errors import AnalysisError, InvalidOption, SqlError
 from model.snapshot import Snapshot
 from model.table_options import check_hint
 from sql.analysis.allow_list import check
@@ -20,7 +20,8 @@ from sql.analysis.bounds import row_bound
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, replace_reference, table_references
 from sql.analysis.to_spark import spark_sql
-from sql.spark.errors import place, translating
+from sql.places import place
+from sql.spark.errors import translating
 from sql.spark.reads import dataframe, temporary_dataframe
 from sql.statements.base import ExecutionContext
 from table.scan import ScanPlan, plan_scan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from sqlglot import exp
@@ -22,9 +22,6 @@ from sql.writing import discard
 from table import binary_row
 from table.commit import CommitRequest, everything
 from table.manifest import NewFile
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,29 +149,14 @@ def _check_columns(table: LakeTable, columns: tuple[str, ...] | None, fixed: Map
 
 def write_query(context: ExecutionContext, target: Target, query: exp.Expr) -> list[NewFile]:
     """Run the query and write its rows as files of the table, not yet committed."""
-    from sql.spark.assign import assigned
+    from sql.spark.assign import assigned, literals
     from sql.spark.prepared import prepared
     from sql.spark.writes import write
 
     with prepared(context, query) as found:
         context.cancellation.check()
-        frame = assigned(found.frame, target.table.schema, target.columns, _literals(target.fixed), str(target.table.identifier))
+        frame = assigned(found.frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
         return write(frame.sparkSession, frame, target.table)
-
-
-def _literals(fixed: Mapping[str, exp.Expr]) -> dict[str, Column]:
-    """PARTITION values as columns; only literals stand there."""
-    from pyspark.sql import functions as F
-
-    from sql.analysis.to_spark import spark_sql
-
-    found = {}
-    for name, node in fixed.items():
-        literal = node.this if isinstance(node, exp.Cast | exp.Neg) else node
-        if not isinstance(literal, exp.Literal | exp.Null | exp.Boolean):
-            raise AnalysisError(f"PARTITION ({name} = …) takes a literal.", fragment=node.sql("spark"))
-        found[name] = F.expr(spark_sql(node))
-    return found
 
 
 def request_of(target: Target, files: list[NewFile]) -> CommitRequest | None:
