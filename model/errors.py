@@ -21,6 +21,11 @@ class LakeError(Exception):
     """Which statement of a text failed, counted from 0; None outside texts."""
     completed: tuple[str, ...] = ()
     """The statements of the same text that took effect before it."""
+    line: int | None = None
+    """Place in the text, 1-based, with ``column``, where it is known."""
+    column: int | None = None
+    fragment: str | None = None
+    """The words of the text the failure is about."""
 
     def __init_subclass__(cls, *, status: int | None = None) -> None:
         super().__init_subclass__()

@@ -11,7 +11,7 @@ import orjson
 from flask import Response, g, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
-from model.errors import LakeError, SqlError
+from model.errors import LakeError
 
 _log = logging.getLogger(__name__)
 _FLINK_PATHS = re.compile(r"/(v\d+|api_versions|info|sessions)(/|$)")
@@ -106,9 +106,7 @@ def _document(failure: Failure, id_: str) -> dict[str, Any]:
 
 
 def _lake_failure(error: LakeError, id_: str) -> Failure:
-    facts: dict[str, Any] = {}
-    if isinstance(error, SqlError):
-        facts = {"line": error.line, "column": error.column, "fragment": error.fragment}
+    facts: dict[str, Any] = {"line": error.line, "column": error.column, "fragment": error.fragment}
     facts["statementIndex"] = getattr(error, "statement_index", None)
     facts["completed"] = getattr(error, "completed", None) or None
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if error.status in (429, 503) else {}

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from model.errors import AnalysisError, ExecutionError, LakeError, SqlError, SqlSyntaxError, StatementCanceled, StorageFull, Unavailable
+from sql.places import place
 
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}")
 _CONTEXT = re.compile(r"\s*== SQL.*", re.DOTALL)
