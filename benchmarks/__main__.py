@@ -31,7 +31,7 @@ def plain_spark() -> SparkSession:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[*]").appName("plain")  # type: ignore[attr-defined]
+    builder = SparkSession.builder.master("local[*]").appName("plain")
     for key, value in {
         "spark.driver.memory": "2g",
         "spark.driver.host": "127.0.0.1",
@@ -127,7 +127,7 @@ def page(rows: list[Row], count: int, rounds: int) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "Written by `make bench`. Absolute times move with the machine; the ratios are taken in one run, in turns, and are what to compare.",
+        "Written by `make bench`. Absolute times move with the machine; ratios are taken in one run, in turns: compare those.",
         "",
         f"{count:,} rows × 5 columns, medians of {rounds} rounds, {os.cpu_count()} cores, Python {platform.python_version()}, "
         f"Spark {version('pyspark')}.",
