@@ -1,0 +1,273 @@
+"""Postgres away, disk full, SIGTERM, slow readers: the server says so, keeps what it promised, and goes on by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.e2e.agreement import assert_agreement, embedded_dsn
+from tests.fix_server import StartServer
+from tests.running import Refused, RunningServer
+
+MEGABYTE = 1 << 20
+
+
+def until(reached: Callable[[], bool], seconds: float = 60) -> float:
+    """Wait for something to come true; returns the seconds it took."""
+    begin = time.monotonic()
+    while not reached():
+        assert time.monotonic() - begin < seconds, "it never came true"
+        time.sleep(0.1)
+    return time.monotonic() - begin
+
+
+def answers(server: RunningServer) -> bool:
+    """Whether the server takes inserts again."""
+    answer = server.post("INSERT INTO t VALUES (2)", timeout=30)
+    assert answer.status_code in (200, 503), answer.text
+    return answer.status_code == 200
+
+
+@contextlib.contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """A process and its children stand still, as on a machine that is out of reach."""
+    processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    for process in processes:
+        process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGCONT)
+
+
+def test_postgres_is_stopped_and_started_again(start_server: StartServer) -> None:
+    server = start_server()
+    server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
+    data = server.data / "postgres"
+    lines = (data / "postmaster.pid").read_text().splitlines()
+    postmaster = psutil.Process(int(lines[0]))
+    control = [str(Path(postmaster.exe()).with_name("pg_ctl")), "-D", str(data), "-w"]
+    runner = postmaster.username()
+    quiet: dict[str, Any] = {"user": None if os.getuid() else runner, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([*control, "stop", "-m", "immediate"], check=True, **quiet)
+    began = time.monotonic()
+    with pytest.raises(Refused) as refused:
+        server.sql("INSERT INTO t VALUES (99)")
+    assert refused.value.status == 503
+    assert "Postgres" in refused.value.document["detail"]
+    assert time.monotonic() - began < 15
+    assert httpx.get(f"{server.url}/livez").status_code == 200
+    ready = httpx.get(f"{server.url}/readyz", timeout=30)
+    assert ready.status_code == 503
+    assert ready.json()["postgres"]["ok"] is False
+
+    options = f"-h '' -k {lines[4]}"
+    subprocess.run([*control, "start", "-l", str(data / "log"), "-o", options], check=True, **quiet)
+    until(lambda: answers(server))
+    rows = sorted(server.sql("SELECT id FROM t"))
+    assert rows == [[1], [2]]
+    assert_agreement(embedded_dsn(server), server, "default.t")
+
+
+def test_postgres_stands_still_for_a_while(start_server: StartServer) -> None:
+    server = start_server()
+    server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
+    pid = server.postgres_pid()
+    assert pid is not None
+    outcome: list[int] = []
+
+    def insert() -> None:
+        outcome.append(server.post("INSERT INTO t VALUES (3)", timeout=120, Idempotency_Key="during").status_code)
+
+    with frozen(pid):
+        waiting = threading.Thread(target=insert)
+        waiting.start()
+        assert httpx.get(f"{server.url}/livez", timeout=5).status_code == 200
+        waiting.join(3)
+    waiting.join(60)
+    assert outcome[0] in (200, 503)
+
+    def repeated() -> bool:
+        return server.post("INSERT INTO t VALUES (3)", timeout=60, Idempotency_Key="during").status_code == 200
+
+    until(repeated, 90)  # under its key it lands once, whatever was told before
+    assert sorted(server.sql("SELECT id FROM t")) == [[1], [3]]
+    assert_agreement(embedded_dsn(server), server, "default.t")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MB."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(directory)]
+    if os.getuid() or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("Only root can mount a small disk: the full disk is not tried.")
+    yield directory
+    subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+@pytest.mark.spark
+def test_disk_full(start_server: StartServer, small_disk: Path) -> None:
+    server = start_server(SLUICE_WAREHOUSE=str(small_disk / "warehouse"))
+    server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
+    ballast = small_disk / "ballast"
+    body = pa.BufferOutputStream()
+    noise = pa.table({"id": pa.array(memoryview(os.urandom(8 * MEGABYTE)).cast("i"))})
+    pq.write_table(noise, body, compression="none")
+    with contextlib.suppress(OSError), ballast.open("wb") as file:
+        file.write(b"x" * 20 * MEGABYTE)
+    before = server.sql("SELECT id FROM t")
+    for attempt in (
+        lambda: server.append("default.t", bytes(body.getvalue())),
+        lambda: server.sql("INSERT INTO t SELECT CAST(rand() * 2000000000 AS INT) FROM range(0, 4000000)"),
+    ):
+        with pytest.raises(Refused) as refused:
+            attempt()
+        assert refused.value.status == 507, refused.value
+        assert "room" in refused.value.document["detail"] or "space" in refused.value.document["detail"]
+        assert server.sql("SELECT id FROM t") == before
+    filled = small_disk / "filled"
+    with contextlib.suppress(OSError), filled.open("wb", buffering=0) as rest:
+        while rest.write(b"x" * 1024):
+            pass
+    with pytest.raises(Refused) as refused:  # not even a row has room
+        server.sql("INSERT INTO t VALUES (98)")
+    assert refused.value.status == 507, refused.value
+    left = [file for file in server.table_path("default.t").rglob("*.parquet") if "_staging" not in file.parts]
+    assert len(left) == 1, "files of failed inserts were left"
+    ballast.unlink()
+    filled.unlink()
+    server.append("default.t", bytes(body.getvalue()))
+    server.sql("INSERT INTO t VALUES (2)")
+    assert server.value("SELECT COUNT(*) FROM t") == 2 * MEGABYTE + 2
+    assert_agreement(embedded_dsn(server), server, "default.t")
+
+
+@pytest.mark.spark
+def test_sigterm_lets_running_statements_finish(start_server: StartServer) -> None:
+    server = start_server()
+    server.sql("CREATE TABLE t (id BIGINT)")
+    server.wait_for_spark()
+    outcome: list[httpx.Response] = []
+    statement = "INSERT INTO t SELECT SUM(CAST(RAND() * 2 AS INT)) * 0 + 7 FROM range(0, 150000000)"
+    running = threading.Thread(target=lambda: outcome.append(server.post(statement)))
+    running.start()
+    time.sleep(1.0)
+    postgres = server.postgres_pid()
+    assert server.terminate() == 0
+    running.join()
+    assert outcome[0].status_code == 200, outcome[0].text
+    assert postgres is not None
+    assert not psutil.pid_exists(postgres)
+    server.start()
+    assert server.sql("SELECT id FROM t") == [[7]]
+
+
+def resident(server: RunningServer) -> int:
+    """Bytes of the Python process that lie in memory."""
+    return int(server.process.memory_info().rss)
+
+
+class Peak:
+    """The most memory the server's Python process had while the block ran."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self._server = server
+        self._done = threading.Event()
+        self.before = self.most = resident(server)
+
+    def __enter__(self) -> Peak:
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.05):
+            self.most = max(self.most, resident(self._server))
+
+    def __exit__(self, *problem: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    @property
+    def growth(self) -> int:
+        return self.most - self.before
+
+
+def big_table(server: RunningServer, rows: int) -> None:
+    """A table ``big`` of four columns, a third of it text."""
+    server.sql("CREATE TABLE big (id BIGINT, a DOUBLE, b STRING, c TIMESTAMP(3)) WITH ('bucket'='-1')")
+    columns = "id, RAND() AS a, CONCAT('row number ', id) AS b, TIMESTAMP '2024-01-01 00:00:00' AS c"
+    server.sql(f"INSERT INTO big SELECT {columns} FROM range(0, {rows})", timeout=600)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("rows", [5_000_000, pytest.param(20_000_000, marks=[pytest.mark.torture, pytest.mark.timeout(3600)])])
+def test_a_large_select_has_bounded_memory(start_server: StartServer, rows: int) -> None:
+    server = start_server()
+    big_table(server, rows)
+    server.sql("SELECT * FROM big LIMIT 10")  # what is loaded once is not the result's
+    for accept, query in (
+        ("application/vnd.apache.arrow.stream", "SELECT * FROM big"),
+        ("application/x-ndjson", "SELECT * FROM big"),
+        ("text/csv", "SELECT id, UPPER(b) AS b FROM big"),  # by Spark, through the spool
+    ):
+        with (
+            Peak(server) as peak,
+            httpx.stream("POST", f"{server.url}/sql", content=query, headers={"Accept": accept}, timeout=900) as answer,
+        ):
+            assert answer.status_code == 200
+            lines = 0
+            for chunk in answer.iter_bytes():
+                lines += chunk.count(b"\n")
+        assert peak.growth < 300 * MEGABYTE, f"{accept}: {peak.growth / MEGABYTE:.0f} MB"
+        if accept == "application/x-ndjson":
+            assert lines == rows
+        if accept == "text/csv":
+            assert lines == rows + 1
+    assert not list((server.warehouse / ".sluice" / "spool").glob("*")), "results were left on disk"
+
+
+def test_a_slow_reader_holds_back_nobody(server: RunningServer, database: str) -> None:
+    rows = 400_000
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": pa.array(range(rows), pa.int64()), "note": [f"a note about row {n}" for n in range(rows)]}), sink)
+    server.sql(f"CREATE TABLE {database}.t (id BIGINT, note STRING)")
+    server.append(f"{database}.t", bytes(sink.getvalue()))
+    server.sql(f"SELECT * FROM {database}.t LIMIT 1")
+    where = urlsplit(server.url)
+    assert where.hostname is not None
+    request = f"SELECT * FROM {database}.t".encode()
+    head = f"POST /sql HTTP/1.1\r\nHost: x\r\nAccept: application/x-ndjson\r\nContent-Length: {len(request)}\r\n\r\n".encode()
+    slow = [socket.create_connection((where.hostname, where.port or 80)) for _ in range(8)]
+    try:
+        with Peak(server) as peak:
+            for client in slow:
+                client.sendall(head + request)
+                client.recv(100)  # and then it falls asleep
+            began = time.monotonic()
+            server.sql(f"INSERT INTO {database}.t VALUES (-1, 'quick')")
+            assert server.value(f"SELECT COUNT(*) FROM {database}.t") == rows + 1
+            assert time.monotonic() - began < 10
+        assert peak.growth < 300 * MEGABYTE
+    finally:
+        for client in slow:
+            client.close()
