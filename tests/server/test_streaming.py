@@ -1,0 +1,104 @@
+"""Bytes on their way: bodies in, idle lines out, clients that go away."""
+
+from __future__ import annotations
+
+import io
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from model.errors import BadRequest, StatementTooLarge
+from server.bodies import BodyStream
+from server.disconnect import DisconnectWatcher
+from server.streaming import with_idle_lines
+
+
+def test_a_silent_stream_sends_lines_until_it_speaks() -> None:
+    gate = threading.Event()
+
+    def chunks() -> Iterator[bytes]:
+        yield b"first\n"
+        gate.wait(10)
+        yield b"second\n"
+
+    sent = with_idle_lines(chunks(), b"\n", seconds=0.05)
+    assert next(sent) == b"first\n"
+    assert [next(sent), next(sent)] == [b"\n", b"\n"]
+    gate.set()
+    rest = [chunk for chunk in sent if chunk != b"\n"]
+    assert rest == [b"second\n"]
+
+
+def test_what_breaks_a_stream_comes_through() -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"x"
+        raise TimeoutError("of its own")
+
+    sent = with_idle_lines(chunks(), b"\n", seconds=5)
+    assert next(sent) == b"x"
+    with pytest.raises(TimeoutError, match="of its own"):
+        next(sent)
+
+
+def test_a_client_that_goes_away_is_noticed_and_one_that_waits_is_not() -> None:
+    watcher = DisconnectWatcher()
+    gone, waiting, talking = threading.Event(), threading.Event(), threading.Event()
+    pairs = [socket.socketpair() for _ in range(4)]
+    watcher.watch(pairs[0][0], gone.set)
+    watcher.watch(pairs[1][0], waiting.set)
+    watcher.watch(pairs[2][0], talking.set)
+    forgotten = threading.Event()
+    watcher.watch(pairs[3][0], forgotten.set)()
+    pairs[2][1].send(b"GET / HTTP/1.1\r\n")  # a next request, sent early
+    pairs[0][1].close()
+    pairs[3][1].close()
+    assert gone.wait(5)
+    time.sleep(0.6)
+    assert [event.is_set() for event in (waiting, talking, forgotten)] == [False, False, False]
+    assert pairs[2][0].recv(100) == b"GET / HTTP/1.1\r\n"
+    for pair in pairs:
+        for end in pair:
+            end.close()
+
+
+def test_one_that_cannot_be_told_does_not_end_the_watch() -> None:
+    watcher = DisconnectWatcher()
+    heard = threading.Event()
+    pairs = [socket.socketpair() for _ in range(2)]
+
+    def fail() -> None:
+        raise RuntimeError("no")
+
+    watcher.watch(pairs[0][0], fail)
+    pairs[0][1].close()
+    time.sleep(0.6)
+    watcher.watch(pairs[1][0], heard.set)
+    pairs[1][1].close()
+    assert heard.wait(5)
+    for pair in pairs:
+        pair[0].close()
+
+
+def test_bodies_end_where_they_said_or_loudly() -> None:
+    assert BodyStream_of(b"12345", length=5).read() == b"12345"
+    with pytest.raises(BadRequest, match="after 3 of 5 bytes"):
+        BodyStream_of(b"123", length=5).read()
+    with pytest.raises(StatementTooLarge, match="larger than the 4 bytes"):
+        BodyStream_of(b"12345", length=None, cap=4).read()
+
+
+class _BadChunks(io.BytesIO):
+    def read(self, size: int | None = -1) -> bytes:
+        raise ValueError("Bad chunked transfer size")
+
+
+def test_a_chunk_that_is_none_is_the_clients_fault() -> None:
+    with pytest.raises(BadRequest, match="ended before"):
+        io.BufferedReader(BodyStream(_BadChunks(), length=None, cap=100)).read()
+
+
+def BodyStream_of(data: bytes, *, length: int | None, cap: int = 100) -> io.BufferedReader:  # noqa: N802 - reads as the class it wraps
+    return io.BufferedReader(BodyStream(io.BytesIO(data), length=length, cap=cap))

@@ -1,0 +1,121 @@
+"""The command against a real server: what it prints, sends and exits with."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.running import RunningServer
+
+SLUICE = str(Path(sys.executable).parent / "sluice")
+
+
+def sluice(*arguments: str, url: str, text: str = "", token: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    environment |= {"SLUICE_URL": url} | ({"SLUICE_TOKEN": token} if token else {})
+    return subprocess.run([SLUICE, *arguments], env=environment, input=text, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_version_and_help_need_no_server() -> None:
+    from importlib.metadata import version
+
+    assert sluice("version", url="http://127.0.0.1:1").stdout.strip() == version("sluice")
+    assert {"serve", "migrate", "sql", "load", "version"} <= set(sluice("--help", url="").stdout.split())
+
+
+def test_a_server_that_is_not_there_is_said_in_one_line() -> None:
+    done = sluice("sql", "SELECT 1", url="http://127.0.0.1:1")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "cannot be reached" in done.stderr
+
+
+@pytest.mark.spark
+def test_sql_in_every_format(server: RunningServer, database: str) -> None:
+    setup = f"CREATE TABLE {database}.t (id INT, s STRING); INSERT INTO {database}.t VALUES (1, 'a'), (2, NULL)"
+    assert sluice("sql", setup, url=server.url).returncode == 0
+    query = "SELECT * FROM t"
+    assert sluice("sql", query, "-d", database, url=server.url).stdout == "id | s\n---+-----\n 1 | a\n 2 | NULL\n(2 rows)\n"
+    assert json.loads(sluice("sql", query, "-d", database, "--format", "json", url=server.url).stdout)["rows"] == [[1, "a"], [2, None]]
+    assert sluice("sql", "--format", "csv", "-d", database, url=server.url, text=query).stdout == "id,s\n1,a\n2,\n"
+    assert sluice("sql", "-f", "-", "--format", "ndjson", "-d", database, url=server.url, text=query).stdout.startswith(
+        '{"id":1,"s":"a"}\n'
+    )
+
+
+@pytest.mark.spark
+def test_an_error_goes_to_stderr_with_its_place(server: RunningServer) -> None:
+    done = sluice("sql", "SHOW DATABASES;\nSELEC 1", url=server.url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("sluice: SqlSyntaxError: ")
+    assert "line 2" in done.stderr
+
+
+@pytest.mark.spark
+def test_load_knows_formats_by_name_and_repeats_safely(server: RunningServer, database: str, tmp_path: Path) -> None:
+    server.sql(f"CREATE TABLE {database}.t (id INT, s STRING)")
+    table = pa.table({"id": pa.array([1, 2], pa.int32()), "s": ["a", "b"]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pa.ipc.new_stream(tmp_path / "b.arrow", table.schema) as writer:
+        writer.write_table(table)
+    (tmp_path / "c.csv").write_text("s,id\nc,3\n")
+    (tmp_path / "d.ndjson").write_text('{"id":4}\n')
+    files = [str(tmp_path / name) for name in ("a.parquet", "b.arrow", "c.csv", "d.ndjson")]
+    for attempt in ("rows, snapshot", "loaded before under this key"):
+        done = sluice("load", f"{database}.t", *files, "--retry-key", "k", url=server.url)
+        assert (done.returncode, done.stderr.count(attempt)) == (0, 4), done.stderr
+    assert server.sql(f"SELECT count(*), max(id) FROM {database}.t") == [[6, 4]]
+    (tmp_path / "e.xml").write_text("<x/>")
+    assert "must end in one of" in sluice("load", f"{database}.t", str(tmp_path / "e.xml"), url=server.url).stderr
+    (tmp_path / "f.csv").write_text("id\nx\n")
+    refused = sluice("load", f"{database}.t", str(tmp_path / "f.csv"), url=server.url)
+    assert refused.returncode == 1
+    assert "--retry-key" in refused.stderr
+
+
+class _Flaky(http.server.BaseHTTPRequestHandler):
+    """Answers 503 first and then well, and remembers what it was sent."""
+
+    seen: list[tuple[str, str, bytes]]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.seen.append((self.path, self.headers["Idempotency-Key"], body))
+        first = len(self.seen) == 1
+        answer = b'{"errorClass":"Unavailable","detail":"away"}' if first else b'{"rows":1,"snapshotId":1,"replayed":false}'
+        self.send_response(503 if first else 200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *args: object) -> None:
+        return None
+
+
+@pytest.fixture
+def flaky() -> Iterator[tuple[str, list[tuple[str, str, bytes]]]]:
+    seen: list[tuple[str, str, bytes]] = []
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Flaky,), {"seen": seen})) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}", seen
+        running.shutdown()
+        thread.join()
+
+
+def test_a_busy_server_is_asked_again_under_the_same_key(flaky: tuple[str, list[tuple[str, str, bytes]]], tmp_path: Path) -> None:
+    url, seen = flaky
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    done = sluice("load", "my table", str(tmp_path / "a.csv"), url=url)
+    assert done.returncode == 0, done.stderr
+    assert seen[0] == seen[1]
+    assert (seen[0][0], seen[0][2]) == ("/tables/default/my%20table/rows", b"id\n1\n")

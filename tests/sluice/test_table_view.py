@@ -1,0 +1,71 @@
+"""A JSON answer, line by line, as a table for a person."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from model.types import BigIntType, IntType, VarCharType
+from server.formats.writers import JSON
+from sluice.client import ServerError, describe
+from sluice.command import _check_tail
+from sluice.table_view import BLOCK_ROWS, draw
+from sql.results import ResultColumn, batch_of_rows
+from tests.server.test_formats import failing, tell
+
+
+def answer(rows: list[tuple[object, ...]]) -> list[str]:
+    """The lines a server would send."""
+    columns = [ResultColumn("id", BigIntType()), ResultColumn("näme", VarCharType())]
+    return b"".join(JSON.write(columns, iter([batch_of_rows(columns, rows)]), tell)).decode().split("\n")
+
+
+def test_columns_line_up() -> None:
+    assert list(draw(answer([(1, "a"), (10, None), (2**60, "日本\n")]))) == [
+        "id" + " " * 17 + " | näme",
+        "-" * 19 + "-+-" + "-" * 6,
+        " " * 18 + "1 | a",
+        " " * 17 + "10 | NULL",
+        "1152921504606846976 | 日本\\n",
+        "(3 rows)",
+    ]
+
+
+def test_no_row_is_a_table_too() -> None:
+    assert list(draw(answer([]))) == ["id | näme", "---+-----", "(0 rows)"]
+
+
+def test_many_rows_are_drawn_in_blocks_under_one_header() -> None:
+    lines = list(draw(answer([(number, "x") for number in range(BLOCK_ROWS * 2 + 1)])))
+    assert len(lines) == BLOCK_ROWS * 2 + 1 + 3
+    assert lines[-1] == "(2001 rows)"
+
+
+def test_a_failure_on_the_way_is_an_error_after_the_rows() -> None:
+    columns = [ResultColumn("id", IntType())]
+    lines = b"".join(JSON.write(columns, failing(columns), tell)).decode().split("\n")
+    with pytest.raises(ServerError, match="InvalidData: the file is corrupt"):
+        list(draw(lines))
+
+
+def test_an_answer_cut_off_is_an_error() -> None:
+    with pytest.raises(ServerError, match="ended before"):
+        list(draw(answer([(1, "a")])[:2]))
+
+
+@pytest.mark.parametrize("start", [b'{"columns":[],"rows":[\n[1]\n],"error":', b'{"a":1}\n{"$error":', b'{"$error":'])
+def test_late_errors_are_found_at_the_end_of_a_body(start: bytes) -> None:
+    document = {"errorClass": "InvalidData", "detail": "x} \\n {", "status": 400}
+    with pytest.raises(ServerError, match="InvalidData"):
+        _check_tail(start + json.dumps(document).encode() + b"}\n")
+
+
+def test_values_that_look_like_errors_are_none() -> None:
+    _check_tail(b'{"a":"{\\"$error\\":{}}"}\n')
+    _check_tail(b'{"columns":[],"rows":[\n["],\\"error\\":{}}"]\n]}\n')
+
+
+def test_a_problem_is_described_with_its_place_and_what_took_effect() -> None:
+    text = describe({"errorClass": "SqlSyntaxError", "detail": "bad", "line": 2, "column": 3, "completed": ["SET 'a' = 'b'"]})
+    assert text == "SqlSyntaxError: bad (line 2, column 3)\nTook effect before it: SET 'a' = 'b'"
