@@ -12,6 +12,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sql.spark.pool import SparkPool
+
 MEANING = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -42,3 +44,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def pool(spark: SparkSession) -> Iterator[SparkPool]:
+    """Our own pool over the same context: a process has one, and whoever stopped it would stop it for all."""
+    from sql.spark.pool import SparkPool, SparkSettings
+
+    made = SparkPool(SparkSettings(master="local[2]"))
+    made.start_in_background()
+    yield made
+    made.stop()

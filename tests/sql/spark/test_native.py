@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +18,7 @@ from model.identifier import Identifier
 from model.schema import Schema, column, new_schema
 from model.snapshot import CommitKind
 from sql.spark.bucket import bucket_column
-from sql.spark.pool import SparkPool, SparkSettings
+from sql.spark.pool import SparkPool
 from sql.spark.writes import write
 from sql.spark.zone import plain
 from table.arrow import arrow_schema
@@ -29,14 +29,6 @@ from table.scan import plan_scan
 
 pytestmark = pytest.mark.spark
 ROWS = 20_000
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[SparkPool]:
-    made = SparkPool(SparkSettings(master="local[2]"))
-    made.start_in_background()
-    yield made
-    made.stop()
 
 
 def text(chance: random.Random) -> str:

@@ -1,0 +1,91 @@
+"""The gateway on a real Spark: statements that need it and others side by side, cancel, the spool's cap."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lake import Lake
+from model.errors import ResultTooLarge, StatementCanceled
+from sql.gateway import Gateway, GatewayLimits, RunningStatement
+from sql.spark.pool import SparkPool
+from tests.sql.tables import make_table
+
+pytestmark = pytest.mark.spark
+SLOW = "SELECT COUNT(*) FROM range(100000) a JOIN range(1000000) b ON a.id % 7 = b.id % 5 + sin(a.id * b.id)"
+
+
+@pytest.fixture
+def on_spark(lake: Lake, pool: SparkPool) -> Iterator[Gateway]:
+    made = Gateway(lake, pool, limits=GatewayLimits(local_threads=4, spark_statements=2, result_bytes=100_000))
+    made.start()
+    yield made
+    made.close()
+
+
+def test_statements_with_and_without_spark_see_the_same_rows(on_spark: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT", s="STRING")
+    text = "INSERT INTO t VALUES (1, 'a'), (2, 'b'); INSERT INTO t SELECT id + 2, upper(s) FROM t; SELECT * FROM t"
+    assert on_spark.run(text).collect() == [(1, "a"), (2, "b"), (3, "A"), (4, "B")]
+    assert on_spark.run("SELECT SUM(id), MAX(s) FROM t").collect() == [(10, "b")]
+
+
+def test_an_insert_by_spark_under_a_key_lands_once(on_spark: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT")
+    text = "INSERT INTO t SELECT id + 1 FROM (VALUES (1), (2)) AS v(id)"
+    first = on_spark.run(text, idempotency_key="k").collect()
+    assert on_spark.run(text, idempotency_key="k").collect() == first == [(2, 1)]
+    assert on_spark.run("SELECT COUNT(*) FROM t").collect() == [(2,)]
+
+
+def test_a_cancel_frees_the_client_and_then_spark(on_spark: Gateway, pool: SparkPool) -> None:
+    started: list[RunningStatement] = []
+    outcome: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            on_spark.run(SLOW, on_start=started.append)
+        except StatementCanceled as canceled:
+            outcome.append(canceled)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    tracker = pool.root().sparkContext.statusTracker()
+    until = time.monotonic() + 30
+    while not (started and tracker.getActiveJobsIds()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    at = time.monotonic()
+    started[0].cancel()
+    thread.join(5)
+    assert outcome
+    assert time.monotonic() - at < 1
+    while tracker.getActiveJobsIds():
+        assert time.monotonic() - at < 30
+        time.sleep(0.05)
+    assert on_spark.run("SELECT 1 + 1").collect() == [(2,)]
+
+
+def test_a_result_past_the_spools_cap_is_refused_and_leaves_nothing(on_spark: Gateway, warehouse: Path) -> None:
+    with pytest.raises(ResultTooLarge, match="past 100000 bytes"):
+        on_spark.run("SELECT id, uuid() AS u FROM range(200000)")
+    assert list((warehouse / ".sluice" / "spool").rglob("*.parquet")) == []
+
+
+def test_a_large_result_is_streamed_from_the_spool_and_its_files_go_with_it(on_spark: Gateway, warehouse: Path) -> None:
+    result = on_spark.run("SELECT id FROM range(150000) WHERE id % 10 = 0")
+    spool = warehouse / ".sluice" / "spool"
+    assert list(spool.rglob("*.parquet")) != []
+    assert sorted(row[0] for row in result.collect()) == list(range(0, 150_000, 10))
+    assert list(spool.rglob("*.parquet")) == []
+
+
+def test_a_sessions_time_zone_reaches_spark(on_spark: Gateway) -> None:
+    session = on_spark.open_session()
+    on_spark.run("SET 'table.local-time-zone' = 'Asia/Tokyo'", session=session).close()
+    assert on_spark.run("SELECT current_timezone()", session=session).collect() == [("Asia/Tokyo",)]
+    assert on_spark.run("SELECT current_timezone()").collect() == [("UTC",)]
