@@ -127,7 +127,8 @@ def test_refused_statement(server: RunningServer, bad_database: str, case: str) 
 
 
 def test_many_statements_that_fail_in_the_middle(server: RunningServer, database: str) -> None:
-    text = f"CREATE TABLE {database}.a (id INT); INSERT INTO {database}.a VALUES (1); SELECT * FROM {database}.nowhere; DROP TABLE {database}.a"
+    table = f"{database}.a"
+    text = f"CREATE TABLE {table} (id INT); INSERT INTO {table} VALUES (1); SELECT * FROM {database}.nowhere; DROP TABLE {table}"
     answer = server.post(text)
     problem = answer.json()
     assert answer.status_code == 404
