@@ -13,12 +13,14 @@ from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.tokenizer_core import Token, TokenType
 
-from model.errors import SqlSyntaxError
+from model.errors import SqlSyntaxError, UnsupportedStatement
+from sql.parsing.base import place_of
 from sql.parsing.other import StatementParser
 
 OPTIONS_HINT = "options"
 """Key of a table node's meta that holds the values of ``/*+ OPTIONS(…) */``."""
 
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _HINT = re.compile(r"\s*/\*\+\s*(\w+)\s*\((.*?)\)\s*\*/", re.DOTALL)
 _PAIR = re.compile(r"\s*'((?:[^']|'')*)'\s*=\s*'((?:[^']|'')*)'\s*(,|$)", re.DOTALL)
 _MOST_NESTING = 400
@@ -38,6 +40,11 @@ class FlinkParser(StatementParser):
     """The parser of one statement."""
 
     _inside = False
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.hints: set[int] = set()
+        """Where in the text the hints begin that belong to a table."""
 
     def _parse_statement(self) -> exp.Expr | None:
         """sqlglot comes back here for what stands in WITH and in parentheses: only queries belong there."""
@@ -72,6 +79,7 @@ class FlinkParser(StatementParser):
             options[pair[1].replace("''", "'")] = pair[2].replace("''", "'")
             at = pair.end()
         before.comments.clear()
+        self.hints.add(self.sql.index("/*+", before.end + 1))
         return options
 
 
@@ -160,18 +168,46 @@ def parse_one(text: str) -> exp.Expr:
         raise SqlSyntaxError("The statement is empty.", line=1, column=1)
     _check_nesting(tokens)
     tokens = [_kept_together(token) for token in tokens] if _in_set(tokens[:4]) else tokens
+    parser = FlinkParser(dialect=_DIALECT)
     try:
-        trees = FlinkParser(dialect=_DIALECT).parse(tokens, text)
+        trees = parser.parse(tokens, text)
     except ParseError as problem:
         raise _syntax_error(problem, text) from problem
     except SqlglotError as problem:
         raise SqlSyntaxError(str(problem)) from problem
     except RecursionError as problem:
         raise SqlSyntaxError("The statement is nested too deeply.") from problem
+    except (AttributeError, TypeError, IndexError, KeyError) as problem:  # sqlglot stumbles over some wrong texts instead of telling
+        at = parser.here or tokens[-1]
+        line, column = place_of(text, at)
+        raise SqlSyntaxError(f"The statement cannot be read near '{at.text}'.", line=line, column=column, fragment=at.text) from problem
+    _check_hints(tokens, text, parser.hints)
     present = [tree for tree in trees if tree is not None]
     if len(present) != 1:
         raise SqlSyntaxError("One statement is expected here.", line=1, column=1)
     return present[0]
+
+
+def _check_hints(tokens: list[Token], text: str, taken: set[int]) -> None:
+    """A hint that no table took would be ignored like a comment: refuse it."""
+    gaps = zip([0, *(token.end + 1 for token in tokens)], [*(token.start for token in tokens), len(text)], strict=True)
+    for start, end in gaps:
+        for comment in _COMMENT.finditer(text, start, end) if start < end else ():
+            if comment[0].startswith("/*+") and comment.start() not in taken:
+                raise _misplaced(text, comment.start(), comment[0])
+    for token in tokens:
+        if token.token_type == TokenType.HINT and re.match(r"/\*\+\s*OPTIONS\b", text[token.start :], re.IGNORECASE):
+            raise _misplaced(text, token.start, text[token.start : token.end + 1])
+
+
+def _misplaced(text: str, at: int, hint: str) -> UnsupportedStatement:
+    line, column = text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
+    return UnsupportedStatement(
+        "A hint stands directly behind a table's name: t /*+ OPTIONS('key' = 'value') */ AS x; here it would be ignored.",
+        line=line,
+        column=column,
+        fragment=hint,
+    )
 
 
 def _check_nesting(tokens: list[Token]) -> None:

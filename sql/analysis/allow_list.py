@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import UnsupportedStatement, nearest
-from sql.analysis.functions import FUNCTIONS, REFUSED, SYNTAX, TABLE_FUNCTIONS
+from sql.analysis.functions import FUNCTIONS, HINTS, REFUSED, SYNTAX, TABLE_FUNCTIONS
 from sql.dialect import is_query, parse_one, tokens_of
 
 _FORBIDDEN_NODES: tuple[tuple[type[exp.Expr], str], ...] = (
@@ -32,9 +32,22 @@ def check(text: str, views: Collection[str]) -> None:
         for kind, reason in _FORBIDDEN_NODES:
             if isinstance(node, kind):
                 raise UnsupportedStatement(f"'{node.sql('spark')[:80]}' is not available: {reason}.", fragment=node.sql("spark")[:80])
-        if isinstance(node, exp.Table):
+        if isinstance(node, exp.Hint):
+            _check_hint(node)
+        if isinstance(node, exp.Table) and not isinstance(node.parent, exp.JoinHint):
             _check_table(node, views, tree)
     _check_calls(tokens_of(text), _named_with_columns(tree))
+
+
+def _check_hint(hint: exp.Hint) -> None:
+    """A hint names a way to join or to part rows, and takes names and numbers: a call inside would be run, too."""
+    for one in hint.expressions:
+        if not isinstance(one, exp.Expr):
+            raise UnsupportedStatement(f"The hint {one} is not available.", fragment=str(one))
+        name = one.name if isinstance(one, exp.Anonymous | exp.JoinHint | exp.Column | exp.Var) else one.sql("spark").partition("(")[0]
+        plain = all(isinstance(part, exp.Column | exp.Identifier | exp.Table | exp.Literal) for part in one.expressions)
+        if name.lower() not in HINTS or not plain:
+            raise UnsupportedStatement(f"The hint {one.sql('spark')[:80]} is not available.", fragment=name or None)
 
 
 def _check_table(node: exp.Table, views: Collection[str], tree: exp.Expr) -> None:

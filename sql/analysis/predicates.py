@@ -27,7 +27,7 @@ _MOST_IN = 500
 def pushed(reference: TableReference, schema: Schema) -> Predicate | None:
     """What is certain of every row of this mention that matters to the result; None for no restriction."""
     select = reference.node.find_ancestor(exp.Select)
-    if select is None or not _is_source_of(reference.node, select):
+    if select is None or not _is_source_of(reference.node, select) or _is_reshaped(reference.node):
         return None
     reader = _Reader(reference, schema, alone=_alone(select))
     null_filled = _null_filled(reference.node, select)
@@ -45,6 +45,12 @@ def _is_source_of(node: exp.Table, select: exp.Select) -> bool:
     sources = [from_.this] if from_ is not None else []
     sources += [join.this for join in select.args.get("joins") or ()]
     return any(source is node for source in sources)
+
+
+def _is_reshaped(node: exp.Table) -> bool:
+    """Whether the query's conditions see other columns or rows than the table's: ``AS x(b, a)``, PIVOT, TABLESAMPLE."""
+    alias = node.args.get("alias")
+    return any((alias is not None and alias.args.get("columns"), node.args.get("pivots"), node.args.get("sample")))
 
 
 def _alone(select: exp.Select) -> bool:
@@ -212,6 +218,8 @@ def _number(text: str, type_: DataType) -> Any:
     except ArithmeticError:
         return None
     if type_.root in _INTEGERS or isinstance(type_, DecimalType):
+        if "e" in text.lower() and type_.root not in ("TINYINT", "SMALLINT", "INT"):
+            return None  # Spark compares as DOUBLE, in which neighbouring large values are equal
         return int(value) if value == value.to_integral_value() and type_.root in _INTEGERS else value
     if type_.root in ("FLOAT", "DOUBLE"):
         return float(value)

@@ -33,7 +33,7 @@ def table_references(tree: exp.Expr) -> list[TableReference]:
     """Every table the tree reads, in order; the target of an INSERT is none, CTEs are told apart by their scope."""
     found = []
     for node in tree.find_all(exp.Table):
-        if isinstance(node.this, exp.Identifier) and not _is_cte(node) and not _is_target(node):
+        if isinstance(node.this, exp.Identifier) and not (_is_cte(node) or _is_target(node) or isinstance(node.parent, exp.JoinHint)):
             found.append(_reference(node))
     return found
 
@@ -81,12 +81,14 @@ def _is_cte(node: exp.Table) -> bool:
 
 
 def _names_known(with_: exp.Expr, inside: exp.Expr | None) -> set[str]:
-    """The names a WITH has given: all of them to the query behind it, the earlier ones inside one of its own queries."""
+    """The names a WITH has given: all to the query behind it; inside one of its queries the earlier ones, if recursive its own."""
     names = set()
     for cte in with_.expressions:
-        if cte is inside:
+        if cte is inside and not with_.args.get("recursive"):
             break
         names.add(cte.alias)
+        if cte is inside:
+            break
     return names
 
 
@@ -101,4 +103,15 @@ def replace_reference(reference: TableReference, view: str) -> None:
         value = node.args.get(key)
         if value:
             new.set(key, value)
+    if len(reference.parts) > 1 and not node.alias:
+        _unqualify(node.root(), reference.parts)
     node.replace(new)
+
+
+def _unqualify(tree: exp.Expr, parts: tuple[str, ...]) -> None:
+    """``d.t.a`` names column a of d.t; the view in its place is known as t alone."""
+    for column in tree.find_all(exp.Column):
+        named = tuple(part.name for part in column.parts[:-1])
+        if len(named) > 1 and parts[-len(named) :] == named:
+            column.set("db", None)
+            column.set("catalog", None)

@@ -45,6 +45,9 @@ ATTACKS = [
     "SELECT from_protobuf(a, 'x', '/etc/passwd') FROM v",
     "SELECT nosuchfunction(1)",
     "SELECT xpath('<a/>', '/a')",
+    "SELECT /*+ REPARTITION(reflect('a', 'b')) */ * FROM v",
+    "SELECT /*+ foo bar ( */ 1",
+    "SELECT /*+ nosuch(v) */ * FROM v",
 ]
 FINE = [
     "SELECT count(*), max(a), percentile_cont(0.5) WITHIN GROUP (ORDER BY a) FROM v GROUP BY GROUPING SETS ((a), (b))",
@@ -60,6 +63,8 @@ FINE = [
     "SELECT * FROM v TABLESAMPLE (10 PERCENT)",
     "SELECT * FROM (VALUES (1, 'a'), (2, 'b')) AS t(x, y)",
     "SELECT * FROM v PIVOT (sum(a) FOR b IN (1, 2))",
+    "SELECT /*+ BROADCAST(v), REPARTITION(3, a), REBALANCE */ * FROM v",
+    "SELECT timestampdiff(HOUR, a, b), timestampadd(HOUR, 1, a) FROM v",
 ]
 
 

@@ -104,3 +104,19 @@ CREATE TABLE t (a INT) WITH ('a' = '1', 'a' = '2')
 CREATE TABLE t (a INT, b FOO)
 =>
 1:26 There is no type
+
+-- a hint behind the alias
+SELECT *
+FROM t AS x /*+ OPTIONS('scan.snapshot-id' = '1') */
+=>
+2:13 A hint stands directly behind a table's name
+
+-- options behind select
+SELECT /*+ OPTIONS('a' = 'b') */ * FROM t
+=>
+1:8 A hint stands directly behind a table's name
+
+-- what the parser stumbles over
+SELECT * FROM t |> LIMIT 1
+=>
+1:26 The statement cannot be read
