@@ -73,6 +73,16 @@ class OpenFile(ABC):
     def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
         """Finish the file; returns its size and the statistics of its columns."""
 
+    @abstractmethod
+    def _finish(self) -> None:
+        """Write what ends a file of this format."""
+
+    def discard(self) -> None:
+        """Let go of a file that will be deleted; a full disk must not keep it open."""
+        for close in (self._finish, self._sink.close):
+            with contextlib.suppress(OSError, pa.ArrowException):
+                close()
+
 
 class _ParquetFile(OpenFile):
     def __init__(self, files: TableFiles, format_: FileFormat, path: str, schema: pa.Schema) -> None:
@@ -92,8 +102,11 @@ class _ParquetFile(OpenFile):
     def _write(self, rows: pa.Table) -> None:
         self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
 
-    def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
+    def _finish(self) -> None:
         self._writer.close()
+
+    def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
+        self._finish()
         size = self.written()
         self._sink.close()
         metadata = self._writer.writer.metadata
@@ -114,8 +127,11 @@ class _OrcFile(OpenFile):
         self._stats.append(stats_of_batches({f.name: (f.type, rows.column(f.name).chunks) for f in self._collected}))
         self._writer.write(_orc_table(rows))
 
-    def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
+    def _finish(self) -> None:
         self._writer.close()
+
+    def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
+        self._finish()
         size = self.written()
         self._sink.close()
         return size, merge_stats(self._stats)

@@ -5,7 +5,6 @@ Files are written where they will stay: one nobody's manifest names is invisible
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from uuid import uuid4
@@ -198,7 +197,6 @@ class _BucketWriter:
     def abort(self) -> None:
         """Delete the files."""
         if self._file is not None:
-            with contextlib.suppress(OSError, pa.ArrowException):
-                self._file.close(self._modes)
+            self._file.discard()
         for path in self._paths:
             self._files.io.delete(path)
