@@ -71,7 +71,7 @@ def test_postgres_is_stopped_and_started_again(start_server: StartServer) -> Non
     with pytest.raises(Refused) as refused:
         server.sql("INSERT INTO t VALUES (99)")
     assert refused.value.status == 503
-    assert "Postgres" in refused.value.document["detail"]
+    assert "catalog" in refused.value.document["detail"]
     assert time.monotonic() - began < 15
     assert httpx.get(f"{server.url}/livez").status_code == 200
     ready = httpx.get(f"{server.url}/readyz", timeout=30)
@@ -167,7 +167,7 @@ def test_sigterm_lets_running_statements_finish(start_server: StartServer) -> No
     server.sql("CREATE TABLE t (id BIGINT)")
     server.wait_for_spark()
     outcome: list[httpx.Response] = []
-    statement = "INSERT INTO t SELECT SUM(CAST(RAND() * 2 AS INT)) * 0 + 7 FROM range(0, 150000000)"
+    statement = "INSERT INTO t SELECT COUNT(*) FROM range(0, 400000000) WHERE HASH(id, 'salt') = 7 OR id < 5"
     running = threading.Thread(target=lambda: outcome.append(server.post(statement)))
     running.start()
     time.sleep(1.0)
@@ -178,7 +178,7 @@ def test_sigterm_lets_running_statements_finish(start_server: StartServer) -> No
     assert postgres is not None
     assert not psutil.pid_exists(postgres)
     server.start()
-    assert server.sql("SELECT id FROM t") == [[7]]
+    assert server.value("SELECT id FROM t") >= 5
 
 
 def resident(server: RunningServer) -> int:
@@ -243,7 +243,8 @@ def test_a_large_select_has_bounded_memory(start_server: StartServer, rows: int)
             assert lines == rows
         if accept == "text/csv":
             assert lines == rows + 1
-    assert not list((server.warehouse / ".sluice" / "spool").glob("*")), "results were left on disk"
+    left = [file for file in (server.warehouse / ".sluice" / "spool").rglob("*") if file.is_file()]
+    assert not left, "results were left on disk"
 
 
 def test_a_slow_reader_holds_back_nobody(server: RunningServer, database: str) -> None:

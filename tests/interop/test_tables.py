@@ -10,7 +10,7 @@ import pytest
 
 from tests.interop import canonical
 from tests.interop.conftest import Reader
-from tests.running import RunningServer
+from tests.running import Refused, RunningServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -44,7 +44,13 @@ def same_rows(server: RunningServer, table: str, reader: Reader) -> dict[str, An
 def test_all_scalar_types(server: RunningServer, database: str, reader: Reader, mode: str) -> None:
     table = f"{database}.t"
     server.sql(f"CREATE TABLE {table} ({SCALARS}) {MODES[mode]}")
-    server.sql(f"INSERT INTO {table} VALUES {ONE_ROW}, {NULL_ROW}")  # by pyarrow, in the gateway
+    row = ONE_ROW
+    if mode == "orc":  # where a fraction of a second before 1970 is refused, as Arrow would write what no reader takes
+        with pytest.raises(Refused) as refused:
+            server.sql(f"INSERT INTO {table} VALUES {row}")
+        assert refused.value.status == 400
+        row = row.replace("1965-01-01 00:00:00.123", "1965-01-01 00:00:00").replace("23:59:59.999999", "23:59:59")
+    server.sql(f"INSERT INTO {table} VALUES {row}, {NULL_ROW}")  # by pyarrow, in the gateway
     server.sql(f"INSERT INTO {table} SELECT * FROM {table}")  # by Spark
     assert same_rows(server, table, reader)["count"] == 4
 
