@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from model.predicate import And, Compare, In, IsNull, Or, Predicate
 from sql import trees
+from sql.local import plan_locally
 from sql.results import ResultSet
 from sql.statements.base import ExecutionContext, handles
 
@@ -46,8 +47,10 @@ class Explain:
 
         inner = self.tree.this
         query = inner.args["expression"] if isinstance(inner, exp.Insert) else inner
+        local = isinstance(inner, exp.Select) and plan_locally(inner, context) is not None
         with prepared(context, query) as found:
-            lines = ["== Tables =="] if found.tables else []
+            lines = ["Answered in the gateway; Spark's plan below is what it would do instead.", ""] if local else []
+            lines += ["== Tables =="] if found.tables else []
             for planned in found.tables:
                 plan = planned.plan
                 lines += [

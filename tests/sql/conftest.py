@@ -1,14 +1,18 @@
 """A gateway on a real Postgres and a temporary warehouse, with a Spark that is not there."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
+from sqlglot import exp
 
 from lake import Lake
 from model.errors import Unavailable
 from sql.gateway import Gateway, GatewayLimits
+from sql.statements.base import Statement
+from sql.statements.base import build as build_statement
+from tests.sql.held import Held
 
 
 class NoSparkLease:
@@ -54,3 +58,23 @@ def gateway(lake: Lake, spark_stub: NoSpark) -> Iterator[Gateway]:
     made.start()
     yield made
     made.close()
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Held]]:
+    """Makes ``SELECT <name>()`` a statement that is held."""
+    made: dict[str, Held] = {}
+
+    def build(tree: exp.Expr) -> Statement:
+        call = tree.find(exp.Anonymous)
+        return made[call.name] if call is not None and call.name in made else build_statement(tree)
+
+    monkeypatch.setattr("sql.script.build", build)
+
+    def make(name: str = "held", *, needs_spark: bool = False) -> Held:
+        made[name] = Held(needs_spark)
+        return made[name]
+
+    yield make
+    for one in made.values():
+        one.let_go.set()

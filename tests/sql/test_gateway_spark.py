@@ -89,3 +89,13 @@ def test_a_sessions_time_zone_reaches_spark(on_spark: Gateway) -> None:
     on_spark.run("SET 'table.local-time-zone' = 'Asia/Tokyo'", session=session).close()
     assert on_spark.run("SELECT current_timezone()", session=session).collect() == [("Asia/Tokyo",)]
     assert on_spark.run("SELECT current_timezone()").collect() == [("UTC",)]
+
+
+def test_explain_says_what_is_answered_without_spark(on_spark: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT", s="STRING")
+    on_spark.run("INSERT INTO t VALUES (1, 'a')").close()
+    ((local,),) = on_spark.run("EXPLAIN SELECT s FROM t WHERE id = 1").collect()
+    ((spark,),) = on_spark.run("EXPLAIN SELECT upper(s) FROM t WHERE id = 2").collect()
+    assert local.startswith("Answered in the gateway")
+    assert spark.startswith("== Tables ==")
+    assert "0 kept, 1 skipped" in spark

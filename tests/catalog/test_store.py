@@ -1,0 +1,42 @@
+"""Connections that die: told as Unavailable at worst, and replaced without anybody's help."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from catalog import CatalogStore
+from model.errors import Unavailable
+
+
+def kill_all(dsn: str) -> None:
+    """End every connection to the database but our own, as a restart of Postgres does."""
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+
+def test_a_connection_that_died_long_after_it_worked_is_noticed_before_use(
+    dsn: str, catalog: CatalogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catalog.store.TRUSTED_SECONDS", -1.0)
+    for _ in range(3):
+        with catalog.transaction() as tx:
+            assert tx.databases.names() == ["default"]
+        kill_all(dsn)
+
+
+def test_a_connection_that_died_while_it_was_trusted_fails_once_and_is_replaced(dsn: str, catalog: CatalogStore) -> None:
+    with catalog.reading() as tx:
+        tx.databases.names()
+    kill_all(dsn)
+    failures = 0
+    for _ in range(5):
+        try:
+            with catalog.transaction() as tx:
+                tx.databases.names()
+        except Unavailable:
+            failures += 1
+    assert failures <= 2  # one for each connection the pool held
+    catalog.ping()
