@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Generator
 from importlib.metadata import version
 
@@ -22,6 +24,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--test-dsn", default=os.environ.get("SLUICE_TEST_DSN"), help="Postgres (a superuser's DSN) to use in place of one of our own."
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the run a place of its own for temporary files.
+
+    Postgres runs as another user and needs the way to its directory open; pytest closes the place it shares with
+    other runs each time one of them starts.
+    """
+    if "PYTEST_DEBUG_TEMPROOT" not in os.environ and not hasattr(config, "workerinput"):
+        place = tempfile.mkdtemp(prefix="sluice-tests-")
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = place
+        config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
 
 
 def pytest_report_header() -> str:
