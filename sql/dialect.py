@@ -11,6 +11,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import SqlSyntaxError, UnsupportedStatement
@@ -38,6 +39,19 @@ class StatementText:
 
 class FlinkParser(StatementParser):
     """The parser of one statement."""
+
+    # A call stays what the user wrote: sqlglot's own idea of a function loses arguments of Spark's (to_char's format) and
+    # adds others (listagg's comma). Nodes are kept where the analysis looks for them, or where arguments are no plain list.
+    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
+        name: SparkParser.FUNCTIONS[name] for name in ("COUNT", "MIN", "MAX", "SUM", "AVG", "ARRAY", "MAP", "STRUCT")
+    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr | None]]] = {
+        name: SparkParser.FUNCTION_PARSERS[name]
+        for name in (
+            "CAST", "TRY_CAST", "EXTRACT", "TRIM", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR",
+            "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFLEMERGE", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL",
+        )
+    }  # fmt: skip
 
     _inside = False
 
@@ -97,12 +111,10 @@ class Flink(Spark):
     class Generator(SparkGenerator):
         # The Spark sqlglot knows has no TIME; ours has.
         TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {**SparkGenerator.TYPE_MAPPING, exp.DType.TIME: "TIME"}
-        # sqlglot takes PERCENTILE_CONT for its approximation in Spark; Spark has the real one.
+        # sqlglot takes WITHIN GROUP for an approximation in Spark; Spark has the real one.
         TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
             **SparkGenerator.TRANSFORMS,
             exp.WithinGroup: lambda self, node: f"{self.sql(node, 'this')} WITHIN GROUP ({self.sql(node, 'expression').strip()})",
-            exp.PercentileCont: lambda self, node: self.func("PERCENTILE_CONT", node.this),
-            exp.PercentileDisc: lambda self, node: self.func("PERCENTILE_DISC", node.this),
         }
 
 

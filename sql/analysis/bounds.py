@@ -20,6 +20,7 @@ _GENERATOR_NAMES = frozenset(
         "json_tuple",
         "range",
         "variant_explode",
+        "variant_explode_outer",
     }
 )
 
@@ -61,7 +62,8 @@ def _select(tree: exp.Select, rows_of: RowsOf) -> int | None:
             return None
         if str(join.args.get("kind", "")).upper() not in ("SEMI", "ANTI"):
             bound = (bound + 1) * (other + 1)
-    return bound
+    # An aggregate not known as one here gives one row even where there is nothing to aggregate.
+    return bound if bound is None else max(bound, 1)
 
 
 def _source(node: exp.Expr, rows_of: RowsOf) -> int | None:

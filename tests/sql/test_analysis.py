@@ -120,3 +120,7 @@ def test_how_many_rows_a_query_gives_at_most(text: str, bound: int | None) -> No
         return 50
 
     assert row_bound(parse_one(text), rows_of) == bound
+
+
+def test_an_aggregate_over_nothing_gives_a_row() -> None:
+    assert row_bound(parse_one("SELECT median(a) FROM t"), lambda table: 0) == 1

@@ -42,3 +42,28 @@ SELECT SUM(x) OVER (PARTITION BY a ORDER BY b ROWS BETWEEN 1 PRECEDING AND CURRE
 SELECT z FROM v LATERAL VIEW explode(x) y AS z
 =>
 SELECT z FROM v LATERAL VIEW EXPLODE(x) y AS z
+
+-- arguments stay what they are
+SELECT to_char(a, '999'), listagg(a), string_agg(a, ','), instr('abcabc', 'b', 1, 2), max_by(a, b, 3), levenshtein(a, b, 2) FROM v
+=>
+SELECT TO_CHAR(a, '999'), LISTAGG(a), STRING_AGG(a, ','), INSTR('abcabc', 'b', 1, 2), MAX_BY(a, b, 3), LEVENSHTEIN(a, b, 2) FROM v
+
+-- functions keep their names
+SELECT log10(a), parse_json(a), nvl(a, 0), array_agg(a), var_samp(a), unix_date(a), localtimestamp(), named_struct('a', 1) FROM v
+=>
+SELECT LOG10(a), PARSE_JSON(a), NVL(a, 0), ARRAY_AGG(a), VAR_SAMP(a), UNIX_DATE(a), LOCALTIMESTAMP(), NAMED_STRUCT('a', 1) FROM v
+
+-- units stay in front
+SELECT dateadd(DAY, 1, a), datediff(MONTH, a, b), timestampdiff(HOUR, a, b), timestampadd(HOUR, 1, a), date_trunc('DAY', a) FROM v
+=>
+SELECT DATEADD(DAY, 1, a), DATEDIFF(MONTH, a, b), TIMESTAMPDIFF(HOUR, a, b), TIMESTAMPADD(HOUR, 1, a), DATE_TRUNC('DAY', a) FROM v
+
+-- the words of the standard's calls
+SELECT substring(a FROM 2 FOR 1), position('a' IN b), overlay(a PLACING 'x' FROM 1), trim(LEADING 'x' FROM a), extract(DAY FROM d) FROM v
+=>
+SELECT SUBSTRING(a, 2, 1), LOCATE('a', b), OVERLAY(a PLACING 'x' FROM 1), TRIM(LEADING 'x' FROM a), EXTRACT(DAY FROM d) FROM v
+
+-- texts keep their backslashes
+SELECT 'a\\d', r'\d', 'it''s', "x'y", 'line\nfeed' FROM v
+=>
+SELECT 'a\\d', '\\d', 'it\'s', 'x\'y', 'line\nfeed' FROM v
