@@ -79,9 +79,10 @@ class Appender:
         except BaseException:
             idempotency.abandon(claim)
             raise
-        if result.snapshot_id is None:
-            idempotency.finish(claim, {"rows": 0, "snapshotId": None})
-        else:
+        try:
+            if result.snapshot_id is None:
+                idempotency.finish(claim, {"rows": 0, "snapshotId": None})
+        finally:  # a claim that cannot be finished must run out, not be kept alive
             idempotency.release(claim)
         return result
 

@@ -29,6 +29,8 @@ class Canceller:
 
     def stop(self, operation: Operation) -> None:
         """Stop what the operation runs on Spark, if anything; returns at once."""
+        if not operation.begun:
+            return
         with self._woken:
             self._operations.append(operation)
             self._woken.notify()

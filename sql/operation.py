@@ -60,6 +60,8 @@ class Operation:
         self.timeout = timeout
         self.error: BaseException | None = None
         self.result: ResultSet | None = None
+        self.begun = False
+        """Whether a worker ever took it up."""
         self.worker_ended = False
         """Whether nothing works on it any more; after a cancel that may come later than the end its client sees."""
         self._state = OperationState.INITIALIZED
@@ -104,7 +106,8 @@ class Operation:
 
     def begin(self) -> bool:
         """A worker takes it up; False where it was stopped before."""
-        return self._try(OperationState.RUNNING)
+        self.begun = self._try(OperationState.RUNNING)
+        return self.begun
 
     def succeed(self, result: ResultSet) -> None:
         """Hand over the result; where the operation was stopped meanwhile nobody wants it, so it is freed."""
@@ -164,7 +167,8 @@ class Operation:
     def outcome(self) -> ResultSet:
         """The result of an operation that has ended; raises what it ended with."""
         if self.error is not None:
-            raise self.error
+            # Asked again and again, a deliberate failure would gather the trace of every asking.
+            raise self.error.with_traceback(None) if isinstance(self.error, LakeError) else self.error
         if self.result is None:
             raise StatementCanceled("The statement was closed while it ran.")
         return self.result

@@ -164,10 +164,11 @@ class ScriptRunner:
 
     def _settle(self, claim: IdempotencyClaim, result: ResultSet) -> None:
         """Store the answer; a statement that committed has stored it in its own transaction."""
-        if result.snapshot_id is not None:
+        try:
+            if result.snapshot_id is None:
+                self._lake.idempotency.finish(claim, answer_of(result))
+        finally:  # a claim that cannot be finished must run out, not be kept alive
             self._lake.idempotency.release(claim)
-        else:
-            self._lake.idempotency.finish(claim, answer_of(result))
 
     def _settle_failure(self, claim: IdempotencyClaim, error: BaseException) -> None:
         """Give the key back, except where nobody knows what happened: then it runs out by itself, or its answer is there."""

@@ -15,6 +15,8 @@ from sql.operation import Operation
 from sql.session import Session
 
 _log = logging.getLogger(__name__)
+MOST_OPERATIONS = 200
+"""Operations a session keeps. Flink's JDBC driver closes none that failed (`gateway.md` 1.5)."""
 
 
 class GatewaySession:
@@ -37,9 +39,16 @@ class GatewaySession:
         self._used = time.monotonic()
 
     def add(self, operation: Operation) -> None:
-        """Keep an operation until it is closed."""
+        """Keep an operation until it is closed; of very many that ended and never were, the oldest goes."""
+        forgotten = None
         with self._lock:
             self._operations[operation.handle] = operation
+            if len(self._operations) > MOST_OPERATIONS:
+                forgotten = next((kept for kept in self._operations.values() if kept.state.terminal), None)
+                if forgotten is not None:
+                    del self._operations[forgotten.handle]
+        if forgotten is not None:
+            forgotten.close()
 
     def operation(self, handle: str) -> Operation:
         """An operation by handle; raises `OperationNotExist`."""

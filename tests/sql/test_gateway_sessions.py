@@ -163,3 +163,34 @@ def test_a_session_has_only_so_many_statements_waiting(gateway: Gateway, held: C
         gateway.submit(session, "SELECT held()")
     with pytest.raises(TooManyStatements, match="in this session"):
         gateway.submit(session, "SELECT held()")
+
+
+def test_a_statement_canceled_before_it_ran_is_not_stopped_on_spark(
+    gateway: Gateway, held: Callable[..., Held], spark_stub: NoSpark
+) -> None:
+    stuck = held()
+    session = gateway.open_session()
+    first = gateway.submit(session, "SELECT held()")
+    assert stuck.reached.wait(5)
+    waiting = gateway.submit(session, "SHOW DATABASES")
+    gateway.cancel(session, waiting)
+    gateway.cancel(session, first)
+    until = time.monotonic() + 5
+    while len(spark_stub.canceled) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert set(spark_stub.canceled) == {first}
+
+
+def test_operations_nobody_closes_do_not_pile_up(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sql.sessions.MOST_OPERATIONS", 3)
+    session = gateway.open_session()
+    handles = []
+    for _ in range(5):
+        handles.append(gateway.submit(session, "SELEC 1"))
+        with pytest.raises(SqlSyntaxError):
+            gateway.fetch(session, handles[-1], 0, wait=5)
+    for gone in handles[:2]:
+        with pytest.raises(OperationNotExist):
+            gateway.status(session, gone)
+    assert [gateway.status(session, kept) for kept in handles[2:]] == [OperationState.ERROR] * 3

@@ -71,6 +71,12 @@ def test_a_literal_lands_as_its_value(gateway: Gateway, lake: Lake, type_: str, 
     assert rows_of(gateway) == [(1, value)]
 
 
+def test_rows_inside_rows(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE r (k INT, r ROW<a INT, b ARRAY<STRING>>, n ROW<x ROW<y INT>>)").close()
+    gateway.run("INSERT INTO r VALUES (1, ROW(1, ARRAY['x', NULL]), ROW(ROW(7))), (2, NULL, ROW(NULL))").close()
+    assert rows_of(gateway, "r") == [(1, {"a": 1, "b": ["x", None]}, {"x": {"y": 7}}), (2, None, {"x": None})]
+
+
 REFUSED: list[tuple[str, str, type[LakeError], str, int]] = [
     ("TINYINT", "128", ExecutionError, r"128 is out of range for column c of type TINYINT \(-128 to 127\)", 26),
     ("INT", "-2147483649", ExecutionError, "-2147483649 is out of range for column c", 26),
