@@ -208,12 +208,12 @@ def test_unknown_operation_and_token_and_statement_after_cancel(server: RunningS
         f"{base}/statements", json={"statement": "SELECT COUNT(*) FROM range(0, 1000000000000) WHERE HASH(id) = 3"}
     ).json()
     handle = operation["operationHandle"]
-    assert httpx.get(f"{base}/operations/{handle}/result/77").status_code == 500
-    assert httpx.delete(f"{base}/operations/{handle}/cancel", timeout=5).json()["status"] == "CANCELED"
-    after = httpx.get(f"{base}/operations/{handle}/result/0")
+    assert httpx.get(f"{base}/operations/{handle}/result/77", timeout=60).status_code == 500
+    assert httpx.post(f"{base}/operations/{handle}/cancel", timeout=5).json()["status"] == "CANCELED"
+    after = httpx.get(f"{base}/operations/{handle}/result/0", timeout=60)
     assert after.status_code == 500
     assert "cancel" in after.text.lower()
-    again = httpx.post(f"{base}/statements", json={"statement": "SELECT 1"})
+    again = httpx.post(f"{base}/statements", json={"statement": "SELECT 1"}, timeout=60)
     assert again.status_code == 200  # the session lives on
     assert httpx.delete(base).status_code == 200
     assert httpx.post(f"{base}/statements", json={"statement": "SELECT 1"}).status_code == 500
