@@ -15,7 +15,7 @@ from model.errors import AnalysisError
 from server.formats.texts import csv_quoted, csv_texts, join, json_texts
 from sql.results import ResultColumn, result_schema
 
-PIECE_BYTES = 4 << 20
+PIECE_BYTES = 1 << 20
 """Arrow bytes turned into text at a time."""
 
 Batches = Iterator[pa.RecordBatch]

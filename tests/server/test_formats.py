@@ -217,7 +217,7 @@ def test_large_batches_are_written_in_small_pieces() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([b"x" * 1000] * 20_000)], names=["c"])
     cut = list(pieces(batch))
     assert sum(piece.num_rows for piece in cut) == 20_000
-    assert max(piece.nbytes for piece in cut) < 6 << 20
+    assert max(piece.nbytes for piece in cut) < 2 << 20
 
 
 @pytest.mark.parametrize(
