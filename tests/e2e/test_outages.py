@@ -127,6 +127,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.spark
 def test_disk_full(start_server: StartServer, small_disk: Path) -> None:
     server = start_server(SLUICE_WAREHOUSE=str(small_disk / "warehouse"))
+    server.wait_for_spark()
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
     ballast = small_disk / "ballast"
     body = pa.BufferOutputStream()
@@ -137,7 +138,7 @@ def test_disk_full(start_server: StartServer, small_disk: Path) -> None:
     before = server.sql("SELECT id FROM t")
     for attempt in (
         lambda: server.append("default.t", bytes(body.getvalue())),
-        lambda: server.sql("INSERT INTO t SELECT CAST(rand() * 2000000000 AS INT) FROM range(0, 4000000)"),
+        lambda: server.sql("INSERT INTO t SELECT CAST(rand() * 2000000000 AS INT) FROM range(0, 2500000)"),
     ):
         with pytest.raises(Refused) as refused:
             attempt()
