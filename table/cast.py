@@ -56,7 +56,7 @@ def fit_column(array: pa.Array, field: Field, how: Fitting | None = None) -> pa.
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     cast = _cast(array, field.name, field.type, how)
-    _check(cast, field.name, field.type, how.first_row)
+    _check(cast, field.name, field.type, _Rows(how.first_row))
     return cast
 
 
@@ -67,9 +67,7 @@ def _cast(array: pa.Array, name: str, type_: DataType, how: Fitting) -> pa.Array
     if not _castable(array.type, target, how.from_text):
         raise InvalidData(f"Column {name}: {array.type} is not converted to {type_.sql()}; send values of the column's own type.")
     try:
-        if pa.types.is_time(target) and pa.types.is_integer(array.type):
-            return array.cast(pa.int32()).cast(target)
-        return pc.cast(array, target, safe=True)
+        return _converted(array, target)
     except pa.ArrowInvalid as problem:
         row = _first_failure(array, target)
         value = array[row].as_py() if row is not None else None
@@ -79,12 +77,49 @@ def _cast(array: pa.Array, name: str, type_: DataType, how: Fitting) -> pa.Array
         raise InvalidData(f"Column {name}: {array.type} is not converted to {type_.sql()}.") from problem
 
 
+def _converted(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """A safe cast, by detours where Arrow's own refuses values that fit; raises `pa.ArrowInvalid` for those that do not."""
+    types = pa.types
+    source = array.type
+    if types.is_time(target) and types.is_integer(source):
+        return array.cast(pa.int32()).cast(target)
+    if types.is_decimal(target) and types.is_integer(source):
+        # Arrow judges by the type: an INT would need ten digits whatever its values are.
+        return pc.cast(pc.cast(array, pa.decimal128(20, 0)), target, safe=True)
+    if types.is_float32(target) and types.is_floating(source):
+        cast = pc.cast(array, target)
+        if pc.any(pc.and_(pc.is_finite(array), pc.invert(pc.is_finite(cast)))).as_py():
+            raise pa.ArrowInvalid("beyond the range of a FLOAT")
+        return cast
+    if _is_text(source) and types.is_timestamp(target):
+        return _timestamps_of_text(array, target)
+    if _is_text(source) and types.is_time(target):
+        on_a_day = pc.binary_join_element_wise("1970-01-01T", array.cast(pa.string()), "")
+        return pc.cast(pc.cast(on_a_day, pa.timestamp("ms")).cast(pa.int64()).cast(pa.int32()), target)
+    return pc.cast(array, target, safe=True)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
+
+
+def _timestamps_of_text(array: pa.Array, target: pa.TimestampType) -> pa.Array:
+    """Times of a zoned column may name their zone; without one they are UTC, the zone sessions have."""
+    array = array.cast(pa.string())
+    if target.tz is None:
+        return pc.cast(array, target, safe=True)
+    zoned = pc.match_substring_regex(array, r"(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$")
+    zoned = pc.and_(zoned, pc.match_substring_regex(array, r"\d:\d"))
+    with_zone = pc.if_else(zoned, array, pc.binary_join_element_wise(array, "Z", ""))
+    return pc.cast(with_zone, target, safe=True)
+
+
 def _castable(source: pa.DataType, target: pa.DataType, from_text: bool) -> bool:
     """Which kinds of values may become which: a number never comes from text unless the body is text."""
     types = pa.types
     if types.is_null(source):
         return True
-    if types.is_string(source) or types.is_large_string(source) or types.is_string_view(source):
+    if _is_text(source):
         return bool(types.is_string(target) or from_text)
     if types.is_boolean(source) or types.is_boolean(target):
         return bool(types.is_boolean(source) and types.is_boolean(target))
@@ -109,37 +144,57 @@ def _first_failure(array: pa.Array, target: pa.DataType) -> int | None:
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            pc.cast(array.slice(low, middle - low), target, safe=True)
+            _converted(array.slice(low, middle - low), target)
             low = middle
         except pa.ArrowInvalid:
             high = middle
     return low if len(array) else None
 
 
-def _check(array: pa.Array, name: str, type_: DataType, first_row: int) -> None:
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Which row of the body each value stands in: in order, or given one by one for values inside others."""
+
+    first: int
+    of: pa.Array | None = None
+
+    def number(self, position: int) -> int:
+        return self.first + 1 + (position if self.of is None else int(self.of[position].as_py()))
+
+    def through(self, positions: pa.Array) -> _Rows:
+        return _Rows(self.first, positions if self.of is None else self.of.take(positions))
+
+
+def _check(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
     if not type_.nullable and array.null_count:
-        row = pc.index(array.is_null(), True).as_py()
-        raise InvalidData(f"Column {name}, row {first_row + row + 1}: NULL, but the column is NOT NULL.")
+        row = rows.number(pc.index(array.is_null(), True).as_py())
+        raise InvalidData(f"Column {name}, row {row}: NULL, but the column is NOT NULL.")
     match type_:
         case CharType(length=limit) | VarCharType(length=limit) if limit < 2_147_483_647:
-            _check_length(pc.utf8_length(array), limit, name, type_, first_row)
+            _check_length(pc.utf8_length(array), limit, name, type_, rows)
         case BinaryType(length=limit) | VarBinaryType(length=limit) if limit < 2_147_483_647:
-            _check_length(pc.binary_length(array), limit, name, type_, first_row)
+            _check_length(pc.binary_length(array), limit, name, type_, rows)
         case ArrayType(element=element):
-            _check(array.flatten(), f"{name}.element", element, first_row)
+            _check(array.flatten(), f"{name}.element", element, rows.through(pc.list_parent_indices(array)))
         case MapType(value=value):
-            _check(array.items, f"{name}.value", value, first_row)
+            entries = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
+            parents = rows.through(pc.list_parent_indices(entries))
+            _check(entries.flatten().field("key"), f"{name}.key", type_.key, parents)
+            _check(entries.flatten().field("value"), f"{name}.value", value, parents)
         case RowType(fields=fields):
-            valid = array.filter(array.is_valid()) if array.null_count else array
+            there = pc.indices_nonzero(array.is_valid())
+            valid = array.take(there) if array.null_count else array
+            inner = rows.through(there)
             for part, values in zip(fields, valid.flatten(), strict=True):
-                _check(values, f"{name}.{part.name}", part.type, first_row)
+                _check(values, f"{name}.{part.name}", part.type, inner)
 
 
-def _check_length(lengths: pa.Array, limit: int, name: str, type_: DataType, first_row: int) -> None:
+def _check_length(lengths: pa.Array, limit: int, name: str, type_: DataType, rows: _Rows) -> None:
     longest = pc.max(lengths).as_py()
     if longest is not None and longest > limit:
-        row = pc.index(pc.greater(lengths, limit), True).as_py()
-        raise InvalidData(f"Column {name}, row {first_row + row + 1}: a value of length {lengths[row].as_py()} does not fit {type_.sql()}.")
+        position = pc.index(pc.greater(lengths, limit), True).as_py()
+        length = lengths[position].as_py()
+        raise InvalidData(f"Column {name}, row {rows.number(position)}: a value of length {length} does not fit {type_.sql()}.")
 
 
 def empty_batch(fields: Sequence[Field]) -> pa.RecordBatch:

@@ -41,7 +41,6 @@ class OpenFile(ABC):
     def __init__(self, files: TableFiles, path: str) -> None:
         self.path = path
         self.rows = 0
-        self._taken = 0
         self._files = files
         self._sink = files.io.arrow().open_output_stream(files.io.arrow_path(path))
 
@@ -121,7 +120,9 @@ class _OrcFile(OpenFile):
         self._collected = modes.collected()
         self._stats: list[dict[str, ColumnStats]] = []
         codec = "uncompressed" if format_.codec == "none" else format_.codec
-        self._writer = orc.ORCWriter(self._sink, compression=codec, stripe_size=min(format_.block_bytes, 64 << 20))
+        # The file's size is seen stripe by stripe, so a small target needs small stripes to be met.
+        stripe = min(format_.block_bytes, 64 << 20, max(64 << 10, format_.target_bytes // 16))
+        self._writer = orc.ORCWriter(self._sink, compression=codec, stripe_size=stripe)
 
     def _write(self, rows: pa.Table) -> None:
         self._stats.append(stats_of_batches({f.name: (f.type, rows.column(f.name).chunks) for f in self._collected}))

@@ -40,6 +40,12 @@ def _compare(known: ColumnStats | None, op: Op, value: Any, rows: int) -> bool:
     high: Any = known.max
     if low is None or high is None or value != value or not _comparable(low, value):
         return True
+    if isinstance(low, float) or isinstance(value, float):
+        # Where one side is a DOUBLE both are compared as such: 0.1 stored is then the 0.1 asked for.
+        try:
+            low, high, value = float(low), float(high), float(value)
+        except OverflowError:
+            return True
     match op:
         case Op.EQ:
             return bool(low <= value <= high)

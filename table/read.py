@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import fastavro
@@ -17,6 +16,7 @@ from model.schema import Schema
 from model.types import DataType, Field, RowType
 from table.arrow import arrow_schema, arrow_type
 from table.formats import format_of
+from table.look_ahead import in_order
 from table.scan import PlannedFile
 from table.store import TableFiles
 
@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds  # at run time it would bring pandas along, a second of every start
 
 BATCH_ROWS = 65_536
-_LOOK_AHEAD_BYTES = 48 << 20
-"""Bytes of data files read ahead of the consumer, beside the one being consumed."""
+_WINDOW = 4
+"""Files read at once."""
+_LOOK_AHEAD_BYTES = 64 << 20
+"""Bytes of Arrow rows read ahead of the consumer, over all files."""
+_BUFFER_BYTES = 1 << 20
+"""Bytes of a column read at once; without it Arrow holds whole column chunks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,7 @@ def read_batches(
     left = selection.limit
     if left == 0:
         return
-    for batch in _in_order(files, schema, fields, planned, selection):
+    for batch in _in_order(files, schema, fields, _enough(planned, selection), selection):
         if left is not None:
             batch = batch.slice(0, left)
             left -= batch.num_rows
@@ -57,40 +61,28 @@ def read_batches(
             return
 
 
+def _enough(planned: Sequence[PlannedFile], selection: Selection) -> Sequence[PlannedFile]:
+    """The files that a limit without a filter can reach."""
+    if selection.limit is None or selection.filter is not None:
+        return planned
+    rows = 0
+    for count, one in enumerate(planned):
+        if rows >= selection.limit:
+            return planned[:count]
+        rows += one.file.row_count
+    return planned
+
+
 def _in_order(
     files: TableFiles, schema: Schema, fields: Sequence[Field], planned: Sequence[PlannedFile], selection: Selection
 ) -> Iterator[pa.RecordBatch]:
-    """Small files are read whole by threads ahead of the consumer; large ones are streamed."""
-    if len(planned) < 2:
-        for one in planned:
-            yield from _one_file(files, schema, fields, one, selection)
+    """Several files are read ahead of the consumer; a single one needs no thread beside Arrow's own."""
+    streams = [partial(_one_file, files, schema, fields, one, selection) for one in planned]
+    if len(streams) < 2:
+        for stream in streams:
+            yield from stream()
         return
-    waiting: deque[tuple[PlannedFile, Future[list[pa.RecordBatch]] | None]] = deque()
-    ahead = 0
-    upcoming = iter(planned)
-    with ThreadPoolExecutor(4, thread_name_prefix="scan") as threads:
-        try:
-            while True:
-                while ahead < _LOOK_AHEAD_BYTES and (following := next(upcoming, None)) is not None:
-                    small = following.file.file_size <= _LOOK_AHEAD_BYTES // 4
-                    task = threads.submit(_whole_file, files, schema, fields, following, selection) if small else None
-                    waiting.append((following, task))
-                    ahead += following.file.file_size
-                if not waiting:
-                    return
-                one, reading = waiting.popleft()
-                yield from _one_file(files, schema, fields, one, selection) if reading is None else reading.result()
-                ahead -= one.file.file_size
-        finally:
-            for _, reading in waiting:
-                if reading is not None:
-                    reading.cancel()
-
-
-def _whole_file(
-    files: TableFiles, schema: Schema, fields: Sequence[Field], planned: PlannedFile, selection: Selection
-) -> list[pa.RecordBatch]:
-    return list(_one_file(files, schema, fields, planned, selection))
+    yield from in_order(streams, window=_WINDOW, most_bytes=_LOOK_AHEAD_BYTES)
 
 
 def _one_file(
@@ -133,8 +125,17 @@ class _Projection:
 
     def batches(self, files: TableFiles) -> Iterator[pa.RecordBatch]:
         """The file's rows in the wanted shape."""
+        if not self._names:
+            yield from self._rows_only()
+            return
         for raw in self._raw(files):
             yield self._shaped(raw)
+
+    def _rows_only(self) -> Iterator[pa.RecordBatch]:
+        """Nothing wanted lies in the file: as many rows as it has, without opening it."""
+        for at in range(0, self._planned.file.row_count, BATCH_ROWS):
+            rows = min(BATCH_ROWS, self._planned.file.row_count - at)
+            yield self._shaped(pa.RecordBatch.from_arrays([pa.nulls(rows)], ["rows"]))
 
     def _raw(self, files: TableFiles) -> Iterable[pa.RecordBatch]:
         io = files.io
@@ -152,7 +153,7 @@ class _Projection:
         import pyarrow.parquet as pq
 
         with files.io.arrow().open_input_file(path) as source:
-            file = pq.ParquetFile(source, pre_buffer=False)
+            file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES)
             rows = max(1024, min(BATCH_ROWS, 16_000_000 // max(1, self._row_bytes())))
             yield from file.iter_batches(batch_size=rows, columns=self._names, use_threads=True)
 
@@ -186,7 +187,7 @@ class _Projection:
 
     def _shaped(self, raw: pa.RecordBatch) -> pa.RecordBatch:
         columns = []
-        rows = raw.num_rows if raw.num_columns else self._planned.file.row_count
+        rows = raw.num_rows
         for field, target in zip(self._wanted, self._target, strict=True):
             if field.name in self._partition:
                 columns.append(pa.repeat(_partition_scalar(self._partition[field.name], field.type), rows))

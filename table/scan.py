@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -168,7 +169,9 @@ def _unhashable(root: str, value: object) -> bool:
     if root in ("TINYINT", "SMALLINT", "INT", "BIGINT"):
         bits = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}[root]
         return not isinstance(value, int) or isinstance(value, bool) or not -(1 << bits) <= value < 1 << bits
-    return root not in ("CHAR", "VARCHAR", "DATE") or not isinstance(value, str if root != "DATE" else object)
+    if root == "DATE":
+        return type(value) is not dt.date
+    return root not in ("CHAR", "VARCHAR") or not isinstance(value, str)
 
 
 class _StatsPruning:

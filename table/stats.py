@@ -161,7 +161,11 @@ def _of_arrays(type_: DataType, arrays: Sequence[pa.Array]) -> ColumnStats:
         nulls += array.null_count
         if pa.types.is_floating(array.type) and pc.any(pc.is_nan(array)).as_py():
             return ColumnStats(min=_NAN, max=_NAN, null_count=sum(a.null_count for a in arrays))
-        found = _extremes(array)
+        try:
+            found = _extremes(array)
+        except (OverflowError, ValueError):
+            # A time beyond the year 9999 has no Python value.
+            return ColumnStats(min=_NAN, max=_NAN, null_count=sum(a.null_count for a in arrays))
         if found is not None:
             lows.append(found[0])
             highs.append(found[1])
@@ -198,14 +202,7 @@ def merge_stats(parts: Sequence[Mapping[str, ColumnStats]]) -> dict[str, ColumnS
     merged: dict[str, ColumnStats] = {}
     for part in parts:
         for name, stats in part.items():
-            merged[name] = (
-                _union(
-                    merged[name],
-                    stats,
-                )
-                if name in merged
-                else stats
-            )
+            merged[name] = _union(merged[name], stats) if name in merged else stats
     return merged
 
 
@@ -224,11 +221,15 @@ _NAN = float("nan")
 
 def stats_from_parquet(metadata: pq.FileMetaData, fields: Sequence[Field]) -> dict[str, ColumnStats]:
     """Statistics of a Parquet file from its footer, for the given top-level columns; what a footer lacks is unknown."""
-    positions = {metadata.schema.column(i).path: i for i in range(len(metadata.schema))}
+    positions: dict[str, int] = {}
+    for i in range(len(metadata.schema)):
+        # A ROW's part and a column whose name has a dot may have the same path; which is which cannot be told.
+        path = metadata.schema.column(i).path
+        positions[path] = -1 if path in positions else i
     found = {}
     for field in fields:
-        position = positions.get(field.name)
-        if position is not None and isinstance(field.type, AtomicType):
+        position = positions.get(field.name, -1)
+        if position >= 0 and isinstance(field.type, AtomicType):
             found[field.name] = _of_row_groups(metadata, position, field.type)
     return found
 
@@ -246,13 +247,22 @@ def _of_row_groups(metadata: pq.FileMetaData, position: int, type_: DataType) ->
             return NOTHING
         nulls = nulls + stats.null_count if nulls is not None else None
         if stats.has_min_max:
-            lows.append(decode(type_, stats.min))
-            highs.append(decode(type_, stats.max))
+            low, high = _bounds(stats)
+            lows.append(decode(type_, low))
+            highs.append(decode(type_, high))
         elif stats.null_count < chunk.num_values:
             bounded = False
     if not bounded or not lows or any(value is None or value != value for value in lows + highs):
         return ColumnStats(null_count=nulls)
     return _signed_zero(ColumnStats(min=min(lows), max=max(highs), null_count=nulls))
+
+
+def _bounds(stats: pq.Statistics) -> tuple[Any, Any]:
+    """A footer's bounds; a time beyond the year 9999 has no Python value and counts as unknown."""
+    try:
+        return stats.min, stats.max
+    except (OverflowError, ValueError):
+        return None, None
 
 
 def _as_is(_: DataType, value: Any) -> object:
@@ -261,6 +271,8 @@ def _as_is(_: DataType, value: Any) -> object:
 
 def _decode_decimal(type_: DataType, value: Any) -> object:
     assert isinstance(type_, DecimalType)
+    if value is None:
+        return None
     if isinstance(value, Decimal):
         return binary_row.WIDE.quantize(value, Decimal(1).scaleb(-type_.scale))
     if isinstance(value, bytes):
@@ -269,7 +281,7 @@ def _decode_decimal(type_: DataType, value: Any) -> object:
 
 
 def _decode_time(_: DataType, value: Any) -> object:
-    if isinstance(value, int):
+    if value is None or isinstance(value, int):
         return value
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
 

@@ -25,6 +25,12 @@ from table.store import TableFiles
 _CHECK_BYTES = 256 << 10
 """Uncompressed bytes gathered before a row group is considered, so that rolling sees real sizes often enough."""
 
+_MOST_PENDING_BYTES = 128 << 20
+"""Uncompressed bytes one write gathers over all its partitions and buckets."""
+
+_MOST_OPEN_FILES = 200
+"""Files one write keeps open; a process may have 1024."""
+
 
 def write_batches(
     files: TableFiles, schema: Schema, batches: Iterable[pa.RecordBatch], *, source: FileSource = FileSource.APPEND
@@ -64,6 +70,20 @@ class TableWriter:
                 writer = _BucketWriter(self._files, self._schema, self._format, self._modes, directory, self._source)
                 self._open[key] = writer
             writer.write(rows)
+        self._keep_small()
+
+    def _keep_small(self) -> None:
+        """However many partitions rows go to, memory and open files stay bounded: the fullest give way first."""
+        held = sum(writer.pending_bytes for writer in self._open.values())
+        if held > _MOST_PENDING_BYTES:
+            for writer in sorted(self._open.values(), key=lambda w: -w.pending_bytes):
+                writer.flush()
+                held = sum(w.pending_bytes for w in self._open.values())
+                if held <= _MOST_PENDING_BYTES // 2:
+                    break
+        opened = [writer for writer in self._open.values() if writer.is_open]
+        for writer in sorted(opened, key=lambda w: -w.open_bytes)[: max(0, len(opened) - _MOST_OPEN_FILES)]:
+            writer.close_file()
 
     def finish(self) -> list[NewFile]:
         """Close all files and describe them."""
@@ -142,13 +162,29 @@ class _BucketWriter:
             self._pending.nbytes += part.nbytes
             at += part.num_rows
             if self._pending.nbytes >= self._group_bytes() or part.num_rows == room:
-                self._flush()
+                self.flush()
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of rows not yet in a row group."""
+        return self._pending.nbytes
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a file is open."""
+        return self._file is not None
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes in the open file."""
+        return self._file.written() if self._file is not None else 0
 
     def _group_bytes(self) -> int:
         """Small targets need small row groups to be met; large ones need no more than the block size."""
         return int(min(self._format.block_bytes, max(_CHECK_BYTES, self._format.target_bytes // 8)))
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write the pending rows as a row group."""
         if not self._pending.rows:
             return
         rows = pa.Table.from_batches(self._pending.batches).cast(self._arrow)
@@ -159,7 +195,7 @@ class _BucketWriter:
             file.write(rows.slice(0, fitting))
             rows = rows.slice(fitting)
             if file.full(self._format):
-                self._close()
+                self.close_file()
 
     def _begin(self) -> OpenFile:
         name = f"{self._format.prefix}{self._id}-{self._count}.{self._format.extension}"
@@ -173,7 +209,8 @@ class _BucketWriter:
             self._file = open_file(self._files, self._format, path, self._arrow, self._modes)
         return self._file
 
-    def _close(self) -> None:
+    def close_file(self) -> None:
+        """Finish the open file, if any; later rows go to another."""
         file = self._file
         if file is None:
             return
@@ -190,8 +227,8 @@ class _BucketWriter:
 
     def finish(self) -> list[DataFile]:
         """Write what is pending and close the last file."""
-        self._flush()
-        self._close()
+        self.flush()
+        self.close_file()
         return self._done
 
     def abort(self) -> None:
