@@ -98,14 +98,18 @@ class OptionGroup:
     def check(self, raw: Mapping[str, str]) -> None:
         """Raise `InvalidOption` for an unknown or refused key or a value that does not parse."""
         for key, text in raw.items():
-            if reason := self.refusal(key):
-                raise InvalidOption(f"Option '{key}' is not available: {reason}")
-            option = self.get(key)
-            if option is None:
-                near = nearest(key, self._options)
-                hint = f" Did you mean '{near}'?" if near else ""
-                raise InvalidOption(f"There is no {self.title.lower()} '{key}'.{hint}")
-            option.parse(text)
+            self.known(key).parse(text)
+
+    def known(self, key: str) -> Option[Any]:
+        """The declaration of a key; raises `InvalidOption` for an unknown or refused one."""
+        if reason := self.refusal(key):
+            raise InvalidOption(f"Option '{key}' is not available: {reason}")
+        option = self.get(key)
+        if option is None:
+            near = nearest(key, self._options)
+            hint = f" Did you mean '{near}'?" if near else ""
+            raise InvalidOption(f"There is no {self.title.lower()} '{key}'.{hint}")
+        return option
 
     def markdown(self) -> str:
         """The group's section of the options page."""

@@ -37,13 +37,23 @@ class StatementText:
     line: int
 
 
+def _of_one(kind: type[exp.Func]) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """An aggregate of one argument; sqlglot would take MAX(a, b) for GREATEST."""
+
+    def build(arguments: list[exp.Expr]) -> exp.Expr:
+        return kind(this=arguments[0]) if len(arguments) == 1 else exp.Anonymous(this=kind.sql_name(), expressions=arguments)
+
+    return build
+
+
 class FlinkParser(StatementParser):
     """The parser of one statement."""
 
     # A call stays what the user wrote: sqlglot's own idea of a function loses arguments of Spark's (to_char's format) and
     # adds others (listagg's comma). Nodes are kept where the analysis looks for them, or where arguments are no plain list.
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
-        name: SparkParser.FUNCTIONS[name] for name in ("COUNT", "MIN", "MAX", "SUM", "AVG", "ARRAY", "MAP", "STRUCT")
+        **{name: SparkParser.FUNCTIONS[name] for name in ("COUNT", "ARRAY", "MAP", "STRUCT")},
+        **{kind.sql_name(): _of_one(kind) for kind in (exp.Min, exp.Max, exp.Sum, exp.Avg)},
     }
     FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr | None]]] = {
         name: SparkParser.FUNCTION_PARSERS[name]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from model.option import masked
 from sql import trees
 from sql.results import ResultSet
-from sql.sql_options import check_setting
+from sql.sql_options import SQL_OPTIONS, check_setting
 from sql.statements.base import ExecutionContext, LocalStatement, handles
 
 
@@ -38,5 +38,8 @@ class ResetOption(LocalStatement):
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Forget one option, or all."""
-        context.session.reset(self.tree.args.get("key"))
+        key = self.tree.args.get("key")
+        if key is not None and key not in context.session.settings:
+            SQL_OPTIONS.known(key)
+        context.session.reset(key)
         return ResultSet.ok()

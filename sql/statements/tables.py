@@ -12,7 +12,7 @@ from model.errors import (
     AnalysisError,
     InvalidOption,
     InvalidSchema,
-    LakeError,
+    OutcomeUnknown,
     TableAlreadyExist,
     TableNotExist,
     UnsupportedStatement,
@@ -86,10 +86,13 @@ class CreateTable:
         query = self.tree.args["query"]
         columns = tuple(Field(id=-1, name=c.name, type=c.type) for c in query_columns(context, query))
         schema = schema_of(replace(definition, columns=columns))
-        context.lake.create_table(table, schema)
+        if not context.lake.create_table(table, schema, if_not_exists=self.tree.args["if_not_exists"]):
+            return ResultSet.ok()
         try:
             return insert_query(context, context.lake.open(table), query)
-        except LakeError:
+        except OutcomeUnknown:
+            raise  # the rows may be there
+        except BaseException:  # whatever stopped it, also a cancel: there is no table half made
             context.lake.drop_table(table, if_exists=True)
             raise
 

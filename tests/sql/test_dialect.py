@@ -11,10 +11,18 @@ from model.errors import SqlError, SqlSyntaxError, UnsupportedStatement
 from model.schema_change import AddColumn, DropColumn, Position, RenameColumn, SetOption, UpdateColumnPosition, UpdateColumnType
 from model.types import BigIntType, IntType, MapType, RowType, parse_type
 from sql import trees
+from sql.analysis.functions import FUNCTIONS
 from sql.analysis.to_spark import spark_sql
 from sql.dialect import OPTIONS_HINT, parse_one, split
 from sql.parsing.ddl import TableDefinition
 
+SPECIAL = frozenset(
+    {
+        "and", "any", "between", "case", "cast", "char", "count", "current_date", "current_timestamp", "current_user",
+        "extract", "in", "map", "not", "overlay", "session_user", "struct", "transform", "trim", "when",
+    }
+)  # fmt: skip
+"""Names whose arguments are no plain list, or that other tests cover."""
 CASES = Path(__file__).parent / "cases"
 
 
@@ -92,6 +100,13 @@ def test_alterations_of_both_dialects(text: str, changes: tuple[object, ...]) ->
     tree = parse_one(f"ALTER TABLE t {text}")
     assert isinstance(tree, trees.AlterTable)
     assert tree.args["changes"] == changes
+
+
+def test_every_function_keeps_its_name_and_arguments() -> None:
+    renamed = {"position": "LOCATE", "substr": "SUBSTRING"}
+    for name in sorted(FUNCTIONS - SPECIAL):
+        text = spark_sql(parse_one(f"SELECT {name}(a, b, c) FROM v"))
+        assert text == f"SELECT {renamed.get(name, name.upper())}(a, b, c) FROM v"
 
 
 def test_hints_belong_to_their_table() -> None:
