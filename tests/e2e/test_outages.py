@@ -164,16 +164,16 @@ def test_disk_full(start_server: StartServer, small_disk: Path) -> None:
 
 @pytest.mark.spark
 def test_sigterm_lets_running_statements_finish(start_server: StartServer) -> None:
-    server = start_server()
+    server = start_server(SLUICE_DRAIN_SECONDS="120")
     server.sql("CREATE TABLE t (id BIGINT)")
     server.wait_for_spark()
     outcome: list[httpx.Response] = []
-    statement = "INSERT INTO t SELECT COUNT(*) FROM range(0, 400000000) WHERE HASH(id, 'salt') = 7 OR id < 5"
+    statement = "INSERT INTO t SELECT COUNT(*) FROM range(0, 100000000) WHERE HASH(id, 'salt') = 7 OR id < 5"
     running = threading.Thread(target=lambda: outcome.append(server.post(statement)))
     running.start()
     time.sleep(1.0)
     postgres = server.postgres_pid()
-    assert server.terminate() == 0
+    assert server.terminate(timeout=150) == 0
     running.join()
     assert outcome[0].status_code == 200, outcome[0].text
     assert postgres is not None
