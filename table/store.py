@@ -57,7 +57,6 @@ class _Cache:
 
 _MANIFESTS = _Cache(_CACHED_ENTRIES)
 _LISTS = _Cache(_CACHED_ENTRIES)
-_SCHEMAS = _Cache(10_000)
 
 
 class TableFiles:
@@ -66,6 +65,8 @@ class TableFiles:
     def __init__(self, file_io: FileIO, location: str) -> None:
         self.io = file_io
         self.layout = TableLayout(location)
+        # Not shared: a table dropped and made anew has other schemas under the same names.
+        self._schemas: dict[int, Schema] = {}
 
     @property
     def location(self) -> str:
@@ -74,15 +75,13 @@ class TableFiles:
 
     def read_schema(self, schema_id: int) -> Schema:
         """The schema of that version; raises `Unavailable` when its file is gone."""
-        path = self.layout.schema_file(schema_id)
-
-        def load() -> tuple[Schema, ...]:
+        found = self._schemas.get(schema_id)
+        if found is None:
+            path = self.layout.schema_file(schema_id)
             try:
-                return (Schema.from_json(json.loads(self.io.read(path))),)
+                found = self._schemas[schema_id] = Schema.from_json(json.loads(self.io.read(path)))
             except FileNotFoundError:
                 raise Unavailable(f"The schema file {path} is missing.") from None
-
-        found: Schema = _SCHEMAS.get(path, load)[0]
         return found
 
     def write_schema(self, schema: Schema) -> bool:

@@ -155,3 +155,12 @@ def test_a_hint_is_not_believed_unchecked(files: TableFiles, hint: str | None, f
 def test_only_plain_appends_share_a_snapshot(files: TableFiles) -> None:
     with pytest.raises(ValueError, match="plain appends"):
         commit(files, a_schema(), None, append("a"), CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user="u"))
+
+
+def test_a_table_made_anew_is_not_read_under_the_old_ones_schemas(files: TableFiles) -> None:
+    files.write_schema(a_schema())
+    assert files.read_schema(0).field_names == ("id", "v")
+    files.io.delete_tree(files.location)
+    again = TableFiles(files.io, files.location)
+    again.write_schema(new_schema([column("other", "INT")], options={"bucket": "-1"}))
+    assert again.read_schema(0).field_names == ("other",)
