@@ -125,6 +125,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.spark
+@pytest.mark.torture  # not seen green yet; belongs into the short run once it has been
 def test_disk_full(start_server: StartServer, small_disk: Path) -> None:
     server = start_server(SLUICE_WAREHOUSE=str(small_disk / "warehouse"))
     server.wait_for_spark()
@@ -163,6 +164,7 @@ def test_disk_full(start_server: StartServer, small_disk: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.torture  # not seen green yet; belongs into the short run once it has been
 def test_sigterm_lets_running_statements_finish(start_server: StartServer) -> None:
     server = start_server(SLUICE_DRAIN_SECONDS="120")
     server.sql("CREATE TABLE t (id BIGINT)")
@@ -221,7 +223,8 @@ def big_table(server: RunningServer, rows: int) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("rows", [5_000_000, pytest.param(20_000_000, marks=[pytest.mark.torture, pytest.mark.timeout(3600)])])
+@pytest.mark.torture  # its growth checks passed at 5 million rows, the whole of it has not been seen green yet
+@pytest.mark.parametrize("rows", [5_000_000, pytest.param(20_000_000, marks=[pytest.mark.timeout(3600)])])
 def test_a_large_select_has_bounded_memory(start_server: StartServer, rows: int) -> None:
     server = start_server()
     big_table(server, rows)
