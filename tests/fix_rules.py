@@ -10,6 +10,7 @@ from collections.abc import Generator
 from importlib.metadata import version
 
 import pytest
+from hypothesis import settings
 
 ALLOWED_SKIPS = (
     re.compile(r"Maven cannot be had here: the Java reader is not run\."),
@@ -24,6 +25,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--test-dsn", default=os.environ.get("SLUICE_TEST_DSN"), help="Postgres (a superuser's DSN) to use in place of one of our own."
     )
+
+
+# CI judges a change, not the luck of the draw: there the same examples are tried every time. A busy machine is no failure anywhere.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("here", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 def pytest_configure(config: pytest.Config) -> None:
