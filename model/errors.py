@@ -103,9 +103,8 @@ class TableDiverged(ResourceError, status=409):
 
     def __init__(self, name: str, *, path: str) -> None:
         super().__init__(
-            f"Table {name} has a snapshot file this catalog did not decide: {path}. Someone committed past the "
-            f"catalog. Nothing was changed. See what it holds and adopt or set it aside with "
-            f"CALL sys.repair_table('{name}').",
+            f"Table {name} has a snapshot file this catalog did not decide: {path}. Someone committed past the catalog. "
+            "Nothing was changed. Move that file and any that follow it out of the directory to go on with the catalog's history.",
             resource_name=name,
         )
         self.path = path
