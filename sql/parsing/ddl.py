@@ -289,14 +289,13 @@ class DdlParser(TypeParser):
         """One column, or several in parentheses."""
         assert callable(parse)
         bare = self.eat("COLUMN")
-        plural = self.eat("COLUMNS")
+        self.eat("COLUMNS")
         if bare or not self.eat("("):
             return list(parse())
         changes = list(parse())
         while self.eat(","):
             changes += parse()
         self.need(")")
-        _ = plural
         return changes
 
     def _position(self) -> Position | None:

@@ -133,7 +133,7 @@ def _bytes(data: Column, start: Column) -> tuple[Column, Column, Column]:
 
 def _div(number: Column, by: int) -> Column:
     """Integer division of a BIGINT that is a multiple, or positive."""
-    return F.floor(number / F.lit(by)) if by == 0 else F.call_function("div", number, F.lit(by).cast("bigint"))
+    return F.call_function("div", number, F.lit(by).cast("bigint"))
 
 
 def _padded(data: Column, size: Column) -> Column:
