@@ -90,10 +90,14 @@ class SnapshotRepository:
         """
         self._conn.execute(query, (table_id, branch, snapshot_id, uuid, Jsonb(dict(body)), published))
 
-    def published(self, table_id: UUID, branch: str, snapshot_id: int) -> None:
-        """Note that the snapshot's file exists."""
-        query = "UPDATE table_snapshot SET published = true WHERE table_id = %s AND branch = %s AND snapshot_id = %s"
-        self._conn.execute(query, (table_id, branch, snapshot_id))
+    def published(self, table_id: UUID, branch: str, snapshot_id: int, *, location: str) -> bool:
+        """Note that the snapshot's file exists; False when the table does not lie at ``location`` any more."""
+        query = """
+            UPDATE table_snapshot s SET published = true FROM sluice_table t
+            WHERE s.table_id = %s AND s.branch = %s AND s.snapshot_id = %s
+              AND t.table_id = s.table_id AND t.location = %s AND t.moving_from IS NULL
+        """
+        return self._conn.execute(query, (table_id, branch, snapshot_id, location)).rowcount == 1
 
     def unpublished(self, table_id: UUID, branch: str) -> list[SnapshotRow]:
         """Decided snapshots whose files may not exist yet, oldest first."""

@@ -44,6 +44,12 @@ class TableRepository:
             raise TableNotExist(f"{table.database}.{table.table}")
         return row
 
+    def find_for_commit(self, table: Identifier) -> TableRow | None:
+        """The table, or None; it cannot be dropped, renamed or repaired before the transaction ends, while commits and ALTER go on."""
+        with self._conn.cursor(row_factory=class_row(TableRow)) as cur:
+            query = _SELECT + "WHERE t.database = %s AND t.name = %s FOR KEY SHARE OF t"
+            return cur.execute(query, (table.database, table.table)).fetchone()
+
     def lock(self, table: Identifier) -> TableRow:
         """The table, held against other changes of its row until the transaction ends."""
         query = "SELECT table_id FROM sluice_table WHERE database = %s AND name = %s FOR UPDATE"

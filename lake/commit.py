@@ -133,9 +133,28 @@ class Committer:
             try:
                 return self._attempt(tables, requests, uuids, claimed)
             except CommitConflict:
+                # The race may have been lost to ourselves: a COMMIT whose answer was lost can land after we looked for it.
+                if landed := self._landed(tables, uuids):
+                    return landed
                 wait = min(_FIRST_WAIT * 2**attempt, _LONGEST_WAIT)
                 time.sleep(wait * random.uniform(0.5, 1.2))
                 attempt = min(attempt + 1, 20)
+
+    def _landed(self, tables: Sequence[LakeTable], uuids: Sequence[str]) -> list[Snapshot]:
+        """The snapshots of these uuids, published, where an earlier attempt decided them after all; else nothing."""
+        with self._catalog.reading() as tx:
+            rows = [tx.snapshots.by_uuid(table.table_id, uuid) for table, uuid in zip(tables, uuids, strict=True)]
+        found = [row for row in rows if row is not None]
+        if len(found) < len(rows):
+            return []
+        for table, row in zip(tables, found, strict=True):
+            self._publish(table, row)
+        return [Snapshot.from_json(row.body) for row in found]
+
+    def _publish(self, table: LakeTable, row: SnapshotRow) -> None:
+        # Decided is decided: a publication that fails now is made up for by whoever looks at the table next.
+        with contextlib.suppress(LakeError):
+            self._publisher.publish(table.table_id, table.files, table.identifier.branch, row)
 
     def _attempt(
         self, tables: Sequence[LakeTable], requests: Sequence[Sequence[CommitRequest]], uuids: Sequence[str], claimed: Sequence[Claimed]
@@ -143,7 +162,7 @@ class Committer:
         built: list[tuple[Snapshot | None, Snapshot]] = []
         for table, of_table, uuid in zip(tables, requests, uuids, strict=True):
             latest = table.latest()
-            if repeated := self._repeat(table, of_table):
+            if len(tables) == 1 and (repeated := self._repeat(table, of_table)):
                 return [repeated]
             snapshot = build_snapshot(table.files, table.schema, latest, of_table, uuid=uuid, time_millis=time.time_ns() // 1_000_000)
             if latest and latest.schema_id > snapshot.schema_id:  # an ALTER came between the write and its commit
@@ -161,9 +180,7 @@ class Committer:
         self._hook("decided")
         for table, (_, snapshot) in zip(tables, built, strict=True):
             row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.uuid or "", body=snapshot.to_json(), published=False)
-            # Decided is decided: a publication that fails now is made up for by whoever looks at the table next.
-            with contextlib.suppress(LakeError):
-                self._publisher.publish(table.table_id, table.files, table.identifier.branch, row)
+            self._publish(table, row)
         return [snapshot for _, snapshot in built]
 
     def _repeat(self, table: LakeTable, requests: Sequence[CommitRequest]) -> Snapshot | None:
@@ -180,7 +197,7 @@ class Committer:
     def _decide(self, tx: CatalogTransaction, tables: Sequence[LakeTable], built: Sequence[tuple[Snapshot | None, Snapshot]]) -> None:
         """Compare and set every pointer, in one order for all, so that two such transactions cannot wait for each other."""
         for table, (latest, snapshot) in sorted(zip(tables, built, strict=True), key=lambda pair: str(pair[0].table_id)):
-            row = tx.tables.find(Identifier(table.identifier.database, table.identifier.table))
+            row = tx.tables.find_for_commit(Identifier(table.identifier.database, table.identifier.table))
             if row is None or row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))
             if row.diverged_at:

@@ -17,6 +17,7 @@ from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.names import check_name
 from lake.partitions import Partition, partitions
 from lake.publish import Hook, Publisher, no_hook
+from lake.repair import Repair, repair
 from lake.table import LakeTable
 from lake.travel import resolve
 from model.errors import (
@@ -308,7 +309,11 @@ class Lake:
         with self.catalog.reading() as tx:
             return tx.tags.names(table.table_id)
 
-    # After a crash
+    # After a crash, or after somebody else's commit
+
+    def repair_table(self, table: Identifier, *, dry_run: bool = False) -> Repair:
+        """Adopt or set aside snapshot files the catalog did not decide, so that commits go on; see `lake.repair.repair`."""
+        return repair(self.catalog, self._publisher, self.open(table), dry_run=dry_run)
 
     def recover(self) -> None:
         """Finish what a crash left half done: directories to remove or move, schemas and snapshots to publish."""

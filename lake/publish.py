@@ -64,12 +64,16 @@ class Publisher:
             with self._catalog.transaction() as tx:
                 tx.tables.set_diverged(table_id, path)
             return
+        with self._catalog.reading() as tx:
+            noted = tx.snapshots.published(table_id, branch, snapshot.id, location=files.location)
+        if not noted:  # renamed or dropped meanwhile: a file left here would be in the way of the next table of this name
+            if outcome is Published.WRITTEN:
+                files.io.delete(files.layout.snapshot_file(snapshot.id))
+            return
         files.write_hints(snapshot.id, earliest=1 if snapshot.id == 1 else None)
         self._hook("hinted")
         with self._lock:
             self._noted[table_id] = max(self._noted.get(table_id, 0), snapshot.id)
-        with self._catalog.reading() as tx:
-            tx.snapshots.published(table_id, branch, snapshot.id)
 
     def check_free(self, table_id: UUID, files: TableFiles, branch: str, snapshot_id: int, table: str) -> None:
         """Raise `TableDiverged` when a file of that id lies there before the catalog decided one.

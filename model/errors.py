@@ -104,7 +104,7 @@ class TableDiverged(ResourceError, status=409):
     def __init__(self, name: str, *, path: str) -> None:
         super().__init__(
             f"Table {name} has a snapshot file this catalog did not decide: {path}. Someone committed past the catalog. "
-            "Nothing was changed. Move that file and any that follow it out of the directory to go on with the catalog's history.",
+            f"Nothing was changed. CALL sys.repair_table('{name}', true) shows what can be adopted, without true it is done.",
             resource_name=name,
         )
         self.path = path

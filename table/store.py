@@ -101,7 +101,10 @@ class TableFiles:
         data = json.dumps(snapshot.to_json(), indent=2, ensure_ascii=False).encode()
         if self.io.create(self.layout.snapshot_file(snapshot.id), data):
             return Published.WRITTEN
-        found = self.read_snapshot(snapshot.id)
+        try:
+            found = self.read_snapshot(snapshot.id)
+        except (ValueError, KeyError, TypeError, AttributeError):  # not a snapshot at all, so surely not ours
+            return Published.FOREIGN
         if found is not None and same_snapshot(found, snapshot):
             return Published.THERE
         return Published.FOREIGN

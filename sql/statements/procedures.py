@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from model.errors import AnalysisError, nearest
+from model.types import BigIntType, VarCharType
 from sql import trees
-from sql.results import ResultSet
+from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext, LocalStatement, handles
 
 Body = Callable[[ExecutionContext, Mapping[str, object]], ResultSet]
@@ -83,6 +84,21 @@ def create_tag(context: ExecutionContext, arguments: Mapping[str, object]) -> Re
     snapshot_id = arguments.get("snapshot_id")
     context.lake.create_tag(table, str(arguments["tag"]), snapshot_id=snapshot_id if isinstance(snapshot_id, int) else None)
     return ResultSet.ok()
+
+
+@procedure("repair_table", required=1, table=str, dry_run=bool)
+def repair_table(context: ExecutionContext, arguments: Mapping[str, object]) -> ResultSet:
+    """Adopt or set aside snapshot files the catalog did not decide; one row for each, none where there are none."""
+    table = context.session.identifier(tuple(str(arguments["table"]).split(".")))
+    done = context.lake.repair_table(table, dry_run=bool(arguments.get("dry_run")))
+    columns = [
+        ResultColumn("action", STRING),
+        ResultColumn("snapshot_id", BigIntType(nullable=False)),
+        ResultColumn("moved_to", VarCharType()),
+    ]
+    rows: list[tuple[str, int, str | None]] = [("adopted", snapshot, None) for snapshot in done.adopted]
+    rows += [("set aside", snapshot, f"{done.directory}/snapshot-{snapshot}") for snapshot in done.set_aside]
+    return ResultSet.of_rows(columns, rows)
 
 
 @procedure("delete_tag", required=2, table=str, tag=str)

@@ -9,7 +9,7 @@ import pytest
 
 import sql.statements.insert
 from lake import Lake
-from model.errors import AnalysisError, Forbidden, InvalidOption, InvalidSchema, LakeError, OutcomeUnknown, TableNotExist
+from model.errors import AnalysisError, Forbidden, InvalidOption, InvalidSchema, LakeError, OutcomeUnknown, TableDiverged, TableNotExist
 from model.identifier import Identifier
 from model.types import IntType
 from sql.gateway import Gateway, GatewayLimits
@@ -164,3 +164,17 @@ def test_a_table_whose_rows_may_have_landed_stays(gateway: Gateway, lake: Lake, 
 def test_columns_beside_a_query_are_refused(gateway: Gateway) -> None:
     with pytest.raises(InvalidSchema, match="leave the column list out"):
         gateway.run("CREATE TABLE t (a INT) AS SELECT 1 AS a")
+
+
+def test_a_table_written_past_the_catalog_is_repaired_by_call(gateway: Gateway, warehouse: Path) -> None:
+    gateway.run("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)").close()
+    foreign = warehouse / "default.db/t/snapshot/snapshot-2"
+    foreign.write_text("not ours")
+    with pytest.raises(TableDiverged, match=r"CALL sys.repair_table\('default.t', true\)"):
+        gateway.run("INSERT INTO t VALUES (2)")
+    assert [row[:2] for row in rows(gateway, "CALL sys.repair_table('default.t', true)")] == [("set aside", 2)]
+    assert foreign.exists()
+    [(_, _, moved_to)] = rows(gateway, "CALL sys.repair_table('t')")
+    assert Path(moved_to).read_text() == "not ours"
+    gateway.run("INSERT INTO t VALUES (2)").close()
+    assert sorted(rows(gateway, "SELECT a FROM t")) == [(1,), (2,)]

@@ -1,0 +1,70 @@
+"""A process killed between two steps: what it decided is there, what it did not is not, and the next server finishes it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lake import Lake, LakeTable
+from model.errors import TableNotExist
+from model.identifier import Identifier
+from tests.lake.test_commit import T, append, names, snapshot_file
+from tests.lake.test_commit import table as table
+
+_DYING = """
+import os, signal, sys
+from catalog import CatalogStore
+from lake import Lake
+from tests.lake.test_commit import T, append
+from model.identifier import Identifier
+
+dsn, warehouse, step, work = sys.argv[1:]
+lake = Lake(CatalogStore(dsn), warehouse, hook=lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == step else None)
+if work == "commit":
+    lake.commit(lake.open(T), append("b"))
+elif work == "rename":
+    lake.rename_table(T, Identifier("default", "u"))
+else:
+    lake.drop_table(T)
+"""
+
+
+def die(dsn: str, warehouse: Path, step: str, work: str) -> None:
+    """Do the work in a process that kills itself right after the step."""
+    command = [sys.executable, "-c", _DYING, dsn, str(warehouse), step, work]
+    ended = subprocess.run(command, timeout=60, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+
+
+@pytest.mark.parametrize("step", ["built", "decided", "published", "hinted"])
+def test_killed_while_committing(dsn: str, lake: Lake, table: LakeTable, warehouse: Path, step: str) -> None:
+    lake.commit(table, append("a"))
+    die(dsn, warehouse, step, "commit")
+    lake.recover()
+    expected = ["a"] if step == "built" else ["a", "b"]
+    assert snapshot_file(warehouse, 2).exists() is (step != "built")
+    assert names(lake.open(T)) == expected
+    lake.commit(lake.open(T), append("c"))
+    assert names(lake.open(T)) == [*expected, "c"]
+
+
+def test_killed_while_renaming(dsn: str, lake: Lake, table: LakeTable, warehouse: Path) -> None:
+    lake.commit(table, append("a"))
+    die(dsn, warehouse, "rename decided", "rename")
+    assert (warehouse / "default.db" / "t").exists()
+    lake.recover()
+    assert not (warehouse / "default.db" / "t").exists()
+    assert names(lake.open(Identifier("default", "u"))) == ["a"]
+
+
+def test_killed_while_dropping(dsn: str, lake: Lake, table: LakeTable, warehouse: Path) -> None:
+    lake.commit(table, append("a"))
+    die(dsn, warehouse, "drop decided", "drop")
+    with pytest.raises(TableNotExist):
+        lake.open(T)
+    lake.recover()
+    assert not (warehouse / "default.db" / "t").exists()

@@ -1,0 +1,85 @@
+"""Commits against lost answers and against renames: nothing twice, nothing in a place where nobody looks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from catalog import CatalogStore, CatalogTransaction
+from lake import Lake, LakeTable
+from model.errors import OutcomeUnknown
+from model.identifier import Identifier
+from tests.lake.test_commit import T, append, names, snapshot_file
+from tests.lake.test_commit import table as table
+
+U = Identifier("default", "u")
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_a_lost_answer_is_found_out(
+    catalog: CatalogStore, lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch, landed: bool
+) -> None:
+    whole = catalog.transaction
+    lost: list[bool] = []
+
+    @contextlib.contextmanager
+    def losing() -> Iterator[CatalogTransaction]:
+        if lost:
+            with whole() as tx:
+                yield tx
+            return
+        lost.append(True)
+        with contextlib.suppress(InterruptedError), whole() as tx:
+            yield tx
+            if not landed:
+                raise InterruptedError
+        raise OutcomeUnknown("lost")
+
+    monkeypatch.setattr(catalog, "transaction", losing)
+    assert lake.commit(table, append("a")).id == 1
+    assert names(table) == ["a"]
+
+
+def test_a_commit_that_lands_after_it_was_looked_for_is_not_repeated(
+    catalog: CatalogStore, lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, found = catalog.transaction, lake._committer._find_outcome
+    first = [True]
+
+    @contextlib.contextmanager
+    def losing() -> Iterator[CatalogTransaction]:
+        with whole() as tx:
+            yield tx
+        if first:
+            raise OutcomeUnknown("lost")
+
+    def too_early(*looked_for: object) -> None:
+        """Looks as if Postgres had not finished the COMMIT yet."""
+        first.clear()
+        with monkeypatch.context() as blind:
+            blind.setattr("catalog.snapshots.SnapshotRepository.by_uuid", lambda *_: None)
+            found(*looked_for)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(catalog, "transaction", losing)
+    monkeypatch.setattr(lake._committer, "_find_outcome", too_early)
+    assert lake.commit(table, append("a")).id == 1
+    assert names(table) == ["a"]
+
+
+def test_a_snapshot_decided_before_a_rename_is_published_where_the_table_lies(
+    catalog: CatalogStore, lake: Lake, table: LakeTable, warehouse: Path
+) -> None:
+    lake.commit(table, append("a"))
+    slow = Lake(catalog, str(warehouse), hook=lambda step: lake.rename_table(T, U) if step == "decided" else None)
+    slow.commit(slow.open(T), append("b"))
+    slow.close()
+    assert not snapshot_file(warehouse, 2).exists()
+    assert names(lake.open(U)) == ["a", "b"]
+    assert (warehouse / "default.db/u/snapshot/snapshot-2").exists()
+    lake.create_table(T, table.schema)
+    for name in ("c", "d"):
+        lake.commit(lake.open(T), append(name))
+    assert names(lake.open(T)) == ["c", "d"]
