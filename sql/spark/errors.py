@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -17,28 +17,34 @@ _CONTEXT = re.compile(r"\s*== SQL.*", re.DOTALL)
 _PLAN = re.compile(r";\s*\n'?\w.*", re.DOTALL)
 _USER = re.compile(r"\[USER_RAISED_EXCEPTION\] ?")
 _ADVICE = re.compile(r" If necessary set [^\n]*? to bypass this error\.")
+_STOPPED = "stopped SparkContext"
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|FSError|File too large")
 
 
 @contextlib.contextmanager
-def translating(source: str, views: Mapping[str, str], lost: object = None) -> Iterator[None]:
-    """Raise what Spark raises as a `LakeError`; ``views`` maps inner view names to the users' table names."""
+def translating(source: str, views: Mapping[str, str], lost: Callable[[], None]) -> Iterator[None]:
+    """Raise what Spark raises as a `LakeError`; ``views`` maps view names to users' table names; ``lost`` hears of a Spark that is gone."""
     try:
         yield
     except LakeError:
         raise
     except PySparkException as problem:
+        if _STOPPED in str(problem):
+            raise _gone(lost) from problem
         raise translated(problem, source, views) from problem
     except (Py4JNetworkError, ConnectionError) as problem:
-        if callable(lost):
-            lost()
-        raise Unavailable("Spark went away while the statement ran. It is being started anew; try again in a moment.") from problem
+        raise _gone(lost) from problem
     except Py4JJavaError as problem:
+        if _STOPPED in str(problem.java_exception):
+            raise _gone(lost) from problem
         raise _java(str(problem.java_exception), source, views) from problem
     except Py4JError as problem:
-        if callable(lost):
-            lost()
-        raise Unavailable("Spark does not answer. It is being started anew; try again in a moment.") from problem
+        raise _gone(lost) from problem
+
+
+def _gone(lost: Callable[[], None]) -> Unavailable:
+    lost()
+    return Unavailable("Spark went away while the statement ran. It is being started anew; try again in a moment.")
 
 
 def translated(problem: PySparkException, source: str, views: Mapping[str, str]) -> LakeError:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _START_SECONDS = 120.0
+_LONGEST_PAUSE = 60.0
 _POOLS = """<?xml version="1.0"?>
 <allocations>
   <pool name="interactive"><schedulingMode>FAIR</schedulingMode><weight>10</weight><minShare>1</minShare></pool>
@@ -88,6 +89,10 @@ class SparkLease:
         with self._pool.running(statement_id):
             yield self.session()
 
+    def lost(self) -> None:
+        """Spark failed a statement in a way that a dead JVM does; start it anew where it is one."""
+        self._pool.lost()
+
 
 class SparkPool:
     """Starts Spark once, hands out sessions that share neither settings nor views, and starts it again when the JVM died."""
@@ -102,6 +107,7 @@ class SparkPool:
         self._started = threading.Event()
         self._failure: Exception | None = None
         self._stopped = False
+        self._stopping = threading.Event()
         self._directory = tempfile.TemporaryDirectory(prefix="sluice-spark-")
 
     def start_in_background(self) -> None:
@@ -114,16 +120,22 @@ class SparkPool:
         return self._root is not None and self._started.is_set()
 
     def _start_and_warm(self) -> None:
-        try:
-            self._start()
-            root = self._root
-            if root is not None:
-                root.newSession().sql("SELECT 1 AS a").toArrow()
-        except Exception as problem:  # told to whoever needs Spark; the server itself lives on without it
-            self._failure = problem
-            _log.exception("Spark did not start")
-        finally:
-            self._started.set()
+        pause = 1.0
+        while not self._stopped:
+            try:
+                self._start()
+                root = self._root
+                if root is not None:
+                    root.newSession().sql("SELECT 1 AS a").toArrow()
+                return
+            except Exception as problem:  # told to whoever needs Spark; the server itself lives on without it
+                self._failure = problem
+                _log.exception("Spark did not start; the next attempt is in %d s", pause)
+            finally:
+                self._started.set()
+            if self._root is not None or self._stopping.wait(pause):
+                return  # it runs and only the warming failed: a statement will tell whether it is lost
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _start(self) -> None:
         with self._starting:
@@ -188,8 +200,12 @@ class SparkPool:
     def running(self, statement_id: str) -> Iterator[None]:
         """Mark what this thread starts as the statement's, in the pool of users' statements."""
         context = self.root().sparkContext
-        context.setJobGroup(statement_id, statement_id, interruptOnCancel=True)
-        context.setLocalProperty("spark.scheduler.pool", "interactive")
+        try:
+            context.setJobGroup(statement_id, statement_id, interruptOnCancel=True)
+            context.setLocalProperty("spark.scheduler.pool", "interactive")
+        except Exception as problem:  # py4j has several for a JVM that is gone, and there is no other way for this to fail
+            self.lost()
+            raise Unavailable("Spark does not answer. It is being started anew; try again in a moment.") from problem
         try:
             yield
         finally:
@@ -212,24 +228,30 @@ class SparkPool:
         except Unavailable:
             raise
         except Exception as problem:
+            self.lost()
             raise Unavailable("Spark does not answer.") from problem
 
     def lost(self) -> None:
-        """The JVM died: forget all sessions and start it anew, once."""
+        """Where Spark is gone, forget all sessions and start it anew, once; where it lives, nothing happens."""
+        root = self._root
+        if root is None or (state := _state(root)) == "alive":
+            return
         with self._lock:
-            root, self._root = self._root, None
-            if root is None or self._stopped:
-                return
+            if self._root is not root or self._stopped:
+                return  # another statement noticed first
+            self._root = None
             self._started.clear()
             self._sessions.clear()
+        _log.warning("Spark is gone (%s); starting it anew", state)
         with self._starting:
-            _forget_gateway(root)
+            _forget(root, gateway=state == "dead")
         self.start_in_background()
 
     def stop(self) -> None:
         """Stop Spark."""
         with self._lock:
             self._stopped = True
+            self._stopping.set()
             root, self._root = self._root, None
             self._sessions.clear()
         if root is not None:
@@ -238,14 +260,28 @@ class SparkPool:
         self._directory.cleanup()
 
 
-def _forget_gateway(root: Any) -> None:
+def _state(root: SparkSession) -> str:
+    """``alive``; ``stopped`` for a JVM whose context ended, as one without its master does; ``dead`` for no JVM at all."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        return "alive" if root.sparkContext.defaultParallelism else "stopped"  # asks the JVM, and starts no job
+    except (Py4JJavaError, PySparkException):
+        return "stopped"
+    except Exception:  # py4j and sockets have many names for a peer that is gone
+        return "dead"
+
+
+def _forget(root: Any, *, gateway: bool) -> None:
     """pyspark keeps a dead JVM's gateway; without forgetting it no new one is started (`gateway.md` 6.6)."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    with contextlib.suppress(Exception):  # it is dead: stopping tidies the Python side only
+    with contextlib.suppress(Exception):  # it is gone: stopping tidies the Python side only
         root.stop()
-    SparkContext._active_spark_context = None
-    SparkContext._gateway = None
-    SparkContext._jvm = None  # leftovers of the dead JVM; there is no public way
-    SparkSession._instantiatedSession = None
+    if gateway:
+        SparkContext._active_spark_context = None
+        SparkContext._gateway = None
+        SparkContext._jvm = None  # leftovers of the dead JVM; there is no public way
+        SparkSession._instantiatedSession = None

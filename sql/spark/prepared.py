@@ -102,7 +102,7 @@ def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
         tables: list[PlannedTable] = []
         rows: dict[int, int] = {}
         try:
-            with translating(context.source, views, getattr(context.spark, "lost", None)):
+            with translating(context.source, views, context.spark.lost):
                 for reference in table_references(tree):
                     context.cancellation.check()
                     view = f"__sluice_{uuid4().hex}"

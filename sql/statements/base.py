@@ -28,6 +28,10 @@ class SparkLease(Protocol):
         """The Spark session, with all this thread starts on it cancellable under the statement's id."""
         ...
 
+    def lost(self) -> None:
+        """Spark failed a statement the way a dead one does: start it anew where it is one."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:

@@ -24,6 +24,9 @@ class NoSparkLease:
     def running(self, statement_id: str) -> AbstractContextManager[Any]:
         raise Unavailable("There is no Spark in this test.")
 
+    def lost(self) -> None:
+        """There was none."""
+
 
 class NoSpark:
     """What a gateway asks of Spark, where a test needs none; remembers what it was told."""

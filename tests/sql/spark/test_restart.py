@@ -1,0 +1,66 @@
+"""A JVM that dies takes its statement with it, and nothing else: Spark is started anew."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+# A process of its own: the other tests share one context, which must not die under them.
+SCRIPT = """
+import os, signal, sys, time
+from pathlib import Path
+from model.errors import Unavailable
+from sql.spark.errors import translating
+from sql.spark.pool import SparkPool, SparkSettings
+
+def java():
+    for task in Path("/proc/self/task").iterdir():
+        for child in (task / "children").read_text().split():
+            if "java" in os.readlink(f"/proc/{child}/exe"):
+                return int(child)
+
+def answer(lease):
+    with lease.running("statement") as session, translating("", {}, lease.lost):
+        return session.sql("SELECT 40 + 2 AS a").toArrow().column(0).to_pylist()
+
+pool = SparkPool(SparkSettings(master="local[1]", driver_memory="512m"))
+pool.start_in_background()
+lease = pool.lease("one")
+assert answer(lease) == [42]
+pool.lost()
+assert pool.ready, "one that lives is not started anew"
+first = java()
+os.kill(first, signal.SIGKILL)
+for _ in range(2):  # the second asks a Spark that is starting or has started
+    try:
+        assert answer(lease) == [42]
+    except Unavailable as told:
+        print("told:", told)
+assert answer(lease) == [42]
+assert java() not in (None, first)
+pool.root().stop()  # what a lost master does to a context
+try:
+    answer(lease)
+except Unavailable as told:
+    print("told:", told)
+assert answer(lease) == [42]
+pool.stop()
+print("done")
+"""
+
+
+def test_a_dead_jvm_fails_its_statement_and_is_replaced(tmp_path: Path) -> None:
+    root = Path(__file__).parents[3]
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.splitlines()[-1:] == ["done"], done.stdout + done.stderr
+    assert done.stdout.count("told: Spark") == 2, done.stdout
