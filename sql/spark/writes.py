@@ -11,8 +11,9 @@ import pickle
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from threading import Semaphore
 from uuid import uuid4
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ from table import binary_row
 from table.arrow import arrow_type
 from table.bucket import internal_values
 from table.cast import fit
-from table.data_file import describe_parquet
+from table.data_file import describe_parquet, open_file
 from table.formats import FileFormat
 from table.manifest import EMPTY_ROW, DataFile, NewFile
 from table.read import evolved
@@ -43,6 +44,11 @@ _PARTITION = "__sluice_partition_"
 _PART = re.compile(r"part-(\d+)-.*?(?:-c|\.c)(\d+)")
 _THREADS = 8
 _ASSUMED_ROW_BYTES = 64
+_TOO_LARGE = 1.3
+"""How far a file may pass its target; one that is larger is split."""
+_SPLIT_ROWS = 16_384
+_SPLIT_BYTES = 64 << 20
+_SPLITTING = Semaphore(2)
 
 
 def write(session: SparkSession, frame: DataFrame, table: LakeTable) -> list[NewFile]:
@@ -119,9 +125,13 @@ def _publish(table: LakeTable, staging: str) -> list[NewFile]:
         kept = [one for one in found if one is not None]
         placed = _in_sequence(table.schema, kept)
         moved: list[str] = []
+        moves = [threads.submit(_placed, table, one, file, moved) for one, file in placed]
         try:
-            return list(threads.map(lambda pair: _placed(table, pair[0], pair[1], moved), placed))
+            return [move.result() for move in moves]
         except BaseException:
+            for move in moves:
+                move.cancel()
+            wait(moves)  # none may move a file after the others were removed
             for path in moved:
                 table.files.io.delete(path)
             raise
@@ -154,7 +164,51 @@ def _described(table: LakeTable, modes: StatsModes, path: str) -> list[_Describe
         return None
     bucket = _bucket_of_path(schema, path)
     values = _partition_of(table, path)
-    return [(path, values, bucket, file)]
+    format_ = FileFormat.of(schema)
+    if file.file_size <= _TOO_LARGE * format_.target_bytes or file.row_count < 2:
+        return [(path, values, bucket, file)]
+    with _SPLITTING:
+        parts = _split(table, format_, modes, path, file)
+    return [(part, values, bucket, describe_parquet(table.files, schema, part, modes=modes)) for part in parts]
+
+
+def _split(table: LakeTable, format_: FileFormat, modes: StatsModes, path: str, file: DataFile) -> list[str]:
+    """Write a staged file again as files of the target size, in order; only the first rows of a table are misjudged so far."""
+    io = table.files.io
+    count = -(-file.file_size // format_.target_bytes)
+    per_file = -(-file.row_count // count)
+    parts: list[str] = []
+    with io.arrow().open_input_file(io.arrow_path(path)) as source:
+        staged = pq.ParquetFile(source)
+        batches = staged.iter_batches(batch_size=min(per_file, _SPLIT_ROWS))
+        rest: pa.RecordBatch | None = next(batches, None)
+        while rest is not None:
+            part = f"{path.removesuffix('.parquet')}-{len(parts)}.parquet"
+            out = open_file(table.files, format_, part, staged.schema_arrow, modes)
+            try:
+                while rest is not None and out.rows < per_file:
+                    group, rest = _row_group(rest, batches, per_file - out.rows)
+                    out.write(group)
+                out.close(modes)
+            except BaseException:
+                out.discard()
+                raise
+            parts.append(part)
+    io.delete(path)
+    return parts
+
+
+def _row_group(first: pa.RecordBatch, batches: Iterator[pa.RecordBatch], most: int) -> tuple[pa.Table, pa.RecordBatch | None]:
+    """Rows for one row group, at most ``most`` of them, and what follows."""
+    taken: list[pa.RecordBatch] = []
+    rows = 0
+    rest: pa.RecordBatch | None = first
+    while rest is not None and rows < most and sum(batch.nbytes for batch in taken) < _SPLIT_BYTES:
+        head = rest.slice(0, most - rows)
+        taken.append(head)
+        rows += head.num_rows
+        rest = rest.slice(head.num_rows) if head.num_rows < rest.num_rows else next(batches, None)
+    return pa.Table.from_batches(taken), rest
 
 
 def _bucket_of_path(schema: Schema, path: str) -> int:
