@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from model.schema import Schema, column, new_schema
 from table import binary_row
 from table.arrow import arrow_schema
-from table.bucket import bucket_of, buckets_of, murmur3
+from table.bucket import bucket_of, buckets_of
+from table.murmur import murmur3
 
 VECTORS = [line.split("\t") for line in (Path(__file__).parents[1] / "data" / "bucket-vectors.tsv").read_text().splitlines()]
 EPOCH = dt.date(1970, 1, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -164,14 +165,16 @@ def test_no_file_with_a_matching_row_is_skipped(
     assert sorted(str(row) for row in kept) == wanted
 
 
-def test_files_are_rolled_near_the_target(files: TableFiles) -> None:
-    schema = new_schema([column("id", "BIGINT"), column("s", "STRING")], options={"bucket": "-1", "target-file-size": "512 kb"})
+@pytest.mark.parametrize("format_", ["parquet", "orc"])
+def test_files_are_rolled_near_the_target(files: TableFiles, format_: str) -> None:
+    options = {"bucket": "-1", "target-file-size": "256 kb", "file.format": format_}
+    schema = new_schema([column("id", "BIGINT"), column("s", "STRING")], options=options)
     batch = pa.RecordBatch.from_pydict(
         {"id": list(range(400_000)), "s": [f"{i * 7919 % 1000003:x}" for i in range(400_000)]}, schema=arrow_schema(schema.fields)
     )
     sizes = [new.file.file_size for new in write_batches(files, schema, pa.Table.from_batches([batch]).to_batches(10_000))]
     assert len(sizes) > 3
-    assert all(0.7 * 524_288 <= size <= 1.3 * 524_288 for size in sizes[:-1])
+    assert all(0.7 * 262_144 <= size <= 1.3 * 262_144 for size in sizes[:-1]), sizes
 
 
 @pytest.mark.parametrize(
@@ -246,4 +249,82 @@ def test_a_selection_filters_and_limits(files: TableFiles) -> None:
         "10",
         "11",
         "12",
+    ]
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc"])
+def test_a_column_no_file_has_is_null_once_per_row(files: TableFiles, format_: str) -> None:
+    options = {"bucket": "-1", "file.format": format_}
+    first = new_schema([column("i", "INT"), column("p", "STRING")], partition_keys=["p"], options=options)
+    snapshot = insert(files, first, None, [{"i": i, "p": "a"} for i in range(150_000)])
+    second = apply_changes(first, [AddColumn(name="n", type=IntType())], table="t", has_snapshot=True, time_millis=1)
+    plan = plan_scan(files, second, snapshot)
+    for name in ("n", "p"):
+        batches = list(read_batches(files, second, plan.files, Selection(columns=[name])))
+        assert sum(batch.num_rows for batch in batches) == 150_000
+        assert {batch.column(0)[0].as_py() for batch in batches} == {"a" if name == "p" else None}
+
+
+def test_rows_of_many_partitions_keep_few_files_open(files: TableFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("table.write._MOST_OPEN_FILES", 3)
+    monkeypatch.setattr("table.write._MOST_PENDING_BYTES", 100)
+    schema = new_schema([column("i", "INT"), column("p", "INT")], partition_keys=["p"], options={"bucket": "-1"})
+    batches = [fit(batch_of(schema, [{"i": i + n, "p": i % 20} for i in range(100)]), schema) for n in range(5)]
+    request = CommitRequest(kind=CommitKind.APPEND, adds=tuple(write_batches(files, schema, batches)), commit_user="u")
+    files.write_schema(schema)
+    snapshot = build_snapshot(files, schema, None, [request], uuid="u", time_millis=5)
+    read = sorted((row["i"], row["p"]) for row in select(files, schema, snapshot))
+    assert read == sorted((i + n, i % 20) for n in range(5) for i in range(100))
+
+
+@pytest.mark.parametrize("rows", [1, 700])
+def test_files_have_no_more_rows_than_asked(files: TableFiles, rows: int) -> None:
+    schema = new_schema([column("i", "INT")], options={"bucket": "1", "bucket-key": "i", "target-file-row-num": str(rows)})
+    new = write_batches(files, schema, [fit(batch_of(schema, [{"i": i} for i in range(2 * rows + 1)]), schema)])
+    assert [n.file.row_count for n in new] == [rows, rows, 1]
+    assert [(n.file.min_sequence_number, n.file.max_sequence_number) for n in new] == [
+        (0, rows - 1), (rows, 2 * rows - 1), (2 * rows, 2 * rows)
+    ]  # fmt: skip
+
+
+def test_a_failed_write_leaves_nothing(files: TableFiles, tmp_path: Path) -> None:
+    schema = new_schema([column("i", "INT")], options={"bucket": "-1"})
+
+    def batches() -> Any:
+        yield fit(batch_of(schema, [{"i": 1}]), schema)
+        raise InvalidData("broken body")
+
+    with pytest.raises(InvalidData, match="broken body"):
+        write_batches(files, schema, batches())
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_file_that_is_no_parquet_is_named(files: TableFiles) -> None:
+    schema = new_schema([column("i", "INT")], options={"bucket": "-1"})
+    snapshot = insert(files, schema, insert(files, schema, None, [{"i": 1}]), [{"i": 2}])
+    path = plan_scan(files, schema, snapshot).files[1].path
+    Path(path).write_bytes(b"PAR1 not really PAR1")
+    with pytest.raises(InvalidData, match=Path(path).name):
+        select(files, schema, snapshot)
+
+
+def test_avro_files_are_read(files: TableFiles) -> None:
+    import fastavro
+
+    schema = new_schema([column("i", "INT"), column("t", "TIMESTAMP(3)")], options={"bucket": "-1"})
+    snapshot = insert(files, schema, None, [{"i": 1}])
+    planned = plan_scan(files, schema, snapshot).files[0]
+    fields = [
+        {"name": "i", "type": ["null", "int"]},
+        {"name": "t", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
+    ]
+    path = planned.path.replace(".parquet", ".avro")
+    with Path(path).open("wb") as sink:
+        fastavro.writer(
+            sink, {"type": "record", "name": "r", "fields": fields}, [{"i": 7, "t": NOON.replace(tzinfo=dt.UTC)}, {"i": None, "t": None}]
+        )
+    avro = replace(planned, path=path, file=replace(planned.file, file_name=path.rsplit("/", 1)[-1]))
+    assert [row for batch in read_batches(files, schema, [avro]) for row in batch.to_pylist()] == [
+        {"i": 7, "t": NOON},
+        {"i": None, "t": None},
     ]
