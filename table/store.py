@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 from uuid import uuid4
@@ -12,6 +12,7 @@ from uuid import uuid4
 from cachetools import LRUCache
 
 from model.errors import Unavailable
+from model.identifier import MAIN_BRANCH
 from model.schema import Schema
 from model.snapshot import Snapshot
 from model.types import DataType
@@ -60,11 +61,11 @@ _LISTS = _Cache(_CACHED_ENTRIES)
 
 
 class TableFiles:
-    """Reads and writes the metadata files of the table at ``location``."""
+    """Reads and writes the metadata files of the table at ``location``, or of a branch of it."""
 
-    def __init__(self, file_io: FileIO, location: str) -> None:
+    def __init__(self, file_io: FileIO, location: str, branch: str = MAIN_BRANCH) -> None:
         self.io = file_io
-        self.layout = TableLayout(location)
+        self.layout = TableLayout(location, branch)
         # Not shared: a table dropped and made anew has other schemas under the same names.
         self._schemas: dict[int, Schema] = {}
 
@@ -114,6 +115,16 @@ class TableFiles:
         self.io.write(self.layout.latest_hint(), str(latest).encode())
         if earliest is not None:
             self.io.write(self.layout.earliest_hint(), str(earliest).encode())
+
+    def remove_marked(self, path: str, mark: Mapping[str, Any]) -> None:
+        """Remove a JSON file below the table's directory as long as it holds all that the mark says."""
+        full = f"{self.layout.location}/{path}"
+        try:
+            found = json.loads(self.io.read(full))
+        except (FileNotFoundError, ValueError):
+            return
+        if isinstance(found, dict) and all(found.get(key) == value for key, value in mark.items()):
+            self.io.delete(full)
 
     def read_hint(self, path: str) -> int | None:
         """The id a hint file holds, or None."""
