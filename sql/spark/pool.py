@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import logging
 import os
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from model.errors import Unavailable
 
@@ -34,6 +36,8 @@ class SparkSettings:
     """How Spark is started; the server's options fill it."""
 
     master: str = "local[*]"
+    driver_host: str | None = None
+    """Where executors reach the driver; without it loopback for a master on this machine, else Spark's own choice."""
     driver_memory: str = "2g"
     max_sessions: int = 200
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -68,8 +72,27 @@ _CONF = {
     # ORC's TIMESTAMP is read as a clock time of the JVM's zone.
     "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
     "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
-    "spark.driver.host": "127.0.0.1",
 }
+
+
+def is_here(master: str) -> bool:
+    """Whether a Spark master is this process or reached over loopback, so that no other machine needs to reach the driver."""
+    if not master.startswith("spark://"):
+        return master.startswith("local")
+    return all(_is_loopback(urlsplit(f"//{address}").hostname or "") for address in master.removeprefix("spark://").split(","))
+
+
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host.lower() == "localhost"
+
+
+def driver_address(settings: SparkSettings) -> dict[str, str]:
+    """Spark's settings of where the driver is: loopback unless its executors may be elsewhere."""
+    if settings.driver_host is not None:
+        return {"spark.driver.host": settings.driver_host, "spark.driver.bindAddress": "0.0.0.0"}
+    return {"spark.driver.host": "127.0.0.1"} if is_here(settings.master) else {}
 
 
 class SparkLease:
@@ -142,7 +165,8 @@ class SparkPool:
             if self._root is not None or self._stopped:
                 return
             os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            if self._settings.driver_host is None and is_here(self._settings.master):
+                os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             # Executors find our packages the way this process does.
             os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
             from pyspark.sql import SparkSession
@@ -165,6 +189,7 @@ class SparkPool:
             "spark.local.dir": self._directory.name,
             "spark.driver.memory": self._settings.driver_memory,
             "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+            **driver_address(self._settings),
             **self._settings.conf,
         }
 
