@@ -9,7 +9,7 @@ from dataclasses import replace
 from cachetools import LRUCache
 
 from model.snapshot import Snapshot
-from table.manifest import DataFile, EntryKind, ManifestEntry, NewFile
+from table.manifest import DataFile, ManifestEntry, NewFile
 from table.store import TableFiles
 
 BucketKey = tuple[bytes, int]
@@ -31,7 +31,7 @@ class BucketTops:
             found = self._known.get(key)
         if found is None:
             found = {}
-            raise_tops(found, (entry for entry in files.live_entries(snapshot) if entry.kind is EntryKind.ADD))
+            raise_tops(found, files.live_entries(snapshot))
             self.remember(files, snapshot.delta_manifest_list, found)
         return found
 

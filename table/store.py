@@ -19,7 +19,7 @@ from table import binary_row
 from table.file_io import FileIO
 from table.layout import TableLayout
 from table.manifest import EntryKind, ManifestEntry, ManifestFile, SimpleStats
-from table.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest, encode_manifest_list
+from table.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest_list, encode_manifests
 
 PartitionFilter = Callable[[bytes], bool]
 _CACHED_ENTRIES = 400_000
@@ -159,10 +159,12 @@ class TableFiles:
         except FileNotFoundError:
             raise Unavailable(f"The metadata file {path} is missing; the snapshot that names it may have expired.") from None
 
-    def new_manifest(self, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType]) -> ManifestFile:
-        """Write the entries as one manifest under a fresh name."""
+    def new_manifests(self, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType], *, target: int) -> list[ManifestFile]:
+        """Write the entries, in their order, as manifests of about ``target`` encoded bytes under fresh names; none make no file."""
+        return [self._new_manifest(part, data, partition_types) for part, data in encode_manifests(entries, target=target)]
+
+    def _new_manifest(self, entries: Sequence[ManifestEntry], data: bytes, partition_types: Sequence[DataType]) -> ManifestFile:
         name = f"manifest-{uuid4()}-0"
-        data = encode_manifest(entries)
         path = self.layout.manifest(name)
         self.io.write(path, data)
         _MANIFESTS.put(path, tuple(entries))
@@ -193,37 +195,49 @@ class TableFiles:
         """All manifests of a snapshot: what was before it, then what it changed."""
         return [*self.manifest_list(snapshot.base_manifest_list), *self.manifest_list(snapshot.delta_manifest_list)]
 
-    def live_entries(self, snapshot: Snapshot | None, *, keep: Callable[[ManifestFile], bool] | None = None) -> Iterator[ManifestEntry]:
-        """The files of a snapshot, in manifest order.
+    def live_entries(self, snapshot: Snapshot | None) -> Iterator[ManifestEntry]:
+        """The files of a snapshot, each an ADD, in manifest order.
 
-        ``keep`` may leave out manifests that cannot hold what is looked for. It must be a rule about partitions or
-        buckets, so that an ADD and its DELETE are left out together.
+        Raises `Unavailable`, before the first is given, where a file is removed without having been added: over a whole
+        snapshot that means corrupt metadata, however common it is in a part of one.
         """
         if snapshot is None:
             return
-        wanted = [m for m in self.manifests_of(snapshot) if keep is None or keep(m)]
-        if not any(m.num_deleted_files for m in wanted):
-            for meta in wanted:
-                yield from self.manifest(meta.file_name)
+        manifests = self.manifests_of(snapshot)
+        entries = (entry for meta in manifests for entry in self.manifest(meta.file_name))
+        if not any(m.num_deleted_files for m in manifests):
+            yield from entries
             return
-        yield from merge_entries(entry for meta in wanted for entry in self.manifest(meta.file_name))
+        left = list(merge_entries(entries, location=self.location))
+        for entry in left:
+            if entry.kind is not EntryKind.ADD:
+                raise corrupt(self.location, f"snapshot {snapshot.id} removes file {entry.file.file_name} without having added it")
+        yield from left
 
 
-def merge_entries(entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
-    """What is left after each DELETE took its ADD away; a DELETE without an ADD is kept (its ADD is elsewhere)."""
+def merge_entries(entries: Iterable[ManifestEntry], *, location: str) -> Iterator[ManifestEntry]:
+    """What is left after each DELETE took its ADD away; a DELETE without an ADD is kept (its ADD may be in other manifests)."""
     alive: dict[tuple[object, ...], ManifestEntry] = {}
     for entry in entries:
         key = entry.key()
         before = alive.get(key)
         if entry.kind is EntryKind.ADD:
             if before is not None and before.kind is EntryKind.ADD:
-                raise Unavailable(f"The table's metadata is corrupt: file {entry.file.file_name} is added twice.")
+                raise corrupt(location, f"file {entry.file.file_name} is added twice")
             alive[key] = entry
         elif before is not None and before.kind is EntryKind.ADD:
             del alive[key]
         else:
             alive[key] = entry
     return iter(alive.values())
+
+
+def corrupt(location: str, what: str) -> Unavailable:
+    """The failure of a table whose manifests contradict each other."""
+    return Unavailable(
+        f"The metadata of the table at {location} is corrupt: {what}. Nothing was changed; "
+        "read an earlier snapshot (scan.snapshot-id) or restore the table's files."
+    )
 
 
 def same_snapshot(one: Snapshot, other: Snapshot) -> bool:
