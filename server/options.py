@@ -215,4 +215,4 @@ def _refuse_open_door(settings: Settings) -> None:
 
 def _absolute(location: str) -> str:
     """A local path made absolute; a URI stays as it is."""
-    return location if "://" in location else os.path.abspath(os.path.expanduser(location))
+    return location if "://" in location or location.startswith("file:") else os.path.abspath(os.path.expanduser(location))
