@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 from uuid import uuid4
-
-from cachetools import LRUCache
 
 from model.errors import Unavailable
 from model.schema import Schema
 from model.snapshot import Snapshot
 from model.types import DataType
 from table import binary_row
+from table.cache import ByteCache
 from table.file_io import FileIO
 from table.layout import TableLayout
 from table.manifest import EntryKind, ManifestEntry, ManifestFile, SimpleStats
 from table.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest_list, encode_manifests
 
 PartitionFilter = Callable[[bytes], bool]
-_CACHED_ENTRIES = 400_000
-"""Manifest entries kept decoded in the process: about 1 kB each."""
 
 
 class Published(Enum):
@@ -34,29 +30,25 @@ class Published(Enum):
     FOREIGN = "foreign"
 
 
-class _Cache:
-    """Decoded immutable files by path, bounded by how many records they hold, shared by all tables of the process."""
-
-    def __init__(self, records: int) -> None:
-        self._lock = threading.Lock()
-        self._lru: LRUCache[str, Sequence[Any]] = LRUCache(records, getsizeof=lambda value: len(value) + 1)
-
-    def get(self, path: str, load: Callable[[], Sequence[Any]]) -> Sequence[Any]:
-        with self._lock:
-            found = self._lru.get(path)
-        if found is None:
-            found = load()
-            self.put(path, found)
-        return found
-
-    def put(self, path: str, value: Sequence[Any]) -> None:
-        with self._lock:
-            if len(value) < self._lru.maxsize:
-                self._lru[path] = value
+def _stats_bytes(stats: SimpleStats) -> int:
+    return 180 + len(stats.min_values) + len(stats.max_values) + 8 * len(stats.null_counts)
 
 
-_MANIFESTS = _Cache(_CACHED_ENTRIES)
-_LISTS = _Cache(_CACHED_ENTRIES)
+def _entries_bytes(entries: Sequence[ManifestEntry]) -> int:
+    """About what decoded entries take: objects and numbers, and what grows with names and statistics."""
+    return 64 + sum(
+        900 + len(e.partition) + len(e.file.file_name) + _stats_bytes(e.file.value_stats) + 72 * len(e.file.value_stats_cols or ())
+        for e in entries
+    )
+
+
+def _list_bytes(manifests: Sequence[ManifestFile]) -> int:
+    return 64 + sum(600 + _stats_bytes(m.partition_stats) for m in manifests)
+
+
+# One cache each for all tables of the process, so that the bounds hold however many tables are open.
+_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(384 << 20, _entries_bytes)
+_LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(64 << 20, _list_bytes)
 
 
 class TableFiles:
@@ -146,12 +138,12 @@ class TableFiles:
     def manifest_list(self, name: str) -> Sequence[ManifestFile]:
         """The manifests a list names; lists never change, so they are read once."""
         path = self.layout.manifest(name)
-        return _LISTS.get(path, lambda: tuple(decode_manifest_list(self._read_whole(path))))
+        return _LISTS.or_load(path, lambda: tuple(decode_manifest_list(self._read_whole(path))))
 
     def manifest(self, name: str) -> Sequence[ManifestEntry]:
         """The entries of a manifest; manifests never change, so they are read once."""
         path = self.layout.manifest(name)
-        return _MANIFESTS.get(path, lambda: tuple(decode_manifest(self._read_whole(path))))
+        return _MANIFESTS.or_load(path, lambda: tuple(decode_manifest(self._read_whole(path))))
 
     def _read_whole(self, path: str) -> bytes:
         try:

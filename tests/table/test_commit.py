@@ -63,7 +63,7 @@ def test_numbers_are_found_again_without_memory(files: TableFiles) -> None:
     from table.sequences import TOPS
 
     first = commit(files, a_schema(), None, append("a"))
-    TOPS._known.clear()
+    TOPS.forget()
     assert sequences(files, commit(files, a_schema(), first, append("b")))[-1] == ("b", 10, 19)
 
 

@@ -26,6 +26,7 @@ from table.store import TableFiles
 from table.write import write_batches
 from tests.table.test_commit import append, commit
 
+multiprocessing.get_context("forkserver").set_forkserver_preload([__name__])
 CONTENDERS = 16
 ROUNDS = 10
 
@@ -42,7 +43,6 @@ def contend(me: int, directory: str, gate: Any, wins: Any) -> None:
 @pytest.mark.parametrize("kind", ["processes", "threads"])
 def test_of_sixteen_who_create_one_file_exactly_one_wins(tmp_path: Path, kind: str) -> None:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["table.file_io"])
     wins: Any = context.SimpleQueue()
     gate = threading.Barrier(CONTENDERS) if kind == "threads" else context.Barrier(CONTENDERS)
     make: Callable[..., Any] = threading.Thread if kind == "threads" else context.Process
