@@ -86,6 +86,9 @@ class EmbeddedPostgres:
         data.mkdir(parents=True, exist_ok=True)
         self._lock = DataDirectoryLock(data)
         self._directory = data / "postgres"
+        name = hashlib.sha256(os.fsencode(self._directory)).hexdigest()[:12]
+        self._elsewhere = Path(tempfile.gettempdir()) / f"sluice-{name}"
+        """Where the socket lies where the directory's path is too long for one."""
         self._binaries = _binaries()
         self._runner: dict[str, Any] = {"cwd": "/", "start_new_session": True}
         self._guard: subprocess.Popen[bytes] | None = None
@@ -119,6 +122,8 @@ class EmbeddedPostgres:
                     break
         if self._child is not None:
             self._child.wait()
+        with contextlib.suppress(OSError):
+            self._elsewhere.rmdir()
         if self._guard is not None and self._guard.stdin is not None:
             with contextlib.suppress(OSError):  # it may have gone first
                 self._guard.stdin.write(b"stopped\n")
@@ -186,14 +191,15 @@ class EmbeddedPostgres:
             log.replace(log.with_name("log.1"))
         command = [str(self._binaries / "postgres"), "-D", str(self._directory), "-h", "", "-k", str(self._sockets())]
         with log.open("ab") as out:
+            if "user" in self._runner:
+                os.fchown(out.fileno(), self._runner["user"], self._runner["group"])
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, **self._runner)
 
     def _sockets(self) -> Path:
-        """Where the socket lies: with the data, or, where that path is too long for one, in the directory for temporary files."""
+        """Where the socket is to lie: with the data where its path allows it."""
         if len(os.fsencode(self._directory / _SOCKET_NAME)) <= _SOCKET_PATH_BYTES:
             return self._directory
-        name = hashlib.sha256(os.fsencode(self._directory)).hexdigest()[:12]
-        place = Path(tempfile.gettempdir()) / f"sluice-{name}"
+        place = self._elsewhere
         place.mkdir(mode=0o700, exist_ok=True)
         if place.stat().st_uid not in (os.geteuid(), self._runner.get("user")):
             raise Unavailable(f"{place}, where the socket of Postgres should lie, belongs to somebody else: remove it, or set TMPDIR.")

@@ -101,6 +101,11 @@ class RunningServer:
         self._process.terminate()
         return self._process.wait(timeout)
 
+    def wait(self, timeout: float = 60) -> int:
+        """Until it has ended by itself; its exit status."""
+        assert self._process is not None
+        return self._process.wait(timeout)
+
     def stop(self) -> None:
         """End it and what it started."""
         if self._process is not None:

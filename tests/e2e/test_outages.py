@@ -174,19 +174,29 @@ def running_insert(server: RunningServer) -> tuple[threading.Thread, list[httpx.
     return running, outcome
 
 
+def tell_the_server(server: RunningServer) -> None:
+    server.process.terminate()
+
+
+def press_ctrl_c(server: RunningServer) -> None:
+    """What a terminal does: everything in the foreground's process group hears it."""
+    os.killpg(server.process.pid, signal.SIGINT)
+
+
 @pytest.mark.spark
-def test_sigterm_lets_running_statements_finish(start_server: StartServer) -> None:
+@pytest.mark.parametrize("stop", [tell_the_server, press_ctrl_c])
+def test_a_stopping_server_lets_running_statements_finish(start_server: StartServer, stop: Callable[[RunningServer], None]) -> None:
     server = start_server(SLUICE_DRAIN_SECONDS="120")
     running, outcome = running_insert(server)
-    postgres = server.postgres_pid()
-    assert postgres is not None
+    children = server.process.children(recursive=True)
     assert not outcome, "the insert was over too soon"
-    assert server.terminate(timeout=150) == 0
+    stop(server)
+    assert server.wait(150) == 0
     running.join()
     assert outcome[0].status_code == 200, outcome[0].text
-    assert not runs(postgres)
+    assert not any(runs(child.pid) for child in children), "something outlived its server"
     server.start()
-    assert server.value("SELECT COUNT(*) FROM t") >= 5
+    assert server.value("SELECT COUNT(*) FROM t") == outcome[0].json()["rows"][0][0]
 
 
 def resident(server: RunningServer) -> int:

@@ -56,8 +56,10 @@ def test_settings_that_cannot_be_end_the_process_with_one_line(tmp_path: Path, s
 @pytest.mark.spark
 def test_a_server_from_start_to_stop(start_server: StartServer) -> None:
     server = start_server()
-    assert "Try:\n" in server.words()
-    assert server.words().count("curl -s") == 3
+    server.wait_for_spark()
+    told = server.words().splitlines()  # on the terminal: a line with the URL, three to try, and nothing of Spark's
+    assert [line[:5] for line in told] == ["Sluic", "Try:", "  cur", "  cur", "  cur"]
+    assert (server.data / "logs" / "spark.log").stat().st_size > 0
     postgres = server.postgres_pid()
     assert postgres is not None
     second = serve(server.directory, SLUICE_DATA=str(server.data), SLUICE_LISTEN="127.0.0.1:0")
@@ -85,8 +87,19 @@ def test_a_killed_server_leaves_nothing_running(start_server: StartServer) -> No
     server.kill()
     assert eventually(lambda: not any(runs(child.pid) for child in children)), "something outlived its server"
     server.start()
+    server.wait_for_spark()
+    assert len([path for path in (server.data / "spark").iterdir() if path.is_dir()]) == 1
     assert server.sql("SELECT * FROM t") == [[1]]
     assert server.terminate() == 0
+
+
+@pytest.mark.spark
+def test_a_spark_that_does_not_start_names_its_log(start_server: StartServer) -> None:
+    server = start_server(SLUICE_SPARK_MASTER="nonsense")
+    answer = server.post("SELECT explode(sequence(1, 2))")
+    assert answer.status_code == 503
+    assert f"Its log says why: {server.data}/logs/spark.log" in answer.json()["detail"]
+    assert server.sql("SHOW TABLES") == []
 
 
 @pytest.mark.spark
