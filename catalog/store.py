@@ -12,7 +12,9 @@ from psycopg import Connection
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from catalog.databases import DatabaseRepository
+from catalog.grants import GrantRepository, PolicyRepository
 from catalog.idempotency import IdempotencyRepository
+from catalog.principals import RoleRepository, TokenRepository
 from catalog.snapshots import SnapshotRepository, TagRepository
 from catalog.tables import TableRepository
 from model.errors import OutcomeUnknown, Unavailable
@@ -33,6 +35,10 @@ class CatalogTransaction:
         self.snapshots = SnapshotRepository(conn)
         self.tags = TagRepository(conn)
         self.idempotency = IdempotencyRepository(conn)
+        self.tokens = TokenRepository(conn)
+        self.roles = RoleRepository(conn)
+        self.grants = GrantRepository(conn)
+        self.policies = PolicyRepository(conn)
 
 
 class CatalogStore:

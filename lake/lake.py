@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-from uuid import uuid4
+from typing import Any, NoReturn
+from uuid import UUID, uuid4
 
-from catalog import CatalogStore
+from catalog import CatalogStore, CatalogTransaction
 from catalog.records import DatabaseRow, TableRow
+from lake.access import EVERYBODY, AccessControl, Caller
 from lake.commit import AnswerOf, Claimed, Committer
+from lake.guard import asks_itself, its_database, needs, the_catalog
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.names import check_name
 from lake.partitions import Partition, partitions
+from lake.permissions import Permissions, read_rules
 from lake.publish import Hook, Publisher, no_hook
 from lake.repair import Repair, repair
 from lake.table import LakeTable
 from lake.travel import resolve
+from model.access import Access, Grant, ReadRules, Resource, database_resource, inside, table_resource
 from model.errors import (
     CommitConflict,
     DatabaseAlreadyExist,
     DatabaseNotExist,
+    Forbidden,
     InvalidName,
     SnapshotNotExist,
     TableAlreadyExist,
@@ -42,9 +48,13 @@ Decided = Callable[[Schema], None]
 
 
 class Lake:
-    """All tables of one catalog and warehouse."""
+    """All tables of one catalog and warehouse, as one caller may use them."""
 
-    def __init__(self, catalog: CatalogStore, warehouse: str, *, file_io: FileIO | None = None, hook: Hook = no_hook) -> None:
+    def __init__(
+        self, catalog: CatalogStore, warehouse: str, *, file_io: FileIO | None = None, hook: Hook = no_hook, token: str | None = None
+    ) -> None:
+        self.caller = EVERYBODY
+        self.access = AccessControl(catalog, token=token)
         self.catalog = catalog
         self.warehouse = warehouse.rstrip("/")
         self.file_io = file_io or file_io_for(warehouse)
@@ -57,18 +67,54 @@ class Lake:
         """Stop background work; the catalog store is its owner's to close."""
         self.idempotency.close()
 
+    # Callers
+
+    def for_caller(self, caller: Caller) -> Lake:
+        """The same lake with what this caller may do; everything else raises `Forbidden`."""
+        seen = copy.copy(self)
+        seen.caller = caller
+        return seen
+
+    @property
+    def permissions(self) -> Permissions:
+        """Tokens, roles, grants and policies, as the caller may see and change them."""
+        return Permissions(self.catalog, self.access, self.caller)
+
+    @asks_itself
+    def read_rules(self, table: LakeTable) -> ReadRules:
+        """What of a table's rows and columns the caller sees; raises `Forbidden` where it may read nothing of it."""
+        return read_rules(self.catalog, self.caller, table.identifier, table.table_id, table.schema.field_names)
+
+    def _own(self, tx: CatalogTransaction, *resources: Resource, table_id: UUID | None = None) -> list[Grant]:
+        """Give all of what is being made to its maker."""
+        if self.caller.administrator:
+            return []
+        grants = [Grant(resource=resource, access=Access.ALL, principal=self.caller.principal) for resource in resources]
+        for grant in grants:
+            tx.grants.put(grant, table_id=table_id)
+        return grants
+
+    def _owns(self, grants: Sequence[Grant]) -> None:
+        """What was made is the caller's, also in the rest of its request."""
+        self.caller = self.caller.plus(grants)
+        self.access.forget()
+
     # Databases
 
+    @asks_itself
     def list_databases(self) -> list[str]:
-        """All names, in code-point order."""
+        """The names of all the caller may see, in code-point order."""
         with self.catalog.reading() as tx:
-            return tx.databases.names()
+            return [name for name in tx.databases.names() if self.caller.sees_database(name)]
 
+    @asks_itself
     def database(self, name: str) -> DatabaseRow:
         """One database; raises `DatabaseNotExist`."""
+        self.caller.require_sight_of_database(name)
         with self.catalog.reading() as tx:
             return tx.databases.get(name)
 
+    @needs(Access.CREATEDATABASE, the_catalog)
     def create_database(
         self, name: str, *, options: Mapping[str, str] | None = None, comment: str | None = None, if_not_exists: bool = False
     ) -> bool:
@@ -77,12 +123,15 @@ class Lake:
         try:
             with self.catalog.transaction() as tx:
                 tx.databases.create(name, comment=comment, options=options or {})
+                owned = self._own(tx, database_resource(name), inside(name))
         except DatabaseAlreadyExist:
             if not if_not_exists:
                 raise
             return False
+        self._owns(owned)
         return True
 
+    @needs(Access.ALTER)
     def alter_database(self, name: str, *, set_options: Mapping[str, str], remove: Iterable[str] = ()) -> None:
         """Change a database's options."""
         with self.catalog.transaction() as tx:
@@ -91,6 +140,7 @@ class Lake:
                 options.pop(key, None)
             tx.databases.set_options(name, options)
 
+    @needs(Access.DROP)
     def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Remove a database; one with tables only with ``cascade``, which drops them all in one decision."""
         if name == DEFAULT_DATABASE:
@@ -98,7 +148,10 @@ class Lake:
         dropped: list[str] = []
         try:
             with self.catalog.transaction() as tx:
-                for table in tx.tables.names(name) if cascade else ():
+                tables = tx.tables.names(name) if cascade else []
+                if tables:
+                    self.caller.require(Access.DROP, inside(name))
+                for table in tables:
                     row = tx.tables.lock(Identifier(name, table))
                     tx.tables.drop(row.table_id, row.location)
                     dropped.append(row.location)
@@ -108,23 +161,42 @@ class Lake:
                 raise
         for location in dropped:
             self._remove_directory(location)
+        self.access.forget()
 
     # Tables
 
+    @asks_itself
     def list_tables(self, database: str) -> list[str]:
-        """The names of a database's tables, in code-point order; raises `DatabaseNotExist`."""
+        """The names of a database's tables the caller may see, in code-point order; raises `DatabaseNotExist`."""
+        self.caller.require_sight_of_database(database)
         with self.catalog.reading() as tx:
             names = tx.tables.names(database)
             if not names:
                 tx.databases.get(database)
-            return names
+            return [name for name in names if self.caller.lists(table_resource(Identifier(database, name)))]
 
+    @asks_itself
     def location_of(self, table: Identifier) -> str:
         """Where a table of that name lies."""
         return f"{self.warehouse}/{table.database}.db/{table.table}"
 
+    @asks_itself
     def open(self, table: Identifier) -> LakeTable:
-        """The table as the catalog has it now; raises `TableNotExist` or `DatabaseNotExist`."""
+        """The table as the catalog has it now; raises `TableNotExist`, `DatabaseNotExist` or `Forbidden`."""
+        if not self.caller.sees(table_resource(table)):
+            self._hide(table)
+        return self._open(table)
+
+    def _hide(self, table: Identifier) -> NoReturn:
+        """Say that a table does not exist to who may know what exists beside it, that it is forbidden to others."""
+        if self.caller.sees_database(table.database):
+            with self.catalog.reading() as tx:
+                if tx.tables.find(table) is None:
+                    tx.databases.get(table.database)
+                    raise TableNotExist(f"{table.database}.{table.table}")
+        raise Forbidden(f"{self.caller.principal} may not do this: nothing is granted on table {table} to it.")
+
+    def _open(self, table: Identifier) -> LakeTable:
         with self.catalog.reading() as tx:
             row = tx.tables.find(table)
             if row is None:
@@ -148,6 +220,7 @@ class Lake:
             read_latest=self._publisher.latest,
         )
 
+    @needs(Access.CREATETABLE, its_database)
     def create_table(self, table: Identifier, schema: Schema, *, if_not_exists: bool = False) -> bool:
         """Add a table; False when one of that name exists and that is fine.
 
@@ -166,13 +239,16 @@ class Lake:
                     raise TableAlreadyExist(str(table))
                 tx.databases.get(table.database)
                 self._refuse_foreign(tx.tables.location_in_use(location), location, table)
-                tx.tables.create(table, uuid4(), location=location, schema_id=stamped.id, schema=stamped.to_json())
+                table_id = uuid4()
+                tx.tables.create(table, table_id, location=location, schema_id=stamped.id, schema=stamped.to_json())
+                owned = self._own(tx, table_resource(table), table_id=table_id)
         except TableAlreadyExist:
             if not if_not_exists:
                 raise
             return False
+        self._owns(owned)
         self._hook("table decided")
-        self.open(table)
+        self._open(table)
         return True
 
     def _refuse_foreign(self, in_use: bool, location: str, table: Identifier) -> None:
@@ -182,10 +258,11 @@ class Lake:
                 "Move them away or choose another name."
             )
 
+    @needs(Access.ALTER)
     def alter_table(self, table: Identifier, changes: Sequence[SchemaChange], *, check: Decided | None = None) -> Schema:
         """Apply changes as one new schema version; an ALTER that comes second is applied on the first's outcome."""
         while True:
-            opened = self.open(table)
+            opened = self._open(table)
             snapshot = opened.latest()
             now = time.time_ns() // 1_000_000
             new = apply_changes(opened.schema, changes, table=str(table), has_snapshot=snapshot is not None, time_millis=now)
@@ -197,17 +274,20 @@ class Lake:
                 with self.catalog.transaction() as tx:
                     tx.tables.advance_schema(opened.table_id, base=opened.schema.id, to=new.id, schema=new.to_json())
                 self._hook("schema decided")
-                return self.open(table).schema
+                return self._open(table).schema
 
+    @needs(Access.ALTER)
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         """Give a table another name; its directory moves along where the file system can."""
         check_name(target.table, "table")
-        self.open(source)
+        self.caller.require(Access.CREATETABLE, database_resource(target.database))
+        self._open(source)
         to = self.location_of(target)
         with self.catalog.transaction() as tx:
             row = tx.tables.lock(source)
             if not self.file_io.atomic_rename:
                 tx.tables.rename(row.table_id, target, location=row.location, moving_from=None)
+                self.access.forget()
                 return
             if tx.tables.lock_location(to):
                 self.file_io.delete_tree(to)
@@ -216,8 +296,9 @@ class Lake:
                 raise TableAlreadyExist(str(target))
             self._refuse_foreign(tx.tables.location_in_use(to), to, target)
             tx.tables.rename(row.table_id, target, location=to, moving_from=row.location)
+        self.access.forget()
         self._hook("rename decided")
-        self.open(target)
+        self._open(target)
 
     def _finish_move(self, row: TableRow) -> None:
         """Move the directory of a renamed table; several may try, the lock lets one."""
@@ -228,6 +309,7 @@ class Lake:
                 self.file_io.rename(row.moving_from, row.location)
             tx.tables.moved(row.table_id)
 
+    @needs(Access.DROP)
     def drop_table(self, table: Identifier, *, if_exists: bool = False) -> None:
         """Remove a table; its directory is garbage from the decision on, and removed right after."""
         try:
@@ -238,6 +320,7 @@ class Lake:
             if not if_exists:
                 raise
             return
+        self.access.forget()
         self._hook("drop decided")
         self._remove_directory(row.moving_from or row.location)
 
@@ -249,6 +332,7 @@ class Lake:
 
     # Commits
 
+    @needs(Access.UPDATE)
     def commit(
         self, table: LakeTable, request: CommitRequest, *, claim: IdempotencyClaim | None = None, answer: AnswerOf | None = None
     ) -> Snapshot:
@@ -256,6 +340,7 @@ class Lake:
         claimed = Claimed(claim=claim, answer=answer or _bare_answer) if claim else None
         return self._committer.commit(table, request, claimed)
 
+    @asks_itself
     def commit_all(
         self,
         commits: Sequence[tuple[LakeTable, CommitRequest]],
@@ -264,23 +349,31 @@ class Lake:
         answer: AnswerOf | None = None,
     ) -> list[Snapshot]:
         """Commit to several tables in one transaction: all of them or none."""
+        for table, _ in commits:
+            self.caller.require(Access.UPDATE, table_resource(table.identifier))
         claimed = [Claimed(claim=claim, answer=answer or _bare_answer)] if claim else []
         return self._committer.commit_all([table for table, _ in commits], [[request] for _, request in commits], claimed)
 
+    @asks_itself
     def claim(self, key: str, *, scope: str, body_hash: str) -> IdempotencyClaim | Replay:
         """Take an idempotency key; see `Idempotency.claim`."""
         return self.idempotency.claim(key, scope=scope, body_hash=body_hash)
 
     # Snapshots
 
+    @asks_itself
     def resolve(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> Snapshot | None:
-        """The snapshot a batch read with these options sees; see `lake.travel.resolve`."""
+        """The snapshot a batch read with these options sees; see `lake.travel.resolve`. Reading it takes `read_rules`."""
         return resolve(self.catalog, table, options, zone=zone)
 
+    @asks_itself
     def partitions(self, table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:
-        """The partitions of a snapshot, by name."""
+        """The partitions of a snapshot, by name; they show values, so only to who may read all of the table."""
+        if self.read_rules(table).restricted:
+            raise Forbidden(f"{self.caller.principal} sees only a part of table {table.identifier}, and so not its partitions.")
         return partitions(table, snapshot)
 
+    @needs(Access.UPDATE)
     def create_tag(self, table: LakeTable, name: str, *, snapshot_id: int | None = None) -> None:
         """Keep a snapshot under a name; raises `SnapshotNotExist` or `InvalidName`."""
         check_name(name, "tag")
@@ -297,6 +390,7 @@ class Lake:
     def _write_tag(self, table: LakeTable, name: str, body: Mapping[str, Any]) -> None:
         self.file_io.write(table.files.layout.tag_file(name), json.dumps(dict(body), indent=2).encode())
 
+    @needs(Access.UPDATE)
     def delete_tag(self, table: LakeTable, name: str) -> None:
         """Remove a tag; raises `TagNotExist`."""
         with self.catalog.transaction() as tx:
@@ -304,19 +398,23 @@ class Lake:
                 raise TagNotExist(name, str(table.identifier))
         self.file_io.delete(table.files.layout.tag_file(name))
 
+    @asks_itself
     def list_tags(self, table: LakeTable) -> list[str]:
-        """A table's tags, by name."""
+        """A table's tags, by name; whoever could open the table may know them."""
         with self.catalog.reading() as tx:
             return tx.tags.names(table.table_id)
 
     # After a crash, or after somebody else's commit
 
+    @needs(Access.ALTER)
     def repair_table(self, table: Identifier, *, dry_run: bool = False) -> Repair:
         """Adopt or set aside snapshot files the catalog did not decide, so that commits go on; see `lake.repair.repair`."""
-        return repair(self.catalog, self._publisher, self.open(table), dry_run=dry_run)
+        return repair(self.catalog, self._publisher, self._open(table), dry_run=dry_run)
 
+    @asks_itself
     def recover(self) -> None:
         """Finish what a crash left half done: directories to remove or move, schemas and snapshots to publish."""
+        self.caller.administers()
         with self.catalog.reading() as tx:
             garbage = tx.tables.dropped_directories()
             rows = tx.tables.all()
@@ -325,7 +423,7 @@ class Lake:
             self._remove_directory(location)
         for row in rows:
             if row.moving_from or row.published_schema_id < row.schema_id or row.table_id in behind:
-                opened = self.open(Identifier(row.database, row.name))
+                opened = self._open(Identifier(row.database, row.name))
                 self._publisher.catch_up(opened.table_id, opened.files, opened.identifier.branch)
 
 
