@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,11 +14,14 @@ from cachetools import LRUCache
 
 from catalog import CatalogStore
 from model.access import ADMIN, PUBLIC, Access, Columns, Grant, Resource, ResourceType, covering, database_resource, table_resource
-from model.errors import Forbidden, NotAuthorized
+from model.errors import Forbidden, NotAuthorized, Unavailable
 from model.identifier import DEFAULT_DATABASE, Identifier
 
 TRUSTED_SECONDS = 1.0
 """For so long what is known of a token is not asked again: another server's REVOKE takes hold after it, our own at once."""
+OUTAGE_SECONDS = 60.0
+"""So long it still counts while Postgres cannot be asked: results are fetched and sessions kept through a restart of it."""
+_ANY_TOKEN = b""
 _OBJECT_ACCESSES = frozenset({Access.ALL, Access.SELECT, Access.UPDATE, Access.ALTER, Access.DROP, Access.GRANT})
 
 
@@ -109,31 +112,38 @@ ADMINISTRATOR = Caller(principal="administrator", administrator=True)
 """The holder of the server's own token (``SLUICE_TOKEN``)."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What Postgres said, and when (monotonic)."""
+
+    value: Caller | bool | None
+    asked: float
+    at: float
+
+    def fresh(self) -> bool:
+        return time.monotonic() < self.asked + TRUSTED_SECONDS
+
+    def still_good(self) -> bool:
+        return time.monotonic() < self.at + OUTAGE_SECONDS
+
+
 class AccessControl:
-    """Knows callers by their tokens; remembers for a moment what Postgres said."""
+    """Knows callers by their tokens; remembers for a moment what Postgres said, and a little longer while it is away."""
 
     def __init__(self, catalog: CatalogStore, *, token: str | None = None) -> None:
         self._catalog = catalog
         self._token = token
         self._lock = threading.Lock()
-        self._callers: LRUCache[bytes, tuple[float, Caller | None]] = LRUCache(10_000)
-        self._closed: tuple[float, bool] = (0.0, False)
+        self._known: LRUCache[bytes, _Known] = LRUCache(10_000)
         self._age = 0
 
     def open(self) -> bool:
         """Whether no token is configured anywhere, so that everybody may do everything."""
-        if self._token is not None:
-            return False
-        until, closed = self._closed
-        if time.monotonic() < until:
-            return not closed
-        age = self._age
+        return self._token is None and not self._ask(_ANY_TOKEN, self._any_token)
+
+    def _any_token(self) -> bool:
         with self._catalog.reading() as tx:
-            closed = tx.tokens.any()
-        with self._lock:
-            if age == self._age:
-                self._closed = (time.monotonic() + TRUSTED_SECONDS, closed)
-        return not closed
+            return tx.tokens.any()
 
     @property
     def has_own_token(self) -> bool:
@@ -148,22 +158,28 @@ class AccessControl:
             raise NotAuthorized("This server wants a token: send the header 'Authorization: Bearer …'.")
         if self._token is not None and hmac.compare_digest(token.encode(), self._token.encode()):
             return ADMINISTRATOR
-        found = self._remembered(hashlib.sha256(token.encode()).digest())
-        if found is None:
+        digest = hashlib.sha256(token.encode()).digest()
+        found = self._ask(digest, lambda: self._look_up(digest))
+        if not isinstance(found, Caller):
             raise NotAuthorized("The token is not one this server knows, or it has expired.")
         return found
 
-    def _remembered(self, digest: bytes) -> Caller | None:
+    def _ask(self, key: bytes, look: Callable[[], Caller | bool | None]) -> Caller | bool | None:
         with self._lock:
-            until, found = self._callers.get(digest, (0.0, None))
-            age = self._age
-        if time.monotonic() < until:
-            return found
-        found = self._look_up(digest)
+            known, age = self._known.get(key), self._age
+        if known is not None and known.fresh():
+            return known.value
+        now = time.monotonic()
+        try:
+            found = _Known(look(), now, now)
+        except Unavailable:
+            if known is None or not known.still_good():
+                raise
+            found = _Known(known.value, time.monotonic(), known.at)
         with self._lock:
             if age == self._age:  # what was changed while we looked must not be remembered as it was
-                self._callers[digest] = (time.monotonic() + TRUSTED_SECONDS, found)
-        return found
+                self._known[key] = found
+        return found.value
 
     def _look_up(self, digest: bytes) -> Caller | None:
         with self._catalog.reading() as tx:
@@ -180,5 +196,4 @@ class AccessControl:
         """Ask Postgres anew from now on: something was granted, revoked, renamed or dropped here."""
         with self._lock:
             self._age += 1
-            self._callers.clear()
-            self._closed = (0.0, False)
+            self._known.clear()

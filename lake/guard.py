@@ -51,7 +51,7 @@ def needs(access: Access, on: Callable[[object], Resource] = itself) -> Callable
 
     def guard(method: Method[G, A, P, T]) -> Method[G, A, P, T]:
         @wraps(method)
-        def guarded(self: G, subject: A, *args: P.args, **kwargs: P.kwargs) -> T:
+        def guarded(self: G, subject: A, /, *args: P.args, **kwargs: P.kwargs) -> T:
             if not self.caller.administrator:
                 self.caller.require(access, on(subject))
             return method(self, subject, *args, **kwargs)

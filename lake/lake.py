@@ -187,6 +187,13 @@ class Lake:
             self._hide(table)
         return self._open(table)
 
+    @asks_itself
+    def open_to_write(self, table: Identifier) -> LakeTable:
+        """The table, for a caller who may add and replace its rows."""
+        opened = self.open(table)
+        self.caller.require(Access.UPDATE, table_resource(table))
+        return opened
+
     def _hide(self, table: Identifier) -> NoReturn:
         """Say that a table does not exist to who may know what exists beside it, that it is forbidden to others."""
         if self.caller.sees_database(table.database):

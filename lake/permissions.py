@@ -26,7 +26,8 @@ from model.access import (
 from model.errors import AccessAlreadyExist, AccessNotExist, Forbidden, InvalidGrant, TableNotExist
 from model.identifier import Identifier
 
-TOKEN_PREFIX = "slc_"  # noqa: S105 - what tokens begin with, so that a leaked one is recognised
+TOKEN_PREFIX = "slc_"
+"""What a secret begins with, so that a leaked one is recognised."""
 _TABLE_BOUND = (ResourceType.TABLE, ResourceType.COLUMN)
 
 
