@@ -162,9 +162,7 @@ class SnapshotRepository:
         if self._conn.execute(query, values).rowcount == 0:
             raise CommitConflict(str(table_id), expected=base)
 
-    def decide(
-        self, table: HeadRow, branch: str, *, snapshot_id: int, key: str, body: Mapping[str, Any], added: Added | None
-    ) -> bool:
+    def decide(self, table: HeadRow, branch: str, *, snapshot_id: int, key: str, body: Mapping[str, Any], added: Added | None) -> bool:
         """`advance` for a client's commit, with all that must hold of the table in the same statement; False where something did not."""
         values = {
             "table": table.table_id, "branch": branch, "id": snapshot_id, "uuid": key, "base": table.snapshot_key,
@@ -249,4 +247,3 @@ class SnapshotRepository:
         """Tables and branches a crash may have left behind their pointers."""
         query = "SELECT DISTINCT table_id, branch FROM table_snapshot WHERE NOT published"
         return [(table_id, branch) for table_id, branch in self._conn.execute(query).fetchall()]
-

@@ -13,9 +13,11 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from catalog.branches import BranchRepository, StaleFileRepository
 from catalog.databases import DatabaseRepository
+from catalog.grants import GrantRepository, PolicyRepository
 from catalog.idempotency import IdempotencyRepository
 from catalog.named import NamedRepository
 from catalog.partitions import PartitionRepository
+from catalog.principals import RoleRepository, TokenRepository
 from catalog.snapshots import SnapshotRepository
 from catalog.tables import TableRepository
 from catalog.tags import TagRepository
@@ -43,6 +45,10 @@ class CatalogTransaction:
         self.views = NamedRepository(conn, table="catalog_view", key="view_id", exists=ViewAlreadyExist)
         self.functions = NamedRepository(conn, table="catalog_function", key="function_id", exists=FunctionAlreadyExist)
         self.idempotency = IdempotencyRepository(conn)
+        self.tokens = TokenRepository(conn)
+        self.roles = RoleRepository(conn)
+        self.grants = GrantRepository(conn)
+        self.policies = PolicyRepository(conn)
 
 
 class CatalogStore:

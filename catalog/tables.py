@@ -56,9 +56,7 @@ class TableRepository:
         with self._conn.cursor(row_factory=class_row(TableRow)) as cur:
             return cur.execute(f"{query} ORDER BY t.name{wanted.limited()}", values).fetchall()
 
-    def everywhere(
-        self, *, databases: str | None, tables: str | None, after: tuple[str, str] | None, limit: int
-    ) -> list[tuple[str, str]]:
+    def everywhere(self, *, databases: str | None, tables: str | None, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str]]:
         """Database and name of tables in all databases, by both; two patterns for LIKE, and the last pair of the page before."""
         query = """
             SELECT database, name FROM sluice_table

@@ -53,7 +53,9 @@ class TagRepository:
 
     def published(self, table_id: UUID, name: str, branch: str = MAIN_BRANCH) -> None:
         """Note that the tag's file exists: from now on its absence means that a client removed it."""
-        self._conn.execute("UPDATE table_tag SET published = true WHERE table_id = %s AND branch = %s AND name = %s", (table_id, branch, name))
+        self._conn.execute(
+            "UPDATE table_tag SET published = true WHERE table_id = %s AND branch = %s AND name = %s", (table_id, branch, name)
+        )
 
     def drop(self, table_id: UUID, name: str, branch: str = MAIN_BRANCH) -> bool:
         """Remove it; False when there was none."""

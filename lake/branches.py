@@ -6,11 +6,13 @@ import contextlib
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import TableRow
+from lake.guard import needs
 from lake.history import stale_file
 from lake.names import check_name
 from lake.publish import Publisher
 from lake.table import LakeTable
 from lake.tags import Tags
+from model.access import Access
 from model.catalog_errors import BranchAlreadyExist, BranchNotExist
 from model.errors import InvalidName, SnapshotNotExist, TableNotExist, TagNotExist
 from model.identifier import MAIN_BRANCH, Identifier
@@ -26,12 +28,14 @@ class Branches:
         self._catalog = catalog
         self._publisher = publisher
         self._tags = tags
+        self.caller = tags.caller
 
     def names(self, table: LakeTable) -> list[str]:
         """All but main, by name."""
         with self._catalog.reading() as tx:
             return tx.branches.names(table.table_id)
 
+    @needs(Access.UPDATE)
     def create(self, table: LakeTable, name: str, *, from_tag: str | None = None, if_not_exists: bool = False) -> bool:
         """Add a branch with a tag's snapshot, or without any; False when it exists and that is fine.
 
@@ -66,6 +70,7 @@ class Branches:
             return False
         return True
 
+    @needs(Access.UPDATE)
     def drop(self, table: LakeTable, name: str) -> None:
         """Remove a branch with its snapshots and tags; raises `BranchNotExist`."""
         with self._catalog.transaction() as tx:
@@ -78,6 +83,7 @@ class Branches:
                 table.files.io.delete_tree(directory)
                 tx.tables.directory_removed(directory)
 
+    @needs(Access.UPDATE)
     def rename(self, table: LakeTable, name: str, to: str) -> None:
         """Give a branch another name; raises `BranchNotExist` or `BranchAlreadyExist`."""
         self._check_name(table, to)
@@ -93,6 +99,7 @@ class Branches:
         else:
             io.delete_tree(old)
 
+    @needs(Access.UPDATE)
     def fast_forward(self, table: LakeTable, name: str) -> None:
         """Let main go on where a branch is: main's snapshots, schemas and tags from the branch's first on are replaced by the branch's.
 
@@ -111,7 +118,9 @@ class Branches:
             for schema_id, body in tx.tables.schemas(table.table_id, name):
                 if schema_id >= first.schema_id:
                     tx.tables.add_schema(table.table_id, MAIN_BRANCH, schema_id, body)
-            tx.tables.set_schema(table.table_id, MAIN_BRANCH, branch.schema_id, published=min(main.published_schema_id, first.schema_id - 1))
+            tx.tables.set_schema(
+                table.table_id, MAIN_BRANCH, branch.schema_id, published=min(main.published_schema_id, first.schema_id - 1)
+            )
             for row in history:
                 tx.snapshots.insert(
                     table.table_id, MAIN_BRANCH, snapshot_id=row.snapshot_id, uuid=row.snapshot_uuid, body=row.body, published=False

@@ -121,7 +121,9 @@ class ClientCommitter:
                 f"{head.snapshot_schema_id}: a schema id never shrinks. Load the table again and write with its present schema."
             )
         if snapshot.schema_id > head.schema_id:
-            raise InvalidCommit(f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}; the newest is {head.schema_id}.")
+            raise InvalidCommit(
+                f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}; the newest is {head.schema_id}."
+            )
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list):
             if name is not None and ("/" in name or not files.io.exists(files.layout.manifest(name))):
                 raise InvalidCommit(f"Snapshot {snapshot.id} of {table} names the manifest list {name}, which does not exist.")

@@ -16,8 +16,8 @@ from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow
-from lake.idempotency import IdempotencyClaim
 from lake.counts import added_by, follow, statistics_of
+from lake.idempotency import IdempotencyClaim
 from lake.publish import Hook, Publisher, no_hook
 from lake.table import LakeTable
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable

@@ -7,9 +7,11 @@ from typing import Any
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
+from lake.guard import needs
 from lake.publish import Publisher
 from lake.table import LakeTable
 from lake.tags import Tags
+from model.access import Access
 from model.catalog_errors import SchemaStillUsed, StaleRollback
 from model.errors import SnapshotNotExist, TableNotExist, TagNotExist
 from model.identifier import Identifier
@@ -23,6 +25,7 @@ class History:
         self._catalog = catalog
         self._publisher = publisher
         self._tags = tags
+        self.caller = tags.caller
 
     def page(self, table: LakeTable, *, below: int | None, limit: int) -> list[Snapshot]:
         """Snapshots with ids below one, newest first, their files in place."""
@@ -51,6 +54,7 @@ class History:
             raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {version}.", resource_name=version)
         return Snapshot.from_json(row.body)
 
+    @needs(Access.UPDATE)
     def rollback_to_snapshot(self, table: LakeTable, snapshot_id: int, *, expected: int | None = None) -> None:
         """Make a snapshot the latest again; later ones, and the tags on them, are gone.
 
@@ -65,6 +69,7 @@ class History:
             self._back_to(tx, table, row)
         self._tidy(table)
 
+    @needs(Access.UPDATE)
     def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None) -> None:
         """Make a tag's snapshot the latest again, also where it has expired; raises `TagNotExist` or `StaleRollback`."""
         tag = self._tags.find(table, name)
@@ -84,6 +89,7 @@ class History:
             self._back_to(tx, table, row)
         self._tidy(table)
 
+    @needs(Access.ALTER)
     def rollback_schema(self, table: LakeTable, schema_id: int) -> None:
         """Make an older schema the current one; newer ones are gone. Raises `SchemaStillUsed` while snapshots or tags need one of them."""
         branch = table.identifier.branch
@@ -94,7 +100,10 @@ class History:
             if body is None or schema_id > row.schema_id:
                 raise SnapshotNotExist(f"Table {table.identifier} has no schema {schema_id}.", resource_name=str(schema_id))
             used = max(
-                (int(one["schemaId"]) for one in [*(s.body for s in tx.snapshots.history(table.table_id, branch)), *(t.snapshot for t in tags)]),
+                (
+                    int(one["schemaId"])
+                    for one in [*(s.body for s in tx.snapshots.history(table.table_id, branch)), *(t.snapshot for t in tags)]
+                ),
                 default=0,
             )
             if used > schema_id:

@@ -10,8 +10,11 @@ from typing import Any
 
 from catalog import CatalogStore
 from catalog.records import TagRow
+from lake.access import EVERYBODY, Caller
+from lake.guard import needs
 from lake.names import check_name
 from lake.table import LakeTable
+from model.access import Access
 from model.catalog_errors import TagAlreadyExist
 from model.errors import InvalidOption, SnapshotNotExist, TagNotExist
 from model.option import duration
@@ -22,9 +25,11 @@ _FILE_KEYS = frozenset({"tagCreateTime", "tagTimeRetained"})
 class Tags:
     """Makes, lists and removes tags. Each is a row and a file; a file somebody removed takes the row along."""
 
-    def __init__(self, catalog: CatalogStore) -> None:
+    def __init__(self, catalog: CatalogStore, caller: Caller = EVERYBODY) -> None:
         self._catalog = catalog
+        self.caller = caller
 
+    @needs(Access.UPDATE)
     def create(
         self, table: LakeTable, name: str, *, snapshot_id: int | None = None, retained: str | None = None, if_not_exists: bool = False
     ) -> bool:
@@ -93,6 +98,7 @@ class Tags:
             raise TagNotExist(name, str(table.identifier))
         return row
 
+    @needs(Access.UPDATE)
     def delete(self, table: LakeTable, name: str) -> None:
         """Remove a tag; raises `TagNotExist`."""
         self.get(table, name)
@@ -114,9 +120,7 @@ class Tags:
         retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
         row = TagRow(name=name, snapshot=snapshot, created_millis=millis, retained=retained, published=True)
         with self._catalog.reading() as tx:
-            tx.tags.put(
-                table.table_id, name, snapshot, table.identifier.branch, created_millis=millis, retained=retained, published=True
-            )
+            tx.tags.put(table.table_id, name, snapshot, table.identifier.branch, created_millis=millis, retained=retained, published=True)
         return row
 
 
@@ -141,7 +145,7 @@ def _iso(text: str) -> dt.timedelta:
 def _millis(parts: list[int]) -> int:
     """A file's local date and time; clients and server are taken to keep the same clock, in UTC where they are wise."""
     year, month, day, hour, minute, *rest = parts
-    second, nanos = (rest + [0, 0])[:2]
+    second, nanos = [*rest, 0, 0][:2]
     return int(dt.datetime(year, month, day, hour, minute, second, nanos // 1000).timestamp() * 1000)
 
 

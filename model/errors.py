@@ -273,6 +273,18 @@ class Forbidden(LakeError, status=403):
     """The caller may not do this."""
 
 
+class InvalidGrant(LakeError, status=400):
+    """A grant, role, token or policy that cannot be."""
+
+
+class AccessNotExist(LakeError, status=404):
+    """No such token, role, grant or policy."""
+
+
+class AccessAlreadyExist(LakeError, status=409):
+    """A token, role or policy of that name exists."""
+
+
 class NotAcceptable(LakeError, status=406):
     """None of the formats the client accepts can be produced."""
 

@@ -16,17 +16,17 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 def create_app(services: Services) -> Flask:
     """Put the doors in front of running services; nothing is started here."""
-    from server import health, rows, statements
+    from server import health, rows, statements, tokens
     from server.flink import FLINK_BLUEPRINTS
 
     app = Flask("sluice", static_folder=None)
     app.url_map.strict_slashes = False
     app.extensions[EXTENSION] = services
     app.before_request(_name_request)
-    app.before_request(lambda: check_access(services.settings))
+    app.before_request(lambda: check_access(services))
     app.after_request(_show_id)
     app.register_error_handler(Exception, _answer_failure)
-    for blueprint in (health.bp, statements.bp, rows.bp, *FLINK_BLUEPRINTS):
+    for blueprint in (health.bp, statements.bp, rows.bp, tokens.bp, *FLINK_BLUEPRINTS):
         app.register_blueprint(blueprint)
     return app
 

@@ -263,8 +263,8 @@ def test_a_body_without_rows_commits_nothing(gateway: Gateway, lake: Lake, kind:
 def test_a_repeat_under_a_key_is_answered_and_not_done(gateway: Gateway, lake: Lake, kind: str) -> None:
     make_table(lake, id="BIGINT")
     body = WRITERS[kind](pa.table({"id": pa.array([1, 2, 3], pa.int64())}))
-    first = gateway.append(T, io.BytesIO(body), kind, idempotency_key="once", caller="me")
-    again = gateway.append(T, io.BytesIO(body), kind, idempotency_key="once", caller="me")
+    first = gateway.append(T, io.BytesIO(body), kind, idempotency_key="once", caller=Caller(principal="me", administrator=True))
+    again = gateway.append(T, io.BytesIO(body), kind, idempotency_key="once", caller=Caller(principal="me", administrator=True))
     assert (first.rows, first.snapshot_id, first.replayed) == (3, 1, False)
     assert (again.rows, again.snapshot_id, again.replayed) == (3, 1, True)
     assert len(all_rows(gateway)) == 3
