@@ -3,177 +3,113 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 from uuid import UUID, uuid4
 
-from catalog import CatalogStore, CatalogTransaction
-from catalog.records import DatabaseRow, TableRow
-from lake.access import EVERYBODY, AccessControl, Caller
+from catalog import CatalogStore
+from catalog.listing import EVERYTHING, Slice
+from catalog.records import CountsRow, PartitionRow, TableRow
+from lake.base import seen
+from lake.branches import Branches
+from lake.client_commit import ClientCommit, ClientCommitter
 from lake.commit import AnswerOf, Claimed, Committer
-from lake.guard import asks_itself, its_database, needs, the_catalog
+from lake.counts import partition_page, totals
+from lake.databases import LakeDatabases, own_directory
+from lake.guard import asks_itself, its_database, needs
+from lake.history import History
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
-from lake.names import check_name
+from lake.names import check_name, external_location
 from lake.partitions import Partition, partitions
-from lake.permissions import Permissions, read_rules
-from lake.publish import Hook, Publisher, no_hook
+from lake.permissions import read_rules
+from lake.publish import Hook, no_hook
 from lake.repair import Repair, repair
 from lake.table import LakeTable
+from lake.tags import Tags
 from lake.travel import resolve
-from model.access import Access, Grant, ReadRules, Resource, database_resource, inside, table_resource
-from model.errors import (
-    CommitConflict,
-    DatabaseAlreadyExist,
-    DatabaseNotExist,
-    Forbidden,
-    InvalidName,
-    SnapshotNotExist,
-    TableAlreadyExist,
-    TableNotExist,
-    TagNotExist,
-)
-from model.identifier import DEFAULT_DATABASE, Identifier
-from model.schema import Schema
+from lake.views import Functions, Views
+from model.access import Access, ReadRules, database_resource, table_resource
+from model.catalog_errors import MetadataOnlyTable
+from model.errors import CommitConflict, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
+from model.identifier import Identifier
+from model.schema import Schema, other_kind
 from model.schema_change import SchemaChange, apply_changes
 from model.snapshot import Snapshot
 from table.commit import CommitRequest
-from table.file_io import FileIO, file_io_for
+from table.file_io import FileIO
 from table.store import TableFiles
 
 Decided = Callable[[Schema], None]
 
 
-class Lake:
+class Lake(LakeDatabases):
     """All tables of one catalog and warehouse, as one caller may use them."""
 
     def __init__(
         self, catalog: CatalogStore, warehouse: str, *, file_io: FileIO | None = None, hook: Hook = no_hook, token: str | None = None
     ) -> None:
-        self.caller = EVERYBODY
-        self.access = AccessControl(catalog, token=token)
-        self.catalog = catalog
-        self.warehouse = warehouse.rstrip("/")
-        self.file_io = file_io or file_io_for(warehouse)
-        self._hook = hook
-        self._publisher = Publisher(catalog, hook)
+        super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token)
         self._committer = Committer(catalog, self._publisher, hook)
+        self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, hook)
         self.idempotency = Idempotency(catalog)
 
     def close(self) -> None:
         """Stop background work; the catalog store is its owner's to close."""
         self.idempotency.close()
 
-    # Callers
-
-    def for_caller(self, caller: Caller) -> Lake:
-        """The same lake with what this caller may do; everything else raises `Forbidden`."""
-        seen = copy.copy(self)
-        seen.caller = caller
-        return seen
+    # Parts
 
     @property
-    def permissions(self) -> Permissions:
-        """Tokens, roles, grants and policies, as the caller may see and change them."""
-        return Permissions(self.catalog, self.access, self.caller)
+    def tags(self) -> Tags:
+        """The tags of tables, as the caller may see and change them."""
+        return Tags(self.catalog, self.caller)
+
+    @property
+    def branches(self) -> Branches:
+        """The branches of tables."""
+        return Branches(self.catalog, self._publisher, self.tags)
+
+    @property
+    def history(self) -> History:
+        """The snapshots of tables."""
+        return History(self.catalog, self._publisher, self.tags)
+
+    @property
+    def views(self) -> Views:
+        """The views of all databases."""
+        return Views(self.catalog, self.caller, self.access)
+
+    @property
+    def functions(self) -> Functions:
+        """The functions of all databases."""
+        return Functions(self.catalog, self.caller, self.access)
 
     @asks_itself
     def read_rules(self, table: LakeTable) -> ReadRules:
         """What of a table's rows and columns the caller sees; raises `Forbidden` where it may read nothing of it."""
         return read_rules(self.catalog, self.caller, table.identifier, table.table_id, table.schema.field_names)
 
-    def _own(self, tx: CatalogTransaction, *resources: Resource, table_id: UUID | None = None) -> list[Grant]:
-        """Give all of what is being made to its maker."""
-        if self.caller.administrator:
-            return []
-        grants = [Grant(resource=resource, access=Access.ALL, principal=self.caller.principal) for resource in resources]
-        for grant in grants:
-            tx.grants.put(grant, table_id=table_id)
-        return grants
-
-    def _owns(self, grants: Sequence[Grant]) -> None:
-        """What was made is the caller's, also in the rest of its request."""
-        self.caller = self.caller.plus(grants)
-        self.access.forget()
-
-    # Databases
-
-    @asks_itself
-    def list_databases(self) -> list[str]:
-        """The names of all the caller may see, in code-point order."""
-        with self.catalog.reading() as tx:
-            return [name for name in tx.databases.names() if self.caller.sees_database(name)]
-
-    @asks_itself
-    def database(self, name: str) -> DatabaseRow:
-        """One database; raises `DatabaseNotExist`."""
-        self.caller.require_sight_of_database(name)
-        with self.catalog.reading() as tx:
-            return tx.databases.get(name)
-
-    @needs(Access.CREATEDATABASE, the_catalog)
-    def create_database(
-        self, name: str, *, options: Mapping[str, str] | None = None, comment: str | None = None, if_not_exists: bool = False
-    ) -> bool:
-        """Add a database; False when it exists and that is fine."""
-        check_name(name, "database")
-        try:
-            with self.catalog.transaction() as tx:
-                tx.databases.create(name, comment=comment, options=options or {})
-                owned = self._own(tx, database_resource(name), inside(name))
-        except DatabaseAlreadyExist:
-            if not if_not_exists:
-                raise
-            return False
-        self._owns(owned)
-        return True
-
-    @needs(Access.ALTER)
-    def alter_database(self, name: str, *, set_options: Mapping[str, str], remove: Iterable[str] = ()) -> None:
-        """Change a database's options."""
-        with self.catalog.transaction() as tx:
-            options = dict(tx.databases.get(name).options) | dict(set_options)
-            for key in remove:
-                options.pop(key, None)
-            tx.databases.set_options(name, options)
-
-    @needs(Access.DROP)
-    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Remove a database; one with tables only with ``cascade``, which drops them all in one decision."""
-        if name == DEFAULT_DATABASE:
-            raise InvalidName("The database default cannot be dropped: statements without a database name mean it.")
-        dropped: list[str] = []
-        try:
-            with self.catalog.transaction() as tx:
-                tables = tx.tables.names(name) if cascade else []
-                if tables:
-                    self.caller.require(Access.DROP, inside(name))
-                for table in tables:
-                    row = tx.tables.lock(Identifier(name, table))
-                    tx.tables.drop(row.table_id, row.location)
-                    dropped.append(row.location)
-                tx.databases.drop(name)
-        except DatabaseNotExist:
-            if not if_exists:
-                raise
-        for location in dropped:
-            self._remove_directory(location)
-        self.access.forget()
-
     # Tables
 
     @asks_itself
-    def list_tables(self, database: str) -> list[str]:
-        """The names of a database's tables the caller may see, in code-point order; raises `DatabaseNotExist`."""
+    def describe_all(self, database: str, wanted: Slice, *, type_: str | None = None) -> list[TableRow]:
+        """A database's tables as the catalog has them, as far as the caller may open them; raises `DatabaseNotExist`."""
         self.caller.require_sight_of_database(database)
         with self.catalog.reading() as tx:
-            names = tx.tables.names(database)
-            if not names:
+            rows = seen(
+                lambda part: tx.tables.rows(database, part, type_=type_),
+                lambda row: row.name,
+                lambda name: self.caller.sees(table_resource(Identifier(database, name))),
+                wanted,
+                all_=self.caller.administrator,
+            )
+            if not rows:
                 tx.databases.get(database)
-            return [name for name in names if self.caller.lists(table_resource(Identifier(database, name)))]
+        for row in rows:
+            self._ready(row)
+        return rows
 
     @asks_itself
     def location_of(self, table: Identifier) -> str:
@@ -182,10 +118,19 @@ class Lake:
 
     @asks_itself
     def open(self, table: Identifier) -> LakeTable:
-        """The table as the catalog has it now; raises `TableNotExist`, `DatabaseNotExist` or `Forbidden`."""
-        if not self.caller.sees(table_resource(table)):
-            self._hide(table)
-        return self._open(table)
+        """The table as the catalog has it now.
+
+        Raises `TableNotExist`, `DatabaseNotExist`, `Forbidden`, or `MetadataOnlyTable` for what other engines run.
+        """
+        opened = self.open_any(table)
+        if (kind := other_kind(opened.schema.options)) is not None:
+            raise MetadataOnlyTable(str(table), kind)
+        return opened
+
+    @asks_itself
+    def open_any(self, table: Identifier) -> LakeTable:
+        """The table, of whatever kind."""
+        return self._ready(self._visible(table))
 
     @asks_itself
     def open_to_write(self, table: Identifier) -> LakeTable:
@@ -194,32 +139,54 @@ class Lake:
         self.caller.require(Access.UPDATE, table_resource(table))
         return opened
 
-    def _hide(self, table: Identifier) -> NoReturn:
-        """Say that a table does not exist to who may know what exists beside it, that it is forbidden to others."""
+    @asks_itself
+    def describe(self, table: Identifier) -> TableRow:
+        """What the catalog says of a table of whatever kind, its schema's file in place."""
+        row = self._visible(table)
+        self._ready(row)
+        return row
+
+    @asks_itself
+    def describe_id(self, table_id: UUID) -> TableRow:
+        """The same of a table known by its id."""
+        with self.catalog.reading() as tx:
+            row = tx.tables.by_id(table_id)
+        if row is None or not self.caller.sees(table_resource(Identifier(row.database, row.name))):
+            raise TableNotExist(str(table_id))
+        self._ready(row)
+        return row
+
+    def _visible(self, table: Identifier) -> TableRow:
+        """The table's row, for who may know of it: to others it does not exist or is forbidden, by what they may know of its database."""
+        if self.caller.sees(table_resource(table)):
+            return self._row(table)
         if self.caller.sees_database(table.database):
-            with self.catalog.reading() as tx:
-                if tx.tables.find(table) is None:
-                    tx.databases.get(table.database)
-                    raise TableNotExist(f"{table.database}.{table.table}")
+            self._row(table)
         raise Forbidden(f"{self.caller.principal} may not do this: nothing is granted on table {table} to it.")
 
-    def _open(self, table: Identifier) -> LakeTable:
+    def _row(self, table: Identifier) -> TableRow:
         with self.catalog.reading() as tx:
             row = tx.tables.find(table)
             if row is None:
                 tx.databases.get(table.database)
-                raise TableNotExist(f"{table.database}.{table.table}")
+                raise TableNotExist(str(table))
+        return row
+
+    def _open(self, table: Identifier) -> LakeTable:
+        return self._ready(self._row(table))
+
+    def _ready(self, row: TableRow) -> LakeTable:
+        """The open table, once what a crash or another server left half done is finished."""
         if row.moving_from:
             self._finish_move(row)
-        return self._table(row, table.branch)
-
-    def _table(self, row: TableRow, branch: str) -> LakeTable:
-        files = TableFiles(self.file_io, row.location)
+        files = TableFiles(self.file_io, row.location, row.branch)
         schema = Schema.from_json(row.schema)
+        if row.stale:
+            self._publisher.remove_stale(row.table_id, files)
         if row.published_schema_id < schema.id:
-            self._publisher.schemas(row.table_id, files, published=row.published_schema_id, newest=schema)
+            self._publisher.schemas(row.table_id, files, row.branch, published=row.published_schema_id, newest=schema)
         return LakeTable(
-            identifier=Identifier(row.database, row.name, branch),
+            identifier=Identifier(row.database, row.name, row.branch),
             table_id=row.table_id,
             schema=schema,
             location=row.location,
@@ -228,14 +195,15 @@ class Lake:
         )
 
     @needs(Access.CREATETABLE, its_database)
-    def create_table(self, table: Identifier, schema: Schema, *, if_not_exists: bool = False) -> bool:
+    def create_table(self, table: Identifier, schema: Schema, *, if_not_exists: bool = False, path: str | None = None) -> bool:
         """Add a table; False when one of that name exists and that is fine.
 
         The row is decided first, under a lock on the directory, then the schema file is written; `open` writes it
-        where a crash came between. Raises `TableAlreadyExist`, `DatabaseNotExist`, `InvalidName`.
+        where a crash came between. With a ``path`` the files lie there and stay when the table is dropped.
+        Raises `TableAlreadyExist`, `DatabaseNotExist`, `InvalidName`.
         """
         check_name(table.table, "table")
-        location = self.location_of(table)
+        location = external_location(self.warehouse, path) if path is not None else self.location_of(table)
         stamped = replace(schema, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
         try:
             with self.catalog.transaction() as tx:
@@ -247,7 +215,17 @@ class Lake:
                 tx.databases.get(table.database)
                 self._refuse_foreign(tx.tables.location_in_use(location), location, table)
                 table_id = uuid4()
-                tx.tables.create(table, table_id, location=location, schema_id=stamped.id, schema=stamped.to_json())
+                tx.tables.create(
+                    table,
+                    table_id,
+                    location=location,
+                    schema_id=stamped.id,
+                    schema=stamped.to_json(),
+                    external=path is not None,
+                    by=self.caller.principal,
+                )
+                if tx.views.find(table.database, table.table) is not None:
+                    raise TableAlreadyExist(str(table))
                 owned = self._own(tx, table_resource(table), table_id=table_id)
         except TableAlreadyExist:
             if not if_not_exists:
@@ -255,7 +233,9 @@ class Lake:
             return False
         self._owns(owned)
         self._hook("table decided")
-        self._open(table)
+        opened = self._open(table)
+        if other_kind(schema.options) == "object-table":  # its makers put files there at once
+            self.file_io.mkdirs(opened.location)
         return True
 
     def _refuse_foreign(self, in_use: bool, location: str, table: Identifier) -> None:
@@ -279,7 +259,9 @@ class Lake:
                 return opened.schema
             with contextlib.suppress(CommitConflict):
                 with self.catalog.transaction() as tx:
-                    tx.tables.advance_schema(opened.table_id, base=opened.schema.id, to=new.id, schema=new.to_json())
+                    tx.tables.advance_schema(
+                        opened.table_id, table.branch, base=opened.schema.id, to=new.id, schema=new.to_json(), by=self.caller.principal
+                    )
                 self._hook("schema decided")
                 return self._open(table).schema
 
@@ -292,7 +274,9 @@ class Lake:
         to = self.location_of(target)
         with self.catalog.transaction() as tx:
             row = tx.tables.lock(source)
-            if not self.file_io.atomic_rename:
+            if tx.views.find(target.database, target.table) is not None:
+                raise TableAlreadyExist(str(target))
+            if row.external or not self.file_io.atomic_rename:
                 tx.tables.rename(row.table_id, target, location=row.location, moving_from=None)
                 self.access.forget()
                 return
@@ -322,20 +306,16 @@ class Lake:
         try:
             with self.catalog.transaction() as tx:
                 row = tx.tables.lock(table)
-                tx.tables.drop(row.table_id, row.moving_from or row.location)
+                garbage = own_directory(row)
+                tx.tables.drop(row.table_id, garbage)
         except TableNotExist:
             if not if_exists:
                 raise
             return
         self.access.forget()
         self._hook("drop decided")
-        self._remove_directory(row.moving_from or row.location)
-
-    def _remove_directory(self, location: str) -> None:
-        with self.catalog.transaction() as tx:
-            if tx.tables.lock_location(location):
-                self.file_io.delete_tree(location)
-                tx.tables.directory_removed(location)
+        if garbage is not None:
+            self._remove_directory(garbage)
 
     # Commits
 
@@ -371,7 +351,7 @@ class Lake:
     @asks_itself
     def resolve(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> Snapshot | None:
         """The snapshot a batch read with these options sees; see `lake.travel.resolve`. Reading it takes `read_rules`."""
-        return resolve(self.catalog, table, options, zone=zone)
+        return resolve(self.catalog, self.tags, table, options, zone=zone)
 
     @asks_itself
     def partitions(self, table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:
@@ -380,36 +360,20 @@ class Lake:
             raise Forbidden(f"{self.caller.principal} sees only a part of table {table.identifier}, and so not its partitions.")
         return partitions(table, snapshot)
 
-    @needs(Access.UPDATE)
-    def create_tag(self, table: LakeTable, name: str, *, snapshot_id: int | None = None) -> None:
-        """Keep a snapshot under a name; raises `SnapshotNotExist` or `InvalidName`."""
-        check_name(name, "tag")
-        latest = table.latest()
-        with self.catalog.transaction() as tx:
-            wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
-            row = tx.snapshots.get(table.table_id, table.identifier.branch, wanted)
-            if row is None:
-                raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {wanted or ''} to tag.", resource_name=str(wanted))
-            if not tx.tags.put(table.table_id, name, row.body):
-                raise InvalidName(f"Tag {name} already exists on table {table.identifier}.")
-        self._write_tag(table, name, row.body)
-
-    def _write_tag(self, table: LakeTable, name: str, body: Mapping[str, Any]) -> None:
-        self.file_io.write(table.files.layout.tag_file(name), json.dumps(dict(body), indent=2).encode())
-
-    @needs(Access.UPDATE)
-    def delete_tag(self, table: LakeTable, name: str) -> None:
-        """Remove a tag; raises `TagNotExist`."""
-        with self.catalog.transaction() as tx:
-            if not tx.tags.drop(table.table_id, name):
-                raise TagNotExist(name, str(table.identifier))
-        self.file_io.delete(table.files.layout.tag_file(name))
-
     @asks_itself
-    def list_tags(self, table: LakeTable) -> list[str]:
-        """A table's tags, by name; whoever could open the table may know them."""
-        with self.catalog.reading() as tx:
-            return tx.tags.names(table.table_id)
+    def totals(self, table: LakeTable) -> tuple[Snapshot, CountsRow] | None:
+        """The latest snapshot with what it holds; see `lake.counts.totals`."""
+        return totals(self.catalog, table)
+
+    @needs(Access.SELECT)
+    def partition_page(self, table: LakeTable, wanted: Slice = EVERYTHING) -> list[PartitionRow]:
+        """Partitions with what is known of them, by name."""
+        return partition_page(self.catalog, table, wanted)
+
+    @needs(Access.UPDATE)
+    def client_commit(self, table: Identifier, commit: ClientCommit) -> bool:
+        """Take a commit a client built; see `ClientCommitter.commit`."""
+        return self._client_committer.commit(table, commit)
 
     # After a crash, or after somebody else's commit
 
@@ -425,13 +389,17 @@ class Lake:
         with self.catalog.reading() as tx:
             garbage = tx.tables.dropped_directories()
             rows = tx.tables.all()
-            behind = set(tx.snapshots.tables_with_unpublished())
+            behind = tx.snapshots.tables_with_unpublished()
         for location in garbage:
             self._remove_directory(location)
+        by_id = {row.table_id: row for row in rows}
         for row in rows:
-            if row.moving_from or row.published_schema_id < row.schema_id or row.table_id in behind:
-                opened = self._open(Identifier(row.database, row.name))
-                self._publisher.catch_up(opened.table_id, opened.files, opened.identifier.branch)
+            if row.moving_from or row.stale or row.published_schema_id < row.schema_id:
+                self._ready(row)
+        for table_id, branch in behind:
+            if (found := by_id.get(table_id)) is not None:
+                opened = self._open(Identifier(found.database, found.name, branch))
+                self._publisher.catch_up(table_id, opened.files, branch)
 
 
 def _bare_answer(snapshot: Snapshot) -> Mapping[str, Any]:

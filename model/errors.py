@@ -71,11 +71,10 @@ class DatabaseNotEmpty(ResourceError, status=409):
 
     resource_type = "DATABASE"
 
-    def __init__(self, name: str, tables: int) -> None:
-        super().__init__(
-            f"Database {name} holds {tables} table{'s' if tables != 1 else ''}; drop them first or add CASCADE.",
-            resource_name=name,
-        )
+    def __init__(self, name: str, tables: int, *, views: int = 0, functions: int = 0) -> None:
+        counts = {"table": tables, "view": views, "function": functions}
+        held = " and ".join(f"{count} {kind}{'s' if count != 1 else ''}" for kind, count in counts.items() if count)
+        super().__init__(f"Database {name} holds {held or 'something'}; drop them first or add CASCADE.", resource_name=name)
 
 
 class TableNotExist(ResourceError, status=404):

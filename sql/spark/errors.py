@@ -18,6 +18,7 @@ _PLAN = re.compile(r";\s*\n'?\w.*", re.DOTALL)
 _USER = re.compile(r"\[USER_RAISED_EXCEPTION\] ?")
 _ADVICE = re.compile(r" If necessary set [^\n]*? to bypass this error\.")
 _STOPPED = "stopped SparkContext"
+_NO_ROOM = "No room left to write. Nothing was committed; make room and repeat the statement."
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|FSError|File too large")
 
 
@@ -37,6 +38,8 @@ def translating(source: str, views: Mapping[str, str], lost: Callable[[], None])
     except Py4JJavaError as problem:
         if _STOPPED in str(problem.java_exception):
             raise _gone(lost) from problem
+        if _FULL.search(str(problem)):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
+            raise StorageFull(_NO_ROOM) from problem
         raise _java(str(problem.java_exception), source, views) from problem
     except Py4JError as problem:
         raise _gone(lost) from problem
@@ -79,7 +82,7 @@ def _chain(problem: BaseException) -> list[str]:
 
 def _java(text: str, source: str, views: Mapping[str, str]) -> LakeError:
     if _FULL.search(text):
-        return StorageFull("No room left to write. Nothing was committed; make room and repeat the statement.")
+        return StorageFull(_NO_ROOM)
     told = re.findall(r"\[[A-Z][A-Z0-9_.]+\] [^\n]*", text)
     if told:  # the innermost cause says what was wrong
         return ExecutionError(_clean(told[-1], views))

@@ -82,7 +82,7 @@ def create_tag(context: ExecutionContext, arguments: Mapping[str, object]) -> Re
     """Keep a snapshot under a name."""
     table = context.lake.open(context.session.identifier(tuple(str(arguments["table"]).split("."))))
     snapshot_id = arguments.get("snapshot_id")
-    context.lake.create_tag(table, str(arguments["tag"]), snapshot_id=snapshot_id if isinstance(snapshot_id, int) else None)
+    context.lake.tags.create(table, str(arguments["tag"]), snapshot_id=snapshot_id if isinstance(snapshot_id, int) else None)
     return ResultSet.ok()
 
 
@@ -105,5 +105,5 @@ def repair_table(context: ExecutionContext, arguments: Mapping[str, object]) -> 
 def delete_tag(context: ExecutionContext, arguments: Mapping[str, object]) -> ResultSet:
     """Forget a tag."""
     table = context.lake.open(context.session.identifier(tuple(str(arguments["table"]).split("."))))
-    context.lake.delete_tag(table, str(arguments["tag"]))
+    context.lake.tags.delete(table, str(arguments["tag"]))
     return ResultSet.ok()

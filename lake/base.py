@@ -1,0 +1,80 @@
+"""What every part of the lake stands on: catalog, files, and the caller all is done for."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Self, TypeVar
+from uuid import UUID
+
+from catalog import CatalogStore, CatalogTransaction
+from catalog.listing import Slice
+from lake.access import EVERYBODY, AccessControl, Caller
+from lake.permissions import Permissions
+from lake.publish import Hook, Publisher, no_hook
+from model.access import Access, Grant, Resource
+from table.file_io import FileIO, file_io_for, local_path
+
+T = TypeVar("T")
+
+
+class LakeBase:
+    """One catalog and warehouse, as one caller may use them."""
+
+    def __init__(
+        self, catalog: CatalogStore, warehouse: str, *, file_io: FileIO | None = None, hook: Hook = no_hook, token: str | None = None
+    ) -> None:
+        self.caller = EVERYBODY
+        self.access = AccessControl(catalog, token=token)
+        self.catalog = catalog
+        # One spelling of a place, so that tables made under /x are the same under file:///x.
+        self.warehouse = local_path(warehouse).rstrip("/")
+        self.file_io = file_io or file_io_for(warehouse)
+        self._hook = hook
+        self._publisher = Publisher(catalog, hook)
+
+    def for_caller(self, caller: Caller) -> Self:
+        """The same lake with what this caller may do; everything else raises `Forbidden`."""
+        seen = copy.copy(self)
+        seen.caller = caller
+        return seen
+
+    @property
+    def permissions(self) -> Permissions:
+        """Tokens, roles, grants and policies, as the caller may see and change them."""
+        return Permissions(self.catalog, self.access, self.caller)
+
+    def _own(self, tx: CatalogTransaction, *resources: Resource, table_id: UUID | None = None) -> list[Grant]:
+        """Give all of what is being made to its maker."""
+        if self.caller.administrator:
+            return []
+        grants = [Grant(resource=resource, access=Access.ALL, principal=self.caller.principal) for resource in resources]
+        for grant in grants:
+            tx.grants.put(grant, table_id=table_id)
+        return grants
+
+    def _owns(self, grants: Sequence[Grant]) -> None:
+        """What was made is the caller's, also in the rest of its request."""
+        self.caller = self.caller.plus(grants)
+        self.access.forget()
+
+    def _remove_directory(self, location: str) -> None:
+        with self.catalog.transaction() as tx:
+            if tx.tables.lock_location(location):
+                self.file_io.delete_tree(location)
+                tx.tables.directory_removed(location)
+
+
+def seen(
+    fetch: Callable[[Slice], list[T]], name_of: Callable[[T], str], sees: Callable[[str], bool], wanted: Slice, *, all_: bool
+) -> list[T]:
+    """The first of a list that a caller may see, as many as are wanted; ``all_`` for one who sees everything."""
+    if all_ or wanted.limit is None:
+        return [one for one in fetch(wanted) if all_ or sees(name_of(one))]
+    found: list[T] = []
+    while True:
+        page = fetch(wanted)
+        found += [one for one in page if sees(name_of(one))]
+        if len(found) >= wanted.limit or len(page) < wanted.limit:
+            return found[: wanted.limit]
+        wanted = Slice(after=name_of(page[-1]), limit=wanted.limit, like=wanted.like)
