@@ -22,7 +22,14 @@ class LakeBase:
     """One catalog and warehouse, as one caller may use them."""
 
     def __init__(
-        self, catalog: CatalogStore, warehouse: str, *, file_io: FileIO | None = None, hook: Hook = no_hook, token: str | None = None
+        self,
+        catalog: CatalogStore,
+        warehouse: str,
+        *,
+        file_io: FileIO | None = None,
+        hook: Hook = no_hook,
+        token: str | None = None,
+        import_dirs: Sequence[str] = (),
     ) -> None:
         self.caller = EVERYBODY
         self.access = AccessControl(catalog, token=token)
@@ -30,6 +37,8 @@ class LakeBase:
         # One spelling of a place, so that tables made under /x are the same under file:///x.
         self.warehouse = local_path(warehouse).rstrip("/")
         self.file_io = file_io or file_io_for(warehouse)
+        self.import_dirs = tuple(import_dirs)
+        """Where what lies may be read and taken over."""
         self._hook = hook
         self._publisher = Publisher(catalog, hook)
 

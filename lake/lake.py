@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 from catalog import CatalogStore
 from catalog.listing import EVERYTHING, Slice
 from catalog.records import CountsRow, PartitionRow, TableRow
+from lake.adopt import LakeAdoption
 from lake.base import seen
 from lake.branches import Branches
 from lake.client_commit import ClientCommit, ClientCommitter
@@ -44,13 +45,20 @@ from table.store import TableFiles
 Decided = Callable[[Schema], None]
 
 
-class Lake(LakeDatabases):
+class Lake(LakeDatabases, LakeAdoption):
     """All tables of one catalog and warehouse, as one caller may use them."""
 
     def __init__(
-        self, catalog: CatalogStore, warehouse: str, *, file_io: FileIO | None = None, hook: Hook = no_hook, token: str | None = None
+        self,
+        catalog: CatalogStore,
+        warehouse: str,
+        *,
+        file_io: FileIO | None = None,
+        hook: Hook = no_hook,
+        token: str | None = None,
+        import_dirs: Sequence[str] = (),
     ) -> None:
-        super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token)
+        super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token, import_dirs=import_dirs)
         self._committer = Committer(catalog, self._publisher, hook)
         self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, hook)
         self.idempotency = Idempotency(catalog)

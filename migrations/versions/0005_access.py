@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-revision, down_revision = "0005", "0003"
+revision, down_revision = "0005", "0004"
 
 
 def upgrade() -> None:
