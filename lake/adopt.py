@@ -120,16 +120,14 @@ class LakeAdoption(LakeBase):
                 raise TableAlreadyExist(str(table))
             tx.databases.get(table.database)
             if tx.tables.location_in_use(location) or self.file_io.exists(files.layout.schema_dir()):
-                raise InvalidName(f"Table {table} cannot be made: {location} holds files of a table the catalog does not know by this name.")
+                raise InvalidName(
+                    f"Table {table} cannot be made: {location} holds files of a table the catalog does not know by this name."
+                )
             table_id = uuid4()
-            tx.tables.create(
-                table, table_id, location=location, schema_id=0, schema=plan.schema.to_json(), by=self.caller.principal
-            )
+            tx.tables.create(table, table_id, location=location, schema_id=0, schema=plan.schema.to_json(), by=self.caller.principal)
             request = migration_commit(plan.source.files, plan.schema)
             try:
-                snapshot = build_snapshot(
-                    files, plan.schema, None, [request], uuid=str(uuid4()), time_millis=time.time_ns() // 1_000_000
-                )
+                snapshot = build_snapshot(files, plan.schema, None, [request], uuid=str(uuid4()), time_millis=time.time_ns() // 1_000_000)
             except LakeError:
                 self.file_io.delete_tree(location)  # nobody else's: the location is locked, and no table lies there
                 raise
@@ -240,7 +238,9 @@ def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Se
             raise InvalidSchema(f"Snapshot {before.id + 1} of the table at {files.location} is missing between {before.id} and {after.id}.")
     for snapshot in snapshots[-1:]:
         if snapshot.schema_id not in known:
-            raise InvalidSchema(f"Snapshot {snapshot.id} of the table at {files.location} needs schema {snapshot.schema_id}, which is gone.")
+            raise InvalidSchema(
+                f"Snapshot {snapshot.id} of the table at {files.location} needs schema {snapshot.schema_id}, which is gone."
+            )
         try:
             for _ in files.live_entries(snapshot):
                 pass

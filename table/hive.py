@@ -15,7 +15,17 @@ import pyarrow.parquet as pq
 
 from model.errors import InvalidData, InvalidSchema, UnsupportedType
 from model.schema import Schema
-from model.types import BigIntType, DataType, DateType, Field, IntType, LocalZonedTimestampType, TimestampType, VarCharType, unreadable_in_sql
+from model.types import (
+    BigIntType,
+    DataType,
+    DateType,
+    Field,
+    IntType,
+    LocalZonedTimestampType,
+    TimestampType,
+    VarCharType,
+    unreadable_in_sql,
+)
 from table import binary_row
 from table.arrow import data_type
 from table.data_file import describe
@@ -153,9 +163,7 @@ def _described(
             columns[field.name] = _held(field, orc_=format_ == "orc")
         except UnsupportedType as problem:
             raise UnsupportedType(f"Column {field.name} of {status.path}: {problem.message}") from None
-    return HiveFile(
-        path=status.path, format=format_, partition=partition, size=status.size, rows=rows, columns=columns, parquet=parquet
-    )
+    return HiveFile(path=status.path, format=format_, partition=partition, size=status.size, rows=rows, columns=columns, parquet=parquet)
 
 
 def _held(field: pa.Field, *, orc_: bool) -> DataType:
@@ -192,9 +200,7 @@ def _agreed(files: Sequence[HiveFile]) -> dict[str, DataType]:
                 raise InvalidSchema(f"Column {name} is {known.sql()} in {first[name]} and {type_.sql()} in {file.path}.")
             elif type_.nullable:
                 columns[name] = type_
-    return {
-        name: type_ if all(name in file.columns for file in files) else type_.with_nullable(True) for name, type_ in columns.items()
-    }
+    return {name: type_ if all(name in file.columns for file in files) else type_.with_nullable(True) for name, type_ in columns.items()}
 
 
 def _type_of(texts: set[str | None]) -> DataType:

@@ -50,9 +50,7 @@ def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan) -> DataFr
     return reduce(DataFrame.unionAll, frames)
 
 
-def _group(
-    session: SparkSession, table: LakeTable, schema_id: int, format_: str, files: list[PlannedFile], elsewhere: bool
-) -> DataFrame:
+def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str, files: list[PlannedFile], elsewhere: bool) -> DataFrame:
     if format_ == "avro":
         rows = pa.Table.from_batches(read_batches(table.files, table.schema, files))
         return session.createDataFrame(rows)

@@ -36,7 +36,9 @@ def migrate_table(context: ExecutionContext, arguments: Mapping[str, object]) ->
     source = _source(arguments, "table", "source_table")
     target = arguments.get("target_table")
     if target is None:
-        raise AnalysisError("sys.migrate_table needs target_table: the source is a directory, which names no table.", fragment="target_table")
+        raise AnalysisError(
+            "sys.migrate_table needs target_table: the source is a directory, which names no table.", fragment="target_table"
+        )
     table = context.session.identifier(_names(context, target))
     dry_run = bool(arguments.get("dry_run"))
     done = context.lake.migrate_table(
@@ -66,7 +68,9 @@ def _source(arguments: Mapping[str, object], *names: str) -> str:
     """The directory, once the arguments Paimon has besides say what they can say here."""
     kind = arguments.get("source_type") or arguments.get("connector") or "hive"
     if kind != "hive":
-        raise InvalidOption(f"source_type => '{kind}' is not available; 'hive' is: a directory of Parquet or ORC files, partitioned or not.")
+        raise InvalidOption(
+            f"source_type => '{kind}' is not available; 'hive' is: a directory of Parquet or ORC files, partitioned or not."
+        )
     if arguments.get("delete_origin") is False:
         raise InvalidOption("delete_origin => false is not available: nothing is copied, so the files are the table's from then on.")
     for name in names:
@@ -102,7 +106,9 @@ def _told(done: Migration, table: str) -> ResultSet:
     rows += [("rename", f"{source} to {target.rsplit('/', 1)[-1]}") for source, target in done.renamed]
     sums: dict[str, list[int]] = {}
     for file in done.source.files:
-        name = "/".join(f"{escape(key)}={text if text is not None else 'NULL'}" for key, text in zip(done.source.keys, file.partition, strict=True))
+        name = "/".join(
+            f"{escape(key)}={text if text is not None else 'NULL'}" for key, text in zip(done.source.keys, file.partition, strict=True)
+        )
         of_partition = sums.setdefault(name, [0, 0, 0])
         for at, value in enumerate((1, file.rows, file.size)):
             of_partition[at] += value
