@@ -37,7 +37,7 @@ class NamedRepository:
     def find_all(self, names: Sequence[tuple[str, str]]) -> list[NamedRow]:
         """Those of these (database, name) pairs that exist."""
         databases, own = [database for database, _ in names], [name for _, name in names]
-        query = f"{self._select} WHERE (database, name) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"
+        query = f"{self._select} WHERE (database, name) IN (SELECT * FROM unnest(%s::text[], %s::text[]))"  # noqa: S608
         with self._conn.cursor(row_factory=class_row(NamedRow)) as cur:
             return cur.execute(query, (databases, own)).fetchall()
 

@@ -41,7 +41,8 @@ class PartitionRepository:
         query = """
             INSERT INTO table_partition AS p (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis,
                                               total_buckets, explicit, created_by, updated_by)
-            VALUES (%(table)s, %(branch)s, %(name)s, %(spec)s, %(records)s, %(size)s, %(files)s, %(last)s, %(buckets)s, true, %(by)s, %(by)s)
+            VALUES (%(table)s, %(branch)s, %(name)s, %(spec)s, %(records)s, %(size)s, %(files)s, %(last)s, %(buckets)s, true,
+                    %(by)s, %(by)s)
             ON CONFLICT (table_id, branch, name) DO NOTHING
         """
         return self._conn.execute(query, self._values(table_id, branch, name, statistics) | {"by": by}).rowcount == 1
@@ -62,7 +63,8 @@ class PartitionRepository:
     def add(self, table_id: UUID, branch: str, changes: Iterable[tuple[str, PartitionStatistics]]) -> None:
         """Follow a commit; a partition whose files are all gone goes too unless it was made by name."""
         query = """
-            INSERT INTO table_partition AS p (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis, total_buckets)
+            INSERT INTO table_partition AS p (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis,
+                                              total_buckets)
             VALUES (%(table)s, %(branch)s, %(name)s, %(spec)s, %(records)s, %(size)s, %(files)s, %(last)s, %(buckets)s)
             ON CONFLICT (table_id, branch, name) DO UPDATE
               SET record_count = p.record_count + excluded.record_count, file_size = p.file_size + excluded.file_size,
@@ -75,6 +77,20 @@ class PartitionRepository:
         if any(change["files"] <= 0 for change in values):  # type: ignore[operator] # it is a whole number
             gone = f"DELETE FROM table_partition {_OF_BRANCH} AND file_count <= 0 AND NOT explicit"  # noqa: S608
             self._conn.execute(gone, {"table": table_id, "branch": branch})
+
+    def report(self, table_id: UUID, branch: str, reported: Iterable[tuple[str, PartitionStatistics]], *, replace: bool) -> None:
+        """Fold what a client says into the rows of partitions that exist; a negative number is one it does not know."""
+        query = f"""
+            UPDATE table_partition SET
+              record_count = CASE WHEN %(records)s < 0 THEN record_count WHEN %(set)s THEN %(records)s ELSE record_count + %(records)s END,
+              file_size = CASE WHEN %(size)s < 0 THEN file_size WHEN %(set)s THEN %(size)s ELSE file_size + %(size)s END,
+              file_count = CASE WHEN %(files)s < 0 THEN file_count WHEN %(set)s THEN %(files)s ELSE file_count + %(files)s END,
+              last_file_millis = CASE WHEN %(last)s < 0 THEN last_file_millis WHEN %(set)s THEN %(last)s
+                                      ELSE greatest(last_file_millis, %(last)s) END
+            {_OF_BRANCH} AND name = %(name)s
+        """  # noqa: S608
+        with self._conn.cursor() as cur:
+            cur.executemany(query, [self._values(table_id, branch, name, one) | {"set": replace} for name, one in reported])
 
     def replace(self, table_id: UUID, branch: str, found: Iterable[tuple[str, PartitionStatistics]]) -> None:
         """Let the rows say what was counted; what clients said of a partition stays."""

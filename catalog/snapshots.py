@@ -16,10 +16,12 @@ from model.errors import CommitConflict
 from model.identifier import MAIN_BRANCH, Identifier
 
 _COLUMNS = "s.snapshot_id, s.snapshot_uuid, s.body, s.published"
-_POINTER = "snapshot_pointer (table_id, branch, snapshot_id, snapshot_uuid, record_count, file_size, file_count, last_file_millis, counted, listed)"
+_POINTER = """
+    snapshot_pointer (table_id, branch, snapshot_id, snapshot_uuid, record_count, file_size, file_count, last_file_millis, counted, listed)
+"""
 _FIRST_ROW = "%(table)s::uuid, %(branch)s, %(id)s, %(uuid)s, %(records)s, %(size)s, %(files)s, %(last)s, %(counted)s, %(listed)s"
-_FIRST = f"INSERT INTO {_POINTER} VALUES ({_FIRST_ROW}) ON CONFLICT DO NOTHING"
-_FIRST_HELD = f"INSERT INTO {_POINTER} SELECT {_FIRST_ROW} FROM held ON CONFLICT DO NOTHING"
+_FIRST = f"INSERT INTO {_POINTER} VALUES ({_FIRST_ROW}) ON CONFLICT DO NOTHING"  # noqa: S608 - literals of this module
+_FIRST_HELD = f"INSERT INTO {_POINTER} SELECT {_FIRST_ROW} FROM held ON CONFLICT DO NOTHING"  # noqa: S608
 _NEXT = """
     UPDATE snapshot_pointer
     SET snapshot_id = %(id)s, snapshot_uuid = %(uuid)s, record_count = record_count + %(records)s, file_size = file_size + %(size)s,
@@ -27,6 +29,7 @@ _NEXT = """
         counted = counted AND %(counted)s, listed = listed AND %(listed)s
     WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_uuid = %(base)s
 """
+_NEXT_HELD = f"{_NEXT} AND table_id IN (SELECT table_id FROM held)"  # noqa: S608
 _INSERT_MOVED = """
     INSERT INTO table_snapshot (table_id, branch, snapshot_id, snapshot_uuid, body, published)
     SELECT table_id, %(branch)s, %(id)s, %(uuid)s, %(body)s, false FROM moved
@@ -168,15 +171,13 @@ class SnapshotRepository:
             "table": table.table_id, "branch": branch, "id": snapshot_id, "uuid": key, "base": table.snapshot_key,
             "body": Jsonb(dict(body)), "location": table.location, **_added(added),
         }  # fmt: skip
-        first = table.snapshot_key is None
+        moving = _FIRST_HELD if table.snapshot_key is None else _NEXT_HELD
         query = f"""
             WITH held AS (
                 SELECT table_id FROM sluice_table
                 WHERE table_id = %(table)s AND location = %(location)s AND moving_from IS NULL AND diverged_at IS NULL FOR KEY SHARE
-            ), moved AS (
-                {_FIRST_HELD if first else _NEXT + " AND table_id IN (SELECT table_id FROM held)"} RETURNING table_id
-            ) {_INSERT_MOVED}
-        """
+            ), moved AS ({moving} RETURNING table_id) {_INSERT_MOVED}
+        """  # noqa: S608
         return self._conn.execute(query, values).rowcount == 1
 
     def counts(self, table_id: UUID, branch: str) -> CountsRow | None:

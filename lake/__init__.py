@@ -4,6 +4,7 @@ from lake.access import ADMINISTRATOR as ADMINISTRATOR
 from lake.access import EVERYBODY as EVERYBODY
 from lake.access import AccessControl as AccessControl
 from lake.access import Caller as Caller
+from lake.client_commit import ClientCommit as ClientCommit
 from lake.idempotency import IdempotencyClaim as IdempotencyClaim
 from lake.idempotency import Replay as Replay
 from lake.lake import Lake as Lake
@@ -16,6 +17,7 @@ __all__ = [
     "EVERYBODY",
     "AccessControl",
     "Caller",
+    "ClientCommit",
     "IdempotencyClaim",
     "Lake",
     "LakeTable",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -233,7 +234,7 @@ def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Se
     if files.io.list(f"{files.location}/branch"):
         raise InvalidSchema(f"The table at {files.location} has branches, which are not taken over; fast-forward or delete them first.")
     known = {schema.id for schema in schemas}
-    for before, after in zip(snapshots, snapshots[1:], strict=False):
+    for before, after in itertools.pairwise(snapshots):
         if after.id != before.id + 1:
             raise InvalidSchema(f"Snapshot {before.id + 1} of the table at {files.location} is missing between {before.id} and {after.id}.")
     for snapshot in snapshots[-1:]:

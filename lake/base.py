@@ -9,10 +9,15 @@ from uuid import UUID
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.listing import Slice
+from catalog.records import TableRow
 from lake.access import EVERYBODY, AccessControl, Caller
-from lake.permissions import Permissions
+from lake.guard import asks_itself
+from lake.permissions import Permissions, read_rules
 from lake.publish import Hook, Publisher, no_hook
-from model.access import Access, Grant, Resource
+from lake.table import LakeTable
+from model.access import Access, Grant, ReadRules, Resource
+from model.errors import Forbidden
+from model.identifier import Identifier
 from table.file_io import FileIO, file_io_for, local_path
 
 T = TypeVar("T")
@@ -52,6 +57,22 @@ class LakeBase:
     def permissions(self) -> Permissions:
         """Tokens, roles, grants and policies, as the caller may see and change them."""
         return Permissions(self.catalog, self.access, self.caller)
+
+    @asks_itself
+    def read_rules(self, table: LakeTable) -> ReadRules:
+        """What of a table's rows and columns the caller sees; raises `Forbidden` where it may read nothing of it."""
+        return read_rules(self.catalog, self.caller, table.identifier, table.table_id, table.schema.field_names)
+
+    @asks_itself
+    def rules_bind(self, row: TableRow) -> bool:
+        """Whether something of a table is kept from the caller, so that a client must ask for the rules before it reads."""
+        if self.caller.administrator:
+            return False
+        names = [field["name"] for field in row.schema["fields"]]
+        try:
+            return read_rules(self.catalog, self.caller, Identifier(row.database, row.name), row.table_id, names).restricted
+        except Forbidden:
+            return True
 
     def _own(self, tx: CatalogTransaction, *resources: Resource, table_id: UUID | None = None) -> list[Grant]:
         """Give all of what is being made to its maker."""

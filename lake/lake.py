@@ -10,42 +10,39 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore
-from catalog.listing import EVERYTHING, Slice
-from catalog.records import CountsRow, PartitionRow, TableRow
+from catalog.listing import Slice
+from catalog.records import TableRow
 from lake.adopt import LakeAdoption
 from lake.base import seen
-from lake.branches import Branches
 from lake.client_commit import ClientCommit, ClientCommitter
 from lake.commit import AnswerOf, Claimed, Committer
-from lake.counts import partition_page, totals
-from lake.databases import LakeDatabases, own_directory
+from lake.databases import own_directory
 from lake.guard import asks_itself, its_database, needs
-from lake.history import History
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
+from lake.metadata import LakeMetadata, Spec
 from lake.names import check_name, external_location
 from lake.partitions import Partition, partitions
-from lake.permissions import read_rules
 from lake.publish import Hook, no_hook
 from lake.repair import Repair, repair
+from lake.replace import partition_filter, replace_schema
 from lake.table import LakeTable
-from lake.tags import Tags
 from lake.travel import resolve
-from lake.views import Functions, Views
-from model.access import Access, ReadRules, database_resource, table_resource
-from model.catalog_errors import MetadataOnlyTable
+from model.access import Access, database_resource, table_resource
+from model.catalog_errors import MetadataOnlyTable, PartitionNotExist
 from model.errors import CommitConflict, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
 from model.identifier import Identifier
+from model.partition import partition_name
 from model.schema import Schema, other_kind
 from model.schema_change import SchemaChange, apply_changes
-from model.snapshot import Snapshot
+from model.snapshot import CommitKind, Snapshot
 from table.commit import CommitRequest
-from table.file_io import FileIO
+from table.file_io import FileIO, local_path
 from table.store import TableFiles
 
 Decided = Callable[[Schema], None]
 
 
-class Lake(LakeDatabases, LakeAdoption):
+class Lake(LakeMetadata, LakeAdoption):
     """All tables of one catalog and warehouse, as one caller may use them."""
 
     def __init__(
@@ -66,38 +63,6 @@ class Lake(LakeDatabases, LakeAdoption):
     def close(self) -> None:
         """Stop background work; the catalog store is its owner's to close."""
         self.idempotency.close()
-
-    # Parts
-
-    @property
-    def tags(self) -> Tags:
-        """The tags of tables, as the caller may see and change them."""
-        return Tags(self.catalog, self.caller)
-
-    @property
-    def branches(self) -> Branches:
-        """The branches of tables."""
-        return Branches(self.catalog, self._publisher, self.tags)
-
-    @property
-    def history(self) -> History:
-        """The snapshots of tables."""
-        return History(self.catalog, self._publisher, self.tags)
-
-    @property
-    def views(self) -> Views:
-        """The views of all databases."""
-        return Views(self.catalog, self.caller, self.access)
-
-    @property
-    def functions(self) -> Functions:
-        """The functions of all databases."""
-        return Functions(self.catalog, self.caller, self.access)
-
-    @asks_itself
-    def read_rules(self, table: LakeTable) -> ReadRules:
-        """What of a table's rows and columns the caller sees; raises `Forbidden` where it may read nothing of it."""
-        return read_rules(self.catalog, self.caller, table.identifier, table.table_id, table.schema.field_names)
 
     # Tables
 
@@ -368,20 +333,37 @@ class Lake(LakeDatabases, LakeAdoption):
             raise Forbidden(f"{self.caller.principal} sees only a part of table {table.identifier}, and so not its partitions.")
         return partitions(table, snapshot)
 
-    @asks_itself
-    def totals(self, table: LakeTable) -> tuple[Snapshot, CountsRow] | None:
-        """The latest snapshot with what it holds; see `lake.counts.totals`."""
-        return totals(self.catalog, table)
-
-    @needs(Access.SELECT)
-    def partition_page(self, table: LakeTable, wanted: Slice = EVERYTHING) -> list[PartitionRow]:
-        """Partitions with what is known of them, by name."""
-        return partition_page(self.catalog, table, wanted)
-
     @needs(Access.UPDATE)
     def client_commit(self, table: Identifier, commit: ClientCommit) -> bool:
         """Take a commit a client built; see `ClientCommitter.commit`."""
         return self._client_committer.commit(table, commit)
+
+    @needs(Access.UPDATE)
+    def drop_partitions(
+        self, table: LakeTable, specs: Sequence[dict[str, str]], *, ignore_missing: bool = True
+    ) -> tuple[list[Spec], list[Spec]]:
+        """Remove partitions with their rows, in one commit; returns which were there and which were not. Raises `PartitionNotExist`."""
+        there = {row.name: row for row in self.partitions_named(table, specs)}
+        keys = table.schema.partition_keys
+        dropped = [spec for spec in specs if partition_name(spec, keys) in there]
+        missing: list[Spec] = [spec for spec in specs if partition_name(spec, keys) not in there]
+        if missing and not ignore_missing:
+            raise PartitionNotExist(partition_name(missing[0], keys), str(table.identifier))
+        if any(row.file_count for row in there.values()) and other_kind(table.schema.options) is None:
+            filled = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=partition_filter(table, dropped), commit_user=str(uuid4()))
+            self._committer.commit(table, filled)
+        with self.catalog.transaction() as tx:
+            for name in there:
+                tx.partitions.drop(table.table_id, table.identifier.branch, name)
+        return list(dropped), missing
+
+    @needs(Access.ALTER)
+    def replace_table(self, table: Identifier, schema: Schema, *, path: str | None = None) -> None:
+        """Empty a table and give it another schema, in one decision; see `lake.replace.replace_schema`."""
+        self.caller.require(Access.UPDATE, table_resource(table))
+        if path is not None and local_path(path).rstrip("/") != self._open(table).location:
+            raise InvalidName(f"Table {table} cannot be replaced by one at {path}: where a table lies does not change.")
+        replace_schema(self.catalog, self._publisher, lambda: self._open(table), schema, by=self.caller.principal)
 
     # After a crash, or after somebody else's commit
 

@@ -151,3 +151,7 @@ class MetadataOnlyTable(ResourceError, status=400):
             f"Table {name} is a {kind}: its description is kept here for other engines, and its rows are not read or written here.",
             resource_name=name,
         )
+
+
+class WarehouseNotExist(ResourceError, status=404):
+    """A client asked for another catalog than the one there is."""

@@ -297,6 +297,10 @@ class BadRequest(LakeError, status=400):
     """A malformed request."""
 
 
+class NotImplementedHere(LakeError, status=501):
+    """A part of a protocol this server does not have; clients fall back where they can."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name closest to a misspelt one, or None where nothing is close."""
     from difflib import get_close_matches

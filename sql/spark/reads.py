@@ -71,7 +71,7 @@ def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str
 
 
 def _with_partitions(frame: DataFrame, table: LakeTable) -> DataFrame:
-    """Fill the partition columns files do not hold from the names of their directories, as their partitions were when they were taken over."""
+    """Fill the partition columns files do not hold from their directories' names, by which they were taken over."""
     path = F.call_function("url_decode", F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
     for field in table.schema.partition_fields:
         text = F.regexp_extract(path, f".*/{re.escape(field.name)}=([^/]*)/", 1)

@@ -10,7 +10,16 @@ import pytest
 
 from lake import Caller, Lake
 from model.access import ReadRules
-from model.errors import AccessAlreadyExist, AccessNotExist, Forbidden, InvalidGrant, SqlError, TableNotExist, UnsupportedStatement
+from model.errors import (
+    AccessAlreadyExist,
+    AccessNotExist,
+    Forbidden,
+    InvalidGrant,
+    LakeError,
+    SqlError,
+    TableNotExist,
+    UnsupportedStatement,
+)
 from model.identifier import Identifier
 from sql.gateway import Gateway
 from tests.lake.test_access import user
@@ -97,7 +106,7 @@ def test_an_append_takes_update(gateway: Gateway, lake: Lake, ada: str) -> None:
     body = io.BytesIO()
     pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "name": ["a"]}), body)
     kind = "application/vnd.apache.parquet"
-    with pytest.raises(Forbidden, match="UPDATE on table default.t|nothing is granted"):
+    with pytest.raises(Forbidden, match="nothing is granted"):
         gateway.append(Identifier("default", "t"), io.BytesIO(body.getvalue()), kind, caller=lake.access.caller(ada))
     gateway.run("GRANT SELECT ON t TO ada")
     with pytest.raises(Forbidden, match=r"GRANT UPDATE ON TABLE `default`\.`t` TO … gives it"):
@@ -177,7 +186,7 @@ def test_wrong_statements_are_told(gateway: Gateway, lake: Lake, ada: str, text:
 )
 def test_a_row_policy_says_only_what_every_client_understands(gateway: Gateway, lake: Lake, ada: str, rule: str, says: str) -> None:
     gateway.run("ALTER TABLE t ADD (price DOUBLE)")
-    with pytest.raises(Exception, match=".*") as told:
+    with pytest.raises(LakeError) as told:
         gateway.run(f"CREATE POLICY p ON t USING ({rule})")
     assert says in str(told.value)
     assert gateway.run("SHOW POLICIES ON t").collect() == []
@@ -194,7 +203,7 @@ def test_a_row_policy_says_only_what_every_client_understands(gateway: Gateway, 
     ],
 )
 def test_a_mask_shows_only_what_every_client_understands(gateway: Gateway, lake: Lake, ada: str, column: str, rule: str, says: str) -> None:
-    with pytest.raises(Exception, match=".*") as told:
+    with pytest.raises(LakeError) as told:
         gateway.run(f"CREATE MASKING POLICY p ON t ({column}) USING ({rule})")
     assert says in str(told.value)
 

@@ -107,7 +107,7 @@ def test_what_a_table_cannot_hold_is_refused_by_name(tmp_path: Path, files: dict
 
 def test_int96_is_refused(tmp_path: Path) -> None:
     put(tmp_path, "a.parquet", pa.table({"t": pa.array([1], pa.timestamp("us"))}), use_deprecated_int96_timestamps=True)
-    with pytest.raises(UnsupportedType, match="Column t of .*INT96"):
+    with pytest.raises(UnsupportedType, match=r"Column t of .*INT96"):
         look(tmp_path)
 
 
