@@ -9,10 +9,15 @@ from uuid import UUID
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.listing import Slice
+from catalog.records import TableRow
 from lake.access import EVERYBODY, AccessControl, Caller
-from lake.permissions import Permissions
+from lake.guard import asks_itself
+from lake.permissions import Permissions, read_rules
 from lake.publish import Hook, Publisher, no_hook
-from model.access import Access, Grant, Resource
+from lake.table import LakeTable
+from model.access import Access, Grant, ReadRules, Resource
+from model.errors import Forbidden
+from model.identifier import Identifier
 from table.file_io import FileIO, file_io_for, local_path
 
 T = TypeVar("T")
@@ -22,7 +27,14 @@ class LakeBase:
     """One catalog and warehouse, as one caller may use them."""
 
     def __init__(
-        self, catalog: CatalogStore, warehouse: str, *, file_io: FileIO | None = None, hook: Hook = no_hook, token: str | None = None
+        self,
+        catalog: CatalogStore,
+        warehouse: str,
+        *,
+        file_io: FileIO | None = None,
+        hook: Hook = no_hook,
+        token: str | None = None,
+        import_dirs: Sequence[str] = (),
     ) -> None:
         self.caller = EVERYBODY
         self.access = AccessControl(catalog, token=token)
@@ -30,6 +42,8 @@ class LakeBase:
         # One spelling of a place, so that tables made under /x are the same under file:///x.
         self.warehouse = local_path(warehouse).rstrip("/")
         self.file_io = file_io or file_io_for(warehouse)
+        self.import_dirs = tuple(import_dirs)
+        """Where what lies may be read and taken over."""
         self._hook = hook
         self._publisher = Publisher(catalog, hook)
 
@@ -43,6 +57,22 @@ class LakeBase:
     def permissions(self) -> Permissions:
         """Tokens, roles, grants and policies, as the caller may see and change them."""
         return Permissions(self.catalog, self.access, self.caller)
+
+    @asks_itself
+    def read_rules(self, table: LakeTable) -> ReadRules:
+        """What of a table's rows and columns the caller sees; raises `Forbidden` where it may read nothing of it."""
+        return read_rules(self.catalog, self.caller, table.identifier, table.table_id, table.schema.field_names)
+
+    @asks_itself
+    def rules_bind(self, row: TableRow) -> bool:
+        """Whether something of a table is kept from the caller, so that a client must ask for the rules before it reads."""
+        if self.caller.administrator:
+            return False
+        names = [field["name"] for field in row.schema["fields"]]
+        try:
+            return read_rules(self.catalog, self.caller, Identifier(row.database, row.name), row.table_id, names).restricted
+        except Forbidden:
+            return True
 
     def _own(self, tx: CatalogTransaction, *resources: Resource, table_id: UUID | None = None) -> list[Grant]:
         """Give all of what is being made to its maker."""

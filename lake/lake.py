@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 from catalog import CatalogStore
 from catalog.listing import Slice
 from catalog.records import TableRow
+from lake.adopt import LakeAdoption
 from lake.base import seen
 from lake.client_commit import ClientCommit, ClientCommitter
 from lake.commit import AnswerOf, Claimed, Committer
@@ -21,13 +22,12 @@ from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.metadata import LakeMetadata, Spec
 from lake.names import check_name, external_location
 from lake.partitions import Partition, partitions
-from lake.permissions import read_rules
 from lake.publish import Hook, no_hook
 from lake.repair import Repair, repair
 from lake.replace import partition_filter, replace_schema
 from lake.table import LakeTable
 from lake.travel import resolve
-from model.access import Access, ReadRules, database_resource, table_resource
+from model.access import Access, database_resource, table_resource
 from model.catalog_errors import MetadataOnlyTable, PartitionNotExist
 from model.errors import CommitConflict, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
 from model.identifier import Identifier
@@ -42,13 +42,20 @@ from table.store import TableFiles
 Decided = Callable[[Schema], None]
 
 
-class Lake(LakeMetadata):
+class Lake(LakeMetadata, LakeAdoption):
     """All tables of one catalog and warehouse, as one caller may use them."""
 
     def __init__(
-        self, catalog: CatalogStore, warehouse: str, *, file_io: FileIO | None = None, hook: Hook = no_hook, token: str | None = None
+        self,
+        catalog: CatalogStore,
+        warehouse: str,
+        *,
+        file_io: FileIO | None = None,
+        hook: Hook = no_hook,
+        token: str | None = None,
+        import_dirs: Sequence[str] = (),
     ) -> None:
-        super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token)
+        super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token, import_dirs=import_dirs)
         self._committer = Committer(catalog, self._publisher, hook)
         self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, hook)
         self.idempotency = Idempotency(catalog)
@@ -56,11 +63,6 @@ class Lake(LakeMetadata):
     def close(self) -> None:
         """Stop background work; the catalog store is its owner's to close."""
         self.idempotency.close()
-
-    @asks_itself
-    def read_rules(self, table: LakeTable) -> ReadRules:
-        """What of a table's rows and columns the caller sees; raises `Forbidden` where it may read nothing of it."""
-        return read_rules(self.catalog, self.caller, table.identifier, table.table_id, table.schema.field_names)
 
     # Tables
 

@@ -6,6 +6,7 @@ from urllib.parse import unquote_plus
 
 from model.catalog_errors import WarehouseNotExist
 from server.paimon.routes import CATALOG, argument
+from server.services import services
 
 
 def config() -> object:
@@ -13,4 +14,5 @@ def config() -> object:
     warehouse = argument("warehouse")
     if warehouse is not None and CATALOG not in (warehouse, unquote_plus(warehouse)):
         raise WarehouseNotExist(f"There is no warehouse {warehouse} here; the catalog is called {CATALOG}.", resource_name=warehouse)
-    return {"defaults": {"prefix": CATALOG}, "overrides": {}}
+    overrides = {"data-token.enabled": "true"} if services().settings.data_token else {}
+    return {"defaults": {"prefix": CATALOG}, "overrides": overrides}

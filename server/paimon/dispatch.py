@@ -7,10 +7,10 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from model.errors import BadRequest, NotImplementedHere
 from server.bodies import discard
-from server.paimon import branches, commits, config, consumers, databases, functions, partitions, tables, tags, views
+from server.paimon import access, branches, commits, config, consumers, databases, functions, partitions, tables, tags, views
 from server.paimon.routes import CATALOG, encoded, find, raw_segments
 
-MODULES = (branches, commits, config, consumers, databases, functions, partitions, tables, tags, views)
+MODULES = (access, branches, commits, config, consumers, databases, functions, partitions, tables, tags, views)
 """Imported for their routes."""
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from catalog.records import TableRow
 from model.errors import BadRequest, TableNotExist
 from model.identifier import Identifier
 from model.schema_change import RemoveOption, SetOption
@@ -13,6 +14,10 @@ from server.paimon.paging import like, max_results, one_more, page, pair_of, pai
 from server.paimon.routes import argument, body, lake, route
 from server.paimon.schemas import check_options, schema_of
 from server.paimon.wire import identifier_of, object_name, table_json
+
+
+def _told(row: TableRow) -> dict[str, object]:
+    return table_json(row, rules_bind=lake().rules_bind(row))
 
 
 @route("GET", "databases/{}/tables")
@@ -27,7 +32,7 @@ def list_table_details(database: str) -> object:
     """Whole tables, in pages."""
     wanted = slice_of("tableNamePattern")
     rows = lake().describe_all(database, one_more(wanted), type_=argument("tableType"))
-    return page("tableDetails", rows, wanted, lambda row: row.name, table_json)
+    return page("tableDetails", rows, wanted, lambda row: row.name, _told)
 
 
 @route("GET", "tables")
@@ -48,7 +53,7 @@ def list_tables_everywhere() -> object:
 def get_table_by_id(table_id: str) -> object:
     """One by its id."""
     try:
-        return table_json(lake().describe_id(UUID(table_id)))
+        return _told(lake().describe_id(UUID(table_id)))
     except ValueError:
         raise TableNotExist(table_id) from None
 
@@ -73,7 +78,7 @@ def rename_table() -> None:
 @route("GET", "databases/{}/tables/{}")
 def get_table(database: str, table: str) -> object:
     """One, or a branch of one under its whole name."""
-    return table_json(lake().describe(object_name(database, table)))
+    return _told(lake().describe(object_name(database, table)))
 
 
 @route("POST", "databases/{}/tables/{}")

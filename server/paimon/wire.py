@@ -90,10 +90,12 @@ def database_json(row: DatabaseRow, location: str) -> dict[str, object]:
     return {"id": row.name, "name": row.name, "location": located(location), "options": options, **audit(row)}
 
 
-def table_json(row: TableRow) -> dict[str, object]:
-    """A table, or a branch under its whole name: Java reads the branch from it."""
+def table_json(row: TableRow, *, rules_bind: bool = False) -> dict[str, object]:
+    """A table, or a branch under its whole name: Java reads the branch from it. Whom rules bind is told to ask for them."""
     body = row.schema
     schema = {key: body.get(key) for key in ("fields", "partitionKeys", "primaryKeys", "options", "comment")}
+    if rules_bind:
+        schema["options"] = {**(schema["options"] or {}), "query-auth.enabled": "true"}
     return {
         "id": str(row.table_id),
         "database": row.database,

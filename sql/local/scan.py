@@ -77,6 +77,9 @@ def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | Meta
     table = context.lake.open(context.session.identifier(reference.parts))
     if TRAVEL_OPTIONS & table.schema.options.keys():
         raise NotLocal
+    rules = context.lake.read_rules(table)
+    if rules.restricted:
+        raise NotLocal  # what is kept from a caller is cut off in one place, before Spark sees it
     if any(part.find(exp.AggFunc) for part in tree.expressions):
         return _metadata_answer(tree, reference, table)
     scope = _Scope(reference, table)

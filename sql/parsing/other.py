@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sql import trees
-from sql.parsing.ddl import DdlParser
+from sql.parsing.access import AccessParser
 
 REFUSED = {
     "UPDATE": "rows of an append table are never changed; INSERT OVERWRITE replaces a table or partitions",
@@ -27,8 +27,6 @@ REFUSED = {
     "MSCK": "partitions are known from the table's metadata",
     "IMPORT": "tables are made with CREATE TABLE",
     "EXPORT": "results are fetched as Parquet, Arrow, CSV or JSON over HTTP",
-    "GRANT": "privileges are not part of this server's SQL",
-    "REVOKE": "privileges are not part of this server's SQL",
     "DECLARE": "session variables are not available",
     "LOCK": "tables are not locked",
     "UNLOCK": "tables are not locked",
@@ -55,13 +53,13 @@ REFUSED = {
 _SHOW = ("CATALOGS", "DATABASES", "SCHEMAS", "TABLES", "FUNCTIONS", "PARTITIONS", "COLUMNS", "VIEWS", "MODULES", "JARS", "JOBS")
 
 
-class StatementParser(DdlParser):
+class StatementParser(AccessParser):
     """Chooses the parser of a statement by its first words."""
 
     _STARTS: ClassVar[dict[str, str]] = {
         "CREATE": "create", "DROP": "drop", "ALTER": "alter", "SHOW": "show", "DESCRIBE": "describe", "DESC": "describe", "USE": "use",
         "SET": "set_option", "RESET": "reset_option", "CALL": "call", "EXPLAIN": "explain", "TRUNCATE": "truncate",
-        "EXECUTE": "execute", "BEGIN": "begin",
+        "EXECUTE": "execute", "BEGIN": "begin", "GRANT": "grant", "REVOKE": "revoke",
     }  # fmt: skip
 
     def statement(self) -> exp.Expr:
@@ -117,6 +115,9 @@ class StatementParser(DdlParser):
                 self.fail("CATALOG or DATABASE")
             self._advance()
             return self._shown(f"CURRENT {what}", None)
+        for what, parse in (("GRANTS", self.show_grants), ("ROLES", self.show_roles), ("POLICIES", self.show_policies)):
+            if self.eat(what):
+                return parse()
         self.eat("FULL") or self.eat("USER")
         what = self.word()
         if what not in _SHOW:

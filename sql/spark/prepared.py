@@ -23,6 +23,7 @@ from sql.analysis.to_spark import spark_sql
 from sql.places import place
 from sql.spark.errors import translating
 from sql.spark.reads import dataframe, temporary_dataframe
+from sql.spark.visible import visible
 from sql.statements.base import ExecutionContext
 from table.scan import ScanPlan, plan_scan
 
@@ -143,6 +144,10 @@ def _source(
             raise InvalidOption(f"{reference.name} is a temporary table over files; it has no options or snapshots to choose.")
         return temporary_dataframe(session, own, context.import_dirs), None
     table, snapshot = preparation.table(reference, session)
-    plan = plan_scan(table.files, table.schema, snapshot, pushed(reference, table.schema))
+    rules = context.lake.read_rules(table)
+    # A masked column's real values must not decide which files are read: the user would learn them by what is missing.
+    predicate = None if rules.masks else pushed(reference, table.schema)
+    plan = plan_scan(table.files, table.schema, snapshot, predicate)
     planned = PlannedTable(name=reference.name, table=table, snapshot=snapshot, plan=plan)
-    return dataframe(session, table, plan), planned
+    frame = dataframe(session, table, plan)
+    return (visible(frame, table, rules) if rules.restricted else frame), planned

@@ -1,5 +1,7 @@
 """All statements, imported so that they register themselves."""
 
+import sql.statements.access
+import sql.statements.adopt
 import sql.statements.databases
 import sql.statements.insert
 import sql.statements.procedures

@@ -92,7 +92,7 @@ def test_every_change_of_a_schema(table: Rest) -> None:
     alter({"action": "renameColumn", "fieldNames": ["r", "x"], "newName": "z"})
     alter({"action": "updateColumnType", "fieldNames": ["r", "z"], "newDataType": "BIGINT", "keepNullability": True})
     alter({"action": "updateColumnType", "fieldNames": ["l", "element"], "newDataType": "BIGINT", "keepNullability": False})
-    nested = dict((name, type_) for _, name, type_ in fields(table))
+    nested = {name: type_ for _, name, type_ in fields(table)}
     assert [(f["name"], f["type"]) for f in nested["r"]["fields"]] == [("z", "BIGINT"), ("y", "STRING")]
     assert nested["l"] == {"type": "ARRAY", "element": "BIGINT"}
     alter({"action": "dropColumn", "fieldNames": ["r", "y"]})
@@ -185,7 +185,9 @@ def test_rename_keeps_the_table(table: Rest) -> None:
     table.post("databases/d/tables", new_table())
     rename = {"source": {"database": "d", "object": "t"}, "destination": {"database": "e", "object": "u"}}
     assert table.refused("POST", "tables/rename", rename) == (409, "TABLE", "e.u")
-    assert table.refused("POST", "tables/rename", {"source": {"database": "d", "object": "x"}} | {"destination": rename["source"]})[0] == 404
+    assert (
+        table.refused("POST", "tables/rename", {"source": {"database": "d", "object": "x"}} | {"destination": rename["source"]})[0] == 404
+    )
 
 
 def test_drop_and_create_is_another_table(table: Rest) -> None:
