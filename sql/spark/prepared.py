@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -21,6 +21,8 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, replace_reference, table_references
 from sql.analysis.to_spark import spark_sql
 from sql.places import place
+from sql.results import ResultColumn
+from sql.spark.declared import metadata, result_columns
 from sql.spark.errors import translating
 from sql.spark.reads import dataframe, temporary_dataframe
 from sql.statements.base import ExecutionContext
@@ -42,7 +44,8 @@ class Prepared:
     """A query Spark can run."""
 
     frame: DataFrame
-    text: str
+    columns: Callable[[], list[ResultColumn]]
+    """What the result's columns are called and declared as; names may repeat. To be asked while the query is prepared."""
     tables: list[PlannedTable] = field(default_factory=list)
     views: dict[str, str] = field(default_factory=dict)
     """Names of the views it reads, and the users' names of the tables behind."""
@@ -121,7 +124,13 @@ def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
                 except SqlError as refused:
                     refused.line, refused.column = place(context.source, refused.fragment)
                     raise
-                yield Prepared(frame=session.sql(text), text=text, tables=tables, views=views, bound=bound)
+                frame = session.sql(text)
+
+                def columns() -> list[ResultColumn]:
+                    tagged = any(metadata(f.type) for planned in tables for f in planned.table.schema.fields)
+                    return result_columns(tree, frame.schema, lambda probe: session.sql(spark_sql(probe)).schema, tagged=tagged)
+
+                yield Prepared(frame=frame, columns=columns, tables=tables, views=views, bound=bound)
         finally:
             for view in views:
                 with contextlib.suppress(Exception):  # a dead JVM has no views left

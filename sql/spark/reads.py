@@ -15,6 +15,7 @@ from lake import LakeTable
 from model.errors import UnsupportedType
 from model.types import ArrayType, DataType, Field, MapType, RowType, TimeType, walk
 from sql.session import TemporaryTable
+from sql.spark.declared import metadata
 from sql.spark.types import in_file, in_orc, to_spark
 from sql.spark.zone import plain
 from sql.temporary import (
@@ -42,26 +43,36 @@ def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan) -> DataFr
         groups[(planned.file.schema_id, format_of(planned.file.file_name))].append(planned)
     frames = [_group(session, table, schema_id, format_, files) for (schema_id, format_), files in groups.items()]
     if not frames:
-        return session.createDataFrame([], st.StructType([st.StructField(f.name, to_spark(f.type)) for f in table.schema.fields]))
+        return session.createDataFrame([], st.StructType([_field(f, to_spark(f.type), f.type) for f in table.schema.fields]))
     return reduce(DataFrame.unionAll, frames)
 
 
 def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str, files: list[PlannedFile]) -> DataFrame:
     if format_ == "avro":
         rows = pa.Table.from_batches(read_batches(table.files, table.schema, files))
-        return session.createDataFrame(rows)
+        return session.createDataFrame(rows).select(*[_tagged(named(f.name), f) for f in table.schema.fields])
     if format_ not in ("parquet", "orc"):
         raise UnsupportedType(f"Data files of format {format_} are not read here.")
     written = table.schema_at(schema_id)
     sources = {f.id: f for f in written.fields}
-    wanted = [sources[f.id] for f in table.schema.fields if f.id in sources]
+    wanted = [(sources[f.id], f.type) for f in table.schema.fields if f.id in sources]
     orc = format_ == "orc"
-    reading = st.StructType([st.StructField(f.name, (in_orc if orc else in_file)(f.type), True) for f in wanted])
+    reading = st.StructType([_field(f, (in_orc if orc else in_file)(f.type), now) for f, now in wanted])
     frame = session.read.schema(reading).format(format_).load([planned.path for planned in files])
     with plain(session):
         # Spark reads ORC's TIMESTAMP as an instant of a JVM that runs in UTC; here it becomes the clock time it is.
-        frame = frame.select(*[named(f.name).cast(in_file(f.type)).alias(f.name) for f in wanted]) if orc else frame
-        return frame.select(*[_column(f, sources.get(f.id)).alias(f.name) for f in table.schema.fields])
+        frame = frame.select(*[named(f.name).cast(in_file(f.type)).alias(f.name) for f, _ in wanted]) if orc else frame
+        return frame.select(*[_tagged(_column(f, sources.get(f.id)), f) for f in table.schema.fields])
+
+
+def _field(field: Field, type_: st.DataType, declared: DataType) -> st.StructField:
+    return st.StructField(field.name, type_, True, metadata(declared))
+
+
+def _tagged(column: Column, field: Field) -> Column:
+    """The column under its name and with its declared type."""
+    declared = metadata(field.type)
+    return column.alias(field.name, metadata=declared) if declared else column.alias(field.name)
 
 
 def named(name: str) -> Column:
