@@ -8,21 +8,35 @@ from model.errors import UnsupportedType
 from sql.dialect import Flink
 
 _TIMESTAMPS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ})
+_WITHOUT_PARENTHESES = frozenset({"LOCALTIME", "LOCALTIMESTAMP"})
 _UNITS = {0: "SECOND", 3: "MILLISECOND", 6: None}
 
 
 def spark_sql(tree: exp.Expr) -> str:
     """The text to hand to Spark; the tree is not changed."""
-    return to_spark(tree.copy()).sql(dialect=Flink, comments=False)
+    return to_spark(tree.copy()).sql(dialect=Flink, comments=False, normalize_functions=False)
 
 
 def to_spark(tree: exp.Expr) -> exp.Expr:
-    """Rewrite types Spark spells differently, in place; raises `UnsupportedType` for types it has not."""
+    """Rewrite types and calls Spark spells differently, in place; raises `UnsupportedType` for types it has not."""
+    for call in list(tree.find_all(exp.Anonymous)):
+        _rewrite_call(call)
+    for column in list(tree.find_all(exp.Column)):
+        if len(column.parts) == 1 and not column.this.args.get("quoted") and column.name.upper() in _WITHOUT_PARENTHESES:
+            column.replace(exp.Anonymous(this=column.name))
     for cast in list(tree.find_all(exp.Cast)):
         _rewrite_cast(cast)
     for type_ in list(tree.find_all(exp.DataType)):
         _rewrite_type(type_)
     return tree
+
+
+def _rewrite_call(call: exp.Anonymous) -> None:
+    """Flink's ROW(…) is a struct, and its TABLE(f(…)) in FROM the table function alone."""
+    if call.name.upper() == "ROW":
+        call.set("this", "struct")
+    elif call.name.upper() == "TABLE" and len(call.expressions) == 1 and isinstance(call.parent, exp.Lateral | exp.Table):
+        call.replace(call.expressions[0])
 
 
 def _precision(type_: exp.DataType) -> int | None:

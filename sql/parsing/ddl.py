@@ -87,12 +87,11 @@ class DdlParser(TypeParser):
     def _definition(self) -> tuple[TableDefinition, exp.Expr | None]:
         columns: list[Field] = []
         watermarks: list[Watermark] = []
-        if self.eat("("):
-            while not self.eat(")"):
+        if self.eat("(") and not self.eat(")"):
+            self._column_or_constraint(columns, watermarks)
+            while self.eat(","):
                 self._column_or_constraint(columns, watermarks)
-                if not self.eat(","):
-                    self.need(")")
-                    break
+            self.need(")")
         comment = None
         partitions: tuple[str, ...] = ()
         options: dict[str, str] = {}
@@ -314,6 +313,8 @@ class DdlParser(TypeParser):
         return [AddColumn(name=column.name, type=column.type, comment=column.description, position=self._position())]
 
     def _modify_column(self) -> list[SchemaChange]:
+        if self.word() == "WATERMARK" and self.word(1) == "FOR":
+            self.refuse("ALTER TABLE MODIFY WATERMARK is not available.")
         name = self.name("a column's name")
         type_, said_not_null = self._type_with_nullability()
         comment = self.text("the comment") if self.eat("COMMENT") else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -90,7 +90,7 @@ class Preparation:
         if any(node.find_all(exp.Column, exp.Query)) or session is None:
             raise AnalysisError("FOR SYSTEM_TIME AS OF takes a time that does not depend on rows.", fragment=node.sql("spark"))
         text = f"SELECT unix_millis(CAST({spark_sql(node)} AS TIMESTAMP_LTZ)) AS t"
-        check(text, ())
+        checked(text, (), self._context.source)
         return {"scan.timestamp-millis": str(session.sql(text).toArrow().column(0)[0].as_py())}
 
 
@@ -119,11 +119,7 @@ def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
                 for reference, view in zip(table_references(tree), views, strict=True):
                     replace_reference(reference, view)
                 text = spark_sql(tree)
-                try:
-                    check(text, views)
-                except SqlError as refused:
-                    refused.line, refused.column = place(context.source, refused.fragment)
-                    raise
+                checked(text, views, context.source)
                 frame = session.sql(text)
 
                 def columns() -> list[ResultColumn]:
@@ -135,6 +131,15 @@ def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
             for view in views:
                 with contextlib.suppress(Exception):  # a dead JVM has no views left
                     session.catalog.dropTempView(view)
+
+
+def checked(text: str, views: Collection[str], source: str) -> None:
+    """`check` the text, placing what is refused in the user's own."""
+    try:
+        check(text, views)
+    except SqlError as refused:
+        refused.line, refused.column = place(source, refused.fragment)
+        raise
 
 
 def apply_zone(session: SparkSession, zone: str) -> None:

@@ -18,6 +18,7 @@ from sql.results import ResultColumn, ResultSet
 from sql.session import CATALOG, TemporaryTable
 from sql.statements.base import ExecutionContext, LocalStatement, handles
 from sql.statements.databases import database_name
+from sql.statements.procedures import PROCEDURES
 
 TEXT = VarCharType()
 
@@ -93,6 +94,8 @@ _SHOWN: dict[str, Callable[[ExecutionContext, Names], Shown]] = {
     "CURRENT DATABASE": lambda context, name: ("current database name", [context.session.current_database]),
     "DATABASES": lambda context, name: ("database name", context.lake.list_databases()),
     "TABLES": _tables,
+    "USER FUNCTIONS": lambda context, name: ("function name", ()),
+    "PROCEDURES": lambda context, name: ("procedure name", sorted(PROCEDURES)),
     "FUNCTIONS": lambda context, name: ("function name", sorted(FUNCTIONS)),
     "PARTITIONS": _partitions,
     "COLUMNS": _columns,
