@@ -59,6 +59,8 @@ _TOO_LARGE = 1.3
 """How far a file may pass its target; one that is larger is split."""
 _SPLIT_ROWS = 16_384
 _SPLIT_BYTES = 64 << 20
+_READ_BYTES = 4 << 20
+"""Of each column at a time: without it Arrow holds whole row groups, and of a large file all of them."""
 _SPLITTING = Semaphore(2)
 _NO_DATA = frozenset({"manifest", "snapshot", "schema", "tag", "index", "_staging"})
 
@@ -207,7 +209,7 @@ def _split(table: LakeTable, format_: FileFormat, modes: StatsModes, path: str, 
     per_file = -(-file.row_count // count)
     parts: list[str] = []
     with io.arrow().open_input_file(io.arrow_path(path)) as source:
-        staged = pq.ParquetFile(source)
+        staged = pq.ParquetFile(source, buffer_size=_READ_BYTES, pre_buffer=False)
         batches = staged.iter_batches(batch_size=min(per_file, _SPLIT_ROWS))
         rest: pa.RecordBatch | None = next(batches, None)
         while rest is not None:
