@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
@@ -118,7 +119,8 @@ def temporary_dataframe(session: SparkSession, table: TemporaryTable, import_dir
     paths: list[str] = check_path(table.path, import_dirs)
     reader: Any = session.read
     if table.columns:
-        reader = reader.schema(st.StructType([st.StructField(f.name, to_spark(f.type), True) for f in table.columns]))
+        own = [f for f in table.columns if f.name not in table.metadata]
+        reader = reader.schema(st.StructType([st.StructField(f.name, to_spark(f.type), True) for f in own]))
     options = table.options
     if table.format == "csv":
         reader = reader.options(
@@ -138,4 +140,11 @@ def temporary_dataframe(session: SparkSession, table: TemporaryTable, import_dir
     elif table.format == "json":
         reader = reader.option("mode", "PERMISSIVE" if JSON_IGNORE_ERRORS.read(options) else "FAILFAST")
     frame: DataFrame = reader.format(table.format).load(paths)
-    return frame
+    return frame.select(*[_of_file(f, table.metadata) for f in table.columns]) if table.metadata else frame
+
+
+def _of_file(field: Field, metadata: Mapping[str, str]) -> Column:
+    """A column of a temporary table: the file's own, or what Spark knows about the file under ``_metadata.file_…``."""
+    key = metadata.get(field.name)
+    found = named(field.name) if key is None else F.col("_metadata").getField(key.replace(".", "_").replace("-", "_"))
+    return _tagged(found, field) if key is not None else found
