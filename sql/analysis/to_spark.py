@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlglot import exp
 
 from model.errors import UnsupportedType
@@ -21,14 +23,22 @@ def to_spark(tree: exp.Expr) -> exp.Expr:
     """Rewrite types and calls Spark spells differently, in place; raises `UnsupportedType` for types it has not."""
     for call in list(tree.find_all(exp.Anonymous)):
         _rewrite_call(call)
+    for bracket in list(tree.find_all(exp.Bracket)):
+        if _is_word(bracket.this, {"MAP"}) and bracket.expressions and len(bracket.expressions) % 2 == 0:
+            bracket.replace(exp.Anonymous(this="map", expressions=bracket.expressions))
     for column in list(tree.find_all(exp.Column)):
-        if len(column.parts) == 1 and not column.this.args.get("quoted") and column.name.upper() in _WITHOUT_PARENTHESES:
+        if _is_word(column, _WITHOUT_PARENTHESES):
             column.replace(exp.Anonymous(this=column.name))
     for cast in list(tree.find_all(exp.Cast)):
         _rewrite_cast(cast)
     for type_ in list(tree.find_all(exp.DataType)):
         _rewrite_type(type_)
     return tree
+
+
+def _is_word(node: exp.Expr, words: Collection[str]) -> bool:
+    """Whether an unquoted name alone is one of the words that sqlglot takes for a column."""
+    return isinstance(node, exp.Column) and len(node.parts) == 1 and not node.this.args.get("quoted") and node.name.upper() in words
 
 
 def _rewrite_call(call: exp.Anonymous) -> None:

@@ -77,3 +77,8 @@ SELECT struct(1, 'b'), LOCALTIMESTAMP(), LOCALTIME(), `LOCALTIME`, v.LOCALTIME F
 SELECT x FROM v, LATERAL TABLE(explode(array(1, 2))) AS t(x), TABLE(range(3)) AS r
 =>
 SELECT x FROM v CROSS JOIN LATERAL explode(ARRAY(1, 2)) AS t(x) CROSS JOIN range(3) AS r
+
+-- a map as Flink writes it
+SELECT MAP['a', 1, 'b', 2]['a'], `map`['a'] FROM v
+=>
+SELECT map('a', 1, 'b', 2)['a'], `map`['a'] FROM v
