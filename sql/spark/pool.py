@@ -304,6 +304,8 @@ class SparkPool:
                 _stop(root)
             else:
                 self._end_jvm(root)
+        elif self._java is not None:  # it came up, and no context did
+            self._java.end()
         self._scratch.remove()
 
     def _end_jvm(self, root: SparkSession) -> None:
