@@ -109,7 +109,7 @@ def _only_table(tree: exp.Select, context: ExecutionContext) -> TableReference:
     if len(references) != 1 or references[0].node is not node or references[0].options or references[0].as_of is not None:
         raise NotLocal
     parts = references[0].parts
-    if "$" in parts[-1] or (len(parts) == 1 and parts[0] in context.session.temporary_tables):
+    if "$" in parts[-1].replace("$branch_", "", 1) or (len(parts) == 1 and parts[0] in context.session.temporary_tables):
         raise NotLocal
     return references[0]
 

@@ -16,6 +16,8 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}")
 _CONTEXT = re.compile(r"\s*== SQL.*", re.DOTALL)
 _PLAN = re.compile(r";\s*\n'?\w.*", re.DOTALL)
 _USER = re.compile(r"\[USER_RAISED_EXCEPTION\] ?")
+_AT = re.compile(r"; line \d+ pos \d+;?")
+"""Where Spark saw it: in the text it was given, not in the user's."""
 _ADVICE = re.compile(r" If necessary set [^\n]*? to bypass this error\.")
 _STOPPED = "stopped SparkContext"
 _NO_ROOM = "No room left to write. Nothing was committed; make room and repeat the statement."
@@ -104,7 +106,7 @@ def _fragment(problem: PySparkException) -> str | None:
 def _clean(text: str, views: Mapping[str, str]) -> str:
     text = text.split("\n\tat ")[0]
     text = _CONTEXT.sub("", text)
-    text = _PLAN.sub("", text)
+    text = _AT.sub("", _PLAN.sub("", text))
     text = _USER.sub("", text)
     text = _ADVICE.sub("", _SQLSTATE.sub("", text))
     for view, name in views.items():

@@ -135,7 +135,7 @@ class SparkPool:
         self._stopped = False
         self._stopping = threading.Event()
         self._scratch = Scratch(self._settings.directory)
-        self._jvm: Jvm | None = None
+        self._java: Jvm | None = None
 
     def start_in_background(self) -> None:
         """Begin to start Spark; `session` waits for it."""
@@ -181,8 +181,8 @@ class SparkPool:
             conf = self._conf(pools)
             if SparkContext._gateway is None:  # no JVM yet, and pyspark's own launch would leave it where a terminal's signals arrive
                 self._scratch.sweep()
-                self._jvm = Jvm(conf, self._settings.log)
-                SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=self._jvm.gateway)
+                self._java = Jvm(conf, self._settings.log)
+                SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=self._java.gateway)
             builder = SparkSession.builder
             for key, value in conf.items():
                 builder = builder.config(key, value)
@@ -300,10 +300,12 @@ class SparkPool:
             root, self._root = self._root, None
             self._sessions.clear()
         if root is not None:
-            if self._jvm is None:
+            if self._java is None:
                 _stop(root)
             else:
                 self._end_jvm(root)
+        elif self._java is not None:  # it came up, and no context did
+            self._java.end()
         self._scratch.remove()
 
     def _end_jvm(self, root: SparkSession) -> None:
@@ -312,9 +314,9 @@ class SparkPool:
         from pyspark.sql import SparkSession
 
         _stop(root)
-        if self._jvm is not None:
-            self._jvm.end()
-            self._jvm = None
+        if self._java is not None:
+            self._java.end()
+            self._java = None
         SparkContext._active_spark_context = None
         SparkContext._gateway = None
         SparkContext._jvm = None  # leftovers of the dead JVM; there is no public way

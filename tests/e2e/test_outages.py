@@ -167,7 +167,7 @@ def running_insert(server: RunningServer) -> tuple[threading.Thread, list[httpx.
     server.sql("CREATE TABLE t (id BIGINT) WITH ('bucket'='-1')")
     server.wait_for_spark()
     outcome: list[httpx.Response] = []
-    statement = "INSERT INTO t SELECT id FROM range(0, 60000000) WHERE id < 5 OR HASH(id, 'salt') = 7"
+    statement = "INSERT INTO t SELECT id FROM range(0, 25000000) WHERE id < 5 OR HASH(id, 'salt') = 7"
     running = threading.Thread(target=lambda: outcome.append(server.post(statement)))
     running.start()
     until(lambda: any("_temporary" in path.parts for path in server.table_path("default.t").rglob("*")))
