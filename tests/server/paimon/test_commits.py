@@ -33,7 +33,9 @@ def writer(rest: Rest, gateway: Gateway) -> Writer:
 
 
 def snapshot_file(tmp_path: Path, snapshot_id: int | str) -> Path:
-    return tmp_path / "warehouse" / "d.db" / "t" / "snapshot" / str(snapshot_id if isinstance(snapshot_id, str) else f"snapshot-{snapshot_id}")
+    return (
+        tmp_path / "warehouse" / "d.db" / "t" / "snapshot" / str(snapshot_id if isinstance(snapshot_id, str) else f"snapshot-{snapshot_id}")
+    )
 
 
 def test_a_commit_is_kept_as_it_came(rest: Rest, writer: Writer, tmp_path: Path) -> None:
@@ -249,9 +251,7 @@ def test_two_servers_on_one_catalog(rest: Rest, writer: Writer, services: Servic
     catalog = CatalogStore(dsn)
     lake = Lake(catalog, str(tmp_path / "warehouse"))
     other_gateway = Gateway(lake, NoSpark())
-    other: FlaskClient = create_app(
-        Services(gateway=other_gateway, settings=read_settings({"SLUICE_DATA": str(tmp_path)}))
-    ).test_client()
+    other: FlaskClient = create_app(Services(gateway=other_gateway, settings=read_settings({"SLUICE_DATA": str(tmp_path)}))).test_client()
     there = Writer(Rest(other), lake)
     for _ in range(3):
         writer.commit()
