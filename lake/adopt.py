@@ -23,7 +23,8 @@ from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
 from table.commit import CommitRequest, build_snapshot
 from table.file_io import FileIO
-from table.hive import HiveDirectory, HiveFile, adopted, survey
+from table.hive import HiveDirectory, HiveFile, adopted, column_names, survey
+from table.scan import plan_scan
 from table.store import TableFiles
 
 
@@ -56,7 +57,7 @@ class LakeAdoption(LakeBase):
         location = self._own_place(path)
         files = TableFiles(self.file_io, location)
         schemas = _schemas(files)
-        snapshots = [found for i in files.snapshot_ids() if (found := files.read_snapshot(i)) is not None]
+        snapshots = _snapshots(files)
         _check_adoptable(files, schemas, snapshots)
         newest = schemas[-1]
         with self.catalog.transaction() as tx:
@@ -143,9 +144,7 @@ class LakeAdoption(LakeBase):
     def _survey(self, source: str, threads: int) -> HiveDirectory:
         location = allowed_place(source, self.import_dirs)
         _same_store(location, self.warehouse)
-        found = survey(self.file_io, location, threads=threads)
-        check_all_inside((file.path for file in found.files), self.import_dirs)
-        return found
+        return survey(self.file_io, location, threads=threads, allowed=lambda paths: check_all_inside(paths, self.import_dirs))
 
     @asks_itself
     def plan_migration(self, table: LakeTable, source: str, *, threads: int = 8) -> Migration:
@@ -223,6 +222,32 @@ def _schemas(files: TableFiles) -> list[Schema]:
     return sorted(found, key=lambda schema: schema.id)
 
 
+def _snapshots(files: TableFiles) -> list[Snapshot]:
+    found = []
+    for snapshot_id in files.snapshot_ids():
+        path = files.layout.snapshot_file(snapshot_id)
+        try:
+            snapshot = files.read_snapshot(snapshot_id)
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise InvalidSchema(f"{path} is no snapshot of a Paimon table: {problem}") from None
+        if snapshot is not None:
+            if snapshot.id != snapshot_id:
+                raise InvalidSchema(f"{path} holds snapshot {snapshot.id}.")
+            found.append(snapshot)
+    return found
+
+
+def _check_partition_columns(files: TableFiles, schema: Schema, snapshot: Snapshot) -> None:
+    """Raise for files that leave their partition to the names of directories, as Paimon's own migration from Hive makes them."""
+    for planned in plan_scan(files, schema, snapshot).files if schema.partition_keys else ():
+        names = column_names(files.io, planned.path)
+        if names is not None and (missing := [key for key in schema.partition_keys if key not in names]):
+            raise InvalidSchema(
+                f"{planned.path} does not hold the partition column {missing[0]}, which some readers would take for NULL; "
+                "CALL sys.migrate_table takes such files over."
+            )
+
+
 def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Sequence[Snapshot]) -> None:
     """Raise for tables that are no append tables, or that need what is not kept here."""
     newest = schemas[-1]
@@ -243,7 +268,10 @@ def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Se
                 f"Snapshot {snapshot.id} of the table at {files.location} needs schema {snapshot.schema_id}, which is gone."
             )
         try:
+            _check_partition_columns(files, newest, snapshot)
             for _ in files.live_entries(snapshot):
                 pass
+        except InvalidSchema:
+            raise
         except (LakeError, FileNotFoundError, ValueError, KeyError, EOFError) as problem:
             raise InvalidSchema(f"Snapshot {snapshot.id} of the table at {files.location} cannot be read: {problem}") from problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
@@ -76,9 +76,13 @@ class HiveDirectory:
         return next(field.type for field in self.columns if field.name == key)
 
 
-def survey(io: FileIO, location: str, *, threads: int = 8) -> HiveDirectory:
-    """Look at every file's footer; raises where they disagree, naming files and columns, or hold what a table cannot."""
+def survey(io: FileIO, location: str, *, threads: int = 8, allowed: Callable[[Iterable[str]], None] = lambda _: None) -> HiveDirectory:
+    """Look at every file's footer; raises where they disagree, naming files and columns, or hold what a table cannot.
+
+    ``allowed`` is asked about the files' paths before one is opened, and raises where one must not be.
+    """
     found = list(_walk(io, location, ()))
+    allowed(status.path for status, _ in found)
     if not found:
         raise InvalidSchema(f"There are no data files in {location}.")
     keys = tuple(key for key, _ in found[0][1])
@@ -244,3 +248,13 @@ def adopted(file: HiveFile, schema: Schema) -> NewFile:
     values = [partition_value(text, type_) for text, type_ in zip(file.partition, types, strict=True)]
     described = describe(schema, modes, file.name_needed, size=file.size, rows=file.rows, stats=stats, first_sequence=0, external=True)
     return NewFile(partition=binary_row.encode_prefixed(types, values) if types else EMPTY_ROW, bucket=0, file=described)
+
+
+def column_names(io: FileIO, path: str) -> frozenset[str] | None:
+    """The columns a data file holds; None for a format whose files are not looked into."""
+    ending = path.rsplit(".", 1)[-1].lower()
+    if ending not in _FORMATS:
+        return None
+    with io.arrow().open_input_file(io.arrow_path(path)) as source:
+        schema = orc.ORCFile(source).schema if ending == "orc" else pq.read_schema(source)
+    return frozenset(schema.names)

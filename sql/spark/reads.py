@@ -33,6 +33,7 @@ from sql.temporary import (
 )
 from table.formats import format_of
 from table.hive import NULL_NAMES
+from table.layout import escape
 from table.read import read_batches
 from table.scan import PlannedFile, ScanPlan
 
@@ -86,7 +87,7 @@ def _with_partitions(frame: DataFrame, table: LakeTable) -> DataFrame:
     """Fill the partition columns files do not hold from their directories' names, by which they were taken over."""
     path = F.call_function("url_decode", F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
     for field in table.schema.partition_fields:
-        text = F.regexp_extract(path, f".*/{re.escape(field.name)}=([^/]*)/", 1)
+        text = F.regexp_extract(path, f".*/(?:{re.escape(field.name)}|{re.escape(escape(field.name))})=([^/]*)/", 1)
         text = F.coalesce(F.call_function("try_url_decode", F.replace(text, F.lit("+"), F.lit("%2B"))), text)
         value = F.when(text.isin("", *NULL_NAMES), F.lit(None)).otherwise(text).cast(to_spark(field.type))
         frame = frame.withColumn(field.name, F.coalesce(named(field.name), value))

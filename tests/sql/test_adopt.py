@@ -128,7 +128,7 @@ def test_only_import_directories_are_taken_over(gateway: Gateway, hive: Path, im
     (imports / "link").symlink_to(outside)
     (imports / "files").mkdir()
     (imports / "files" / "a.parquet").symlink_to(outside / "a.parquet")
-    for place in (outside, imports, imports / "link", imports / "files", f"{imports}/../outside", "/", "relative"):
+    for place in (outside, imports / "link", imports / "files", f"{imports}/../outside", "/", "relative"):
         with pytest.raises((Forbidden, InvalidOption)):
             gateway.run(f"CALL sys.migrate_table(table => '{place}', target_table => 'm')")
         with pytest.raises(LakeError):
@@ -174,8 +174,17 @@ def test_what_is_no_append_table_is_not_registered(gateway: Gateway, lying: Path
             gateway.run(f"CALL sys.register_table('r', '{lying}')")
     schema.write_text(text)
     (lying / "snapshot" / "snapshot-2").rename(lying / "snapshot" / "snapshot-4")
-    with pytest.raises(LakeError):
+    with pytest.raises(InvalidSchema, match="snapshot-4 holds snapshot 2"):
         gateway.run(f"CALL sys.register_table('r', '{lying}')")
+
+
+def test_files_that_lack_their_partition_are_not_registered(gateway: Gateway, imports: Path, warehouse: Path) -> None:
+    gateway.run("CREATE TABLE p (id BIGINT, day STRING) PARTITIONED BY (day) WITH ('bucket' = '-1'); INSERT INTO p VALUES (1, 'x')")
+    shutil.copytree(warehouse / "default.db" / "p", imports / "p")
+    (file,) = (imports / "p").rglob("*.parquet")
+    pq.write_table(pa.table({"id": pa.array([1], pa.int64())}), file)
+    with pytest.raises(InvalidSchema, match="does not hold the partition column day"):
+        gateway.run(f"CALL sys.register_table('r', '{imports / 'p'}')")
 
 
 def test_both_take_createtable(gateway: Gateway, lake: Lake, hive: Path, lying: Path) -> None:
