@@ -107,6 +107,11 @@ class TableFiles:
         if earliest is not None:
             self.io.write(self.layout.earliest_hint(), str(earliest).encode())
 
+    def remove_hints(self) -> None:
+        """Take both hints back."""
+        self.io.delete(self.layout.latest_hint())
+        self.io.delete(self.layout.earliest_hint())
+
     def read_hint(self, path: str) -> int | None:
         """The id a hint file holds, or None."""
         try:
