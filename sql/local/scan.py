@@ -89,7 +89,7 @@ def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | Meta
         raise NotLocal  # what is kept from a caller is cut off in one place, before Spark sees it
     if any(part.find(exp.AggFunc) for part in tree.expressions):
         return _metadata_answer(tree, reference, table)
-    scope = _Scope(reference, table)
+    scope = Scope(reference, table)
     columns = [column for part in tree.expressions for column in scope.projected(part)]
     conditions = Conditions(scope.column)
     where = tree.args.get("where")
@@ -99,7 +99,7 @@ def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | Meta
         predicate=pushed(reference, table.schema),
         condition=conditions.translate(where.this) if where is not None else None,
         condition_columns=frozenset(conditions.columns),
-        limit=_limit(tree),
+        limit=limit_of(tree),
     )
 
 
@@ -121,7 +121,7 @@ def _only_table(tree: exp.Select, context: ExecutionContext) -> TableReference:
     return references[0]
 
 
-class _Scope:
+class Scope:
     """The names a query over one table may use."""
 
     def __init__(self, reference: TableReference, table: LakeTable) -> None:
@@ -157,7 +157,8 @@ class _Scope:
         raise NotLocal
 
 
-def _limit(tree: exp.Select) -> int | None:
+def limit_of(tree: exp.Select) -> int | None:
+    """The number of a plain LIMIT; raises `NotLocal` for any other."""
     limit = tree.args.get("limit")
     if limit is None:
         return None
@@ -172,7 +173,7 @@ def _limit(tree: exp.Select) -> int | None:
 def _metadata_answer(tree: exp.Select, reference: TableReference, table: LakeTable) -> MetadataAnswer:
     if tree.args.get("where") or tree.args.get("limit"):
         raise NotLocal
-    scope = _Scope(reference, table)
+    scope = Scope(reference, table)
     wanted = [_aggregate(part, scope) for part in tree.expressions]
     latest: Snapshot | None = table.latest()
     plan = plan_scan(table.files, table.schema, latest)
@@ -183,7 +184,7 @@ def _metadata_answer(tree: exp.Select, reference: TableReference, table: LakeTab
     return MetadataAnswer(columns=columns, row=answers)
 
 
-def _aggregate(node: exp.Expr, scope: _Scope) -> tuple[str, Aggregate]:
+def _aggregate(node: exp.Expr, scope: Scope) -> tuple[str, Aggregate]:
     """The result's column name (Spark's, where the query gives none) and what to ask the metadata."""
     alias = node.alias if isinstance(node, exp.Alias) else None
     call = node.this if isinstance(node, exp.Alias) else node
