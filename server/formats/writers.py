@@ -95,11 +95,13 @@ def write_arrow(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -
     """An Arrow IPC stream; a failure on the way leaves it without its end mark and cuts the connection."""
     sink = io.BytesIO()
     writer = pa.ipc.new_stream(sink, result_schema(columns))
+    begun = False
     try:
         for batch in batches:
-            for piece in pieces(batch):
+            for piece in pieces(batch) if begun or batch.num_rows else (batch,):  # the schema goes out before the first row is there
                 writer.write_batch(piece)
                 yield _taken(sink)
+                begun = True
     except Exception as failure:  # the format's own sign of a broken stream is a missing end
         tell(failure)
         raise BrokenStream from failure

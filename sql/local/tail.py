@@ -59,6 +59,7 @@ class Tail(LocalStatement):
         schema = result_schema([ResultColumn(name, field.type) for name, field in self.columns])
         nothing = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
         left = self.limit
+        yield nothing  # who reads learns the columns at once
         if left == 0:
             return
         for step in stream.steps():
