@@ -12,10 +12,18 @@ from catalog import CatalogStore
 from lake import Lake, LakeTable
 from lake.stream_start import Past, start_of
 from model.errors import InvalidOption, LakeError, SnapshotNotExist
+from model.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from table.commit import CommitRequest, everything
 from table.stream import Cursor
-from tests.lake.test_commit import append, table  # noqa: F401 - a fixture
+from tests.lake.test_commit import T, append
+
+
+@pytest.fixture
+def table(lake: Lake) -> LakeTable:
+    lake.create_table(T, new_schema([column("id", "BIGINT")], options={"bucket": "1", "bucket-key": "id"}))
+    return lake.open(T)
+
 
 SHAPE = Snapshot(
     id=0, uuid=None, schema_id=0, base_manifest_list="b", base_manifest_list_size=1, delta_manifest_list="d", delta_manifest_list_size=1,
@@ -90,7 +98,7 @@ def test_a_stream_by_time_misses_nothing_that_is_later(kinds: list[CommitKind], 
     assert all((s.id >= start) == (s.time_millis >= millis) for s in history.snapshots)
 
 
-def test_steps_follow_the_snapshots_and_end_at_the_watermark(lake: Lake, table: LakeTable) -> None:  # noqa: F811
+def test_steps_follow_the_snapshots_and_end_at_the_watermark(lake: Lake, table: LakeTable) -> None:
     for number, watermark in enumerate((None, 100, 200, 300)):
         lake.commit(table, append(f"f{number}", watermark=watermark))
     lake.commit(table, CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user="u"))
@@ -124,7 +132,7 @@ def test_a_consumer_whose_next_snapshot_expired_is_told_what_is_there(
         lake.follow(table, {"consumer-id": "../x"})
 
 
-def test_progress_that_a_crash_left_out_of_the_file_counts(lake: Lake, table: LakeTable, catalog: CatalogStore) -> None:  # noqa: F811
+def test_progress_that_a_crash_left_out_of_the_file_counts(lake: Lake, table: LakeTable, catalog: CatalogStore) -> None:
     from lake.consumers import ConsumerProgress
 
     progress, stored = ConsumerProgress.take(catalog, table, "c")
