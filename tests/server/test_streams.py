@@ -18,7 +18,9 @@ import pytest
 
 from lake import Lake
 from model.identifier import Identifier
+from model.schema import column
 from model.snapshot import CommitKind
+from model.view import View
 from server.app import create_app
 from server.options import read_settings
 from server.services import Services
@@ -311,7 +313,7 @@ def test_a_slow_client_slows_only_itself(url: str) -> None:
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
         body = f"SELECT id, word FROM t {NO_POLL}".encode()
-        head = f"POST /sql?mode=streaming HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST /sql?mode=streaming HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
         slow.sendall(head.encode() + body)
         assert slow.recv(20).startswith(b"HTTP/1.1 200")
         with Follower(url, f"SELECT id FROM t {NO_POLL}") as quick:
@@ -357,7 +359,8 @@ def test_a_server_that_stops_says_so(url: str, gateway: Gateway) -> None:
         ("SELECT id FROM t FOR SYSTEM_TIME AS OF TIMESTAMP '2024-01-01 00:00:00'", "FOR SYSTEM_TIME AS OF"),
     ],
 )
-def test_what_a_tail_cannot_do_is_refused_by_name(url: str, query: str, said: str) -> None:
+def test_what_a_tail_cannot_do_is_refused_by_name(url: str, lake: Lake, query: str, said: str) -> None:
     sql(url, QUEUE)
-    sql(url, "CREATE VIEW v AS SELECT id FROM t") if query.endswith("v") else None
+    view = View(fields=(column("id", "BIGINT"),), query="SELECT id FROM t")
+    lake.views.create(Identifier("default", "v"), view, replace=False, if_not_exists=False)
     assert said in refusal(url, query)
