@@ -39,7 +39,7 @@ class Follower:
     def timed(self, count: int, *, seconds: float = 20) -> list[tuple[float, dict[str, Any]]]:
         """So many rows, each with the moment it came; fails where they do not come in time."""
         until = time.monotonic() + seconds
-        found = []
+        found: list[tuple[float, dict[str, Any]]] = []
         while len(found) < count:
             try:
                 at, line = self.lines.get(timeout=max(0.01, until - time.monotonic()))

@@ -323,6 +323,8 @@ def test_a_slow_client_slows_only_itself(url: str) -> None:
                 insert(url, number, word=big)
             assert [row["id"] for row in quick.rows(100, seconds=30)] == list(range(100))
             assert pa.total_allocated_bytes() - before < 4_000_000  # of 10 MB the slow client has not read
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        slow.settimeout(20)
         received = b""
         while b'{"id":99,' not in received[-300_000:]:
             part = slow.recv(1 << 20)
