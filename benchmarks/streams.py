@@ -31,6 +31,8 @@ class _Tail:
         with httpx.stream("POST", f"{url}/sql?mode=streaming", content=f"SELECT id FROM {table} {HINT}", timeout=600) as answer:
             for line in answer.iter_lines():
                 self.opened.set()
+                if "$error" in line:  # the server stops
+                    return
                 if line.strip():
                     self.came[int(line.split(":")[1].strip("} \n"))] = time.perf_counter()
 
