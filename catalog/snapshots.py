@@ -108,6 +108,11 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch)).fetchall()
 
+    def branches(self, table_id: UUID) -> list[str]:
+        """The branches that have snapshots, by name."""
+        query = "SELECT branch FROM snapshot_pointer WHERE table_id = %s ORDER BY branch"
+        return [name for (name,) in self._conn.execute(query, (table_id,))]
+
     def tables_with_unpublished(self) -> list[UUID]:
         """Tables a crash may have left behind its pointer."""
         return [row[0] for row in self._conn.execute("SELECT DISTINCT table_id FROM table_snapshot WHERE NOT published").fetchall()]
@@ -127,6 +132,11 @@ class TagRepository:
     def names(self, table_id: UUID) -> list[str]:
         """All tags of a table, by name."""
         return [name for (name,) in self._conn.execute("SELECT name FROM table_tag WHERE table_id = %s ORDER BY name", (table_id,))]
+
+    def all(self, table_id: UUID) -> list[tuple[str, Mapping[str, Any]]]:
+        """All tags of a table with their snapshots' JSON, by name."""
+        query = "SELECT name, snapshot FROM table_tag WHERE table_id = %s ORDER BY name"
+        return [(name, dict(body)) for name, body in self._conn.execute(query, (table_id,))]
 
     def put(self, table_id: UUID, name: str, snapshot: Mapping[str, Any]) -> bool:
         """Add it; False when the name is taken."""

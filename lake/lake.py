@@ -19,6 +19,7 @@ from lake.partitions import Partition, partitions
 from lake.publish import Hook, Publisher, no_hook
 from lake.repair import Repair, repair
 from lake.table import LakeTable
+from lake.tags import Tag, tag_from_json
 from lake.travel import resolve
 from model.errors import (
     CommitConflict,
@@ -30,7 +31,7 @@ from model.errors import (
     TableNotExist,
     TagNotExist,
 )
-from model.identifier import DEFAULT_DATABASE, Identifier
+from model.identifier import DEFAULT_DATABASE, MAIN_BRANCH, Identifier
 from model.schema import Schema
 from model.schema_change import SchemaChange, apply_changes
 from model.snapshot import Snapshot
@@ -280,6 +281,24 @@ class Lake:
     def partitions(self, table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:
         """The partitions of a snapshot, by name."""
         return partitions(table, snapshot)
+
+    def snapshots(self, table: LakeTable) -> list[Snapshot]:
+        """All snapshots that are kept, oldest first, their files in place."""
+        table.latest()
+        with self.catalog.reading() as tx:
+            return [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch)]
+
+    def tags(self, table: LakeTable) -> list[Tag]:
+        """All tags with their snapshots, by name."""
+        with self.catalog.reading() as tx:
+            return [tag_from_json(name, body) for name, body in tx.tags.all(table.table_id)]
+
+    def branches(self, table: LakeTable) -> list[tuple[str, int]]:
+        """The branches beside main, by name, with the time each was made in milliseconds since the epoch."""
+        with self.catalog.reading() as tx:
+            known = set(tx.snapshots.branches(table.table_id)) - {MAIN_BRANCH}
+        made = {s.path.rsplit("/branch-", 1)[-1]: s.mtime_millis for s in self.file_io.list(table.files.layout.branch_dir()) if s.is_dir}
+        return sorted((dict.fromkeys(known, 0) | made).items())
 
     def create_tag(self, table: LakeTable, name: str, *, snapshot_id: int | None = None) -> None:
         """Keep a snapshot under a name; raises `SnapshotNotExist` or `InvalidName`."""

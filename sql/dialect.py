@@ -114,6 +114,8 @@ class Flink(Spark):
         COMMANDS: ClassVar[set[TokenType]] = set()
         # A quote doubled inside a text is one quote, in Flink and in Spark 4 alike.
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]
+        # t$files is one name, as in Flink.
+        VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}
         KEYWORDS: ClassVar[dict[str, TokenType]] = {**Spark.Tokenizer.KEYWORDS, "BYTES": TokenType.BINARY, "ROW": TokenType.STRUCT}
 
     Parser = FlinkParser

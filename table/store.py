@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -152,6 +153,25 @@ class TableFiles:
         """The entries of a manifest; manifests never change, so they are read once."""
         path = self.layout.manifest(name)
         return _MANIFESTS.get(path, lambda: tuple(decode_manifest(self._read_whole(path))))
+
+    def data_path(self, schema: Schema, entry: ManifestEntry) -> str:
+        """Where an entry's data file lies."""
+        if entry.file.external_path is not None:
+            return entry.file.external_path
+        values = binary_row.decode([field.type for field in schema.partition_fields], entry.partition)
+        return f"{self.layout.bucket_dir(schema, values, entry.bucket)}/{entry.file.file_name}"
+
+    def extra_paths(self, schema: Schema, entry: ManifestEntry) -> list[str]:
+        """Where the files beside an entry's data file lie: its index."""
+        directory = self.data_path(schema, entry).rpartition("/")[0]
+        return [f"{directory}/{name}" for name in entry.file.extra_files]
+
+    def index_manifest(self, name: str) -> list[dict[str, Any]]:
+        """The entries of an index manifest, as Avro holds them."""
+        import fastavro
+
+        reader = fastavro.reader(io.BytesIO(self._read_whole(self.layout.manifest(name))))
+        return [record for record in reader if isinstance(record, dict)]
 
     def _read_whole(self, path: str) -> bytes:
         try:

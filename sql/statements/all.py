@@ -6,4 +6,6 @@ import sql.statements.procedures
 import sql.statements.query
 import sql.statements.settings
 import sql.statements.show
-import sql.statements.tables  # noqa: F401
+import sql.statements.tables
+import sql.system.files
+import sql.system.metadata  # noqa: F401
