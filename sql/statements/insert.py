@@ -18,7 +18,7 @@ from sql.answers import written_answer
 from sql.dialect import OPTIONS_HINT
 from sql.results import ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext, handles
-from sql.writing import discard
+from sql.writing import before_commit, discard
 from table import binary_row
 from table.commit import CommitRequest, everything
 from table.manifest import NewFile
@@ -156,7 +156,7 @@ def write_query(context: ExecutionContext, target: Target, query: exp.Expr) -> l
     with prepared(context, query) as found:
         context.cancellation.check()
         frame = assigned(found.frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
-        return write(frame.sparkSession, frame, target.table)
+        return before_commit(target.table, write(frame.sparkSession, frame, target.table))
 
 
 def request_of(target: Target, files: list[NewFile]) -> CommitRequest | None:
