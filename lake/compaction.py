@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -93,6 +94,31 @@ def in_this_process(table: LakeTable, tasks: Sequence[CompactionTask], check: Ch
             discard(table, written)
         raise
     return done
+
+
+def in_threads(workers: int) -> Rewriter:
+    """A rewriter that merges several tasks at once in this process; reading and writing leave Python's lock alone."""
+
+    def run(table: LakeTable, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
+        if workers < 2 or len(tasks) < 2:
+            return in_this_process(table, tasks, check)
+        with ThreadPoolExecutor(min(workers, len(tasks)), thread_name_prefix="compaction") as threads:
+            running = [threads.submit(rewrite, table.files, table.schema, task, check) for task in tasks]
+            wait(running, return_when=FIRST_EXCEPTION)
+            failed = next((one for one in running if one.done() and not one.cancelled() and one.exception()), None)
+            if failed is None:
+                return [one.result() for one in running]
+            for one in running:
+                one.cancel()
+            wait(running)
+        for one in running:
+            if not one.cancelled() and one.exception() is None:
+                discard(table, one.result())
+        problem = failed.exception()
+        assert problem is not None
+        raise problem
+
+    return run
 
 
 def compact(

@@ -30,6 +30,8 @@ class CommitRequest:
     watermark: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     operation: str | None = None
+    merge_manifests: bool = False
+    """Whether all manifests are merged on the occasion (``sys.compact_manifest``)."""
 
     @property
     def plain_append(self) -> bool:
@@ -57,7 +59,7 @@ def build_snapshot(
     types = [f.type for f in schema.partition_fields]
     delta = [files.new_manifest(changes, types)] if changes else []
     delta_name, delta_size = files.new_manifest_list(delta)
-    before = merged(files, schema, files.manifests_of(latest)) if latest else []
+    before = merged(files, schema, files.manifests_of(latest), everything=first.merge_manifests) if latest else []
     base_name, base_size = files.new_manifest_list(before)
     if tops is not None:
         TOPS.remember(files, delta_name, tops)

@@ -15,8 +15,22 @@ FULL_THRESHOLD = 16 << 20
 MIN_COUNT = 30
 
 
-def merged(files: TableFiles, schema: Schema, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
-    """The manifests of the next base list: runs of small ones become one, order and meaning stay."""
+def worth_merging(schema: Schema, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+    """The manifests that merging all at once would rewrite: those with deletions and, where there are several, the small ones."""
+    target = _size(schema, "manifest.target-file-size", TARGET_SIZE)
+    picked = [m for m in manifests if m.num_deleted_files or m.file_size < target]
+    return picked if len(picked) > 1 or any(m.num_deleted_files for m in picked) else []
+
+
+def merged(files: TableFiles, schema: Schema, manifests: Sequence[ManifestFile], *, everything: bool = False) -> list[ManifestFile]:
+    """The manifests of the next base list: runs of small ones become one, order and meaning stay.
+
+    ``everything`` merges however few there are (``sys.compact_manifest``).
+    """
+    if everything:
+        types = [field.type for field in schema.partition_fields]
+        target = _size(schema, "manifest.target-file-size", TARGET_SIZE)
+        return _full(files, manifests, types, target=target, threshold=1) or list(manifests)
     target = _size(schema, "manifest.target-file-size", TARGET_SIZE)
     types = [field.type for field in schema.partition_fields]
     full = _full(files, manifests, types, target=target, threshold=_size(schema, "manifest.full-compaction-threshold-size", FULL_THRESHOLD))
@@ -35,7 +49,7 @@ def _full(
 ) -> list[ManifestFile] | None:
     """Rewrite everything small or carrying deletions once that is much; None while it is not."""
     picked = [m for m in manifests if m.num_deleted_files or m.file_size < target]
-    if sum(m.file_size for m in picked) < threshold:
+    if not picked or sum(m.file_size for m in picked) < threshold:
         return None
     # A deletion may aim at a file of an untouched manifest only where deletions exist at all.
     if any(m.num_deleted_files for m in picked):

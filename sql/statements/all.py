@@ -1,5 +1,6 @@
 """All statements, imported so that they register themselves."""
 
+import sql.statements.compaction
 import sql.statements.databases
 import sql.statements.insert
 import sql.statements.procedures
