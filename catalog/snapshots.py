@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -107,6 +107,34 @@ class SnapshotRepository:
         """  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch)).fetchall()
+
+    def earliest_id(self, table_id: UUID, branch: str) -> int | None:
+        """The oldest snapshot's id, or None for a table without any."""
+        query = "SELECT min(snapshot_id) FROM table_snapshot WHERE table_id = %s AND branch = %s"
+        row = self._conn.execute(query, (table_id, branch)).fetchone()
+        return None if row is None else row[0]
+
+    def remove(self, table_id: UUID, branch: str, snapshot_ids: Sequence[int]) -> None:
+        """Forget expired snapshots; never the one the branch points at."""
+        query = "DELETE FROM table_snapshot WHERE table_id = %s AND branch = %s AND snapshot_id = ANY(%s)"
+        self._conn.execute(query, (table_id, branch, list(snapshot_ids)))
+
+    def unpublish_after(self, table_id: UUID, branch: str, snapshot_id: int) -> None:
+        """Note that the files of later snapshots may be gone: whoever needs one puts it back."""
+        query = "UPDATE table_snapshot SET published = false WHERE table_id = %s AND branch = %s AND snapshot_id > %s"
+        self._conn.execute(query, (table_id, branch, snapshot_id))
+
+    def roll_back(self, table_id: UUID, branch: str, snapshot_id: int, *, uuid: str, body: Mapping[str, Any]) -> None:
+        """Point at an earlier snapshot and forget the later ones; one only a tag has kept comes back."""
+        self._conn.execute(
+            "DELETE FROM table_snapshot WHERE table_id = %s AND branch = %s AND snapshot_id > %s", (table_id, branch, snapshot_id)
+        )
+        if self.get(table_id, branch, snapshot_id) is None:
+            self.insert(table_id, branch, snapshot_id=snapshot_id, uuid=uuid, body=body, published=True)
+        self._conn.execute(
+            "UPDATE snapshot_pointer SET snapshot_id = %s, snapshot_uuid = %s WHERE table_id = %s AND branch = %s",
+            (snapshot_id, uuid, table_id, branch),
+        )
 
     def branches(self, table_id: UUID) -> list[str]:
         """The branches that have snapshots, by name."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 from catalog import CatalogStore
 from catalog.records import DatabaseRow, TableRow
+from lake import retention
 from lake.commit import AnswerOf, Claimed, Committer
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.names import check_name
@@ -26,10 +27,8 @@ from model.errors import (
     DatabaseAlreadyExist,
     DatabaseNotExist,
     InvalidName,
-    SnapshotNotExist,
     TableAlreadyExist,
     TableNotExist,
-    TagNotExist,
 )
 from model.identifier import DEFAULT_DATABASE, MAIN_BRANCH, Identifier
 from model.schema import Schema
@@ -49,7 +48,7 @@ class Lake:
         self.catalog = catalog
         self.warehouse = warehouse.rstrip("/")
         self.file_io = file_io or file_io_for(warehouse)
-        self._hook = hook
+        self.hook = hook
         self._publisher = Publisher(catalog, hook)
         self._committer = Committer(catalog, self._publisher, hook)
         self.idempotency = Idempotency(catalog)
@@ -172,7 +171,7 @@ class Lake:
             if not if_not_exists:
                 raise
             return False
-        self._hook("table decided")
+        self.hook("table decided")
         self.open(table)
         return True
 
@@ -197,7 +196,7 @@ class Lake:
             with contextlib.suppress(CommitConflict):
                 with self.catalog.transaction() as tx:
                     tx.tables.advance_schema(opened.table_id, base=opened.schema.id, to=new.id, schema=new.to_json())
-                self._hook("schema decided")
+                self.hook("schema decided")
                 return self.open(table).schema
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
@@ -217,7 +216,7 @@ class Lake:
                 raise TableAlreadyExist(str(target))
             self._refuse_foreign(tx.tables.location_in_use(to), to, target)
             tx.tables.rename(row.table_id, target, location=to, moving_from=row.location)
-        self._hook("rename decided")
+        self.hook("rename decided")
         self.open(target)
 
     def _finish_move(self, row: TableRow) -> None:
@@ -239,7 +238,7 @@ class Lake:
             if not if_exists:
                 raise
             return
-        self._hook("drop decided")
+        self.hook("drop decided")
         self._remove_directory(row.moving_from or row.location)
 
     def _remove_directory(self, location: str) -> None:
@@ -300,28 +299,15 @@ class Lake:
         made = {s.path.rsplit("/branch-", 1)[-1]: s.mtime_millis for s in self.file_io.list(table.files.layout.branch_dir()) if s.is_dir}
         return sorted((dict.fromkeys(known, 0) | made).items())
 
-    def create_tag(self, table: LakeTable, name: str, *, snapshot_id: int | None = None) -> None:
-        """Keep a snapshot under a name; raises `SnapshotNotExist` or `InvalidName`."""
-        check_name(name, "tag")
-        latest = table.latest()
-        with self.catalog.transaction() as tx:
-            wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
-            row = tx.snapshots.get(table.table_id, table.identifier.branch, wanted)
-            if row is None:
-                raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {wanted or ''} to tag.", resource_name=str(wanted))
-            if not tx.tags.put(table.table_id, name, row.body):
-                raise InvalidName(f"Tag {name} already exists on table {table.identifier}.")
-        self._write_tag(table, name, row.body)
-
-    def _write_tag(self, table: LakeTable, name: str, body: Mapping[str, Any]) -> None:
-        self.file_io.write(table.files.layout.tag_file(name), json.dumps(dict(body), indent=2).encode())
+    def create_tag(
+        self, table: LakeTable, name: str, *, snapshot_id: int | None = None, retained: timedelta | None = None, replace: bool = False
+    ) -> Tag:
+        """Keep a snapshot under a name; see `lake.retention.create_tag`."""
+        return retention.create_tag(self, table, name, snapshot_id=snapshot_id, retained=retained, replace=replace)
 
     def delete_tag(self, table: LakeTable, name: str) -> None:
-        """Remove a tag; raises `TagNotExist`."""
-        with self.catalog.transaction() as tx:
-            if not tx.tags.drop(table.table_id, name):
-                raise TagNotExist(name, str(table.identifier))
-        self.file_io.delete(table.files.layout.tag_file(name))
+        """Remove a tag and what only it kept; raises `TagNotExist`."""
+        retention.delete_tag(self, table, name)
 
     def list_tags(self, table: LakeTable) -> list[str]:
         """A table's tags, by name."""

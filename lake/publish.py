@@ -30,7 +30,8 @@ class Publisher:
         self._catalog = catalog
         self._hook = hook
         self._lock = threading.Lock()
-        self._noted: LRUCache[UUID, int] = LRUCache(10_000)
+        self._noted: LRUCache[UUID, str | None] = LRUCache(10_000)
+        """The latest snapshot's uuid per table whose file is known to exist; ids come again after a rollback."""
 
     def latest(self, table_id: UUID, files: TableFiles, branch: str) -> Snapshot | None:
         """The newest decided snapshot, its file in place before the answer mentions it."""
@@ -39,13 +40,13 @@ class Publisher:
         if row is None:
             return None
         snapshot = Snapshot.from_json(row.body)
-        if not row.published and not self._known(table_id, snapshot.id):
+        if not row.published and not self._known(table_id, snapshot.uuid):
             self.catch_up(table_id, files, branch)
         return snapshot
 
-    def _known(self, table_id: UUID, snapshot_id: int) -> bool:
+    def _known(self, table_id: UUID, uuid: str | None) -> bool:
         with self._lock:
-            return self._noted.get(table_id, 0) >= snapshot_id
+            return uuid is not None and self._noted.get(table_id) == uuid
 
     def catch_up(self, table_id: UUID, files: TableFiles, branch: str) -> None:
         """Publish every decided snapshot whose file may be missing, oldest first."""
@@ -73,7 +74,7 @@ class Publisher:
         files.write_hints(snapshot.id, earliest=1 if snapshot.id == 1 else None)
         self._hook("hinted")
         with self._lock:
-            self._noted[table_id] = max(self._noted.get(table_id, 0), snapshot.id)
+            self._noted[table_id] = snapshot.uuid
 
     def check_free(self, table_id: UUID, files: TableFiles, branch: str, snapshot_id: int, table: str) -> None:
         """Raise `TableDiverged` when a file of that id lies there before the catalog decided one.

@@ -213,6 +213,11 @@ class TableFiles:
         """All manifests of a snapshot: what was before it, then what it changed."""
         return [*self.manifest_list(snapshot.base_manifest_list), *self.manifest_list(snapshot.delta_manifest_list)]
 
+    def delta_entries(self, snapshot: Snapshot) -> Iterator[ManifestEntry]:
+        """What a snapshot changed, in manifest order."""
+        for meta in self.manifest_list(snapshot.delta_manifest_list):
+            yield from self.manifest(meta.file_name)
+
     def live_entries(self, snapshot: Snapshot | None, *, keep: Callable[[ManifestFile], bool] | None = None) -> Iterator[ManifestEntry]:
         """The files of a snapshot, in manifest order.
 

@@ -5,8 +5,10 @@ import sql.statements.databases
 import sql.statements.insert
 import sql.statements.procedures
 import sql.statements.query
+import sql.statements.retention
 import sql.statements.settings
 import sql.statements.show
 import sql.statements.tables
+import sql.statements.tags
 import sql.system.files
 import sql.system.metadata  # noqa: F401

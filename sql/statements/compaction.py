@@ -253,9 +253,9 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
 
 def matching_tables(context: ExecutionContext, arguments: Arguments) -> list[Identifier]:
     """The tables regular expressions choose, as Paimon's database-wide calls do; databases by their names, tables by theirs."""
-    databases = _pattern("including_databases", arguments.get("including_databases", ".*"))
-    included = _pattern("including_tables", arguments.get("including_tables", ".*"))
-    excluded = _pattern("excluding_tables", arguments["excluding_tables"]) if "excluding_tables" in arguments else None
+    databases = pattern("including_databases", arguments.get("including_databases", ".*"))
+    included = pattern("including_tables", arguments.get("including_tables", ".*"))
+    excluded = pattern("excluding_tables", arguments["excluding_tables"]) if "excluding_tables" in arguments else None
     found = []
     for database in context.lake.list_databases():
         if not databases.fullmatch(database):
@@ -267,7 +267,8 @@ def matching_tables(context: ExecutionContext, arguments: Arguments) -> list[Ide
     return found
 
 
-def _pattern(name: str, text: str) -> re.Pattern[str]:
+def pattern(name: str, text: str) -> re.Pattern[str]:
+    """A regular expression given to a call; raises `AnalysisError`."""
     try:
         return re.compile(text)
     except re.error as problem:

@@ -126,15 +126,6 @@ def identifier_of(context: ExecutionContext, name: str) -> Identifier:
     return context.session.identifier(tuple(part.strip("`") for part in name.split(".")))
 
 
-@procedure("create_tag", required=2, table=str, tag=str, snapshot_id=int)
-def create_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
-    """Keep a snapshot under a name."""
-    table = table_of(context, arguments)
-    snapshot_id = arguments.get("snapshot_id")
-    context.lake.create_tag(table, str(arguments["tag"]), snapshot_id=snapshot_id if isinstance(snapshot_id, int) else None)
-    return ResultSet.ok()
-
-
 @procedure("repair_table", required=1, table=str, dry_run=bool)
 def repair_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Adopt or set aside snapshot files the catalog did not decide; one row for each, none where there are none."""
@@ -148,11 +139,3 @@ def repair_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     rows: list[tuple[str, int, str | None]] = [("adopted", snapshot, None) for snapshot in done.adopted]
     rows += [("set aside", snapshot, f"{done.directory}/snapshot-{snapshot}") for snapshot in done.set_aside]
     return ResultSet.of_rows(columns, rows)
-
-
-@procedure("delete_tag", required=2, table=str, tag=str)
-def delete_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
-    """Forget a tag."""
-    table = table_of(context, arguments)
-    context.lake.delete_tag(table, str(arguments["tag"]))
-    return ResultSet.ok()
