@@ -27,7 +27,7 @@ _MOST_COMPLETED = 100
 
 
 def _option(schema: Schema, key: str) -> object:
-    return TABLE_OPTIONS.known(key).read(schema.options)
+    return TABLE_OPTIONS.read(schema.options, key)
 
 
 class TagPeriods:

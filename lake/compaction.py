@@ -65,7 +65,7 @@ def live_files(
         entries = table.files.live_entries(latest)
         return [e for e in entries if e.kind is EntryKind.ADD and (buckets is None or e.bucket in buckets)]
     touched = Touched([f.type for f in table.schema.partition_fields], partitions, buckets)
-    return [e for e in table.files.live_entries(latest, keep=touched.may_hold) if e.kind is EntryKind.ADD and touched.holds(e)]
+    return [e for e in table.files.some_entries(latest, touched.may_hold) if e.kind is EntryKind.ADD and touched.holds(e)]
 
 
 def plan(

@@ -35,7 +35,7 @@ from model.schema import Schema
 from model.schema_change import SchemaChange, apply_changes
 from model.snapshot import Snapshot
 from table.commit import CommitRequest
-from table.file_io import FileIO, file_io_for
+from table.file_io import FileIO, file_io_for, local_path
 from table.store import TableFiles
 
 Decided = Callable[[Schema], None]
@@ -46,7 +46,8 @@ class Lake:
 
     def __init__(self, catalog: CatalogStore, warehouse: str, *, file_io: FileIO | None = None, hook: Hook = no_hook) -> None:
         self.catalog = catalog
-        self.warehouse = warehouse.rstrip("/")
+        # One spelling of a place, so that tables made under /x are the same under file:///x.
+        self.warehouse = local_path(warehouse).rstrip("/")
         self.file_io = file_io or file_io_for(warehouse)
         self.hook = hook
         self._publisher = Publisher(catalog, hook)

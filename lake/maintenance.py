@@ -31,7 +31,7 @@ class Maintained:
 
 def expire_consumers(table: LakeTable, *, dry_run: bool = False) -> list[str]:
     """Forget consumers that told no progress for `consumer.expiration-time`."""
-    after = TABLE_OPTIONS.known("consumer.expiration-time").read(table.schema.options)
+    after = TABLE_OPTIONS.read(table.schema.options, "consumer.expiration-time")
     if after is None:
         return []
     limit = time.time_ns() // 1_000_000 - int(after.total_seconds() * 1000)
@@ -43,10 +43,10 @@ def expire_consumers(table: LakeTable, *, dry_run: bool = False) -> list[str]:
 
 def maintain(lake: Lake, table: LakeTable, *, partitions_due: bool = True) -> Maintained:
     """Automatic tags, tags that end, partitions, consumers and snapshots that are too old; nothing for a `write-only` table."""
-    if TABLE_OPTIONS.known("write-only").read(table.schema.options):
+    if TABLE_OPTIONS.read(table.schema.options, "write-only"):
         return Maintained()
     made = create_automatic_tags(lake, table)
-    ended = expire_tags(lake, table) if TABLE_OPTIONS.known("tag.time-expire-enabled").read(table.schema.options) else []
+    ended = expire_tags(lake, table) if TABLE_OPTIONS.read(table.schema.options, "tag.time-expire-enabled") else []
     rules = PartitionExpiry.of(table, {}) if partitions_due else None
     old = expired_partitions(table, lake.partitions(table, table.latest()), rules) if rules else []
     drop_partitions(lake, table, old)

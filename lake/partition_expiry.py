@@ -40,15 +40,15 @@ class PartitionExpiry:
     def of(cls, table: LakeTable, given: Mapping[str, str]) -> PartitionExpiry | None:
         """What the table's options and those of a call over them say; None where partitions do not expire."""
         options = {**table.schema.options, **given}
-        after = TABLE_OPTIONS.known("partition.expiration-time").read(options)
+        after = TABLE_OPTIONS.read(options, "partition.expiration-time")
         if after is None or not table.schema.partition_keys:
             return None
         return cls(
             after=after,
-            strategy=TABLE_OPTIONS.known("partition.expiration-strategy").read(options),
-            pattern=TABLE_OPTIONS.known("partition.timestamp-pattern").read(options),
-            formatter=TABLE_OPTIONS.known("partition.timestamp-formatter").read(options),
-            at_most=TABLE_OPTIONS.known("partition.expiration-max-num").read(options),
+            strategy=TABLE_OPTIONS.read(options, "partition.expiration-strategy"),
+            pattern=TABLE_OPTIONS.read(options, "partition.timestamp-pattern"),
+            formatter=TABLE_OPTIONS.read(options, "partition.timestamp-formatter"),
+            at_most=TABLE_OPTIONS.read(options, "partition.expiration-max-num"),
         )
 
 

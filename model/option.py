@@ -111,6 +111,10 @@ class OptionGroup:
             raise InvalidOption(f"There is no {self.title.lower()} '{key}'.{hint}")
         return option
 
+    def read(self, raw: Mapping[str, str], key: str) -> Any:
+        """The typed value of a declared key in ``raw``, or its default; raises `InvalidOption` for text that does not parse."""
+        return self.known(key).read(raw)
+
     def markdown(self) -> str:
         """The group's section of the options page."""
         lines = [f"## {self.title}s", "", self.doc, "", "| key | type | default | meaning |", "|---|---|---|---|"]

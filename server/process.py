@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from importlib.abc import MetaPathFinder
 from importlib.metadata import version
-from types import FrameType
+from types import FrameType, ModuleType
 
 from server.options import Settings
 from server.postgres import EmbeddedPostgres
@@ -27,9 +31,27 @@ def catalog_dsn(settings: Settings) -> Iterator[str]:
         return
     postgres = EmbeddedPostgres(settings.data)
     try:
-        yield postgres.start()
+        with _migrating(settings) as migrate:
+            dsn = postgres.start()
+            migrate(dsn)
+        yield dsn
     finally:
         postgres.stop()
+
+
+@contextlib.contextmanager
+def _migrating(settings: Settings) -> Iterator[Callable[[str], object]]:
+    """What brings a catalog to its first schema soon: a process that loads alembic, a second's work, while Postgres is being made.
+
+    Whether it did is for `migrations.upgrade` to see, which runs afterwards in any case.
+    """
+    if (settings.data / "postgres").exists():
+        yield lambda dsn: None
+        return
+    command = [sys.executable, "-P", "-m", "migrations"]
+    none = subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=none, stderr=none, text=True, start_new_session=True) as process:
+        yield process.communicate
 
 
 class Stop:
@@ -57,6 +79,7 @@ class Stop:
 def serve(settings: Settings) -> None:
     """Serve until told to stop; everything started is stopped again, in the other order."""
     stop = Stop()
+    gc.disable()  # what is being loaded stays, and looking through it again and again is a fifth of the start
     loading = threading.Thread(target=_load_rooms, name="sluice-load", daemon=True)
     loading.start()  # Postgres starts meanwhile
     with contextlib.ExitStack() as cleanup:
@@ -68,7 +91,34 @@ def serve(settings: Settings) -> None:
 def _load_rooms() -> None:
     """Import what serving needs; what is wrong with it shows when it is used."""
     with contextlib.suppress(Exception):
+        _do_without_pandas()
+        import server.app
+        import server.build
+        import server.wsgi  # noqa: F401
         import sql.statements.all  # noqa: F401
+
+
+class _NoPandas(MetaPathFinder):
+    """Says that there is no pandas."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is not needed here")
+
+
+def _do_without_pandas() -> None:
+    """Keep pyarrow from loading pandas, more than a second's work, to see whether a list is one of its series: nobody here has one.
+
+    pyarrow looks once, and has no setting for it; whoever else wants pandas finds it afterwards.
+    """
+    absent = _NoPandas()
+    sys.meta_path.insert(0, absent)
+    try:
+        import pyarrow
+
+        pyarrow.array([])
+    finally:
+        sys.meta_path.remove(absent)
 
 
 def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitStack) -> None:
@@ -83,6 +133,8 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     services = Services(gateway=gateway, settings=settings)
     http = HttpServer(create_app(services), settings)
     host, port = http.start_serving()
+    gc.freeze()
+    gc.enable()
     spark.start_in_background()  # not before: it takes all cores for seconds, and most first statements need no Spark
     print(banner(settings, host, port), flush=True)
     stop.wait()

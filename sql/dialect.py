@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -46,6 +46,11 @@ def _of_one(kind: type[exp.Func]) -> Callable[[list[exp.Expr]], exp.Expr]:
     return build
 
 
+def _refuse_window(parser: StatementParser) -> NoReturn:
+    call = parser._tokens[parser._index - 2]
+    parser.refuse(f"{call.text} is not available; GROUP BY window(time, '1 hour') makes windows, with window.start and window.end.", call)
+
+
 class FlinkParser(StatementParser):
     """The parser of one statement."""
 
@@ -61,7 +66,7 @@ class FlinkParser(StatementParser):
             "CAST", "TRY_CAST", "EXTRACT", "TRIM", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR",
             "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFLEMERGE", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL",
         )
-    }  # fmt: skip
+    } | dict.fromkeys(("TUMBLE", "HOP", "CUMULATE", "SESSION"), _refuse_window)  # fmt: skip
 
     _inside = False
 
@@ -81,6 +86,8 @@ class FlinkParser(StatementParser):
 
     def _parse_table_parts(self, *args: object, **kwargs: object) -> exp.Table | exp.Dot | None:
         table = super()._parse_table_parts(*args, **kwargs)  # type: ignore[arg-type]
+        if self._prev and self.here is not None and self.here.text.startswith("$") and self.here.start == self._prev.end + 1:
+            self.refuse("System tables (name$snapshots and their kin) are not available; EXPLAIN tells a table's snapshot and files.")
         options = self._options_hint()
         if options is not None and table is not None:
             table.meta[OPTIONS_HINT] = options

@@ -23,6 +23,8 @@ class TemporaryTable:
     path: str
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Columns that tell about the file a row came from, and which key of Flink's each shows."""
 
 
 class Session:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Mapping
 
 from model.errors import AnalysisError, Forbidden, InvalidOption, InvalidSchema
 from model.option import Option, OptionGroup, boolean, one_of, optional, text
-from model.types import unreadable_in_sql
+from model.types import BigIntType, DataType, LocalZonedTimestampType, VarCharType, unreadable_in_sql
 from sql.parsing.ddl import TableDefinition
 from sql.session import TemporaryTable
 
@@ -28,6 +29,14 @@ IGNORE_ERRORS = FILE_OPTIONS.declare(
 )
 JSON_IGNORE_ERRORS = FILE_OPTIONS.declare(Option("json.ignore-parse-errors", boolean(), False, "The same for JSON lines."))
 
+FILE_METADATA: Mapping[str, DataType] = {
+    "file.path": VarCharType(),
+    "file.name": VarCharType(),
+    "file.size": BigIntType(),
+    "file.modification-time": LocalZonedTimestampType(precision=3),
+}
+"""What METADATA columns may show: the keys and types of Flink's filesystem connector."""
+
 
 def temporary_table(name: tuple[str, ...], definition: TableDefinition, import_dirs: tuple[str, ...]) -> TemporaryTable:
     """The temporary table a CREATE TEMPORARY TABLE means; raises `Forbidden` for files outside the import directories."""
@@ -38,6 +47,7 @@ def temporary_table(name: tuple[str, ...], definition: TableDefinition, import_d
     FILE_OPTIONS.check(definition.options)
     if definition.partition_keys or definition.watermarks:
         raise InvalidSchema("PARTITIONED BY and WATERMARK are not available for temporary tables over files.")
+    _check_metadata(definition)
     if not definition.columns and FORMAT.read(definition.options) != "parquet":
         raise InvalidSchema("A temporary table over CSV or JSON files needs its columns; Parquet files know their own.")
     for column in definition.columns:
@@ -48,8 +58,24 @@ def temporary_table(name: tuple[str, ...], definition: TableDefinition, import_d
         raise InvalidOption("Option 'path' is missing: name the file or directory to read.")
     check_path(path, import_dirs)
     return TemporaryTable(
-        name=name[0], columns=definition.columns, path=path, format=FORMAT.read(definition.options), options=dict(definition.options)
+        name=name[0],
+        columns=definition.columns,
+        path=path,
+        format=FORMAT.read(definition.options),
+        options=dict(definition.options),
+        metadata=dict(definition.metadata),
     )
+
+
+def _check_metadata(definition: TableDefinition) -> None:
+    for column in definition.columns:
+        key = definition.metadata.get(column.name)
+        if key is not None and key not in FILE_METADATA:
+            raise InvalidSchema(f"Column {column.name}: files have no metadata '{key}'; they have {', '.join(FILE_METADATA)}.")
+        if key is not None and column.type.with_nullable(True) != FILE_METADATA[key]:
+            raise InvalidSchema(f"Column {column.name}: '{key}' is {FILE_METADATA[key].sql()}, not {column.type.sql()}.")
+    if definition.columns and len(definition.metadata) == len(definition.columns):
+        raise InvalidSchema("A temporary table needs a column of its files beside its METADATA columns.")
 
 
 def check_path(path: str, import_dirs: tuple[str, ...]) -> list[str]:

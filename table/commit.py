@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from model.errors import RewriteConflict
 from model.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from model.table_options import TABLE_OPTIONS
 from table.manifest import DataFile, EntryKind, ManifestEntry, NewFile
 from table.manifest_merge import merged
 from table.sequences import TOPS, BucketKey, in_sequence, raise_tops
@@ -50,14 +51,14 @@ def build_snapshot(
     """Write the manifests of the commit on top of ``latest`` and return its snapshot; the snapshot file is not written.
 
     Several requests share one snapshot only when all are plain appends. Raises `RewriteConflict` when files a rewrite
-    takes away are gone, or when a partition would mix bucket numbers.
+    takes away are gone or files it adds are there, or when a partition would mix bucket numbers.
     """
     first = requests[0]
     if len(requests) > 1 and not all(request.plain_append for request in requests):
         raise ValueError("only plain appends share a snapshot")
     changes, tops = _changes(files, schema, latest, requests)
     types = [f.type for f in schema.partition_fields]
-    delta = [files.new_manifest(changes, types)] if changes else []
+    delta = files.new_manifests(changes, types, target=TABLE_OPTIONS.read(schema.options, "manifest.target-file-size"))
     delta_name, delta_size = files.new_manifest_list(delta)
     before = merged(files, schema, files.manifests_of(latest), everything=first.merge_manifests) if latest else []
     base_name, base_size = files.new_manifest_list(before)
@@ -116,6 +117,7 @@ def _changes(
     # An overwrite restarts a replaced bucket's numbers at 0 as Paimon does.
     shifted = in_sequence(adds, tops) if schema.bucket > 0 else [new.file for new in adds]
     added = _entries(schema, adds, shifted)
+    _check_new(files, survivors, added)
     raise_tops(tops, added)
     deletions = [_deletion(entry) for entry in deleted]
     return [*deletions, *added], tops if schema.bucket > 0 else None
@@ -140,12 +142,14 @@ def _compacted(
 ) -> tuple[list[ManifestEntry], dict[BucketKey, int] | None]:
     """A compaction's changes: only the buckets it is about are read, and what a bucket ends with stays what it was."""
     types = [f.type for f in schema.partition_fields]
-    touched = Touched(types, {e.partition for e in request.deletes}, {e.bucket for e in request.deletes})
-    live = [entry for entry in files.live_entries(latest, keep=touched.may_hold) if touched.holds(entry)]
+    places = {(e.partition, e.bucket) for e in (*request.deletes, *request.adds)}
+    touched = Touched(types, {partition for partition, _ in places}, {bucket for _, bucket in places})
+    live = [entry for entry in files.some_entries(latest, touched.may_hold) if touched.holds(entry)]
     deleted = _deleted(request, live)
     gone = {entry.key() for entry in deleted}
     survivors = [entry for entry in live if entry.key() not in gone]
     added = _entries(schema, request.adds, [new.file for new in request.adds])
+    _check_new(files, survivors, added)
     changes = [*(_deletion(entry) for entry in deleted), *added]
     if schema.bucket <= 0:
         return changes, None
@@ -208,6 +212,19 @@ def _deleted(request: CommitRequest, live: Sequence[ManifestEntry]) -> list[Mani
             resource_name=lost[0].file.file_name,
         )
     return [present[entry.key()] for entry in request.deletes]
+
+
+def _check_new(files: TableFiles, survivors: Sequence[ManifestEntry], added: Sequence[ManifestEntry]) -> None:
+    """A rewrite adds no file that is there already (`paimon-append.md` §6.2 b): its rows would be read twice."""
+    present = {entry.key() for entry in survivors}
+    for entry in added:
+        if entry.key() in present:
+            raise RewriteConflict(
+                f"File {entry.file.file_name} is part of the table at {files.location} already; nothing was changed. "
+                "The same rewrite was committed before, or its files were made by a copy.",
+                resource_name=entry.file.file_name,
+            )
+        present.add(entry.key())
 
 
 def _check_bucket_numbers(schema: Schema, survivors: Sequence[ManifestEntry], adds: Sequence[NewFile]) -> None:

@@ -21,7 +21,7 @@ BucketKey = tuple[bytes, int]
 
 
 def _option(schema: Schema, key: str) -> Any:
-    return TABLE_OPTIONS.known(key).read(schema.options)
+    return TABLE_OPTIONS.read(schema.options, key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,6 +112,39 @@ class _ParquetFile(OpenFile):
         return size, stats_from_parquet(metadata, modes.collected())
 
 
+class _Patient:
+    """A sink that keeps the first failure for later: Arrow's ORC writer ends the whole process where its close meets one."""
+
+    closed = False
+
+    def __init__(self, sink: pa.NativeFile) -> None:
+        self._sink = sink
+        self._failure: Exception | None = None
+
+    def write(self, data: bytes) -> int:
+        """Write, or drop what follows a failure: the file will be deleted."""
+        if self._failure is None:
+            try:
+                self._sink.write(data)
+            except Exception as failure:
+                self._failure = failure
+        return len(data)
+
+    def tell(self) -> int:
+        return int(self._sink.tell())
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None:
+        """The sink's owner closes it."""
+        self.closed = True
+
+    def check(self) -> None:
+        """Raise what was kept."""
+        if self._failure is not None:
+            raise self._failure
+
+
 class _OrcFile(OpenFile):
     """ORC footers cannot be read here, so statistics are computed from the rows as they are written."""
 
@@ -122,14 +155,17 @@ class _OrcFile(OpenFile):
         codec = "uncompressed" if format_.codec == "none" else format_.codec
         # The file's size is seen stripe by stripe, so a small target needs small stripes to be met.
         stripe = min(format_.block_bytes, 64 << 20, max(64 << 10, format_.target_bytes // 16))
-        self._writer = orc.ORCWriter(self._sink, compression=codec, stripe_size=stripe)
+        self._patient = _Patient(self._sink)
+        self._writer = orc.ORCWriter(pa.PythonFile(self._patient, mode="w"), compression=codec, stripe_size=stripe)
 
     def _write(self, rows: pa.Table) -> None:
         self._stats.append(stats_of_batches({f.name: (f.type, rows.column(f.name).chunks) for f in self._collected}))
         self._writer.write(_orc_table(rows))
+        self._patient.check()
 
     def _finish(self) -> None:
         self._writer.close()
+        self._patient.check()
 
     def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
         self._finish()

@@ -16,7 +16,7 @@ from table.touched import Touched
 
 
 def _option(schema: Schema, key: str) -> Any:
-    return TABLE_OPTIONS.known(key).read(schema.options)
+    return TABLE_OPTIONS.read(schema.options, key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,9 +156,7 @@ def _names_used(files: TableFiles, schema: Schema, candidates: Iterable[Manifest
     if not partitions or not kept:
         return set()
     touched = Touched([f.type for f in schema.partition_fields], partitions)
-    return {
-        entry.file.file_name for snapshot in kept for entry in files.live_entries(snapshot, keep=touched.may_hold) if touched.holds(entry)
-    }
+    return {entry.file.file_name for snapshot in kept for entry in files.some_entries(snapshot, touched.may_hold) if touched.holds(entry)}
 
 
 def without_limit(rules: ExpiryRules) -> ExpiryRules:

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pyarrow.fs as pafs
 
-from model.errors import LakeError, StorageFull, Unavailable
+from model.errors import InvalidOption, LakeError, StorageFull, Unavailable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,22 @@ def storage_error(problem: OSError, path: str) -> LakeError:
     return Unavailable(f"The warehouse cannot be used at {path}: {reason}.")
 
 
+def local_path(location: str) -> str:
+    """A local location without its scheme: ``/x``, ``file:/x`` and ``file:///x`` are one place. Nothing is unquoted, as in Hadoop.
+
+    Raises `InvalidOption` for a URI that names another host.
+    """
+    if not location.startswith("file:"):
+        return location
+    rest = location.removeprefix("file:")
+    if not rest.startswith("//"):
+        return rest
+    host, slash, path = rest[2:].partition("/")
+    if host not in ("", "localhost") or not slash:
+        raise InvalidOption(f"The location {location} names a host or no path; a local one is written as /path or file:///path.")
+    return f"/{path}"
+
+
 @contextlib.contextmanager
 def _translating(path: str) -> Iterator[None]:
     try:
@@ -69,7 +85,7 @@ def _translating(path: str) -> Iterator[None]:
 
 
 class LocalFileIO:
-    """Files of this machine (or a shared mount)."""
+    """Files of this machine (or a shared mount), by path or ``file:`` URI: other clients' manifests and catalogs hold URIs."""
 
     atomic_rename = True
 
@@ -78,17 +94,20 @@ class LocalFileIO:
 
     def read(self, path: str) -> bytes:
         """The whole file."""
+        path = local_path(path)
         with _translating(path), open(path, "rb") as file:
             return file.read()
 
     def write(self, path: str, data: bytes) -> None:
         """Put the file there, replacing what was; readers see the old or the new, never a part."""
+        path = local_path(path)
         with _translating(path):
             temporary = self._temporary(path, data)
             os.replace(temporary, path)
 
     def create(self, path: str, data: bytes) -> bool:
         """Put the file there unless one exists; whole or not at all. A rename would replace silently, a link cannot."""
+        path = local_path(path)
         with _translating(path):
             if os.path.exists(path):
                 return False
@@ -121,25 +140,30 @@ class LocalFileIO:
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory is there."""
+        path = local_path(path)
         return os.path.exists(path)
 
     def size(self, path: str) -> int:
         """Bytes of the file."""
+        path = local_path(path)
         with _translating(path):
             return os.stat(path).st_size
 
     def delete(self, path: str) -> None:
         """Remove the file; none there is fine."""
+        path = local_path(path)
         with _translating(path), contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
     def delete_tree(self, path: str) -> None:
         """Remove the directory and all in it; none there is fine."""
+        path = local_path(path)
         with _translating(path), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
 
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory, making the target's parent where needed."""
+        source, target = local_path(source), local_path(target)
         with _translating(target):
             try:
                 os.rename(source, target)
@@ -149,6 +173,7 @@ class LocalFileIO:
 
     def list(self, path: str) -> list[FileStatus]:
         """What the directory holds, by name; nothing where there is no directory."""
+        path = local_path(path)
         found = []
         with _translating(path):
             try:
@@ -165,6 +190,7 @@ class LocalFileIO:
 
     def mkdirs(self, path: str) -> None:
         """Make the directory and its parents."""
+        path = local_path(path)
         with _translating(path):
             os.makedirs(path, exist_ok=True)
 
@@ -174,7 +200,7 @@ class LocalFileIO:
 
     def arrow_path(self, path: str) -> str:
         """The path as pyarrow's file system wants it."""
-        return path
+        return local_path(path)
 
 
 class ArrowFileIO:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from model.errors import UnsupportedType
-from model.option import memory_size
 from model.schema import Schema
+from model.table_options import TABLE_OPTIONS
 
 _APPEND_TARGET = 256 << 20
 _NAMES = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "none": "none", "uncompressed": "none", "brotli": "brotli"}
@@ -36,24 +36,18 @@ class FileFormat:
         codec = _NAMES.get(options.get("file.compression", "zstd").lower())
         if codec is None:
             raise UnsupportedType(f"Compression '{options['file.compression']}' is not available; one of {', '.join(_NAMES)} is.")
-        level = int(options.get("file.compression.zstd-level", "1")) if codec == "zstd" else None
-        suffix = codec if options.get("file.suffix.include.compression", "false").lower() == "true" and codec != "none" else ""
+        suffix = codec if TABLE_OPTIONS.read(options, "file.suffix.include.compression") and codec != "none" else ""
         return cls(
             name=name,
             codec=codec,
-            level=level,
-            target_bytes=_size(schema, "target-file-size", _APPEND_TARGET),
-            target_rows=int(options.get("target-file-row-num", 2**63 - 1)),
-            block_bytes=_size(schema, "file.block-size", 128 << 20 if name == "parquet" else 64 << 20),
-            dictionary=options.get("parquet.enable.dictionary", "true").lower() not in ("false", "0"),
-            prefix=options.get("data-file.prefix", "data-"),
+            level=TABLE_OPTIONS.read(options, "file.compression.zstd-level") if codec == "zstd" else None,
+            target_bytes=TABLE_OPTIONS.read(options, "target-file-size") or _APPEND_TARGET,
+            target_rows=TABLE_OPTIONS.read(options, "target-file-row-num"),
+            block_bytes=TABLE_OPTIONS.read(options, "file.block-size") or (128 << 20 if name == "parquet" else 64 << 20),
+            dictionary=TABLE_OPTIONS.read(options, "parquet.enable.dictionary"),
+            prefix=TABLE_OPTIONS.read(options, "data-file.prefix"),
             extension=f"{suffix}.{name}" if suffix else name,
         )
-
-
-def _size(schema: Schema, key: str, default: int) -> int:
-    text = schema.options.get(key)
-    return default if text is None else memory_size().parse(text)
 
 
 def format_of(file_name: str) -> str:

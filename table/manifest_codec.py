@@ -6,11 +6,12 @@ Java reads the top level of a manifest by position and exact type, so these sche
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import fastavro
 from fastavro.types import Schema as AvroSchema
+from fastavro.write import Writer
 
 from table.manifest import DataFile, EntryKind, FileSource, ManifestEntry, ManifestFile, SimpleStats
 
@@ -111,9 +112,21 @@ def _encode(schema: AvroSchema, records: Iterable[Mapping[str, Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def encode_manifest(entries: Iterable[ManifestEntry]) -> bytes:
-    """A manifest file of these entries, in their order."""
-    return _encode(_PARSED_MANIFEST, (_entry_record(entry) for entry in entries))
+def encode_manifests(entries: Sequence[ManifestEntry], *, target: int) -> Iterator[tuple[Sequence[ManifestEntry], bytes]]:
+    """The entries as manifest files, each closed by the block that brings it to ``target`` bytes, with what each holds."""
+    at = 0
+    while at < len(entries):
+        buffer = io.BytesIO()
+        writer = Writer(buffer, _PARSED_MANIFEST, codec="zstandard", compression_level=1)
+        header = buffer.tell()
+        end = at
+        # A manifest of a target below one block holds that block: with less, each entry would get a file.
+        while end < len(entries) and buffer.tell() < max(target, header + 1):
+            writer.write(_entry_record(entries[end]))
+            end += 1
+        writer.flush()
+        yield entries[at:end], buffer.getvalue()
+        at = end
 
 
 def encode_manifest_list(files: Iterable[ManifestFile]) -> bytes:

@@ -2,83 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from model.option import memory_size
 from model.schema import Schema
+from model.table_options import TABLE_OPTIONS
 from model.types import DataType
-from table.manifest import ManifestFile
-from table.store import TableFiles, merge_entries
+from table import binary_row
+from table.manifest import EntryKind, ManifestEntry, ManifestFile
+from table.store import TableFiles, corrupt, merge_entries
 
-TARGET_SIZE = 8 << 20
-FULL_THRESHOLD = 16 << 20
-MIN_COUNT = 30
+_Row = tuple[object, ...]
 
 
 def worth_merging(schema: Schema, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
     """The manifests that merging all at once would rewrite: those with deletions and, where there are several, the small ones."""
-    target = _size(schema, "manifest.target-file-size", TARGET_SIZE)
+    target: int = TABLE_OPTIONS.read(schema.options, "manifest.target-file-size")
     picked = [m for m in manifests if m.num_deleted_files or m.file_size < target]
     return picked if len(picked) > 1 or any(m.num_deleted_files for m in picked) else []
 
 
 def merged(files: TableFiles, schema: Schema, manifests: Sequence[ManifestFile], *, everything: bool = False) -> list[ManifestFile]:
-    """The manifests of the next base list: runs of small ones become one, order and meaning stay.
+    """The manifests of the next base list: small ones become few of the target size, meaning stays.
 
+    Manifests of the target size without deletions are left alone, so a commit costs the same however large the table is.
     ``everything`` merges however few there are (``sys.compact_manifest``).
     """
-    if everything:
-        types = [field.type for field in schema.partition_fields]
-        target = _size(schema, "manifest.target-file-size", TARGET_SIZE)
-        return _full(files, manifests, types, target=target, threshold=1) or list(manifests)
-    target = _size(schema, "manifest.target-file-size", TARGET_SIZE)
-    types = [field.type for field in schema.partition_fields]
-    full = _full(files, manifests, types, target=target, threshold=_size(schema, "manifest.full-compaction-threshold-size", FULL_THRESHOLD))
-    if full is not None:
-        return full
-    return _minor(files, manifests, types, target=target, min_count=int(schema.options.get("manifest.merge-min-count", MIN_COUNT)))
+    merge = _Merge(files, schema, always=everything)
+    full = merge.full(manifests)
+    return merge.minor(manifests) if full is None else full
 
 
-def _size(schema: Schema, key: str, default: int) -> int:
-    text = schema.options.get(key)
-    return default if text is None else memory_size().parse(text)
+class _Merge:
+    def __init__(self, files: TableFiles, schema: Schema, *, always: bool = False) -> None:
+        self._files = files
+        self._types: list[DataType] = [field.type for field in schema.partition_fields]
+        self._target: int = TABLE_OPTIONS.read(schema.options, "manifest.target-file-size")
+        self._threshold: int = 1 if always else TABLE_OPTIONS.read(schema.options, "manifest.full-compaction-threshold-size")
+        self._min_count: int = TABLE_OPTIONS.read(schema.options, "manifest.merge-min-count")
+
+    def full(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile] | None:
+        """Rewrite everything small or carrying deletions once that is much; None while it is not."""
+        picked = [m for m in manifests if m.num_deleted_files or m.file_size < self._target]
+        if sum(m.file_size for m in picked) < self._threshold:
+            return None
+        deletions = _deletions(self._entries(picked))
+        if deletions:
+            picked = self._with_targets(manifests, picked, deletions)
+        entries = list(self._entries(picked))
+        if orphan := next(iter(_deletions(entries).values()), None):
+            raise corrupt(self._files.location, f"file {orphan.file.file_name} is removed without having been added")
+        rewritten = {m.file_name for m in picked}
+        untouched = [m for m in manifests if m.file_name not in rewritten]
+        return [*untouched, *self._files.new_manifests(entries, self._types, target=self._target)]
+
+    def minor(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+        """Rewrite each run of neighbours that reaches the target together, and a last run of many."""
+        result: list[ManifestFile] = []
+        run: list[ManifestFile] = []
+        for manifest in manifests:
+            run.append(manifest)
+            if sum(m.file_size for m in run) >= self._target:
+                result += self._rewritten(run)
+                run = []
+        return [*result, *(self._rewritten(run) if len(run) >= self._min_count else run)]
+
+    def _rewritten(self, run: Sequence[ManifestFile]) -> list[ManifestFile]:
+        if len(run) <= 1:
+            return list(run)
+        return self._files.new_manifests(list(self._entries(run)), self._types, target=self._target)
+
+    def _entries(self, run: Sequence[ManifestFile]) -> Iterable[ManifestEntry]:
+        return merge_entries((entry for meta in run for entry in self._files.manifest(meta.file_name)), location=self._files.location)
+
+    def _with_targets(
+        self, manifests: Sequence[ManifestFile], picked: Sequence[ManifestFile], deletions: dict[_Row, ManifestEntry]
+    ) -> list[ManifestFile]:
+        """With the large manifests that hold the deleted files; only those whose partitions and buckets allow it are read."""
+        names = {m.file_name for m in picked}
+        places = {(entry.partition, entry.bucket) for entry in deletions.values()}
+        wanted = [(binary_row.decode(self._types, partition), bucket) for partition, bucket in places]
+        for manifest in manifests:
+            if manifest.file_name in names or not self._may_hold(manifest, wanted):
+                continue
+            if any(entry.key() in deletions for entry in self._files.manifest(manifest.file_name)):
+                names.add(manifest.file_name)
+        return [m for m in manifests if m.file_name in names]
+
+    def _may_hold(self, manifest: ManifestFile, wanted: Sequence[tuple[_Row, int]]) -> bool:
+        """Whether the ranges of its buckets and partitions allow files of some of these."""
+        stats = manifest.partition_stats
+        bounds = list(zip(binary_row.decode(self._types, stats.min_values), binary_row.decode(self._types, stats.max_values), strict=True))
+        return any(
+            _within(bucket, manifest.min_bucket or 0, bucket if manifest.max_bucket is None else manifest.max_bucket)
+            and all(_within(value, low, high) for value, (low, high) in zip(partition, bounds, strict=True))
+            for partition, bucket in wanted
+        )
 
 
-def _full(
-    files: TableFiles, manifests: Sequence[ManifestFile], types: Sequence[DataType], *, target: int, threshold: int
-) -> list[ManifestFile] | None:
-    """Rewrite everything small or carrying deletions once that is much; None while it is not."""
-    picked = [m for m in manifests if m.num_deleted_files or m.file_size < target]
-    if not picked or sum(m.file_size for m in picked) < threshold:
-        return None
-    # A deletion may aim at a file of an untouched manifest only where deletions exist at all.
-    if any(m.num_deleted_files for m in picked):
-        picked = list(manifests)
-    untouched = [m for m in manifests if m not in picked]
-    return [*untouched, *_rewrite(files, picked, types, target)]
+def _within(value: Any, low: Any, high: Any) -> bool:
+    """Whether bounds allow the value; NaN, which compares with nothing, is never ruled out."""
+    return value is None or (low is not None and not (value < low or value > high))
 
 
-def _minor(
-    files: TableFiles, manifests: Sequence[ManifestFile], types: Sequence[DataType], *, target: int, min_count: int
-) -> list[ManifestFile]:
-    result: list[ManifestFile] = []
-    run: list[ManifestFile] = []
-    for manifest in manifests:
-        run.append(manifest)
-        if sum(m.file_size for m in run) >= target:
-            result += _rewrite(files, run, types, target)
-            run = []
-    result += _rewrite(files, run, types, target) if len(run) >= min_count else run
-    return result
-
-
-def _rewrite(files: TableFiles, run: Sequence[ManifestFile], types: Sequence[DataType], target: int) -> list[ManifestFile]:
-    if len(run) <= 1:
-        return list(run)
-    entries = list(merge_entries(entry for meta in run for entry in files.manifest(meta.file_name)))
-    if not entries:
-        return []
-    total = sum(meta.file_size for meta in run)
-    pieces = max(1, round(total / target))
-    size = -(-len(entries) // pieces)
-    return [files.new_manifest(entries[at : at + size], types) for at in range(0, len(entries), size)]
+def _deletions(entries: Iterable[ManifestEntry]) -> dict[_Row, ManifestEntry]:
+    return {entry.key(): entry for entry in entries if entry.kind is EntryKind.DELETE}

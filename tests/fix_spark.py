@@ -19,6 +19,7 @@ MEANING = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
     "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.timeType.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
 }
 

@@ -22,6 +22,14 @@ PARQUET = "application/vnd.apache.parquet"
 _URL = re.compile(r"answers at (http://\S+)")
 
 
+def runs(pid: int) -> bool:
+    """Whether a process does anything; one that nobody has buried does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 class Refused(Exception):
     """The server answered with a problem document."""
 
@@ -93,6 +101,11 @@ class RunningServer:
         self._process.terminate()
         return self._process.wait(timeout)
 
+    def wait(self, timeout: float = 60) -> int:
+        """Until it has ended by itself; its exit status."""
+        assert self._process is not None
+        return self._process.wait(timeout)
+
     def stop(self) -> None:
         """End it and what it started."""
         if self._process is not None:
@@ -112,7 +125,7 @@ class RunningServer:
             pid = int((self.data / "postgres" / "postmaster.pid").read_text().split()[0])
         except (FileNotFoundError, IndexError):
             return None
-        return pid if psutil.pid_exists(pid) else None
+        return pid if runs(pid) else None
 
     def _stop_postgres(self) -> None:
         if (pid := self.postgres_pid()) is not None:

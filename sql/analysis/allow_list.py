@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import UnsupportedStatement, nearest
-from sql.analysis.functions import FUNCTIONS, HINTS, REFUSED, SYNTAX, TABLE_FUNCTIONS
+from sql.analysis.functions import FLINKS, FUNCTIONS, HINTS, REFUSED, SYNTAX, TABLE_FUNCTIONS
 from sql.dialect import is_query, parse_one, tokens_of
 
 _FORBIDDEN_NODES: tuple[tuple[type[exp.Expr], str], ...] = (
@@ -22,6 +22,9 @@ _FORBIDDEN_NODES: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Placeholder, "parameters are not available here"),
 )
 
+_XML_ARGUMENTS = {"from_xml": 2, "schema_of_xml": 1}
+"""Arguments before the options, of which ``rowValidationXSDPath`` makes Spark open a file, and what that file points to."""
+
 
 def check(text: str, views: Collection[str]) -> None:
     """Raise `UnsupportedStatement` naming what is not allowed in the Spark SQL about to run; ``views`` are its tables."""
@@ -31,7 +34,11 @@ def check(text: str, views: Collection[str]) -> None:
     for node in tree.walk():
         for kind, reason in _FORBIDDEN_NODES:
             if isinstance(node, kind):
-                raise UnsupportedStatement(f"'{node.sql('spark')[:80]}' is not available: {reason}.", fragment=node.sql("spark")[:80])
+                written = node.sql("spark")[:80]
+                fragment = "TRANSFORM" if kind is exp.QueryTransform else written.strip("${}")
+                raise UnsupportedStatement(f"'{written}' is not available: {reason}.", fragment=fragment)
+        if isinstance(node, exp.Anonymous) and len(node.expressions) > _XML_ARGUMENTS.get(node.name.lower(), len(node.expressions)):
+            raise UnsupportedStatement(f"{node.name} takes no options here: one names a file of the server to read.", fragment=node.name)
         if isinstance(node, exp.Hint):
             _check_hint(node)
         if isinstance(node, exp.Table) and not isinstance(node.parent, exp.JoinHint):
@@ -92,6 +99,6 @@ def _is_word(token: Token) -> bool:
 def _refused(name: str) -> UnsupportedStatement:
     if reason := REFUSED.get(name.lower()):
         return UnsupportedStatement(f"The function {name} is not available: {reason}.", fragment=name)
-    near = nearest(name.lower(), FUNCTIONS)
+    near = FLINKS.get(name.lower()) or nearest(name.lower(), FUNCTIONS)
     hint = f" Did you mean {near}?" if near else " SHOW FUNCTIONS lists what there is."
     return UnsupportedStatement(f"There is no function {name}.{hint}", fragment=name)

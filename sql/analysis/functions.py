@@ -89,6 +89,31 @@ REFUSED = {
 }
 """Names worth an explanation; everything else that is not in `FUNCTIONS` is refused as unknown."""
 
+FLINKS = {
+    "array_concat": "concat",
+    "array_reverse": "reverse",
+    "array_slice": "slice",
+    "collect": "collect_list",
+    "convert_tz": "convert_timezone",
+    "element": "element_at",
+    "from_base64": "unbase64",
+    "json_exists": "get_json_object",
+    "json_query": "get_json_object",
+    "json_value": "get_json_object",
+    "map_union": "map_concat",
+    "proctime": "current_timestamp",
+    "rand_integer": "uniform",
+    "sha224": "sha2",
+    "sha256": "sha2",
+    "sha384": "sha2",
+    "sha512": "sha2",
+    "split_index": "split_part",
+    "to_base64": "base64",
+    "tumble_end": "window",
+    "tumble_start": "window",
+}
+"""Functions Flink users know under another name, and Spark's that does the same."""
+
 TABLE_FUNCTIONS = frozenset(
     [
         "collations",

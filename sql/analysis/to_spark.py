@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlglot import exp
 
 from model.errors import UnsupportedType
 from sql.dialect import Flink
 
 _TIMESTAMPS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ})
+_WITHOUT_PARENTHESES = frozenset({"LOCALTIME", "LOCALTIMESTAMP"})
 _UNITS = {0: "SECOND", 3: "MILLISECOND", 6: None}
 
 
 def spark_sql(tree: exp.Expr) -> str:
     """The text to hand to Spark; the tree is not changed."""
-    return to_spark(tree.copy()).sql(dialect=Flink, comments=False)
+    return to_spark(tree.copy()).sql(dialect=Flink, comments=False, normalize_functions=False)
 
 
 def to_spark(tree: exp.Expr) -> exp.Expr:
-    """Rewrite types Spark spells differently, in place; raises `UnsupportedType` for types it has not."""
+    """Rewrite types and calls Spark spells differently, in place; raises `UnsupportedType` for types it has not."""
+    for call in list(tree.find_all(exp.Anonymous)):
+        _rewrite_call(call)
+    for bracket in list(tree.find_all(exp.Bracket)):
+        if _is_word(bracket.this, {"MAP"}) and bracket.expressions and len(bracket.expressions) % 2 == 0:
+            bracket.replace(exp.Anonymous(this="map", expressions=bracket.expressions))
+    for column in list(tree.find_all(exp.Column)):
+        if _is_word(column, _WITHOUT_PARENTHESES):
+            column.replace(exp.Anonymous(this=column.name))
     for cast in list(tree.find_all(exp.Cast)):
         _rewrite_cast(cast)
     for type_ in list(tree.find_all(exp.DataType)):
         _rewrite_type(type_)
     return tree
+
+
+def _is_word(node: exp.Expr, words: Collection[str]) -> bool:
+    """Whether an unquoted name alone is one of the words that sqlglot takes for a column."""
+    return isinstance(node, exp.Column) and len(node.parts) == 1 and not node.this.args.get("quoted") and node.name.upper() in words
+
+
+def _rewrite_call(call: exp.Anonymous) -> None:
+    """Flink's ROW(…) is a struct, and its TABLE(f(…)) in FROM the table function alone."""
+    if call.name.upper() == "ROW":
+        call.set("this", "struct")
+    elif call.name.upper() == "TABLE" and len(call.expressions) == 1 and isinstance(call.parent, exp.Lateral | exp.Table):
+        call.replace(call.expressions[0])
 
 
 def _precision(type_: exp.DataType) -> int | None:

@@ -130,7 +130,9 @@ class BaseParser(SparkParser):
         """``('key' = 'value', …)``; a key may stand once."""
         self.need("(")
         found: dict[str, str] = {}
-        while not self.eat(")"):
+        if self.eat(")"):
+            return found
+        while True:
             at = self.here
             key = self.key_or_value("an option's key")
             self.need("=")
@@ -139,8 +141,7 @@ class BaseParser(SparkParser):
             found[key] = self.key_or_value("an option's value")
             if not self.eat(","):
                 self.need(")")
-                break
-        return found
+                return found
 
     def name_list(self, what: str = "a column") -> tuple[str, ...]:
         """``(a, b)``."""

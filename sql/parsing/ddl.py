@@ -52,6 +52,8 @@ class TableDefinition:
     """What a CREATE TABLE says."""
 
     columns: tuple[Field, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """METADATA columns and the key each shows; they are among the columns, and only temporary tables have them."""
     watermarks: tuple[Watermark, ...] = ()
     comment: str | None = None
     partition_keys: tuple[str, ...] = ()
@@ -62,6 +64,9 @@ class TableDefinition:
 class DdlParser(TypeParser):
     """Statements that change what exists."""
 
+    _metadata: dict[str, str] | None = None
+    """Keys of the METADATA columns read so far, in a statement whose table may have them."""
+
     def create(self) -> exp.Expr:
         """``CREATE …``, from behind the word."""
         if self.word() == "OR":
@@ -71,6 +76,7 @@ class DdlParser(TypeParser):
         temporary = self.eat("TEMPORARY") or self.eat("TEMP")
         if not self.eat("TABLE"):
             self.refuse(f"CREATE {self.word()} is not available; CREATE TABLE, CREATE TEMPORARY TABLE and CREATE DATABASE are.")
+        self._metadata = {} if temporary else None
         missing_only = self.eat("IF", "NOT", "EXISTS")
         name = self.names("the table's name")
         definition, query = self._definition()
@@ -87,12 +93,11 @@ class DdlParser(TypeParser):
     def _definition(self) -> tuple[TableDefinition, exp.Expr | None]:
         columns: list[Field] = []
         watermarks: list[Watermark] = []
-        if self.eat("("):
-            while not self.eat(")"):
+        if self.eat("(") and not self.eat(")"):
+            self._column_or_constraint(columns, watermarks)
+            while self.eat(","):
                 self._column_or_constraint(columns, watermarks)
-                if not self.eat(","):
-                    self.need(")")
-                    break
+            self.need(")")
         comment = None
         partitions: tuple[str, ...] = ()
         options: dict[str, str] = {}
@@ -127,7 +132,13 @@ class DdlParser(TypeParser):
         like: LikeClause | None,
     ) -> TableDefinition:
         return TableDefinition(
-            columns=tuple(columns), watermarks=tuple(watermarks), comment=comment, partition_keys=partitions, options=options, like=like
+            columns=tuple(columns),
+            metadata=self._metadata or {},
+            watermarks=tuple(watermarks),
+            comment=comment,
+            partition_keys=partitions,
+            options=options,
+            like=like,
         )
 
     def _column_or_constraint(self, columns: list[Field], watermarks: list[Watermark]) -> None:
@@ -138,7 +149,9 @@ class DdlParser(TypeParser):
             self.refuse(_NO_KEYS if self.word() in ("PRIMARY", "CONSTRAINT") else f"{self.word()} constraints are not available.")
         name = self.name("a column's name")
         if self.word() == "AS":
-            self.refuse(f"Computed columns are not available: select the expression instead of column {name}.")
+            self.refuse(
+                f"Computed columns are not available: no reader but Flink knows them; select the expression instead of column {name}."
+            )
         columns.append(self._column_rest(name))
 
     def _column_rest(self, name: str) -> Field:
@@ -152,11 +165,18 @@ class DdlParser(TypeParser):
             elif self.word() == "PRIMARY":
                 self.refuse(_NO_KEYS)
             elif self.word() == "METADATA":
-                self.refuse(f"METADATA columns are not available: append tables have no metadata to show in column {name}.")
+                self._metadata_column(name)
             elif self.word() == "DEFAULT":
                 self.refuse(f"DEFAULT is not available; write the value of column {name} in the INSERT.")
             else:
                 return Field(id=-1, name=name, type=type_, description=comment)
+
+    def _metadata_column(self, name: str) -> None:
+        if self._metadata is None:
+            self.refuse(f"METADATA columns are not available: append tables have no metadata to show in column {name}.")
+        self.need("METADATA")
+        self._metadata[name] = self.text("the metadata's key") if self.eat("FROM") else name
+        self.eat("VIRTUAL")
 
     def _watermark(self) -> Watermark:
         self.need("WATERMARK", "FOR")
@@ -314,6 +334,8 @@ class DdlParser(TypeParser):
         return [AddColumn(name=column.name, type=column.type, comment=column.description, position=self._position())]
 
     def _modify_column(self) -> list[SchemaChange]:
+        if self.word() == "WATERMARK" and self.word(1) == "FOR":
+            self.refuse("ALTER TABLE MODIFY WATERMARK is not available.")
         name = self.name("a column's name")
         type_, said_not_null = self._type_with_nullability()
         comment = self.text("the comment") if self.eat("COMMENT") else None

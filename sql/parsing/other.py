@@ -49,10 +49,25 @@ REFUSED = {
     "MAP": "TRANSFORM and its kin start programs on the server",
     "REDUCE": "TRANSFORM and its kin start programs on the server",
     "UNSET": "use RESET",
+    "UNLOAD": "functions are Spark's; there are no modules",
 }
 """First words of statements that are refused, and why or what to do instead."""
 
-_SHOW = ("CATALOGS", "DATABASES", "SCHEMAS", "TABLES", "FUNCTIONS", "PARTITIONS", "COLUMNS", "VIEWS", "MODULES", "JARS", "JOBS")
+_NOT_SHOWN = ("FUNCTION", "TBLPROPERTIES", "MATERIALIZED", "INDEXES", "MODELS", "ROLES", "GRANTS", "TABLE", "COLLATIONS")
+_SHOW = (
+    "PROCEDURES",
+    "CATALOGS",
+    "DATABASES",
+    "SCHEMAS",
+    "TABLES",
+    "FUNCTIONS",
+    "PARTITIONS",
+    "COLUMNS",
+    "VIEWS",
+    "MODULES",
+    "JARS",
+    "JOBS",
+)
 
 
 class StatementParser(DdlParser):
@@ -117,7 +132,11 @@ class StatementParser(DdlParser):
                 self.fail("CATALOG or DATABASE")
             self._advance()
             return self._shown(f"CURRENT {what}", None)
-        self.eat("FULL") or self.eat("USER")
+        if self.eat("USER", "FUNCTIONS"):
+            return self._shown("USER FUNCTIONS", None)
+        if self.word() in _NOT_SHOWN or (self.word() == "CREATE" and self.word(1)):
+            self.refuse(f"SHOW {self.word()}{f' {self.word(1)}' if self.word() == 'CREATE' else ''} is not available.")
+        self.eat("FULL")
         what = self.word()
         if what not in _SHOW:
             self.fail("CATALOGS, DATABASES, TABLES, COLUMNS, PARTITIONS, FUNCTIONS, CREATE TABLE or CURRENT DATABASE")
@@ -261,7 +280,7 @@ class StatementParser(DdlParser):
         procedure = self.names("the procedure's name")
         self.need("(")
         arguments: list[tuple[str | None, object]] = []
-        while not self.eat(")"):
+        while arguments or not self.eat(")"):
             name = None
             ahead = self._tokens[self._index + 1] if self._index + 1 < len(self._tokens) else None
             if ahead is not None and ahead.text == "=>":

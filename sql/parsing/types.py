@@ -16,15 +16,22 @@ class TypeParser(BaseParser):
 
     _SPARK_NAMES: ClassVar[dict[str, str]] = {
         "BYTE": "TINYINT", "SHORT": "SMALLINT", "LONG": "BIGINT", "REAL": "FLOAT", "TIMESTAMP_NTZ": "TIMESTAMP", "BOOL": "BOOLEAN",
+        "CHARACTER": "CHAR", "CHARACTER VARYING": "VARCHAR", "CHAR VARYING": "VARCHAR",
     }  # fmt: skip
 
     def column_type(self) -> DataType:
         """A type with its nullability."""
         type_ = self._bare_type()
+        while self.word() in ("ARRAY", "MULTISET"):  # the standard's spelling: INT ARRAY
+            type_ = ArrayType(element=type_) if self.eat("ARRAY") else self._multiset(type_)
         if self.eat("NOT", "NULL"):
             return type_.with_nullable(False)
         self.eat("NULL")
         return type_
+
+    def _multiset(self, element: DataType) -> DataType:
+        self.need("MULTISET")
+        return MultisetType(element=element)
 
     def _bare_type(self) -> DataType:
         at = self.here

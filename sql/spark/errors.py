@@ -16,8 +16,11 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}")
 _CONTEXT = re.compile(r"\s*== SQL.*", re.DOTALL)
 _PLAN = re.compile(r";\s*\n'?\w.*", re.DOTALL)
 _USER = re.compile(r"\[USER_RAISED_EXCEPTION\] ?")
+_AT = re.compile(r"; line \d+ pos \d+;?")
+"""Where Spark saw it: in the text it was given, not in the user's."""
 _ADVICE = re.compile(r" If necessary set [^\n]*? to bypass this error\.")
 _STOPPED = "stopped SparkContext"
+_NO_ROOM = "No room left to write. Nothing was committed; make room and repeat the statement."
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|FSError|File too large")
 
 
@@ -37,6 +40,8 @@ def translating(source: str, views: Mapping[str, str], lost: Callable[[], None])
     except Py4JJavaError as problem:
         if _STOPPED in str(problem.java_exception):
             raise _gone(lost) from problem
+        if _FULL.search(str(problem)):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
+            raise StorageFull(_NO_ROOM) from problem
         raise _java(str(problem.java_exception), source, views) from problem
     except Py4JError as problem:
         raise _gone(lost) from problem
@@ -79,7 +84,7 @@ def _chain(problem: BaseException) -> list[str]:
 
 def _java(text: str, source: str, views: Mapping[str, str]) -> LakeError:
     if _FULL.search(text):
-        return StorageFull("No room left to write. Nothing was committed; make room and repeat the statement.")
+        return StorageFull(_NO_ROOM)
     told = re.findall(r"\[[A-Z][A-Z0-9_.]+\] [^\n]*", text)
     if told:  # the innermost cause says what was wrong
         return ExecutionError(_clean(told[-1], views))
@@ -101,7 +106,7 @@ def _fragment(problem: PySparkException) -> str | None:
 def _clean(text: str, views: Mapping[str, str]) -> str:
     text = text.split("\n\tat ")[0]
     text = _CONTEXT.sub("", text)
-    text = _PLAN.sub("", text)
+    text = _AT.sub("", _PLAN.sub("", text))
     text = _USER.sub("", text)
     text = _ADVICE.sub("", _SQLSTATE.sub("", text))
     for view, name in views.items():

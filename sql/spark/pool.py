@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import logging
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from model.errors import Unavailable
+from sql.spark.jvm import Jvm, Scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,15 +36,21 @@ class SparkSettings:
     """How Spark is started; the server's options fill it."""
 
     master: str = "local[*]"
+    driver_host: str | None = None
+    """Where executors reach the driver; without it loopback for a master on this machine, else Spark's own choice."""
     driver_memory: str = "2g"
     max_sessions: int = 200
+    directory: Path | None = None
+    """Where Spark puts what it needs for a while; among the machine's temporary files without it."""
+    log: Path | None = None
+    """Where Spark's own words go; our standard error without it."""
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    "spark.log.level": "WARN",
     "spark.scheduler.mode": "FAIR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -66,10 +74,28 @@ _CONF = {
     "spark.task.reaper.killTimeout": "-1",
     "spark.python.worker.reuse": "true",
     # ORC's TIMESTAMP is read as a clock time of the JVM's zone.
-    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
     "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
-    "spark.driver.host": "127.0.0.1",
 }
+
+
+def is_here(master: str) -> bool:
+    """Whether a Spark master is this process or reached over loopback, so that no other machine needs to reach the driver."""
+    if not master.startswith("spark://"):
+        return master.startswith("local")
+    return all(_is_loopback(urlsplit(f"//{address}").hostname or "") for address in master.removeprefix("spark://").split(","))
+
+
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host.lower() == "localhost"
+
+
+def driver_address(settings: SparkSettings) -> dict[str, str]:
+    """Spark's settings of where the driver is: loopback unless its executors may be elsewhere."""
+    if settings.driver_host is not None:
+        return {"spark.driver.host": settings.driver_host, "spark.driver.bindAddress": "0.0.0.0"}
+    return {"spark.driver.host": "127.0.0.1"} if is_here(settings.master) else {}
 
 
 class SparkLease:
@@ -108,7 +134,8 @@ class SparkPool:
         self._failure: Exception | None = None
         self._stopped = False
         self._stopping = threading.Event()
-        self._directory = tempfile.TemporaryDirectory(prefix="sluice-spark-")
+        self._scratch = Scratch(self._settings.directory)
+        self._java: Jvm | None = None
 
     def start_in_background(self) -> None:
         """Begin to start Spark; `session` waits for it."""
@@ -142,29 +169,41 @@ class SparkPool:
             if self._root is not None or self._stopped:
                 return
             os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            if self._settings.driver_host is None and is_here(self._settings.master):
+                os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             # Executors find our packages the way this process does.
             os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+            from pyspark import SparkConf, SparkContext
             from pyspark.sql import SparkSession
 
-            pools = Path(self._directory.name) / "pools.xml"
+            pools = self._scratch.path / "pools.xml"
             pools.write_text(_POOLS)
-            builder = SparkSession.builder.appName("sluice").master(self._settings.master)
-            for key, value in self._conf(pools).items():
+            conf = self._conf(pools)
+            if SparkContext._gateway is None:  # no JVM yet, and pyspark's own launch would leave it where a terminal's signals arrive
+                self._scratch.sweep()
+                self._java = Jvm(conf, self._settings.log)
+                SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=self._java.gateway)
+            builder = SparkSession.builder
+            for key, value in conf.items():
                 builder = builder.config(key, value)
             self._root = builder.getOrCreate()
             self._failure = None
 
     def _conf(self, pools: Path) -> dict[str, str]:
         cores = os.cpu_count() or 2
+        scratch = str(self._scratch.path)
         return {
             **_CONF,
+            "spark.app.name": "sluice",
+            "spark.master": self._settings.master,
+            "spark.driver.extraJavaOptions": f'-Duser.timezone=UTC "-Djava.io.tmpdir={scratch}"',
             "spark.scheduler.allocation.file": pools.as_uri(),
             "spark.sql.shuffle.partitions": str(max(4, 2 * cores)),
-            "spark.sql.warehouse.dir": self._directory.name,
-            "spark.local.dir": self._directory.name,
+            "spark.sql.warehouse.dir": scratch,
+            "spark.local.dir": scratch,
             "spark.driver.memory": self._settings.driver_memory,
             "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+            **driver_address(self._settings),
             **self._settings.conf,
         }
 
@@ -173,7 +212,7 @@ class SparkPool:
         if not self._started.wait(_START_SECONDS):
             raise Unavailable("Spark is still starting; try again in a moment.")
         if self._root is None:
-            raise Unavailable(f"Spark did not start: {type(self._failure).__name__}. The server's log says why.")
+            raise Unavailable(f"Spark did not start: {type(self._failure).__name__}. {self._says_why()}")
         return self._root
 
     def lease(self, handle: str) -> SparkLease:
@@ -229,7 +268,10 @@ class SparkPool:
             raise
         except Exception as problem:
             self.lost()
-            raise Unavailable("Spark does not answer.") from problem
+            raise Unavailable(f"Spark does not answer. {self._says_why()}") from problem
+
+    def _says_why(self) -> str:
+        return "The server's log says why." if self._settings.log is None else f"Its log says why: {self._settings.log} on the server."
 
     def lost(self) -> None:
         """Where Spark is gone, forget all sessions and start it anew, once; where it lives, nothing happens."""
@@ -244,7 +286,10 @@ class SparkPool:
             self._sessions.clear()
         _log.warning("Spark is gone (%s); starting it anew", state)
         with self._starting:
-            _forget(root, gateway=state == "dead")
+            if state == "dead":
+                self._end_jvm(root)
+            else:
+                _stop(root)
         self.start_in_background()
 
     def stop(self) -> None:
@@ -255,9 +300,27 @@ class SparkPool:
             root, self._root = self._root, None
             self._sessions.clear()
         if root is not None:
-            with contextlib.suppress(Exception):  # a JVM that is gone needs no stop
-                root.stop()
-        self._directory.cleanup()
+            if self._java is None:
+                _stop(root)
+            else:
+                self._end_jvm(root)
+        elif self._java is not None:  # it came up, and no context did
+            self._java.end()
+        self._scratch.remove()
+
+    def _end_jvm(self, root: SparkSession) -> None:
+        """pyspark keeps a dead JVM's gateway; without forgetting it no new one is started (`gateway.md` 6.6)."""
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
+        _stop(root)
+        if self._java is not None:
+            self._java.end()
+            self._java = None
+        SparkContext._active_spark_context = None
+        SparkContext._gateway = None
+        SparkContext._jvm = None  # leftovers of the dead JVM; there is no public way
+        SparkSession._instantiatedSession = None
 
 
 def _state(root: SparkSession) -> str:
@@ -273,15 +336,6 @@ def _state(root: SparkSession) -> str:
         return "dead"
 
 
-def _forget(root: Any, *, gateway: bool) -> None:
-    """pyspark keeps a dead JVM's gateway; without forgetting it no new one is started (`gateway.md` 6.6)."""
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    with contextlib.suppress(Exception):  # it is gone: stopping tidies the Python side only
+def _stop(root: SparkSession) -> None:
+    with contextlib.suppress(Exception):  # where the JVM is gone, stopping tidies the Python side only
         root.stop()
-    if gateway:
-        SparkContext._active_spark_context = None
-        SparkContext._gateway = None
-        SparkContext._jvm = None  # leftovers of the dead JVM; there is no public way
-        SparkSession._instantiatedSession = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
@@ -23,7 +23,8 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, replace_reference, table_references
 from sql.analysis.to_spark import spark_sql
 from sql.places import place
-from sql.results import result_schema
+from sql.results import ResultColumn, result_schema
+from sql.spark.declared import metadata, result_columns
 from sql.spark.errors import translating
 from sql.spark.reads import dataframe, temporary_dataframe
 from sql.statements.base import ExecutionContext
@@ -48,7 +49,8 @@ class Prepared:
     """A query Spark can run."""
 
     frame: DataFrame
-    text: str
+    columns: Callable[[], list[ResultColumn]]
+    """What the result's columns are called and declared as; names may repeat. To be asked while the query is prepared."""
     tables: list[PlannedTable] = field(default_factory=list)
     views: dict[str, str] = field(default_factory=dict)
     """Names of the views it reads, and the users' names of the tables behind."""
@@ -93,7 +95,7 @@ class Preparation:
         if any(node.find_all(exp.Column, exp.Query)) or session is None:
             raise AnalysisError("FOR SYSTEM_TIME AS OF takes a time that does not depend on rows.", fragment=node.sql("spark"))
         text = f"SELECT unix_millis(CAST({spark_sql(node)} AS TIMESTAMP_LTZ)) AS t"
-        check(text, ())
+        checked(text, (), self._context.source)
         return {"scan.timestamp-millis": str(session.sql(text).toArrow().column(0)[0].as_py())}
 
 
@@ -122,16 +124,27 @@ def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
                 for reference, view in zip(table_references(tree), views, strict=True):
                     replace_reference(reference, view)
                 text = spark_sql(tree)
-                try:
-                    check(text, views)
-                except SqlError as refused:
-                    refused.line, refused.column = place(context.source, refused.fragment)
-                    raise
-                yield Prepared(frame=session.sql(text), text=text, tables=tables, views=views, bound=bound)
+                checked(text, views, context.source)
+                frame = session.sql(text)
+
+                def columns() -> list[ResultColumn]:
+                    tagged = any(metadata(f.type) for planned in tables for f in planned.table.schema.fields)
+                    return result_columns(tree, frame.schema, lambda probe: session.sql(spark_sql(probe)).schema, tagged=tagged)
+
+                yield Prepared(frame=frame, columns=columns, tables=tables, views=views, bound=bound)
         finally:
             for view in views:
                 with contextlib.suppress(Exception):  # a dead JVM has no views left
                     session.catalog.dropTempView(view)
+
+
+def checked(text: str, views: Collection[str], source: str) -> None:
+    """`check` the text, placing what is refused in the user's own."""
+    try:
+        check(text, views)
+    except SqlError as refused:
+        refused.line, refused.column = place(source, refused.fragment)
+        raise
 
 
 def apply_zone(session: SparkSession, zone: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
@@ -15,6 +16,7 @@ from lake import LakeTable
 from model.errors import UnsupportedType
 from model.types import ArrayType, DataType, Field, MapType, RowType, TimeType, walk
 from sql.session import TemporaryTable
+from sql.spark.declared import metadata
 from sql.spark.types import in_file, in_orc, to_spark
 from sql.spark.zone import plain
 from sql.temporary import (
@@ -42,26 +44,36 @@ def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan) -> DataFr
         groups[(planned.file.schema_id, format_of(planned.file.file_name))].append(planned)
     frames = [_group(session, table, schema_id, format_, files) for (schema_id, format_), files in groups.items()]
     if not frames:
-        return session.createDataFrame([], st.StructType([st.StructField(f.name, to_spark(f.type)) for f in table.schema.fields]))
+        return session.createDataFrame([], st.StructType([_field(f, to_spark(f.type), f.type) for f in table.schema.fields]))
     return reduce(DataFrame.unionAll, frames)
 
 
 def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str, files: list[PlannedFile]) -> DataFrame:
     if format_ == "avro":
         rows = pa.Table.from_batches(read_batches(table.files, table.schema, files))
-        return session.createDataFrame(rows)
+        return session.createDataFrame(rows).select(*[_tagged(named(f.name), f) for f in table.schema.fields])
     if format_ not in ("parquet", "orc"):
         raise UnsupportedType(f"Data files of format {format_} are not read here.")
     written = table.schema_at(schema_id)
     sources = {f.id: f for f in written.fields}
-    wanted = [sources[f.id] for f in table.schema.fields if f.id in sources]
+    wanted = [(sources[f.id], f.type) for f in table.schema.fields if f.id in sources]
     orc = format_ == "orc"
-    reading = st.StructType([st.StructField(f.name, (in_orc if orc else in_file)(f.type), True) for f in wanted])
+    reading = st.StructType([_field(f, (in_orc if orc else in_file)(f.type), now) for f, now in wanted])
     frame = session.read.schema(reading).format(format_).load([planned.path for planned in files])
     with plain(session):
         # Spark reads ORC's TIMESTAMP as an instant of a JVM that runs in UTC; here it becomes the clock time it is.
-        frame = frame.select(*[named(f.name).cast(in_file(f.type)).alias(f.name) for f in wanted]) if orc else frame
-        return frame.select(*[_column(f, sources.get(f.id)).alias(f.name) for f in table.schema.fields])
+        frame = frame.select(*[named(f.name).cast(in_file(f.type)).alias(f.name) for f, _ in wanted]) if orc else frame
+        return frame.select(*[_tagged(_column(f, sources.get(f.id)), f) for f in table.schema.fields])
+
+
+def _field(field: Field, type_: st.DataType, declared: DataType) -> st.StructField:
+    return st.StructField(field.name, type_, True, metadata(declared))
+
+
+def _tagged(column: Column, field: Field) -> Column:
+    """The column under its name and with its declared type."""
+    declared = metadata(field.type)
+    return column.alias(field.name, metadata=declared) if declared else column.alias(field.name)
 
 
 def named(name: str) -> Column:
@@ -107,7 +119,8 @@ def temporary_dataframe(session: SparkSession, table: TemporaryTable, import_dir
     paths: list[str] = check_path(table.path, import_dirs)
     reader: Any = session.read
     if table.columns:
-        reader = reader.schema(st.StructType([st.StructField(f.name, to_spark(f.type), True) for f in table.columns]))
+        own = [f for f in table.columns if f.name not in table.metadata]
+        reader = reader.schema(st.StructType([st.StructField(f.name, to_spark(f.type), True) for f in own]))
     options = table.options
     if table.format == "csv":
         reader = reader.options(
@@ -127,4 +140,11 @@ def temporary_dataframe(session: SparkSession, table: TemporaryTable, import_dir
     elif table.format == "json":
         reader = reader.option("mode", "PERMISSIVE" if JSON_IGNORE_ERRORS.read(options) else "FAILFAST")
     frame: DataFrame = reader.format(table.format).load(paths)
-    return frame
+    return frame.select(*[_of_file(f, table.metadata) for f in table.columns]) if table.metadata else frame
+
+
+def _of_file(field: Field, metadata: Mapping[str, str]) -> Column:
+    """A column of a temporary table: the file's own, or what Spark knows about the file under ``_metadata.file_…``."""
+    key = metadata.get(field.name)
+    found = named(field.name) if key is None else F.col("_metadata").getField(key.replace(".", "_").replace("-", "_"))
+    return _tagged(found, field) if key is not None else found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -12,23 +13,18 @@ from pyspark.sql import types as st
 
 from model.types import DataType, LocalZonedTimestampType
 from sql.results import ResultColumn, ResultSet, result_schema
-from sql.spark.types import from_spark
+from sql.spark.prepared import Prepared
 from sql.statements.base import ExecutionContext
 
 FEW_ROWS = 100_000
 
 
-def columns_of(frame: DataFrame) -> list[ResultColumn]:
-    """The result's columns; names may repeat."""
-    return [ResultColumn(f.name, from_spark(f.dataType, nullable=f.nullable)) for f in frame.schema.fields]
-
-
-def result_of(context: ExecutionContext, frame: DataFrame, bound: int | None) -> ResultSet:
+def result_of(context: ExecutionContext, query: Prepared) -> ResultSet:
     """Run the query now; its rows can be read until the result is closed."""
-    columns = columns_of(frame)
+    frame, columns = query.frame, query.columns()
     plain = frame.toDF(*[f"c{i}" for i in range(len(columns))])
     shown = plain.select(*[_shown(F.col(f"c{i}"), f.dataType).alias(f"c{i}") for i, f in enumerate(frame.schema.fields)])
-    if bound is not None and bound <= FEW_ROWS:
+    if query.bound is not None and query.bound <= FEW_ROWS:
         rows = shown.toArrow()
         batches = [_fitted(batch, columns) for batch in rows.to_batches()]
         return ResultSet(columns, lambda: iter(batches), is_query=True)
@@ -65,7 +61,8 @@ def _as(array: pa.Array, wanted: pa.DataType, type_: DataType) -> pa.Array:
         return pa.nulls(len(array))
     if isinstance(type_, LocalZonedTimestampType) and array.type.tz is None:
         return array.cast(pa.timestamp(wanted.unit)).cast(pa.int64()).cast(wanted)
-    return array.cast(wanted)
+    # A declared TIMESTAMP(3) has milliseconds, whatever Spark carries it in.
+    return array.cast(options=pc.CastOptions(wanted, allow_time_truncate=True))
 
 
 def _spooled(context: ExecutionContext, shown: DataFrame, columns: list[ResultColumn]) -> ResultSet:

@@ -3,10 +3,16 @@
 Spark's own writer fills a staging directory; the files are then described from their footers and moved to where they
 belong. ORC goes through the Arrow writer on the executors, which computes the statistics Spark's ORC footers keep to
 themselves.
+
+So does Parquet where the store cannot rename: there Spark's committer copies each file out of its ``_temporary`` (the
+committers that do not are no part of Spark's own distribution), and moving it to its place would copy it again, while
+the Arrow writer opens the final object at once. Leaving files where Spark put them, named by the manifest's external
+path, is no way out: such a path is absolute, and tables move when they are renamed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import re
 from collections import defaultdict
@@ -22,6 +28,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake import LakeTable
+from model.errors import LakeError
 from model.schema import Schema
 from sql.spark.assign import physical
 from sql.spark.bucket import bucket_column
@@ -44,11 +51,18 @@ _PARTITION = "__sluice_partition_"
 _PART = re.compile(r"part-(\d+)-.*?(?:-c|\.c)(\d+)")
 _THREADS = 8
 _ASSUMED_ROW_BYTES = 64
+_TELLING_ROWS = 10_000
+_ENOUGH_FILES = 32
+_MOST_MANIFESTS = 32
+_MOST_ENTRIES = 20_000
 _TOO_LARGE = 1.3
 """How far a file may pass its target; one that is larger is split."""
 _SPLIT_ROWS = 16_384
 _SPLIT_BYTES = 64 << 20
+_READ_BYTES = 4 << 20
+"""Of each column at a time: without it Arrow holds whole row groups, and of a large file all of them."""
 _SPLITTING = Semaphore(2)
+_NO_DATA = frozenset({"manifest", "snapshot", "schema", "tag", "index", "_staging"})
 
 
 Arrange = Callable[[DataFrame, list[Column]], DataFrame]
@@ -64,7 +78,7 @@ def write(session: SparkSession, frame: DataFrame, table: LakeTable, *, arrange:
     format_ = FileFormat.of(table.schema)
     with plain(session):
         routed = _routed(frame, table.schema) if arrange is None else _arranged(frame, table.schema, arrange)
-        if format_.name == "orc":
+        if format_.name == "orc" or not table.files.io.atomic_rename:
             return _through_arrow(routed, table)
         staging = f"{table.files.layout.staging_dir()}/{uuid4()}"
         try:
@@ -120,12 +134,28 @@ def _spark_write(session: SparkSession, routed: DataFrame, table: LakeTable, for
 
 def rows_per_file(table: LakeTable, format_: FileFormat) -> int:
     """Rows that make a file of the target size, by what the table's rows take so far; by a guess where there are none."""
-    taken = [(e.file.file_size, e.file.row_count) for e in table.files.live_entries(table.latest()) if e.file.row_count >= 10_000]
+    taken = _newest_sizes(table)
     rows = sum(count for _, count in taken)
     per_row = sum(size for size, _ in taken) / rows if rows else 0.0
     if not per_row:
         return min(format_.target_rows, max(1, 4 * format_.target_bytes // _ASSUMED_ROW_BYTES))
     return int(min(format_.target_rows, max(1, format_.target_bytes / per_row)))
+
+
+def _newest_sizes(table: LakeTable) -> list[tuple[int, int]]:
+    """Bytes and rows of the newest files that are large enough to tell; a few manifests are looked at, however large the table is."""
+    latest = table.latest()
+    taken: list[tuple[int, int]] = []
+    seen = 0
+    for manifest in list(reversed(table.files.manifests_of(latest)))[:_MOST_MANIFESTS] if latest else ():
+        for entry in reversed(table.files.manifest(manifest.file_name)):
+            seen += 1
+            # A file that is deleted by now tells as much about the rows as one that is not.
+            if entry.file.row_count >= _TELLING_ROWS:
+                taken.append((entry.file.file_size, entry.file.row_count))
+            if len(taken) == _ENOUGH_FILES or seen == _MOST_ENTRIES:
+                return taken
+    return taken
 
 
 def _publish(table: LakeTable, staging: str) -> list[NewFile]:
@@ -191,7 +221,7 @@ def _split(table: LakeTable, format_: FileFormat, modes: StatsModes, path: str, 
     per_file = -(-file.row_count // count)
     parts: list[str] = []
     with io.arrow().open_input_file(io.arrow_path(path)) as source:
-        staged = pq.ParquetFile(source)
+        staged = pq.ParquetFile(source, buffer_size=_READ_BYTES, pre_buffer=False)
         batches = staged.iter_batches(batch_size=min(per_file, _SPLIT_ROWS))
         rest: pa.RecordBatch | None = next(batches, None)
         while rest is not None:
@@ -257,7 +287,7 @@ def _in_sequence(schema: Schema, described: Sequence[list[_Described]]) -> list[
 
 
 def _placed(table: LakeTable, one: _Described, file: DataFile, moved: list[str]) -> NewFile:
-    """Move a file to its bucket's directory; where files cannot be moved they are copied by the store."""
+    """Move a file to its bucket's directory."""
     path, values, bucket, _ = one
     format_ = FileFormat.of(table.schema)
     name = f"{format_.prefix}{uuid4()}-0.{format_.extension}"
@@ -270,8 +300,13 @@ def _placed(table: LakeTable, one: _Described, file: DataFile, moved: list[str])
 
 
 def _through_arrow(routed: DataFrame, table: LakeTable) -> list[NewFile]:
-    """Write on the executors with the Arrow writer; each task sends back what it wrote."""
-    files, schema = table.files, table.schema
+    """Write on the executors with the Arrow writer, each file at its final place; each task sends back what it wrote.
+
+    A task that is killed cannot clean up, so all names carry a mark of this write, by which what nobody reported is found.
+    """
+    files = table.files
+    mark = f"{FileFormat.of(table.schema).prefix}{uuid4().hex[:12]}-"
+    schema = replace(table.schema, options={**table.schema.options, "data-file.prefix": mark})
     names = [f.name for f in schema.fields]
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -279,8 +314,29 @@ def _through_arrow(routed: DataFrame, table: LakeTable) -> list[NewFile]:
         written = write_batches(files, schema, fitted)
         yield pa.RecordBatch.from_pydict({"file": [pickle.dumps(new) for new in written]}, schema=pa.schema([("file", pa.binary())]))
 
-    rows = routed.mapInArrow(task, "file binary").collect()
-    return [pickle.loads(bytes(row.file)) for row in rows]
+    try:
+        rows = routed.mapInArrow(task, "file binary").collect()
+    except BaseException:
+        with contextlib.suppress(LakeError):  # what failed the write may fail this; the first failure is the one to tell
+            _remove_marked(table, table.location, mark, kept=frozenset(), deep=True)
+        raise
+    written: list[NewFile] = [pickle.loads(bytes(row.file)) for row in rows]
+    types = [f.type for f in schema.partition_fields]
+    kept = frozenset(new.file.file_name for new in written)
+    for place in {(new.partition, new.bucket) for new in written}:
+        directory = files.layout.bucket_dir(schema, binary_row.decode(types, place[0]) if types else (), place[1])
+        _remove_marked(table, directory, mark, kept=kept, deep=False)
+    return written
+
+
+def _remove_marked(table: LakeTable, directory: str, mark: str, *, kept: frozenset[str], deep: bool) -> None:
+    """Remove what attempts of tasks that failed or ran twice left of a write."""
+    for status in table.files.io.list(directory):
+        name = status.path.rsplit("/", 1)[-1]
+        if status.is_dir and deep and name not in _NO_DATA:
+            _remove_marked(table, status.path, mark, kept=kept, deep=True)
+        elif not status.is_dir and name.startswith(mark) and name not in kept:
+            table.files.io.delete(status.path)
 
 
 def _storable(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:

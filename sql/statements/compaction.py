@@ -197,7 +197,7 @@ def _sorted(
     from sql.spark.errors import translating
     from sql.spark.sorting import sort_files
 
-    text_bytes = TABLE_OPTIONS.known("zorder.var-length-contribution").read(table.schema.options)
+    text_bytes = TABLE_OPTIONS.read(table.schema.options, "zorder.var-length-contribution")
     with context.spark.running(context.statement_id) as session, translating(context.source, {}, context.spark.lost):
         written = sort_files(session, table, entries, strategy=strategy, columns=columns, text_bytes=text_bytes)
     # Exactly the files that were read are replaced: rows appended meanwhile stay, where Paimon's overwrite would take them.

@@ -231,7 +231,6 @@ def insert_query(context: ExecutionContext, table: LakeTable, query: exp.Expr) -
 def query_columns(context: ExecutionContext, query: exp.Expr) -> list[ResultColumn]:
     """The columns a query gives, without running it."""
     from sql.spark.prepared import prepared
-    from sql.spark.results import columns_of
 
     with prepared(context, query) as found:
-        return columns_of(found.frame)
+        return found.columns()

@@ -30,7 +30,7 @@ class Query:
 
         with prepared(context, self.tree) as query:
             context.cancellation.check()
-            return result_of(context, query.frame, query.bound)
+            return result_of(context, query)
 
 
 @handles(trees.Explain)

@@ -226,7 +226,7 @@ def drop_partition(context: ExecutionContext, arguments: Arguments) -> ResultSet
 def mark_partition_done(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Leave a marker that says no more rows will come to the partitions (`partition.mark-done-action`)."""
     table = table_of(context, arguments)
-    actions = {part.strip() for part in TABLE_OPTIONS.known("partition.mark-done-action").read(table.schema.options).split(",")}
+    actions = {part.strip() for part in TABLE_OPTIONS.read(table.schema.options, "partition.mark-done-action").split(",")}
     if unknown := actions - {"success-file"}:
         raise AnalysisError(f"Option 'partition.mark-done-action' = '{', '.join(sorted(unknown))}' is not available; success-file is.")
     found = _named(context, table, arguments["partitions"])

@@ -18,6 +18,7 @@ from sql.results import ResultColumn, ResultSet
 from sql.session import CATALOG, TemporaryTable
 from sql.statements.base import ExecutionContext, LocalStatement, handles
 from sql.statements.databases import database_name
+from sql.statements.procedures import PROCEDURES
 
 TEXT = VarCharType()
 
@@ -93,6 +94,8 @@ _SHOWN: dict[str, Callable[[ExecutionContext, Names], Shown]] = {
     "CURRENT DATABASE": lambda context, name: ("current database name", [context.session.current_database]),
     "DATABASES": lambda context, name: ("database name", context.lake.list_databases()),
     "TABLES": _tables,
+    "USER FUNCTIONS": lambda context, name: ("function name", ()),
+    "PROCEDURES": lambda context, name: ("procedure name", sorted(PROCEDURES)),
     "FUNCTIONS": lambda context, name: ("function name", sorted(FUNCTIONS)),
     "PARTITIONS": _partitions,
     "COLUMNS": _columns,
@@ -132,7 +135,11 @@ def _options_text(options: dict[str, str]) -> str:
 
 def create_temporary_text(table: TemporaryTable) -> str:
     """The CREATE TEMPORARY TABLE that made it."""
-    columns = ",\n  ".join(_column_text(f.name, str(f.type), f.description) for f in table.columns)
+    columns = ",\n  ".join(
+        _column_text(f.name, str(f.type) + (f" METADATA FROM '{key}'" if key else ""), f.description)
+        for f in table.columns
+        for key in [table.metadata.get(f.name)]
+    )
     body = f" (\n  {columns}\n)" if columns else ""
     return f"CREATE TEMPORARY TABLE {quote(table.name)}{body}\n{_options_text(dict(table.options))}"
 
@@ -160,13 +167,19 @@ class DescribeTable(LocalStatement):
         own = context.session.temporary_tables.get(name[0]) if len(name) == 1 else None
         rows: list[tuple[object, ...]]
         if own is not None:
-            rows = [(f.name, f.type.sql(), f.type.nullable, None, None, None, f.description) for f in own.columns]
+            rows = [(f.name, f.type.sql(), f.type.nullable, None, _extras(own, f.name), None, f.description) for f in own.columns]
         else:
             rows = _described(context.lake.open(context.session.identifier(name)).schema)
         columns = [*_DESCRIBED, ResultColumn("comment", TEXT)]
         if not self.tree.args["extended"] and all(row[-1] is None for row in rows):
             columns, rows = columns[:-1], [tuple(row[:-1]) for row in rows]
         return ResultSet.of_rows(columns, rows)
+
+
+def _extras(table: TemporaryTable, column: str) -> str | None:
+    """Flink's word for where a METADATA column comes from."""
+    key = table.metadata.get(column)
+    return f"METADATA FROM '{key}'" if key else None
 
 
 def _described(schema: Schema) -> list[tuple[object, ...]]:

@@ -25,7 +25,7 @@ _DRY = ResultColumn("dry_run", BooleanType(nullable=False))
 def _retained(table: LakeTable, arguments: Arguments) -> dt.timedelta | None:
     if "time_retained" in arguments:
         return span("time_retained", arguments["time_retained"])
-    found: dt.timedelta | None = TABLE_OPTIONS.known("tag.default-time-retained").read(table.schema.options)
+    found: dt.timedelta | None = TABLE_OPTIONS.read(table.schema.options, "tag.default-time-retained")
     return found
 
 

@@ -46,7 +46,7 @@ class _Live:
 
     def entries(self) -> Iterator[ManifestEntry]:
         """The entries, in manifest order."""
-        for entry in self._scan.opened.files.live_entries(self._scan.snapshot, keep=self._keep):
+        for entry in self._scan.opened.files.some_entries(self._scan.snapshot, self._keep):
             if entry.kind is not EntryKind.ADD or (self._buckets is not None and entry.bucket not in self._buckets):
                 continue
             if self._partitions is None or self.name(entry.partition) in self._partitions:

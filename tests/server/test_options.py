@@ -32,6 +32,11 @@ def test_every_setting_is_read_from_its_variable() -> None:
     assert (settings.listen, settings.import_dirs, settings.warehouse) == (("::1", 0), ("/a", "/b"), "s3://bucket/w")
 
 
+@pytest.mark.parametrize("place", ["file:///srv/w", "file:/srv/w", "/srv/w"])
+def test_a_warehouse_may_be_a_file_uri(place: str) -> None:
+    assert read_settings({"SLUICE_WAREHOUSE": place}).warehouse == place
+
+
 def test_an_unknown_variable_is_named_with_the_nearest() -> None:
     with pytest.raises(InvalidOption, match=r"There is no setting SLUICE_LISTENS\. Did you mean SLUICE_LISTEN\?"):
         read_settings({"SLUICE_LISTENS": "127.0.0.1:1"})

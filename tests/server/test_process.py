@@ -13,11 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
 from tests.fix_server import StartServer
-from tests.running import RunningServer
+from tests.running import RunningServer, runs
 
 SERVE = [str(Path(sys.executable).parent / "sluice"), "serve"]
 
@@ -35,14 +34,6 @@ def eventually(condition: Callable[[], bool], seconds: float = 30) -> bool:
             return False
         time.sleep(0.1)
     return True
-
-
-def runs(pid: int) -> bool:
-    """Whether a process does anything; one that nobody has buried does not."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.parametrize(
@@ -65,8 +56,10 @@ def test_settings_that_cannot_be_end_the_process_with_one_line(tmp_path: Path, s
 @pytest.mark.spark
 def test_a_server_from_start_to_stop(start_server: StartServer) -> None:
     server = start_server()
-    assert "Try:\n" in server.words()
-    assert server.words().count("curl -s") == 3
+    server.wait_for_spark()
+    told = server.words().splitlines()  # on the terminal: a line with the URL, three to try, and nothing of Spark's
+    assert [line[:5] for line in told] == ["Sluic", "Try:", "  cur", "  cur", "  cur"]
+    assert (server.data / "logs" / "spark.log").stat().st_size > 0
     postgres = server.postgres_pid()
     assert postgres is not None
     second = serve(server.directory, SLUICE_DATA=str(server.data), SLUICE_LISTEN="127.0.0.1:0")
@@ -84,19 +77,29 @@ def test_a_server_from_start_to_stop(start_server: StartServer) -> None:
 
 
 @pytest.mark.spark
-def test_a_killed_server_leaves_no_java_and_its_postgres_is_taken_over(start_server: StartServer) -> None:
+def test_a_killed_server_leaves_nothing_running(start_server: StartServer) -> None:
     server = start_server()
     server.wait_for_spark()
     server.sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
-    java = [child for child in server.process.children(recursive=True) if "java" in child.name()]
-    postgres = server.postgres_pid()
-    assert java
+    children = server.process.children(recursive=True)
+    assert any("java" in child.name() for child in children)
+    assert server.postgres_pid() in [child.pid for child in children]
     server.kill()
-    assert eventually(lambda: not any(runs(child.pid) for child in java)), "Spark outlived its server"
+    assert eventually(lambda: not any(runs(child.pid) for child in children)), "something outlived its server"
     server.start()
-    assert server.postgres_pid() == postgres
+    server.wait_for_spark()
+    assert len([path for path in (server.data / "spark").iterdir() if path.is_dir()]) == 1
     assert server.sql("SELECT * FROM t") == [[1]]
     assert server.terminate() == 0
+
+
+@pytest.mark.spark
+def test_a_spark_that_does_not_start_names_its_log(start_server: StartServer) -> None:
+    server = start_server(SLUICE_SPARK_MASTER="nonsense")
+    answer = server.post("SELECT explode(sequence(1, 2))")
+    assert answer.status_code == 503
+    assert f"Its log says why: {server.data}/logs/spark.log" in answer.json()["detail"]
+    assert server.sql("SHOW TABLES") == []
 
 
 @pytest.mark.spark

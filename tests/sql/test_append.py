@@ -167,6 +167,19 @@ def test_csv_tells_null_from_the_empty_string(gateway: Gateway, lake: Lake) -> N
     assert all_rows(gateway) == [(1, None, ""), (2, 'x,\n"y"', " z "), (None, "NULL", "NA")]
 
 
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [(b'id,x\n1,AP8=\n\n2,""\n,\n\n', CSV), (b'{"id": 1, "x": "AP8="}\n\n{"id": 2, "x": ""}\n{}\n\n', NDJSON)],
+    ids=["csv", "ndjson"],
+)
+def test_binary_values_are_base64_and_blank_lines_are_no_rows(gateway: Gateway, lake: Lake, body: bytes, kind: str) -> None:
+    make_table(lake, id="INT", x="BYTES")
+    gateway.append(T, io.BytesIO(body), kind)
+    assert all_rows(gateway) == [(1, b"\x00\xff"), (2, b""), (None, None)]
+    with pytest.raises(InvalidData, match="x"):
+        gateway.append(T, io.BytesIO(body.replace(b"AP8=", b"AP8*")), kind)
+
+
 def test_csv_reads_every_simple_type(gateway: Gateway, lake: Lake) -> None:
     make_table(
         lake, i="INT", d="DOUBLE", n="DECIMAL(10, 2)", o="BOOLEAN", x="BYTES", a="DATE", m="TIME(3)", t="TIMESTAMP(3)", z="TIMESTAMP_LTZ(6)"

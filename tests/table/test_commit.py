@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
-from model.errors import RewriteConflict
+from model.errors import RewriteConflict, Unavailable
 from model.schema import Schema, column, new_schema
 from model.snapshot import CommitKind, Snapshot
+from model.types import parse_type
+from table import binary_row
 from table.commit import CommitRequest, build_snapshot, everything
 from table.file_io import LocalFileIO
 from table.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, NewFile, SimpleStats
-from table.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest, encode_manifest_list
+from table.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest_list, encode_manifests
 from table.store import Published, TableFiles
 
+BIGINT = parse_type("BIGINT")
 QUEUE = {"bucket": "1", "bucket-key": "id"}
 
 
@@ -58,7 +63,7 @@ def test_numbers_are_found_again_without_memory(files: TableFiles) -> None:
     from table.sequences import TOPS
 
     first = commit(files, a_schema(), None, append("a"))
-    TOPS._known.clear()
+    TOPS.forget()
     assert sequences(files, commit(files, a_schema(), first, append("b")))[-1] == ("b", 10, 19)
 
 
@@ -116,6 +121,84 @@ def test_thirty_small_manifests_become_one(files: TableFiles) -> None:
     assert [name for name, _, _ in sequences(files, snapshot)] == [f"f{n}" for n in range(31)]
 
 
+def test_large_manifests_are_not_written_again(files: TableFiles) -> None:
+    """Cut by their encoded size they reach the target and stay; only the small ones behind them are merged."""
+    schema = a_schema(**{"manifest.target-file-size": "24 kb", "manifest.full-compaction-threshold-size": "48 kb"})
+    snapshot: Snapshot | None = None
+    written: set[str] = set()
+    again = 0
+    for number in range(60):
+        snapshot = commit(files, schema, snapshot, append(*(f"data-{uuid4()}-{number}" for _ in range(40))))
+        base = {m.file_name: m for m in files.manifest_list(snapshot.base_manifest_list)}
+        large = [m for m in base.values() if m.file_size >= 24 << 10]
+        again += len({m.file_name for m in large} - written)
+        written |= {m.file_name for m in large}
+    assert snapshot is not None
+    assert len(large) >= 2
+    assert again <= len(large) + 1, "a manifest of the target size is written once"
+    assert sum(m.file_size for m in base.values() if m not in large) < 48 << 10
+    assert len(sequences(files, snapshot)) == 2400
+    assert [first for _, first, _ in sequences(files, snapshot)] == [10 * commits for commits in range(60) for _ in range(40)]
+
+
+def test_a_large_commit_is_cut_at_the_target_size(files: TableFiles) -> None:
+    snapshot = commit(files, a_schema(**{"manifest.target-file-size": "16 kb"}), None, append(*(str(uuid4()) for _ in range(3000))))
+    sizes = [m.file_size for m in files.manifest_list(snapshot.delta_manifest_list)]
+    assert len(sizes) > 2
+    assert all(16 << 10 <= size < 32 << 10 for size in sizes[:-1]), sizes
+    assert sizes == [files.io.size(files.layout.manifest(m.file_name)) for m in files.manifest_list(snapshot.delta_manifest_list)]
+
+
+def partitioned(number: int, *names: str) -> CommitRequest:
+    partition = binary_row.encode_prefixed([BIGINT], (number,))
+    adds = tuple(NewFile(partition=partition, bucket=0, file=a_file(name)) for name in names)
+    return CommitRequest(kind=CommitKind.APPEND, adds=adds, commit_user="u")
+
+
+def test_a_deletion_rewrites_only_the_large_manifests_it_can_mean(files: TableFiles) -> None:
+    options = {"bucket": "-1", "manifest.target-file-size": "16 kb", "manifest.full-compaction-threshold-size": "1 b"}
+    schema = new_schema([column("id", "BIGINT"), column("p", "BIGINT")], partition_keys=["p"], options=options)
+    snapshot: Snapshot | None = None
+    for number in range(3):
+        snapshot = commit(files, schema, snapshot, partitioned(number, *(str(uuid4()) for _ in range(1000))))
+    assert snapshot is not None
+    second = binary_row.encode_prefixed([BIGINT], (1,))
+    large = [m for m in files.manifests_of(snapshot) if m.file_size >= 16 << 10]
+    whole = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=lambda partition: partition == second, commit_user="u")
+    snapshot = commit(files, schema, snapshot, whole)
+    snapshot = commit(files, schema, snapshot, partitioned(5, "last"))
+    base = files.manifest_list(snapshot.base_manifest_list)
+    assert not any(m.num_deleted_files for m in base)
+    kept = [m for m in large if m in base]
+    assert {e.partition for m in kept for e in files.manifest(m.file_name)} == {binary_row.encode_prefixed([BIGINT], (n,)) for n in (0, 2)}
+    assert len(sequences(files, snapshot)) == 2001
+
+
+def test_metadata_that_contradicts_itself_names_table_and_file(files: TableFiles) -> None:
+    schema = new_schema([column("id", "BIGINT")], options={"bucket": "-1", "manifest.full-compaction-threshold-size": "1 b"})
+    first = commit(files, schema, None, append("a", "b"))
+    gone = next(iter(files.live_entries(first)))
+    orphan = replace(gone, kind=EntryKind.DELETE, file=replace(gone.file, file_name="never-added"))
+    name, _ = files.new_manifest_list(files.new_manifests([orphan], [], target=1 << 20))
+    broken = replace(first, id=2, base_manifest_list=first.delta_manifest_list, delta_manifest_list=name)
+    with pytest.raises(Unavailable, match=rf"table at {files.location} is corrupt: snapshot 2 removes file never-added"):
+        list(files.live_entries(broken))
+    with pytest.raises(Unavailable, match=f"table at {files.location} is corrupt: file never-added is removed"):
+        commit(files, schema, broken, append("c"))
+
+
+def test_a_rewrite_never_adds_a_file_the_table_has(files: TableFiles) -> None:
+    first = commit(files, a_schema(), None, append("a", "b"))
+    again = CommitRequest(kind=CommitKind.COMPACT, adds=append("a").adds, commit_user="u")
+    with pytest.raises(RewriteConflict, match=f"File a is part of the table at {files.location} already"):
+        commit(files, a_schema(), first, again)
+    twice = CommitRequest(kind=CommitKind.OVERWRITE, adds=append("c", "c").adds, overwrite=everything, commit_user="u")
+    with pytest.raises(RewriteConflict, match="File c "):
+        commit(files, a_schema(), first, twice)
+    replaced = CommitRequest(kind=CommitKind.OVERWRITE, adds=append("a").adds, overwrite=everything, commit_user="u")
+    assert [name for name, _, _ in sequences(files, commit(files, a_schema(), first, replaced))] == ["a"]
+
+
 def test_watermarks_never_go_back(files: TableFiles) -> None:
     snapshot: Snapshot | None = None
     seen = []
@@ -128,8 +211,10 @@ def test_watermarks_never_go_back(files: TableFiles) -> None:
 
 def test_manifests_survive_their_bytes() -> None:
     entry = ManifestEntry(kind=EntryKind.DELETE, partition=b"\0\0\0\1" + bytes(16), bucket=3, total_buckets=8, file=a_file("x"))
-    assert decode_manifest(encode_manifest([entry])) == [entry]
+    (part, data), *rest = encode_manifests([entry, entry], target=1)
+    assert (part, decode_manifest(data), rest) == ([entry, entry], [entry, entry], [])
     assert decode_manifest_list(encode_manifest_list([])) == []
+    assert list(encode_manifests([], target=1)) == []
 
 
 def test_a_published_snapshot_is_never_replaced(files: TableFiles) -> None:

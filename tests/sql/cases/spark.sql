@@ -1,7 +1,7 @@
 -- functions pass through
 SELECT date_format(ts, 'yyyy'), to_date('2024-01-01'), a || b, transform(x, y -> y + 1) FROM v
 =>
-SELECT DATE_FORMAT(ts, 'yyyy'), TO_DATE('2024-01-01'), a || b, TRANSFORM(x, y -> y + 1) FROM v
+SELECT date_format(ts, 'yyyy'), to_date('2024-01-01'), a || b, TRANSFORM(x, y -> y + 1) FROM v
 
 -- a timestamp cast cuts off digits
 SELECT CAST(a AS TIMESTAMP(3)), CAST(a AS TIMESTAMP(6)) FROM v
@@ -21,7 +21,7 @@ SELECT CAST('01:02:03' AS TIME)
 -- percentiles are not approximated
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a) FROM v
 =>
-SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY a) FROM v
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a) FROM v
 
 -- a common table expression
 WITH x AS (SELECT 1 AS a) SELECT * FROM x JOIN y USING (a) ORDER BY 1 LIMIT 3
@@ -41,22 +41,22 @@ SELECT SUM(x) OVER (PARTITION BY a ORDER BY b ROWS BETWEEN 1 PRECEDING AND CURRE
 -- lateral views
 SELECT z FROM v LATERAL VIEW explode(x) y AS z
 =>
-SELECT z FROM v LATERAL VIEW EXPLODE(x) y AS z
+SELECT z FROM v LATERAL VIEW explode(x) y AS z
 
 -- arguments stay what they are
 SELECT to_char(a, '999'), listagg(a), string_agg(a, ','), instr('abcabc', 'b', 1, 2), max_by(a, b, 3), levenshtein(a, b, 2) FROM v
 =>
-SELECT TO_CHAR(a, '999'), LISTAGG(a), STRING_AGG(a, ','), INSTR('abcabc', 'b', 1, 2), MAX_BY(a, b, 3), LEVENSHTEIN(a, b, 2) FROM v
+SELECT to_char(a, '999'), listagg(a), string_agg(a, ','), instr('abcabc', 'b', 1, 2), max_by(a, b, 3), levenshtein(a, b, 2) FROM v
 
 -- functions keep their names
 SELECT log10(a), parse_json(a), nvl(a, 0), array_agg(a), var_samp(a), unix_date(a), localtimestamp(), named_struct('a', 1) FROM v
 =>
-SELECT LOG10(a), PARSE_JSON(a), NVL(a, 0), ARRAY_AGG(a), VAR_SAMP(a), UNIX_DATE(a), LOCALTIMESTAMP(), NAMED_STRUCT('a', 1) FROM v
+SELECT log10(a), parse_json(a), nvl(a, 0), array_agg(a), var_samp(a), unix_date(a), localtimestamp(), named_struct('a', 1) FROM v
 
 -- units stay in front
 SELECT dateadd(DAY, 1, a), datediff(MONTH, a, b), timestampdiff(HOUR, a, b), timestampadd(HOUR, 1, a), date_trunc('DAY', a) FROM v
 =>
-SELECT DATEADD(DAY, 1, a), DATEDIFF(MONTH, a, b), TIMESTAMPDIFF(HOUR, a, b), TIMESTAMPADD(HOUR, 1, a), DATE_TRUNC('DAY', a) FROM v
+SELECT dateadd(DAY, 1, a), datediff(MONTH, a, b), timestampdiff(HOUR, a, b), timestampadd(HOUR, 1, a), date_trunc('DAY', a) FROM v
 
 -- the words of the standard's calls
 SELECT substring(a FROM 2 FOR 1), position('a' IN b), overlay(a PLACING 'x' FROM 1), trim(LEADING 'x' FROM a), extract(DAY FROM d) FROM v
@@ -67,3 +67,18 @@ SELECT SUBSTRING(a, 2, 1), LOCATE('a', b), OVERLAY(a PLACING 'x' FROM 1), TRIM(L
 SELECT 'a\\d', r'\d', 'it''s', "x'y", 'line\nfeed' FROM v
 =>
 SELECT 'a\\d', '\\d', 'it\'s', 'x\'y', 'line\nfeed' FROM v
+
+-- rows, and times without parentheses
+SELECT ROW(1, 'b'), LOCALTIMESTAMP, LOCALTIME, `LOCALTIME`, v.LOCALTIME FROM v
+=>
+SELECT struct(1, 'b'), LOCALTIMESTAMP(), LOCALTIME(), `LOCALTIME`, v.LOCALTIME FROM v
+
+-- a table function as Flink calls it
+SELECT x FROM v, LATERAL TABLE(explode(array(1, 2))) AS t(x), TABLE(range(3)) AS r
+=>
+SELECT x FROM v CROSS JOIN LATERAL explode(ARRAY(1, 2)) AS t(x) CROSS JOIN range(3) AS r
+
+-- a map as Flink writes it
+SELECT MAP['a', 1, 'b', 2]['a'], `map`['a'] FROM v
+=>
+SELECT map('a', 1, 'b', 2)['a'], `map`['a'] FROM v

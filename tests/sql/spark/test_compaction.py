@@ -82,7 +82,7 @@ def overlapping(table: LakeTable, column: str) -> float:
         files = [e.file for e in live(table) if e.partition == partition]
         ranges: list[Any] = [column_stats(f.value_stats, f.value_stats_cols, table.schema)[column] for f in files]
         found += [sum(r.min <= probe <= r.max for r in ranges) for probe in range(0, 10000, 500)]
-    return sum(found) / len(found)
+    return float(sum(found)) / len(found)
 
 
 def ordered(table: LakeTable) -> bool:

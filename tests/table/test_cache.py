@@ -1,0 +1,72 @@
+"""Caches are bounded by what their values take, not by how many there are."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from table import binary_row
+from table.cache import ByteCache
+from table.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, SimpleStats
+from table.manifest_codec import decode_manifest, encode_manifests
+from table.sequences import _tops_bytes
+from table.store import _entries_bytes
+from tests.table.test_commit import BIGINT
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 60)), max_size=60))
+def test_what_is_held_never_passes_the_bound(puts: list[tuple[int, int]]) -> None:
+    cache: ByteCache[int, bytes] = ByteCache(100, len)
+    for key, size in puts:
+        cache.put(key, bytes(size))
+        assert cache.held_bytes <= 100
+        assert cache.get(key) == bytes(size), "what was put last is there"
+
+
+def test_a_value_larger_than_the_cache_is_loaded_each_time() -> None:
+    cache: ByteCache[str, bytes] = ByteCache(10, len)
+    loads: list[int] = []
+
+    def load() -> bytes:
+        loads.append(1)
+        return bytes(11)
+
+    assert [len(cache.or_load("k", load)) for _ in range(2)] == [11, 11]
+    assert (len(loads), cache.held_bytes) == (2, 0)
+    assert [cache.or_load("s", lambda: b"x") for _ in range(2)] == [b"x", b"x"]
+    assert cache.held_bytes == 1
+    cache.clear()
+    assert (cache.get("s"), cache.held_bytes) == (None, 0)
+
+
+@pytest.mark.parametrize("columns", [0, 5, 60])
+def test_the_estimate_of_decoded_manifests_is_near_the_memory_they_take(columns: int) -> None:
+    stats = SimpleStats(bytes(12 + 24 * columns), bytes(12 + 24 * columns), [0] * columns)
+    entries = [
+        ManifestEntry(
+            kind=EntryKind.ADD, partition=EMPTY_ROW, bucket=0, total_buckets=1,
+            file=DataFile(
+                file_name=f"data-0d4c6b3e-7f0b-4e3a-9a50-{i:012d}-0.parquet", file_size=10**6 + i, row_count=10**5 + i, value_stats=stats,
+                value_stats_cols=[f"column_{c}" for c in range(columns)], min_sequence_number=10**5 * i, max_sequence_number=10**6 * i,
+                schema_id=0, creation_time_millis=1_700_000_000_000 + i,
+            ),
+        )
+        for i in range(1000)
+    ]  # fmt: skip
+    ((_, data),) = encode_manifests(entries, target=1 << 30)
+    tracemalloc.start()
+    decoded = decode_manifest(data)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken / 1.5 <= _entries_bytes(decoded) <= 2 * taken, (taken, _entries_bytes(decoded))
+
+
+def test_the_estimate_of_bucket_tops_is_near_the_memory_they_take() -> None:
+    tracemalloc.start()
+    tops = {(binary_row.encode_prefixed([BIGINT], (n,)), 10**6 + n): 10**9 + n for n in range(5000)}
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken / 1.5 <= _tops_bytes(tops) <= 2 * taken, (taken, _tops_bytes(tops))
