@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -50,3 +51,35 @@ class IdempotencyRow:
     owner: UUID
     alive: bool
     answer: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedTable:
+    """A table as whoever looks after tables sees it."""
+
+    table_id: UUID
+    database: str
+    name: str
+    snapshot_id: int
+    snapshot_uuid: str
+    owner: UUID | None
+    """The server process that looks after it now; None while none does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRunRow:
+    """What one compaction did."""
+
+    started_at: datetime
+    ended_at: datetime
+    reason: str
+    outcome: str
+    message: str | None
+    snapshot_id: int | None
+    tasks: int
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    row_count: int
+    server: str

@@ -13,6 +13,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from catalog.databases import DatabaseRepository
 from catalog.idempotency import IdempotencyRepository
+from catalog.maintenance import CompactionRunRepository, LeaseRepository
 from catalog.snapshots import SnapshotRepository, TagRepository
 from catalog.tables import TableRepository
 from model.errors import OutcomeUnknown, Unavailable
@@ -33,6 +34,8 @@ class CatalogTransaction:
         self.snapshots = SnapshotRepository(conn)
         self.tags = TagRepository(conn)
         self.idempotency = IdempotencyRepository(conn)
+        self.leases = LeaseRepository(conn)
+        self.compactions = CompactionRunRepository(conn)
 
 
 class CatalogStore:

@@ -76,9 +76,10 @@ def plan(
     buckets: Collection[int] | None = None,
     all_of_them: bool = False,
     task_bytes: int | None = None,
+    rules: CompactionRules | None = None,
 ) -> list[CompactionTask]:
-    """The merges worth doing at the latest snapshot; see `table.compact`."""
-    rules = CompactionRules.of(table.schema, task_bytes=task_bytes)
+    """The merges worth doing at the latest snapshot, by the table's rules or others; see `table.compact`."""
+    rules = rules or CompactionRules.of(table.schema, task_bytes=task_bytes)
     return choose(table.schema, live_files(table, partitions, buckets), rules, full=full, all_of_them=all_of_them)
 
 

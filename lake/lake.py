@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from catalog import CatalogStore
 from catalog.records import DatabaseRow, TableRow
 from lake import retention
-from lake.commit import AnswerOf, Claimed, Committer
+from lake.commit import AnswerOf, Claimed, Committer, Listener
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.names import check_name
 from lake.partitions import Partition, partitions
@@ -51,8 +51,14 @@ class Lake:
         self.file_io = file_io or file_io_for(warehouse)
         self.hook = hook
         self._publisher = Publisher(catalog, hook)
-        self._committer = Committer(catalog, self._publisher, hook)
+        self.listeners: list[Listener] = []
+        """Told of each commit made through this lake."""
+        self._committer = Committer(catalog, self._publisher, hook, self._heard)
         self.idempotency = Idempotency(catalog)
+
+    def _heard(self, table_id: UUID, added: int) -> None:
+        for listener in self.listeners:
+            listener(table_id, added)
 
     def close(self) -> None:
         """Stop background work; the catalog store is its owner's to close."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 from catalog import CatalogStore
 from lake import Lake
 from server.options import Settings
 from sql.gateway import Gateway, GatewayLimits
+from sql.jobs.coordinator import Coordinator
 from sql.spark.pool import SparkPool, SparkSettings
 
 
@@ -31,7 +34,17 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     gateway = Gateway(lake, spark, limits=_limits(settings))
     cleanup.callback(gateway.close)
     gateway.start()
+    coordinator = Coordinator(lake, settings.upkeep, background=lambda name: _in_background(spark, name))
+    cleanup.callback(coordinator.close)
+    coordinator.start()
     return gateway, spark
+
+
+@contextlib.contextmanager
+def _in_background(spark: SparkPool, name: str) -> Iterator[Any]:
+    """A Spark session whose jobs come after users' statements."""
+    with spark.running(name, background=True):
+        yield spark.session(name)
 
 
 def _limits(settings: Settings) -> GatewayLimits:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from model.errors import InvalidOption, nearest
-from model.option import Option, OptionGroup, Parser, integer, memory_size, number, one_of, optional, text
+from model.option import Option, OptionGroup, Parser, boolean, integer, memory_size, number, one_of, optional, text
+from sql.jobs.limits import UpkeepLimits, hours
 
 PREFIX = "SLUICE_"
 CLIENT_VARIABLES = frozenset({"SLUICE_URL"})
@@ -116,6 +117,29 @@ STALL = SERVER_OPTIONS.declare(
 DRAIN = SERVER_OPTIONS.declare(
     Option("drain-seconds", number(at_least=0), 30.0, "How long a stopping server lets running statements finish.")
 )
+COMPACTION_ENABLED = SERVER_OPTIONS.declare(
+    Option("compaction.enabled", boolean(), True, "Whether this server merges small files and lets go what is too old, by itself.")
+)
+COMPACTION_JOBS = SERVER_OPTIONS.declare(
+    Option("compaction.jobs", integer(at_least=1, at_most=64), 1, "Tables looked after at the same time.")
+)
+COMPACTION_JOB_BYTES = SERVER_OPTIONS.declare(
+    Option("compaction.job-bytes", memory_size(), 2 * 1024**3, "Input of one automatic merge at most.")
+)
+COMPACTION_INTERVAL = SERVER_OPTIONS.declare(
+    Option("compaction.interval-seconds", number(at_least=0.1), 2.0, "Time between two looks at what was committed by others.")
+)
+COMPACTION_PATIENCE = SERVER_OPTIONS.declare(
+    Option(
+        "compaction.patience-seconds",
+        number(at_least=0),
+        60.0,
+        "A partition without buckets to which nothing came for so long has its few small files merged, however few they are.",
+    )
+)
+COMPACTION_QUIET = SERVER_OPTIONS.declare(
+    Option("compaction.quiet-hours", optional(hours()), None, "Local time in which no automatic merge begins, such as 08:00-20:00.")
+)
 LOG_LEVEL = SERVER_OPTIONS.declare(Option("log.level", one_of("debug", "info", "warning", "error"), "info", "How much is logged."))
 
 
@@ -145,6 +169,7 @@ class Settings:
     threads: int = THREADS.default
     stall: float = STALL.default
     drain: float = DRAIN.default
+    upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
     log_level: str = LOG_LEVEL.default
 
 
@@ -189,6 +214,14 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         threads=THREADS.read(raw),
         stall=STALL.read(raw),
         drain=DRAIN.read(raw),
+        upkeep=UpkeepLimits(
+            enabled=COMPACTION_ENABLED.read(raw),
+            jobs=COMPACTION_JOBS.read(raw),
+            job_bytes=COMPACTION_JOB_BYTES.read(raw),
+            interval=COMPACTION_INTERVAL.read(raw),
+            patience=COMPACTION_PATIENCE.read(raw),
+            quiet=COMPACTION_QUIET.read(raw),
+        ),
         log_level=LOG_LEVEL.read(raw),
     )
     _refuse_open_door(settings)

@@ -142,7 +142,7 @@ def _compacted(
 ) -> tuple[list[ManifestEntry], dict[BucketKey, int] | None]:
     """A compaction's changes: only the buckets it is about are read, and what a bucket ends with stays what it was."""
     types = [f.type for f in schema.partition_fields]
-    places = {(e.partition, e.bucket) for e in (*request.deletes, *request.adds)}
+    places = {(e.partition, e.bucket) for e in request.deletes} | {(new.partition, new.bucket) for new in request.adds}
     touched = Touched(types, {partition for partition, _ in places}, {bucket for _, bucket in places})
     live = [entry for entry in files.some_entries(latest, touched.may_hold) if touched.holds(entry)]
     deleted = _deleted(request, live)

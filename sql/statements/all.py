@@ -9,6 +9,4 @@ import sql.statements.retention
 import sql.statements.settings
 import sql.statements.show
 import sql.statements.tables
-import sql.statements.tags
-import sql.system.files
-import sql.system.metadata  # noqa: F401
+import sql.statements.tags  # noqa: F401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 
 from lake import Lake
 from model.errors import TableNotExist, nearest
@@ -11,6 +12,9 @@ from sql.session import CATALOG, Session
 from sql.system.base import REGISTRY, SystemScan, SystemTable
 from sql.system.data import DATA_TABLES
 from sql.system.overall import OVERALL
+
+for _module in ("files", "metadata", "upkeep"):  # they register their tables
+    import_module(f"sql.system.{_module}")
 
 
 def split_name(name: str) -> tuple[str, str] | None:
