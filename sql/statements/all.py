@@ -2,6 +2,7 @@
 
 import sql.statements.compaction
 import sql.statements.databases
+import sql.statements.doctor
 import sql.statements.insert
 import sql.statements.procedures
 import sql.statements.query
