@@ -56,11 +56,11 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, values).fetchone()
 
-    def history(self, table_id: UUID, branch: str) -> list[SnapshotRow]:
-        """All snapshots, oldest first."""
-        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id"  # noqa: S608
+    def history(self, table_id: UUID, branch: str, *, first: int | None = None) -> list[SnapshotRow]:
+        """All snapshots, oldest first, or the oldest few."""
+        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id LIMIT %s"  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, (table_id, branch)).fetchall()
+            return cur.execute(query, (table_id, branch, first)).fetchall()
 
     def advance(self, table_id: UUID, branch: str, *, base: str | None, snapshot_id: int, uuid: str, body: Mapping[str, Any]) -> None:
         """Point at the new snapshot if the branch still points at ``base``; raise `CommitConflict` otherwise.

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from lake.lake import Lake
 
 
+_MOST_RUNS = 40
+"""Runs of expiry in one round; what is left waits for the next."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained:
     """What one round did."""
@@ -56,5 +60,17 @@ def maintain(lake: Lake, table: LakeTable, *, partitions_due: bool = True) -> Ma
         tags_gone=tuple(tag.name for tag in ended),
         partitions_gone=tuple(partition.name for partition in old),
         consumers_gone=tuple(consumers),
-        snapshots=expire_snapshots(lake, table, ExpiryRules.of(table.schema)),
+        snapshots=_expire(lake, table),
     )
+
+
+def _expire(lake: Lake, table: LakeTable) -> Removed:
+    """Run after run until no run is full: many commits may have come since the last time."""
+    rules = ExpiryRules.of(table.schema)
+    done = Removed()
+    for _ in range(_MOST_RUNS):
+        run = expire_snapshots(lake, table, rules)
+        done += run
+        if rules.per_run is None or len(run.snapshots) < rules.per_run:
+            break
+    return done

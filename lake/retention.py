@@ -37,6 +37,15 @@ class Removed:
     size: int = 0
     """Bytes of the files, as far as metadata tells."""
 
+    def __add__(self, other: Removed) -> Removed:
+        return Removed(
+            snapshots=self.snapshots + other.snapshots,
+            tags=self.tags + other.tags,
+            data_files=self.data_files + other.data_files,
+            metadata_files=self.metadata_files + other.metadata_files,
+            size=self.size + other.size,
+        )
+
 
 def _removed(snapshots: Sequence[Snapshot], garbage: Garbage, tags: Sequence[str] = ()) -> Removed:
     return Removed(
@@ -82,9 +91,13 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
     now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
     with lake.catalog.transaction() as tx:
         _lock(tx, table)
-        history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch)]
+        # A busy table may keep hundreds of thousands of snapshots: only those one run may take are read, and their successor.
+        most = None if rules.per_run is None else rules.per_run + 1
+        history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch, first=most)]
+        newest = tx.snapshots.latest(table.table_id, table.identifier.branch)
         unread = min((consumer.next_snapshot for consumer in read_consumers(table.files)), default=None)
-        end = expired_before(history, rules, first_unread=unread, now_millis=now)
+        latest = newest.snapshot_id if newest else None
+        end = expired_before(history, rules, first_unread=unread, now_millis=now, latest=latest)
         expired = [s for s in history if s.id < end]
         if not expired:
             return Removed()

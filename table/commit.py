@@ -31,6 +31,8 @@ class CommitRequest:
     watermark: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     operation: str | None = None
+    statistics: str | None = None
+    """The statistics file an ANALYZE has written."""
     merge_manifests: bool = False
     """Whether all manifests are merged on the occasion (``sys.compact_manifest``)."""
 
@@ -81,7 +83,7 @@ def build_snapshot(
         delta_record_count=added,
         index_manifest=latest.index_manifest if latest else None,
         watermark=_watermark(latest, requests),
-        statistics=latest.statistics if latest and latest.schema_id == schema.id else None,
+        statistics=first.statistics or (latest.statistics if latest and latest.schema_id == schema.id else None),
         properties=first.properties,
         next_row_id=(latest.next_row_id if latest else None) or 0,
         operation=first.operation,
@@ -103,6 +105,8 @@ def _changes(
     first = requests[0]
     if first.plain_append:
         return _appended(files, schema, latest, requests)
+    if first.kind is CommitKind.ANALYZE:
+        return [], TOPS.of(files, latest) if schema.bucket > 0 else None
     if first.kind is CommitKind.COMPACT:
         return _compacted(files, schema, latest, first)
     live = list(files.live_entries(latest))

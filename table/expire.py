@@ -43,14 +43,18 @@ class ExpiryRules:
         )
 
 
-def expired_before(history: Sequence[Snapshot], rules: ExpiryRules, *, first_unread: int | None, now_millis: int) -> int:
+def expired_before(
+    history: Sequence[Snapshot], rules: ExpiryRules, *, first_unread: int | None, now_millis: int, latest: int | None = None
+) -> int:
     """The id below which snapshots go; the first kept id where none does.
 
-    A snapshot is too old only when its successor is: the one that was current at the age limit stays.
+    A snapshot is too old only when its successor is: the one that was current at the age limit stays. ``history`` may be
+    cut off behind what one run takes and its successor; ``latest`` then says where it really ends.
     """
     if not history:
         return 0
-    earliest, latest = history[0].id, history[-1].id
+    earliest = history[0].id
+    latest = history[-1].id if latest is None else latest
     end = latest - rules.at_least + 1
     if first_unread is not None and rules.consumers_pin:
         end = min(end, first_unread)

@@ -141,8 +141,9 @@ class Coordinator:
             self._keepers.pop(table_id, None)
 
     def _forget(self, present: set[UUID]) -> None:
-        for table_id in self._keepers.keys() - present:
-            del self._keepers[table_id]
+        for table_id in list(self._keepers):
+            if table_id not in present:
+                self._keepers.pop(table_id, None)
 
     def _due(self, table: WatchedTable, now: float) -> bool:
         if table.owner not in (None, self.owner) or self._pauses.get(table.table_id, 0.0) > now:

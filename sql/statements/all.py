@@ -1,5 +1,6 @@
 """All statements, imported so that they register themselves."""
 
+import sql.statements.analyze
 import sql.statements.compaction
 import sql.statements.databases
 import sql.statements.doctor

@@ -260,6 +260,17 @@ def test_tags_follow_the_watermark_and_batches(lake: Lake, table: LakeTable) -> 
     assert create_automatic_tags(lake, batch) == ["last"]
 
 
+def test_a_round_catches_up_with_many_commits(lake: Lake) -> None:
+    options = {**QUEUE, "snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.expire.limit": "4"}
+    table = make_table(lake, options=options, id="INT")
+    for n in range(20):
+        append(lake, table, [n])
+    assert expire_snapshots(lake, table, ExpiryRules.of(table.schema), dry_run=True).snapshots == (1, 2, 3, 4)
+    assert maintain(lake, table).snapshots.snapshots == tuple(range(1, 18))
+    assert history(lake, table) == [18, 19, 20]
+    assert ids(table) == list(range(20))
+
+
 def test_maintenance_after_a_commit(lake: Lake) -> None:
     options = {
         "bucket": "-1", "partition.expiration-time": "7 d", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2",

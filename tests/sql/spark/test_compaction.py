@@ -130,3 +130,17 @@ def test_system_tables_join_on_spark(lake: Lake, gateway: Gateway, scattered: La
     assert call(gateway, "SELECT rowkind, count(*) FROM t$audit_log WHERE p = 1 GROUP BY rowkind") == [
         ("+I", sum(row["p"] == 1 for row in rows(scattered)))
     ]
+
+
+def test_statistics_are_kept_with_the_snapshot(lake: Lake, gateway: Gateway) -> None:
+    table = make_table(lake, "a", id="INT", s="STRING")
+    append(lake, table, [3, 1, 2], s=["x", None, "long"])
+    assert call(gateway, "CALL sys.analyze_table(`table` => 'a', columns => 's', dry_run => true)") == [("s", 2, 1, 3, True)]
+    assert call(gateway, "CALL sys.analyze_table('a')") == [("id", 3, 0, 3, False), ("s", 2, 1, 3, False)]
+    assert call(gateway, "SELECT commit_kind, total_record_count FROM a$snapshots WHERE snapshot_id = 2") == [("ANALYZE", 3)]
+    ((snapshot_id, count, found),) = call(gateway, "SELECT snapshot_id, mergedRecordCount, colstat FROM a$statistics")
+    assert (snapshot_id, count) == (1, 3)
+    assert '"min":"1","max":"3"' in found
+    append(lake, table, [4], s=["y"])
+    assert len(call(gateway, "SELECT * FROM a$statistics")) == 1
+    assert ids(table) == [3, 1, 2, 4]
