@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from lake import retention
+from lake.retention import Tag, tags_of
 from lake.table import LakeTable
-from lake.tags import Tag
 from model.schema import Schema
 from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
@@ -69,7 +70,7 @@ def create_automatic_tags(lake: Lake, table: LakeTable, *, now: dt.datetime | No
         return []
     retained = _option(schema, "tag.default-time-retained")
     keep = retained if isinstance(retained, dt.timedelta) else None
-    tags = lake.tags(table)
+    tags = tags_of(lake, table)
     if mode == "batch":
         return _batch(lake, table, latest, tags, keep)
     periods = TagPeriods(schema)
@@ -130,18 +131,18 @@ def _keep_newest(lake: Lake, table: LakeTable, periods: TagPeriods) -> None:
     most = _option(table.schema, "tag.num-retained-max")
     if not isinstance(most, int):
         return
-    automatic = sorted(tag.name for tag in lake.tags(table) if periods.parse(tag.name) is not None)
+    automatic = sorted(tag.name for tag in tags_of(lake, table) if periods.parse(tag.name) is not None)
     for name in automatic[: max(0, len(automatic) - most)]:
         retention.delete_tag(lake, table, name)
 
 
 def expire_tags(lake: Lake, table: LakeTable, *, older_than: dt.datetime | None = None, dry_run: bool = False) -> list[Tag]:
-    """Drop the tags whose time is over; with ``older_than`` also all made before that, by local time."""
-    now = dt.datetime.now()
+    """Drop the tags whose time is over; with ``older_than`` also all made before that."""
+    now = time.time_ns() // 1_000_000
+    limit = None if older_than is None else older_than.astimezone().timestamp() * 1000
     gone = []
-    for tag in lake.tags(table):
-        made = None if tag.created_millis is None else dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=tag.created_millis)
-        if tag.expired(now) or (older_than is not None and made is not None and made < older_than):
+    for tag in tags_of(lake, table):
+        if tag.expired(now) or (limit is not None and tag.created_millis is not None and tag.created_millis < limit):
             gone.append(tag)
             if not dry_run:
                 retention.delete_tag(lake, table, tag.name)

@@ -16,11 +16,11 @@ from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow
+from lake.counts import added_by, follow, statistics_of
 from lake.idempotency import IdempotencyClaim
 from lake.publish import Hook, Publisher, no_hook
 from lake.table import LakeTable
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
-from model.identifier import Identifier
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from table.commit import CommitRequest, build_snapshot
 
@@ -147,7 +147,7 @@ class Committer:
     def _landed(self, tables: Sequence[LakeTable], uuids: Sequence[str]) -> list[Snapshot]:
         """The snapshots of these uuids, published, where an earlier attempt decided them after all; else nothing."""
         with self._catalog.reading() as tx:
-            rows = [tx.snapshots.by_uuid(table.table_id, uuid) for table, uuid in zip(tables, uuids, strict=True)]
+            rows = [tx.snapshots.by_uuid(table.table_id, uuid, table.identifier.branch) for table, uuid in zip(tables, uuids, strict=True)]
         found = [row for row in rows if row is not None]
         if len(found) < len(rows):
             return []
@@ -186,7 +186,7 @@ class Committer:
             assert self._heard is not None
             self._heard(table.table_id, sum(len(request.adds) for request in of_table))
         for table, (_, snapshot) in zip(tables, built, strict=True):
-            row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.uuid or "", body=snapshot.to_json(), published=False)
+            row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
             self._publish(table, row)
         return [snapshot for _, snapshot in built]
 
@@ -204,7 +204,7 @@ class Committer:
     def _decide(self, tx: CatalogTransaction, tables: Sequence[LakeTable], built: Sequence[tuple[Snapshot | None, Snapshot]]) -> None:
         """Compare and set every pointer, in one order for all, so that two such transactions cannot wait for each other."""
         for table, (latest, snapshot) in sorted(zip(tables, built, strict=True), key=lambda pair: str(pair[0].table_id)):
-            row = tx.tables.find_for_commit(Identifier(table.identifier.database, table.identifier.table))
+            row = tx.tables.find_for_commit(table.identifier)
             if row is None or row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))
             if row.diverged_at:
@@ -214,14 +214,17 @@ class Committer:
                     f"The number of buckets of {table.identifier} changed while rows were being written; nothing was committed, repeat it.",
                     resource_name=str(table.identifier),
                 )
+            changed = statistics_of(table, snapshot)
             tx.snapshots.advance(
                 table.table_id,
                 table.identifier.branch,
-                base=latest.uuid if latest else None,
+                base=latest.key if latest else None,
                 snapshot_id=snapshot.id,
-                uuid=snapshot.uuid or "",
+                uuid=snapshot.key,
                 body=snapshot.to_json(),
+                added=added_by(changed),
             )
+            follow(tx, table, changed)
 
     def _find_outcome(self, tables: Sequence[LakeTable], built: Sequence[tuple[Snapshot | None, Snapshot]]) -> None:
         """Look for the snapshot's uuid: there means the commit happened; not there, once Postgres answers, that it did not."""
@@ -230,7 +233,7 @@ class Committer:
         while True:
             try:
                 with self._catalog.reading() as tx:
-                    found = tx.snapshots.by_uuid(tables[0].table_id, snapshot.uuid or "")
+                    found = tx.snapshots.by_uuid(tables[0].table_id, snapshot.key, tables[0].identifier.branch)
             except Unavailable as gone:
                 if time.monotonic() > deadline:
                     raise OutcomeUnknown(

@@ -6,8 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lake.retention import tags_of
 from lake.table import LakeTable
+from model.access import Access, table_resource
 from model.errors import InvalidOption
+from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
 from table.orphans import Check, candidates, names_in_use
 
@@ -34,6 +37,7 @@ def remove_orphan_files(
     The listing comes first and the names in use after it, so that a file committed in between counts as used.
     Raises `InvalidOption` for a moment in the future.
     """
+    lake.caller.require(Access.UPDATE, table_resource(table.identifier))
     now = time.time_ns() // 1_000_000
     limit = now - YOUNGEST_MILLIS if older_than_millis is None else older_than_millis
     if limit > now:
@@ -54,9 +58,10 @@ def _known(lake: Lake, table: LakeTable) -> list[list[Snapshot]]:
     table.latest()
     lines: list[list[Snapshot]] = []
     with lake.catalog.reading() as tx:
-        for branch in {table.identifier.branch, *tx.snapshots.branches(table.table_id)}:
+        for branch in {MAIN_BRANCH, *tx.branches.names(table.table_id)}:
             lines.append([Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)])
-    lines += [[tag.snapshot] for tag in lake.tags(table)]
+            lines += [[Snapshot.from_json(row.snapshot)] for row in tx.tags.all(table.table_id, branch)]
+    lines += [[tag.snapshot] for tag in tags_of(lake, table)]  # also those whose files clients wrote themselves
     known = {snapshot.uuid for line in lines for snapshot in line}
     earliest = min((snapshot.id for line in lines for snapshot in line), default=0)
     for snapshot_id in table.files.snapshot_ids():

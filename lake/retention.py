@@ -5,18 +5,21 @@ A crash between the two leaves files that `sys.remove_orphan_files` finds, and n
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catalog import CatalogTransaction
+from catalog.records import TagRow
 from lake.names import check_name
 from lake.table import LakeTable
-from lake.tags import Tag, tag_body, tag_from_json
-from model.errors import InvalidName, SnapshotNotExist, TableNotExist, TagNotExist
+from lake.tags import parse_retained
+from model.access import Access, table_resource
+from model.catalog_errors import TagAlreadyExist
+from model.errors import SnapshotNotExist, TableNotExist, TagNotExist
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
 from table.consumers import read_consumers
@@ -24,6 +27,22 @@ from table.expire import ExpiryRules, Garbage, expired_before, left_by_expiry, l
 
 if TYPE_CHECKING:
     from lake.lake import Lake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A snapshot with a name, and how long it keeps it."""
+
+    name: str
+    snapshot: Snapshot
+    created_millis: int | None = None
+    retained: dt.timedelta | None = None
+
+    def expired(self, now_millis: int) -> bool:
+        """Whether its time is over."""
+        if self.created_millis is None or self.retained is None:
+            return False
+        return now_millis > self.created_millis + self.retained.total_seconds() * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +83,32 @@ def _lock(tx: CatalogTransaction, table: LakeTable) -> None:
         raise TableNotExist(str(table.identifier))
 
 
+def _may(lake: Lake, table: LakeTable) -> None:
+    """Raise `Forbidden` unless the caller may change the table."""
+    lake.caller.require(Access.UPDATE, table_resource(table.identifier))
+
+
 def _kept_elsewhere(tx: CatalogTransaction, table: LakeTable) -> list[Snapshot]:
-    """Snapshots of other branches: their data lies in this table's directories, too."""
+    """Snapshots and tags of other branches: their data lies in this table's directories, too."""
     found = []
-    for branch in tx.snapshots.branches(table.table_id):
-        if branch != table.identifier.branch:
-            found += [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)]
+    for branch in {MAIN_BRANCH, *tx.branches.names(table.table_id)} - {table.identifier.branch}:
+        found += [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)]
+        found += [Snapshot.from_json(row.snapshot) for row in tx.tags.all(table.table_id, branch)]
     return found
 
 
+def _tag(row: TagRow) -> Tag:
+    retained = None if row.retained is None else parse_retained(row.retained)
+    return Tag(name=row.name, snapshot=Snapshot.from_json(row.snapshot), created_millis=row.created_millis, retained=retained)
+
+
+def tags_of(lake: Lake, table: LakeTable) -> list[Tag]:
+    """All tags with their snapshots, by name."""
+    return [_tag(row) for row in lake.tags.all(table)]
+
+
 def _tags(tx: CatalogTransaction, table: LakeTable) -> list[Tag]:
-    return [tag_from_json(name, body) for name, body in tx.tags.all(table.table_id)]
+    return [_tag(row) for row in tx.tags.all(table.table_id, table.identifier.branch)]
 
 
 def _delete(table: LakeTable, garbage: Garbage) -> None:
@@ -85,8 +119,10 @@ def _delete(table: LakeTable, garbage: Garbage) -> None:
 
 def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_run: bool = False, now_millis: int | None = None) -> Removed:
     """Let snapshots go by count and age; what tags, branches and consumers need stays."""
+    _may(lake, table)
     if table.identifier.branch != MAIN_BRANCH:
         return Removed()
+    lake.tags.all(table)  # a client may have put one there itself
     table.latest()  # publishes what is decided, so that no file is missing below
     now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
     with lake.catalog.transaction() as tx:
@@ -104,10 +140,10 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         first = history[len(expired)]
         kept = [tag.snapshot for tag in _tags(tx, table) if tag.snapshot.id < first.id] + _kept_elsewhere(tx, table)
         if not dry_run:
-            tx.snapshots.remove(table.table_id, table.identifier.branch, [s.id for s in expired])
+            tx.snapshots.forget(table.table_id, table.identifier.branch, below=end)
     garbage = left_by_expiry(table.files, table.schema, expired, kept, first)
     if not dry_run:
-        lake.hook("expiry decided")
+        lake.step("expiry decided")
         _delete(table, garbage)
         for snapshot in expired:
             table.files.io.delete(table.files.layout.snapshot_file(snapshot.id))
@@ -118,9 +154,10 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
 def clear_stale_snapshots(lake: Lake, table: LakeTable) -> None:
     """Delete snapshot files older than the catalog's earliest, which a crash left, and tell readers where history begins."""
     with lake.catalog.reading() as tx:
-        earliest = tx.snapshots.earliest_id(table.table_id, table.identifier.branch)
-    if earliest is None:
+        row = tx.snapshots.earliest(table.table_id, table.identifier.branch)
+    if row is None:
         return
+    earliest = row.snapshot_id
     for snapshot_id in table.files.snapshot_ids():
         if snapshot_id < earliest:
             table.files.io.delete(table.files.layout.snapshot_file(snapshot_id))
@@ -137,45 +174,51 @@ def create_tag(
     retained: dt.timedelta | None = None,
     replace: bool = False,
 ) -> Tag:
-    """Keep a snapshot under a name, for a time or for good; raises `SnapshotNotExist`, `InvalidName` or, to replace, `TagNotExist`."""
-    check_name(name, "tag")
+    """Keep a snapshot under a name, for a time or for good; raises `SnapshotNotExist`, `TagAlreadyExist` or, to replace, `TagNotExist`."""
+    text = None if retained is None else f"{round(retained.total_seconds() * 1000)} ms"
+    if not replace:
+        lake.tags.create(table, name, snapshot_id=snapshot_id, retained=text)
+        return _tag(lake.tags.get(table, name))
+    _may(lake, table)
+    lake.tags.get(table, name)
     latest = table.latest()
+    wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
     with lake.catalog.transaction() as tx:
         _lock(tx, table)
-        wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
         row = tx.snapshots.get(table.table_id, table.identifier.branch, wanted)
         if row is None:
             raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {wanted or ''} to tag.", resource_name=str(wanted))
-        body = tag_body(row.body, retained=retained, now=dt.datetime.now())
-        if replace and not tx.tags.drop(table.table_id, name):
-            raise TagNotExist(name, str(table.identifier))
-        if not tx.tags.put(table.table_id, name, body):
-            raise InvalidName(f"Tag {name} already exists on table {table.identifier}.")
-    _write_tag(table, name, body)
-    return tag_from_json(name, body)
-
-
-def _write_tag(table: LakeTable, name: str, body: dict[str, Any]) -> None:
-    table.files.io.write(table.files.layout.tag_file(name), json.dumps(body, indent=2).encode())
+        tx.tags.drop(table.table_id, name, table.identifier.branch)
+        now = time.time_ns() // 1_000_000
+        tx.tags.put(table.table_id, name, row.body, table.identifier.branch, created_millis=now, retained=text)
+        made = tx.tags.find(table.table_id, name, table.identifier.branch)
+    assert made is not None
+    lake.tags.publish(table, made)
+    return _tag(made)
 
 
 def rename_tag(lake: Lake, table: LakeTable, name: str, to: str) -> None:
-    """Give a tag another name; raises `TagNotExist` or `InvalidName`."""
+    """Give a tag another name; raises `TagNotExist` or `TagAlreadyExist`."""
     check_name(to, "tag")
+    _may(lake, table)
+    lake.tags.get(table, name)
     with lake.catalog.transaction() as tx:
         _lock(tx, table)
-        body = tx.tags.get(table.table_id, name)
-        if body is None:
+        row = tx.tags.find(table.table_id, name, table.identifier.branch)
+        if row is None:
             raise TagNotExist(name, str(table.identifier))
-        if not tx.tags.put(table.table_id, to, body):
-            raise InvalidName(f"Tag {to} already exists on table {table.identifier}.")
-        tx.tags.drop(table.table_id, name)
-    _write_tag(table, to, dict(body))
+        branch = table.identifier.branch
+        if not tx.tags.put(table.table_id, to, row.snapshot, branch, created_millis=row.created_millis, retained=row.retained):
+            raise TagAlreadyExist(to, str(table.identifier))
+        tx.tags.drop(table.table_id, name, branch)
+    lake.tags.publish(table, dataclasses.replace(row, name=to))
     table.files.io.delete(table.files.layout.tag_file(name))
 
 
 def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False) -> Removed:
     """Forget a tag, and with it what only it kept; raises `TagNotExist`."""
+    _may(lake, table)
+    lake.tags.get(table, name)
     with lake.catalog.transaction() as tx:
         _lock(tx, table)
         tags = _tags(tx, table)
@@ -189,13 +232,14 @@ def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False
         neighbours = _neighbours(dropped.snapshot, [*others, *(Snapshot.from_json(row.body) for row in history[:1])])
         kept = neighbours + _kept_elsewhere(tx, table)
         if not dry_run:
-            tx.tags.drop(table.table_id, name)
+            # The file first: one that lies there without a row is taken for a tag some client made.
+            table.files.io.delete(table.files.layout.tag_file(name))
+            tx.tags.drop(table.table_id, name, table.identifier.branch)
     if not still_there and not any(s.id == dropped.snapshot.id for s in others):
         garbage = left_by_tag(table.files, table.schema, dropped.snapshot, kept)
     if not dry_run:
-        lake.hook("tag dropped")
+        lake.step("tag dropped")
         _delete(table, garbage)
-        table.files.io.delete(table.files.layout.tag_file(name))
     return _removed([], garbage, [name])
 
 
@@ -206,37 +250,23 @@ def _neighbours(tagged: Snapshot, others: Sequence[Snapshot]) -> list[Snapshot]:
     return [s for s in (before, after) if s is not None]
 
 
-def rollback(lake: Lake, table: LakeTable, to: Snapshot, *, dry_run: bool = False) -> Removed:
-    """Make a snapshot the latest again; later snapshots and their tags go, and the files only they had.
+def rollback(lake: Lake, table: LakeTable, to: Snapshot, *, tag: str | None = None, dry_run: bool = False) -> Removed:
+    """Make a snapshot, or one that only a tag has kept, the latest again.
 
-    The files of later snapshots are away before the decision, and are put back by whoever looks at the table where a
-    crash comes between: until then they are on record as not published.
+    Later snapshots and their tags go, and the files only they had.
     """
-    latest = table.latest()
-    branch = table.identifier.branch
+    _may(lake, table)
+    tags = tags_of(lake, table)
+    removed = [snapshot for snapshot in lake.snapshots(table) if snapshot.id > to.id]
+    later = [one.name for one in tags if one.snapshot.id > to.id]
+    with lake.catalog.reading() as tx:
+        kept = [one.snapshot for one in tags if one.snapshot.id <= to.id] + _kept_elsewhere(tx, table)
+    garbage = left_by_rollback(table.files, table.schema, removed, to, kept)
     if not dry_run:
-        with lake.catalog.transaction() as tx:
-            tx.snapshots.unpublish_after(table.table_id, branch, to.id)
-    with lake.catalog.transaction() as tx:
-        row = tx.tables.lock(table.identifier)
-        if row.table_id != table.table_id or row.location != table.location:
-            raise TableNotExist(str(table.identifier))
-        history = [Snapshot.from_json(found.body) for found in tx.snapshots.history(table.table_id, branch)]
-        removed = [s for s in history if s.id > to.id]
-        tags = _tags(tx, table)
-        later = [tag for tag in tags if tag.snapshot.id > to.id]
-        kept = [tag.snapshot for tag in tags if tag.snapshot.id <= to.id] + _kept_elsewhere(tx, table)
-        garbage = left_by_rollback(table.files, table.schema, removed, to, kept)
-        if dry_run or latest is None:
-            return _removed(removed, garbage, [tag.name for tag in later])
-        tx.snapshots.roll_back(table.table_id, branch, to.id, uuid=to.uuid or "", body=to.to_json())
-        for tag in later:
-            tx.tags.drop(table.table_id, tag.name)
-            table.files.io.delete(table.files.layout.tag_file(tag.name))
-        for snapshot in reversed(removed):
-            table.files.io.delete(table.files.layout.snapshot_file(snapshot.id))
-        table.files.publish_snapshot(to)
-        table.files.write_hints(to.id)
-        lake.hook("rollback deciding")
-    _delete(table, garbage)
-    return _removed(removed, garbage, [tag.name for tag in later])
+        if tag is not None:
+            lake.history.rollback_to_tag(table, tag)
+        else:
+            lake.history.rollback_to_snapshot(table, to.id)
+        lake.step("rolled back")
+        _delete(table, garbage)
+    return _removed(removed, garbage, later)

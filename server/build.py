@@ -18,7 +18,7 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     """A gateway on the catalog and warehouse of the settings, and the pool whose Spark is not started yet."""
     catalog = CatalogStore(dsn, max_connections=settings.catalog_connections)
     cleanup.callback(catalog.close)
-    lake = Lake(catalog, settings.warehouse)
+    lake = Lake(catalog, settings.warehouse, token=settings.token, import_dirs=settings.import_dirs)
     cleanup.callback(lake.close)
     spark = SparkPool(
         SparkSettings(

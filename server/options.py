@@ -43,6 +43,21 @@ def directories() -> Parser[tuple[str, ...]]:
     return Parser("paths", lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()), ",".join)
 
 
+def pairs() -> Parser[tuple[tuple[str, str], ...]]:
+    """``key=value``, parted by commas."""
+
+    def parse(raw: str) -> tuple[tuple[str, str], ...]:
+        found = []
+        for part in filter(str.strip, raw.split(",")):
+            key, equals, value = part.partition("=")
+            if not equals or not key.strip():
+                raise ValueError("key=value pairs parted by commas are expected")
+            found.append((key.strip(), value.strip()))
+        return tuple(found)
+
+    return Parser("key=value pairs", parse, lambda value: ",".join(f"{key}={one}" for key, one in value))
+
+
 LISTEN = SERVER_OPTIONS.declare(
     Option(
         "listen",
@@ -71,6 +86,15 @@ IMPORT_DIRS = SERVER_OPTIONS.declare(
 )
 TOKEN = SERVER_OPTIONS.declare(
     Option("token", optional(text()), None, "The administrator's token; clients send it as `Authorization: Bearer …`.")
+)
+DATA_TOKEN = SERVER_OPTIONS.declare(
+    Option(
+        "data-token",
+        pairs(),
+        (),
+        "What Paimon clients that ask for a data token get, to reach the warehouse's files: options of their file system, such as "
+        "`fs.s3.accessKey=…,fs.s3.secretKey=…`. Without it no credentials leave the server.",
+    )
 )
 SPARK_MASTER = SERVER_OPTIONS.declare(Option("spark.master", text(), "local[*]", "Spark master that runs the statements."))
 SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(
@@ -154,6 +178,7 @@ class Settings:
     warehouse: str
     import_dirs: tuple[str, ...] = ()
     token: str | None = None
+    data_token: tuple[tuple[str, str], ...] = ()
     spark_master: str = SPARK_MASTER.default
     spark_driver_host: str | None = None
     spark_driver_memory: int = SPARK_DRIVER_MEMORY.default
@@ -199,6 +224,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         warehouse=_absolute(WAREHOUSE.read(raw) or str(data / "warehouse")),
         import_dirs=tuple(_absolute(path) for path in IMPORT_DIRS.read(raw)),
         token=TOKEN.read(raw),
+        data_token=DATA_TOKEN.read(raw),
         spark_master=SPARK_MASTER.read(raw),
         spark_driver_host=SPARK_DRIVER_HOST.read(raw),
         spark_driver_memory=SPARK_DRIVER_MEMORY.read(raw),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 from uuid import uuid4
 
 from model.errors import Unavailable
+from model.identifier import MAIN_BRANCH
 from model.schema import Schema
 from model.snapshot import Snapshot
 from model.types import DataType
@@ -53,11 +54,11 @@ _LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(64 << 20, _list_bytes
 
 
 class TableFiles:
-    """Reads and writes the metadata files of the table at ``location``."""
+    """Reads and writes the metadata files of the table at ``location``, or of a branch of it."""
 
-    def __init__(self, file_io: FileIO, location: str) -> None:
+    def __init__(self, file_io: FileIO, location: str, branch: str = MAIN_BRANCH) -> None:
         self.io = file_io
-        self.layout = TableLayout(location)
+        self.layout = TableLayout(location, branch)
         # Not shared: a table dropped and made anew has other schemas under the same names.
         self._schemas: dict[int, Schema] = {}
 
@@ -107,6 +108,21 @@ class TableFiles:
         self.io.write(self.layout.latest_hint(), str(latest).encode())
         if earliest is not None:
             self.io.write(self.layout.earliest_hint(), str(earliest).encode())
+
+    def remove_marked(self, path: str, mark: Mapping[str, Any]) -> None:
+        """Remove a JSON file below the table's directory as long as it holds all that the mark says."""
+        full = f"{self.layout.location}/{path}"
+        try:
+            found = json.loads(self.io.read(full))
+        except (FileNotFoundError, ValueError):
+            return
+        if isinstance(found, dict) and all(found.get(key) == value for key, value in mark.items()):
+            self.io.delete(full)
+
+    def remove_hints(self) -> None:
+        """Take both hints back."""
+        self.io.delete(self.layout.latest_hint())
+        self.io.delete(self.layout.earliest_hint())
 
     def read_hint(self, path: str) -> int | None:
         """The id a hint file holds, or None."""

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from lake import LakeTable
 from lake.travel import TRAVEL_OPTIONS
+from model.errors import TableNotExist
 from model.predicate import Predicate
 from model.snapshot import Snapshot
 from model.types import BigIntType, DataType, Field
@@ -21,6 +22,7 @@ from sql.local.literals import NotLocal
 from sql.local.scope import Scope, is_star, limit_of, only_parts
 from sql.results import ResultColumn, ResultSet, result_schema
 from sql.statements.base import ExecutionContext, LocalStatement
+from sql.views import is_view
 from table.aggregates import Aggregate, Function, exact_aggregates
 from table.read import Selection, read_batches
 from table.scan import plan_scan
@@ -75,9 +77,17 @@ def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | Meta
     if not only_parts(tree, _SCAN_PARTS):
         raise NotLocal
     reference = _only_table(tree, context)
-    table = context.lake.open(context.session.identifier(reference.parts))
+    try:
+        table = context.lake.open(context.session.identifier(reference.parts))
+    except TableNotExist:
+        if is_view(context, reference.parts):
+            raise NotLocal from None
+        raise
     if TRAVEL_OPTIONS & table.schema.options.keys():
         raise NotLocal
+    rules = context.lake.read_rules(table)
+    if rules.restricted:
+        raise NotLocal  # what is kept from a caller is cut off in one place, before Spark sees it
     if any(part.find(exp.AggFunc) for part in tree.expressions):
         return _metadata_answer(tree, reference, table)
     scope = Scope(reference, table.schema)
@@ -107,7 +117,7 @@ def _only_table(tree: exp.Select, context: ExecutionContext) -> TableReference:
     if len(references) != 1 or references[0].node is not node or references[0].options or references[0].as_of is not None:
         raise NotLocal
     parts = references[0].parts
-    if "$" in parts[-1] or (len(parts) == 1 and parts[0] in context.session.temporary_tables):
+    if "$" in parts[-1].replace("$branch_", "", 1) or (len(parts) == 1 and parts[0] in context.session.temporary_tables):
         raise NotLocal
     return references[0]
 

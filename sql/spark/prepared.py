@@ -27,10 +27,12 @@ from sql.results import ResultColumn, result_schema
 from sql.spark.declared import metadata, result_columns
 from sql.spark.errors import translating
 from sql.spark.reads import dataframe, temporary_dataframe
+from sql.spark.visible import visible
 from sql.statements.base import ExecutionContext
 from sql.system import find_system_table
 from sql.system.data import ROW_KIND
 from sql.system.names import is_system
+from sql.views import expand_views
 from table.scan import ScanPlan, only_columns, plan_scan
 
 
@@ -104,7 +106,7 @@ def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
     """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last."""
     with context.spark.running(context.statement_id) as session:
         apply_zone(session, context.zone)
-        tree = tree.copy()
+        tree = expand_views(context, tree.copy())
         preparation = Preparation(context)
         views: dict[str, str] = {}
         tables: list[PlannedTable] = []
@@ -164,9 +166,13 @@ def _source(
     if is_system(reference.parts):
         return _system_frame(context, session, reference), None
     table, snapshot = preparation.table(reference, session)
-    plan = plan_scan(table.files, table.schema, snapshot, pushed(reference, table.schema))
+    rules = context.lake.read_rules(table)
+    # A masked column's real values must not decide which files are read: the user would learn them by what is missing.
+    predicate = None if rules.masks else pushed(reference, table.schema)
+    plan = plan_scan(table.files, table.schema, snapshot, predicate)
     planned = PlannedTable(name=reference.name, table=table, snapshot=snapshot, plan=plan)
-    return dataframe(session, table, plan), planned
+    frame = dataframe(session, table, plan)
+    return (visible(frame, table, rules) if rules.restricted else frame), planned
 
 
 def _system_frame(context: ExecutionContext, session: SparkSession, reference: TableReference) -> DataFrame:

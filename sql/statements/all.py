@@ -1,5 +1,7 @@
 """All statements, imported so that they register themselves."""
 
+import sql.statements.access
+import sql.statements.adopt
 import sql.statements.analyze
 import sql.statements.compaction
 import sql.statements.databases
@@ -11,4 +13,5 @@ import sql.statements.retention
 import sql.statements.settings
 import sql.statements.show
 import sql.statements.tables
-import sql.statements.tags  # noqa: F401
+import sql.statements.tags
+import sql.statements.views  # noqa: F401

@@ -11,7 +11,7 @@ from model.snapshot import CommitKind
 from model.types import BigIntType, BooleanType
 from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures import Arguments, procedure, table_of
+from sql.statements.procedures import Arguments, procedure, table_to_write
 from table.commit import CommitRequest
 
 
@@ -25,7 +25,7 @@ def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     from sql.spark.analyze import column_statistics
     from sql.spark.errors import translating
 
-    table = table_of(context, arguments)
+    table = table_to_write(context, arguments)
     latest = table.latest()
     if latest is None:
         raise AnalysisError(f"Table {table.identifier} has no rows to analyze.")
@@ -39,7 +39,7 @@ def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         "snapshotId": latest.id, "schemaId": latest.schema_id, "mergedRecordCount": rows, "mergedRecordSize": size, "colStats": found,
     }  # fmt: skip
     if not arguments.get("dry_run"):
-        _commit(context, table_of(context, arguments), body)
+        _commit(context, table_to_write(context, arguments), body)
     columns = [
         ResultColumn("column", STRING), ResultColumn("distinct_count", BigIntType()), ResultColumn("null_count", BigIntType()),
         ResultColumn("record_count", BigIntType(nullable=False)), ResultColumn("dry_run", BooleanType(nullable=False)),

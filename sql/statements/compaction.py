@@ -13,7 +13,8 @@ from uuid import uuid4
 from lake import LakeTable
 from lake.compaction import Compacted, Rewriter, compact, in_threads, live_files
 from lake.discard import discard
-from model.errors import AnalysisError, LakeError, OutcomeUnknown, TableNotExist, UnsupportedType
+from model.catalog_errors import MetadataOnlyTable
+from model.errors import AnalysisError, Forbidden, LakeError, OutcomeUnknown, TableNotExist, UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind
 from model.table_options import TABLE_OPTIONS
@@ -21,7 +22,7 @@ from model.types import BigIntType, BooleanType
 from sql.partition_choice import chosen, numbers
 from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures import Arguments, procedure, table_of
+from sql.statements.procedures import Arguments, procedure, table_to_write
 from table.commit import CommitRequest
 from table.compact import CompactionRules, CompactionTask, choose
 from table.formats import FileFormat
@@ -82,7 +83,7 @@ def _sorts(arguments: Arguments) -> bool:
 )
 def compact_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Merge small files, or sort what partitions hold."""
-    table = _with_options(table_of(context, arguments), arguments.get("options"))
+    table = _with_options(table_to_write(context, arguments), arguments.get("options"))
     dry_run = bool(arguments.get("dry_run"))
     strategy = arguments.get("order_strategy", "none").lower()
     if strategy != "none" or "order_by" in arguments:
@@ -243,9 +244,9 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
     rows = []
     for identifier in matching_tables(context, arguments):
         try:
-            table = _with_options(context.lake.open(identifier), arguments.get("table_options"))
+            table = _with_options(context.lake.open_to_write(identifier), arguments.get("table_options"))
             done = _merge(context, table, given, dry_run=dry_run)
-        except (TableNotExist, UnsupportedType):
+        except (TableNotExist, UnsupportedType, Forbidden, MetadataOnlyTable):
             continue  # dropped meanwhile, or nothing this server may rewrite
         rows.append((str(identifier), *_row(done, dry_run=dry_run)))
     return ResultSet.of_rows([ResultColumn("table", STRING), *_COMPACTED], rows)
@@ -278,7 +279,7 @@ def pattern(name: str, text: str) -> re.Pattern[str]:
 @procedure("compact_manifest", required=1, table=str, options=str, dry_run=bool)
 def compact_manifest(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Merge the manifests of the latest snapshot; nothing is published where there is nothing to merge."""
-    table = _with_options(table_of(context, arguments), arguments.get("options"))
+    table = _with_options(table_to_write(context, arguments), arguments.get("options"))
     latest = table.latest()
     before = table.files.manifests_of(latest) if latest else []
     worth = worth_merging(table.schema, before)

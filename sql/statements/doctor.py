@@ -13,7 +13,9 @@ from table.health import Finding, examine
 @procedure("doctor", required=1, table=str)
 def doctor(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Look at a table's files and say what could be better; no rows for a table in good shape."""
-    found = findings(table_of(context, arguments))
+    table = table_of(context, arguments)
+    context.lake.read_rules(table)
+    found = findings(table)
     columns = [ResultColumn("finding", STRING), ResultColumn("reason", STRING), ResultColumn("statement", STRING)]
     return ResultSet.of_rows(columns, [(one.what, one.why, one.statement) for one in found])
 

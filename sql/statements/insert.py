@@ -106,7 +106,7 @@ def target_of(context: ExecutionContext, insert: exp.Insert) -> Target:
     parts = tuple(part.name for part in into.parts)
     if len(parts) == 1 and parts[0] in context.session.temporary_tables:
         raise AnalysisError(f"{parts[0]} is a temporary table over files; they are not written by SQL.", fragment=parts[0])
-    table = context.lake.open(context.session.identifier(parts))
+    table = context.lake.open_to_write(context.session.identifier(parts))
     options = into.meta.get(OPTIONS_HINT, {})
     check_hint(options, writing=True)
     partition = into.args.get("partition") or insert.args.get("partition")

@@ -121,6 +121,11 @@ def table_of(context: ExecutionContext, arguments: Arguments) -> LakeTable:
     return context.lake.open(identifier_of(context, str(arguments["table"])))
 
 
+def table_to_write(context: ExecutionContext, arguments: Arguments) -> LakeTable:
+    """The table a call names, for a caller who may change it."""
+    return context.lake.open_to_write(identifier_of(context, str(arguments["table"])))
+
+
 def identifier_of(context: ExecutionContext, name: str) -> Identifier:
     """A table's name as a call gives it; backquotes are taken off."""
     return context.session.identifier(tuple(part.strip("`") for part in name.split(".")))

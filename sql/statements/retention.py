@@ -15,7 +15,8 @@ from lake import retention as kept
 from lake.orphans import remove_orphan_files as remove_orphans
 from lake.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
 from lake.retention import Removed
-from model.errors import AnalysisError, InvalidOption, SnapshotNotExist, TableNotExist
+from model.catalog_errors import MetadataOnlyTable
+from model.errors import AnalysisError, Forbidden, InvalidOption, SnapshotNotExist, TableNotExist
 from model.identifier import Identifier
 from model.option import OptionGroup
 from model.table_options import TABLE_OPTIONS
@@ -23,7 +24,7 @@ from model.types import BigIntType, BooleanType, VarCharType
 from sql.partition_choice import matching, parse_specs
 from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures import Arguments, identifier_of, procedure, table_of
+from sql.statements.procedures import Arguments, identifier_of, procedure, table_to_write
 from table import binary_row
 from table.consumers import delete_consumer, read_consumers, write_consumer
 from table.expire import ExpiryRules, without_limit
@@ -76,7 +77,7 @@ def dry(arguments: Arguments) -> bool:
 )
 def expire_snapshots(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Let snapshots go by count and age; what tags, branches and consumers need stays."""
-    table = table_of(context, arguments)
+    table = table_to_write(context, arguments)
     options = dict(table.schema.options) | _given_options(arguments)
     rules = without_limit(ExpiryRules.of(replace(table.schema, options=options)))
     at_least, at_most = arguments.get("retain_min", rules.at_least), arguments.get("retain_max", rules.at_most)
@@ -145,12 +146,12 @@ def rollback_to_watermark(context: ExecutionContext, arguments: Arguments) -> Re
 
 
 def _roll_back(context: ExecutionContext, arguments: Arguments, options: dict[str, str]) -> ResultSet:
-    table = table_of(context, arguments)
+    table = table_to_write(context, arguments)
     latest = table.latest()
     to = context.lake.resolve(table, options, zone=context.zone)
     if to is None or latest is None:
         raise SnapshotNotExist(f"Table {table.identifier} has no snapshots to roll back to.", resource_name=str(table.identifier))
-    done = kept.rollback(context.lake, table, to, dry_run=dry(arguments))
+    done = kept.rollback(context.lake, table, to, tag=arguments.get("tag"), dry_run=dry(arguments))
     columns = [
         ResultColumn("previous_snapshot_id", _COUNT),
         ResultColumn("current_snapshot_id", _COUNT),
@@ -186,7 +187,7 @@ def _partition_rows(partitions: Sequence[Partition], column: str, *, dry_run: bo
 )
 def expire_partitions(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Drop partitions that are too old, by their values or by when something last came."""
-    table = table_of(context, arguments)
+    table = table_to_write(context, arguments)
     keys = {
         "expiration_time": "partition.expiration-time",
         "timestamp_formatter": "partition.timestamp-formatter",
@@ -215,7 +216,7 @@ def _named(context: ExecutionContext, table: LakeTable, text: str) -> list[Parti
 @procedure("drop_partition", required=2, table=str, partitions=str, dry_run=bool)
 def drop_partition(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Remove partitions with all their rows; earlier snapshots still hold them."""
-    table = table_of(context, arguments)
+    table = table_to_write(context, arguments)
     found = _named(context, table, arguments["partitions"])
     if not dry(arguments):
         drop_partitions(context.lake, table, found)
@@ -225,7 +226,7 @@ def drop_partition(context: ExecutionContext, arguments: Arguments) -> ResultSet
 @procedure("mark_partition_done", required=2, table=str, partitions=str)
 def mark_partition_done(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Leave a marker that says no more rows will come to the partitions (`partition.mark-done-action`)."""
-    table = table_of(context, arguments)
+    table = table_to_write(context, arguments)
     actions = {part.strip() for part in TABLE_OPTIONS.read(table.schema.options, "partition.mark-done-action").split(",")}
     if unknown := actions - {"success-file"}:
         raise AnalysisError(f"Option 'partition.mark-done-action' = '{', '.join(sorted(unknown))}' is not available; success-file is.")
@@ -244,7 +245,7 @@ def mark_partition_done(context: ExecutionContext, arguments: Arguments) -> Resu
 @procedure("reset_consumer", required=2, table=str, consumer_id=str, next_snapshot_id=int, dry_run=bool)
 def reset_consumer(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Let a consumer go on elsewhere, or forget it where no snapshot is given."""
-    table = table_of(context, arguments)
+    table = table_to_write(context, arguments)
     name, following = arguments["consumer_id"], arguments.get("next_snapshot_id")
     present = {c.name: c.next_snapshot for c in read_consumers(table.files)}
     if following is None and name not in present:
@@ -271,7 +272,7 @@ def clear_consumers(context: ExecutionContext, arguments: Arguments) -> ResultSe
     """Forget the consumers whose names match, all where nothing is said."""
     from sql.statements.compaction import pattern
 
-    table = table_of(context, arguments)
+    table = table_to_write(context, arguments)
     included = pattern("including_consumers", arguments.get("including_consumers", ".*"))
     excluded = pattern("excluding_consumers", arguments["excluding_consumers"]) if "excluding_consumers" in arguments else None
     gone = [
@@ -297,8 +298,8 @@ def remove_orphan_files(context: ExecutionContext, arguments: Arguments) -> Resu
     rows = []
     for identifier in _tables(context, name):
         try:
-            table = context.lake.open(identifier)
-        except TableNotExist:
+            table = context.lake.open_to_write(identifier)
+        except (TableNotExist, Forbidden, MetadataOnlyTable):
             if "*" not in name:
                 raise
             continue

@@ -15,7 +15,7 @@ from model.types import BigIntType, BooleanType
 from sql.partition_choice import span
 from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures import Arguments, procedure, table_of
+from sql.statements.procedures import Arguments, procedure, table_to_write
 from sql.statements.retention import dry, moment_of
 
 _COUNT = BigIntType(nullable=False)
@@ -32,7 +32,7 @@ def _retained(table: LakeTable, arguments: Arguments) -> dt.timedelta | None:
 @procedure("create_tag", required=2, table=str, tag=str, snapshot_id=int, time_retained=str)
 def create_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Keep a snapshot under a name."""
-    table = table_of(context, arguments)
+    table = table_to_write(context, arguments)
     kept.create_tag(context.lake, table, arguments["tag"], snapshot_id=arguments.get("snapshot_id"), retained=_retained(table, arguments))
     return ResultSet.ok()
 
@@ -40,8 +40,8 @@ def create_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 @procedure("replace_tag", required=2, table=str, tag=str, snapshot_id=int, time_retained=str)
 def replace_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Let a tag keep another snapshot, or keep it for another time."""
-    table = table_of(context, arguments)
-    present = next((tag for tag in context.lake.tags(table) if tag.name == arguments["tag"]), None)
+    table = table_to_write(context, arguments)
+    present = next((tag for tag in kept.tags_of(context.lake, table) if tag.name == arguments["tag"]), None)
     snapshot_id = arguments.get("snapshot_id", present.snapshot.id if present else None)
     retained = _retained(table, arguments)
     kept.create_tag(context.lake, table, arguments["tag"], snapshot_id=snapshot_id, retained=retained, replace=True)
@@ -51,7 +51,7 @@ def replace_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 @procedure("create_tag_from_timestamp", required=3, table=str, tag=str, timestamp=int, time_retained=str)
 def create_tag_from_timestamp(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Keep the first snapshot committed at or after a time, in milliseconds since the epoch."""
-    table = table_of(context, arguments)
+    table = table_to_write(context, arguments)
     found = next((s for s in context.lake.snapshots(table) if s.time_millis >= arguments["timestamp"]), None)
     return _tag_found(context, table, arguments, None if found is None else found.id, "as late as the timestamp")
 
@@ -59,7 +59,7 @@ def create_tag_from_timestamp(context: ExecutionContext, arguments: Arguments) -
 @procedure("create_tag_from_watermark", required=3, table=str, tag=str, watermark=int, time_retained=str)
 def create_tag_from_watermark(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Keep the first snapshot that has reached a watermark."""
-    table = table_of(context, arguments)
+    table = table_to_write(context, arguments)
     reached = (s for s in context.lake.snapshots(table) if s.watermark is not None and s.watermark >= arguments["watermark"])
     found = next(reached, None)
     return _tag_found(context, table, arguments, None if found is None else found.id, "with that watermark")
@@ -81,14 +81,14 @@ def _tag_found(context: ExecutionContext, table: LakeTable, arguments: Arguments
 @procedure("rename_tag", required=3, table=str, tag=str, target_tag=str)
 def rename_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Give a tag another name."""
-    kept.rename_tag(context.lake, table_of(context, arguments), arguments["tag"], arguments["target_tag"])
+    kept.rename_tag(context.lake, table_to_write(context, arguments), arguments["tag"], arguments["target_tag"])
     return ResultSet.ok()
 
 
 @procedure("delete_tag", required=2, table=str, tag=str, dry_run=bool)
 def delete_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Forget tags, parted by commas, and what only they kept."""
-    table = table_of(context, arguments)
+    table = table_to_write(context, arguments)
     names = [name.strip() for name in arguments["tag"].split(",") if name.strip()]
     done = [kept.delete_tag(context.lake, table, name, dry_run=dry(arguments)) for name in names]
     return _tags_gone([(name, one) for name, one in zip(names, done, strict=True)], dry_run=dry(arguments))
@@ -105,5 +105,5 @@ def expire_tags(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     older = None
     if "older_than" in arguments:
         older = moment_of(context, "older_than", arguments["older_than"]).astimezone().replace(tzinfo=None)
-    gone = expire_lake_tags(context.lake, table_of(context, arguments), older_than=older, dry_run=dry(arguments))
+    gone = expire_lake_tags(context.lake, table_to_write(context, arguments), older_than=older, dry_run=dry(arguments))
     return ResultSet.of_rows([ResultColumn("expired_tags", STRING), _DRY], [(tag.name, dry(arguments)) for tag in gone])

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from lake.retention import tags_of
 from model.option import masked_all
 from model.snapshot import Snapshot
 from model.types import DataType
 from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
 from table import binary_row
-from table.consumers import read_consumers
 
 
 @system_table(
@@ -80,9 +80,9 @@ def options(scan: SystemScan) -> Iterable[Sequence[Any]]:
 )
 def tags(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """The snapshots kept under a name, by name."""
-    for tag in scan.lake.tags(scan.opened):
+    for tag in tags_of(scan.lake, scan.opened):
         s = tag.snapshot
-        retained = None if tag.retained_seconds is None else _iso_duration(tag.retained_seconds)
+        retained = None if tag.retained is None else _iso_duration(tag.retained.total_seconds())
         yield tag.name, s.id, s.schema_id, moment(s.time_millis), s.total_record_count, moment(tag.created_millis), retained
 
 
@@ -97,13 +97,15 @@ def _iso_duration(seconds: float) -> str:
 @system_table("branches", branch_name="STRING NOT NULL", create_time="TIMESTAMP(3) NOT NULL")
 def branches(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """The branches beside main, by name."""
-    return [(name, moment(millis)) for name, millis in scan.lake.branches(scan.opened)]
+    io, location = scan.opened.files.io, scan.opened.location
+    made = {s.path.rpartition("/branch-")[2]: s.mtime_millis for s in io.list(f"{location}/branch")}
+    return [(name, moment(made.get(name, 0))) for name in scan.lake.branches.names(scan.opened)]
 
 
 @system_table("consumers", consumer_id="STRING NOT NULL", next_snapshot_id="BIGINT NOT NULL")
 def consumers(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """Who reads the table as a stream, and the snapshot each will read next."""
-    return [(consumer.name, consumer.next_snapshot) for consumer in read_consumers(scan.opened.files)]
+    return sorted(scan.lake.consumers(scan.opened).items())
 
 
 @system_table(

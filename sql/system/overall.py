@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from lake import LakeTable
-from model.errors import DatabaseNotExist, TableNotExist
+from model.catalog_errors import MetadataOnlyTable
+from model.errors import DatabaseNotExist, Forbidden, TableNotExist
 from model.identifier import Identifier
 from model.option import masked_all
 from model.predicate import And, Compare, Op
@@ -40,7 +41,7 @@ def _tables(scan: SystemScan) -> Iterator[LakeTable]:
                 continue
             try:
                 yield scan.lake.open(Identifier(database, name))
-            except (TableNotExist, DatabaseNotExist):
+            except (TableNotExist, DatabaseNotExist, Forbidden, MetadataOnlyTable):
                 continue
 
 
@@ -64,14 +65,14 @@ def _tables(scan: SystemScan) -> Iterator[LakeTable]:
 def tables(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """Every table with its size."""
     for table in _tables(scan):
-        schema, latest = table.schema, table.latest()
-        sums = scan.lake.partitions(table, latest)
+        schema = table.schema
+        latest, counts = scan.lake.totals(table) or (None, None)
         created = table.schema_at(0).time_millis or None
         yield (
             table.identifier.database, table.identifier.table, schema.options.get("type", "table"), bool(schema.partition_keys),
             bool(schema.primary_keys), None, created, None, latest.time_millis if latest else schema.time_millis or None, None,
-            latest.total_record_count if latest else 0, sum(p.file_size for p in sums), sum(p.file_count for p in sums),
-            max((p.last_file_millis for p in sums), default=None),
+            counts.record_count if counts else 0, counts.file_size if counts else 0, counts.file_count if counts else 0,
+            counts.last_file_millis if counts else None,
         )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def tables(scan: SystemScan) -> Iterable[Sequence[Any]]:
 def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """Every partition of every partitioned table."""
     for table in _tables(scan):
-        if not table.schema.partition_keys:
+        if not table.schema.partition_keys or scan.lake.read_rules(table).restricted:
             continue
         for p in scan.lake.partitions(table, table.latest()):
             done = table.files.io.exists(table.files.layout.success_file(table.schema, p.name))

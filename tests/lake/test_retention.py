@@ -21,8 +21,9 @@ from lake.auto_tags import create_automatic_tags, expire_tags
 from lake.compaction import compact, plan
 from lake.maintenance import maintain
 from lake.orphans import remove_orphan_files
-from lake.retention import create_tag, delete_tag, expire_snapshots, rename_tag, rollback
-from model.errors import InvalidName, InvalidOption, SnapshotNotExist, TagNotExist
+from lake.retention import create_tag, delete_tag, expire_snapshots, rename_tag, rollback, tags_of
+from model.catalog_errors import TagAlreadyExist
+from model.errors import InvalidOption, SnapshotNotExist, TagNotExist
 from model.schema_change import SetOption
 from model.snapshot import CommitKind, Snapshot
 from table.commit import CommitRequest, everything
@@ -194,22 +195,27 @@ def test_rollback_to_a_tag_whose_snapshot_has_expired(lake: Lake, table: LakeTab
     tag = create_tag(lake, table, "two", snapshot_id=2)
     overwrite(lake, table, [100])
     expire_snapshots(lake, table, keep(1))
-    rollback(lake, table, tag.snapshot)
+    rollback(lake, table, tag.snapshot, tag="two")
     assert ids(table) == [0, 1]
     assert table.files.snapshot_ids() == [2]
     append(lake, table, [7])
     assert ids(table) == [0, 1, 7]
 
 
-def test_a_crash_in_a_rollback_changes_nothing(catalog: CatalogStore, lake: Lake, table: LakeTable, warehouse: Path) -> None:
-    dying = crashing_at("rollback deciding", catalog, warehouse)
+def test_a_crash_after_a_rollback_leaves_only_orphans(catalog: CatalogStore, lake: Lake, table: LakeTable, warehouse: Path) -> None:
+    dying = crashing_at("rolled back", catalog, warehouse)
+    opened, to = dying.open(table.identifier), lake.snapshots(table)[1]
     with pytest.raises(Crash):
-        rollback(dying, dying.open(table.identifier), lake.snapshots(table)[1])
+        rollback(dying, opened, to)
     again = Lake(catalog, str(warehouse))
-    assert ids(again.open(table.identifier)) == list(range(6))
-    assert table.files.snapshot_ids() == [1, 2, 3, 4, 5, 6]
+    assert ids(again.open(table.identifier)) == [0, 1]
     append(again, again.open(table.identifier), [6])
     again.close()
+    for path in Path(table.location).rglob("*"):
+        os.utime(path, (0, 0))
+    remove_orphan_files(lake, table, check=go_on)
+    assert len(data_files(table)) == 3
+    assert ids(table) == [0, 1, 6]
 
 
 def test_tags_end_and_are_renamed(lake: Lake, table: LakeTable) -> None:
@@ -220,13 +226,13 @@ def test_tags_end_and_are_renamed(lake: Lake, table: LakeTable) -> None:
     assert [tag.name for tag in expire_tags(lake, table, dry_run=True)] == ["short"]
     expire_tags(lake, table)
     rename_tag(lake, table, "ever", "always")
-    assert lake.list_tags(table) == ["always", "long"]
+    assert [tag.name for tag in tags_of(lake, table)] == ["always", "long"]
     assert {p.name for p in (Path(table.location) / "tag").iterdir()} == {"tag-always", "tag-long"}
-    with pytest.raises(InvalidName):
+    with pytest.raises(TagAlreadyExist):
         rename_tag(lake, table, "long", "always")
     create_tag(lake, table, "always", snapshot_id=4, replace=True)
-    assert [tag.snapshot.id for tag in lake.tags(table)] == [4, 6]
-    assert [tag.name for tag in expire_tags(lake, table, older_than=dt.datetime.now() + dt.timedelta(days=1))] == ["long"]
+    assert [tag.snapshot.id for tag in tags_of(lake, table)] == [4, 6]
+    assert [tag.name for tag in expire_tags(lake, table, older_than=dt.datetime.now() + dt.timedelta(days=1))] == ["always", "long"]
 
 
 def with_options(lake: Lake, table: LakeTable, **options: str) -> LakeTable:
@@ -241,7 +247,7 @@ def test_tags_are_made_for_periods_that_ended(lake: Lake, table: LakeTable) -> N
     assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 5, 0, 15)) == ["2026-01-04"]
     assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 5, 23, 0)) == []
     assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 9, 1, 0)) == ["2026-01-08"]
-    assert lake.list_tags(daily) == ["2026-01-04", "2026-01-08"]
+    assert [tag.name for tag in tags_of(lake, daily)] == ["2026-01-04", "2026-01-08"]
     complete = with_options(lake, daily, **{"tag.automatic-completion": "true", "tag.num-retained-max": "10"})
     assert create_automatic_tags(lake, complete, now=dt.datetime(2026, 1, 12, 1, 0)) == ["2026-01-09", "2026-01-10", "2026-01-11"]
 
@@ -322,7 +328,7 @@ def test_orphans_are_found_and_nothing_else(lake: Lake, table: LakeTable) -> Non
     assert dry.size == 15
     assert remove_orphan_files(lake, table, check=go_on) == dry
     assert all_files(table) == before | set(kept)
-    assert at(table, lake.tags(table)[0].snapshot) == [0, 1]
+    assert at(table, tags_of(lake, table)[0].snapshot) == [0, 1]
     with pytest.raises(InvalidOption, match="future"):
         remove_orphan_files(lake, table, older_than_millis=2**50, check=go_on)
 
@@ -369,7 +375,7 @@ def test_any_history_keeps_what_it_promises(lake: Lake, steps: list[tuple[str, A
         assert ids(table) == model.now
     for snapshot in lake.snapshots(table):
         assert at(table, snapshot) == model.rows[snapshot.id]
-    assert {tag.name: at(table, tag.snapshot) for tag in lake.tags(table)} == {name: rows for name, (_, rows) in model.tags.items()}
+    assert {tag.name: at(table, tag.snapshot) for tag in tags_of(lake, table)} == {name: rows for name, (_, rows) in model.tags.items()}
     assert remove_orphan_files(lake, table, older_than_millis=time.time_ns() // 1_000_000, dry_run=True, check=go_on).paths == ()
 
 
