@@ -1,4 +1,4 @@
-"""CALL procedures about tags: snapshots kept under a name."""
+"""CALL procedures about tags, snapshots kept under a name, and branches."""
 
 from __future__ import annotations
 
@@ -107,3 +107,36 @@ def expire_tags(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         older = moment_of(context, "older_than", arguments["older_than"]).astimezone().replace(tzinfo=None)
     gone = expire_lake_tags(context.lake, table_to_write(context, arguments), older_than=older, dry_run=dry(arguments))
     return ResultSet.of_rows([ResultColumn("expired_tags", STRING), _DRY], [(tag.name, dry(arguments)) for tag in gone])
+
+
+# Branches
+
+
+@procedure("create_branch", required=2, table=str, branch=str, tag=str)
+def create_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Begin a branch, from a tag or empty."""
+    context.lake.branches.create(table_to_write(context, arguments), arguments["branch"], from_tag=arguments.get("tag"))
+    return ResultSet.ok()
+
+
+@procedure("delete_branch", required=2, table=str, branch=str)
+def delete_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Forget branches, parted by commas, with their snapshots and tags."""
+    table = table_to_write(context, arguments)
+    for name in filter(None, (name.strip() for name in arguments["branch"].split(","))):
+        context.lake.branches.drop(table, name)
+    return ResultSet.ok()
+
+
+@procedure("rename_branch", required=3, table=str, from_branch=str, to_branch=str)
+def rename_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Give a branch another name."""
+    context.lake.branches.rename(table_to_write(context, arguments), arguments["from_branch"], arguments["to_branch"])
+    return ResultSet.ok()
+
+
+@procedure("fast_forward", required=2, table=str, branch=str)
+def fast_forward(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Let main go on where a branch is: main's snapshots from the branch's first on are replaced by the branch's."""
+    context.lake.branches.fast_forward(table_to_write(context, arguments), arguments["branch"])
+    return ResultSet.ok()
