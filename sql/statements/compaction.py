@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -14,7 +15,7 @@ from lake import LakeTable
 from lake.compaction import Compacted, Rewriter, compact, in_threads, live_files
 from lake.discard import discard
 from model.catalog_errors import MetadataOnlyTable
-from model.errors import AnalysisError, Forbidden, LakeError, OutcomeUnknown, TableNotExist, UnsupportedType
+from model.errors import AnalysisError, Forbidden, LakeError, OutcomeUnknown, RewriteConflict, TableNotExist, UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind
 from model.table_options import TABLE_OPTIONS
@@ -30,6 +31,8 @@ from table.manifest import ManifestEntry
 from table.manifest_merge import worth_merging
 
 _THREADS = max(2, os.cpu_count() or 2)
+_ATTEMPTS = 5
+"""How often a sort that lost a race is planned anew."""
 _SPARK_BYTES = 1 << 30
 """Input from which the merging is spread over Spark's executors."""
 _COUNT = BigIntType(nullable=False)
@@ -181,6 +184,16 @@ def _sort(context: ExecutionContext, table: LakeTable, strategy: str, arguments:
         field = table.schema.field(name, table=str(table.identifier))
         if field.type.root in ("ARRAY", "MAP", "ROW"):
             raise UnsupportedType(f"Column {name} is {field.type.sql()}, by which rows cannot be sorted.")
+    for _ in range(_ATTEMPTS - 1):
+        # The table's own compaction may be at work on the same files; what it made of them is sorted then.
+        with contextlib.suppress(RewriteConflict):
+            return _sort_once(context, table, strategy, columns, arguments, dry_run=dry_run)
+    return _sort_once(context, table, strategy, columns, arguments, dry_run=dry_run)
+
+
+def _sort_once(
+    context: ExecutionContext, table: LakeTable, strategy: str, columns: Sequence[str], arguments: Arguments, *, dry_run: bool
+) -> Compacted:
     entries = _entries(table, arguments)
     if dry_run or not entries:
         tasks = [CompactionTask(partition=p, bucket=0, inputs=tuple(e for e in entries if e.partition == p)) for p in _partitions(entries)]
