@@ -92,7 +92,7 @@ DATA_TOKEN = SERVER_OPTIONS.declare(
         pairs(),
         (),
         "What Paimon clients that ask for a data token get, to reach the warehouse's files: options of their file system, such as "
-        "`fs.s3.accessKey=…,fs.s3.secretKey=…`. Without it no credentials leave the server.",
+        "`fs.s3.accessKeyId=…,fs.s3.accessKeySecret=…,fs.s3.endpoint=…`. Without it no credentials leave the server.",
     )
 )
 SPARK_MASTER = SERVER_OPTIONS.declare(Option("spark.master", text(), "local[*]", "Spark master that runs the statements."))
