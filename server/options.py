@@ -96,6 +96,14 @@ DATA_TOKEN = SERVER_OPTIONS.declare(
     )
 )
 SPARK_MASTER = SERVER_OPTIONS.declare(Option("spark.master", text(), "local[*]", "Spark master that runs the statements."))
+SPARK_JARS = SERVER_OPTIONS.declare(
+    Option(
+        "spark.jars",
+        directories(),
+        (),
+        "Jars Spark is started with, parted by commas. A warehouse on S3 needs `hadoop-aws` of Spark's Hadoop version and AWS's `bundle`.",
+    )
+)
 SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(
     Option(
         "spark.driver-host",
@@ -156,6 +164,9 @@ class Settings:
     token: str | None = None
     data_token: tuple[tuple[str, str], ...] = ()
     spark_master: str = SPARK_MASTER.default
+    spark_jars: tuple[str, ...] = ()
+    s3_endpoint: str | None = None
+    """Where S3 answers, if elsewhere than at AWS: as AWS's own libraries are told."""
     spark_driver_host: str | None = None
     spark_driver_memory: int = SPARK_DRIVER_MEMORY.default
     session_idle: float = SESSION_IDLE.default
@@ -201,6 +212,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         token=TOKEN.read(raw),
         data_token=DATA_TOKEN.read(raw),
         spark_master=SPARK_MASTER.read(raw),
+        spark_jars=tuple(_absolute(path) for path in SPARK_JARS.read(raw)),
+        s3_endpoint=environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
         spark_driver_host=SPARK_DRIVER_HOST.read(raw),
         spark_driver_memory=SPARK_DRIVER_MEMORY.read(raw),
         session_idle=SESSION_IDLE.read(raw),

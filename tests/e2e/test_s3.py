@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -64,6 +65,20 @@ def test_what_was_written_outlives_the_server(on_s3: RunningServer) -> None:
     on_s3.kill()
     on_s3.start()
     assert on_s3.sql("INSERT INTO t VALUES (3, 'c'); SELECT * FROM t") == [[1, "a"], [2, "b"], [3, "c"]]
+
+
+@pytest.mark.spark
+def test_spark_on_s3(start_server: StartServer, bucket: Bucket) -> None:
+    jars = sorted(Path(os.environ.get("SLUICE_TEST_S3_JARS", "/nowhere")).glob("*.jar"))
+    if not jars:
+        pytest.skip("hadoop-aws cannot be had here: Spark on S3 is not tried.")
+    server = start_server(SLUICE_WAREHOUSE=f"s3://{bucket.name}/lake", SLUICE_SPARK_JARS=",".join(map(str, jars)), **bucket.environment)
+    server.sql("CREATE TABLE t (id BIGINT, s STRING) WITH ('bucket' = '2', 'bucket-key' = 'id')")
+    server.sql("INSERT INTO t SELECT id, concat('n', id) FROM range(100)")
+    assert server.sql("SELECT SUM(id), COUNT(DISTINCT s) FROM t") == [[4950, 100]]
+    server.sql("INSERT OVERWRITE t SELECT id + 1, s FROM t WHERE id < 10")
+    assert server.sql("SELECT MIN(id), MAX(id), COUNT(*) FROM t") == [[1, 10, 10]]
+    assert "_temporary" not in objects(bucket)
 
 
 @pytest.mark.interop
