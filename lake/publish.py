@@ -68,14 +68,17 @@ class Publisher:
             with self._catalog.transaction() as tx:
                 tx.tables.set_diverged(table_id, path)
             return False
+        # Before it is noted, so that a crash in between leaves a snapshot that is published again, hints and all.
+        files.write_hints(snapshot.id, earliest=1 if snapshot.id == 1 else None)
+        self._hook("hinted")
         with self._catalog.reading() as tx:
             noted = tx.snapshots.published(table_id, branch, snapshot.id, location=files.location)
+        self._hook("noted")
         if not noted:  # renamed or dropped meanwhile: a file left here would be in the way of the next table of this name
             if outcome is Published.WRITTEN:
                 files.io.delete(files.layout.snapshot_file(snapshot.id))
+                files.remove_hints()  # readers look for themselves where there are none
             return True
-        files.write_hints(snapshot.id, earliest=1 if snapshot.id == 1 else None)
-        self._hook("hinted")
         with self._lock:
             self._noted[(table_id, branch)] = row.snapshot_uuid
         return True

@@ -116,6 +116,13 @@ class Views(_Named):
         with self._catalog.reading() as tx:
             return {(row.database, row.name): View.from_json(row.body) for row in tx.views.find_all(names)}
 
+    def readable(self, names: Sequence[Pair]) -> dict[Pair, View]:
+        """`find_all` for a query; raises `Forbidden` for a view the caller may not read. The tables behind it are checked by themselves."""
+        found = self.find_all(names)
+        for database, name in found:
+            self._caller.require(Access.SELECT, named_resource(self._type, database, name))
+        return found
+
     def create(self, name: Identifier, view: View, *, replace: bool = False, if_not_exists: bool = False) -> bool:
         """Add a view; False when there is one of that name and that is fine. Raises `ViewAlreadyExist`, or `TableAlreadyExist`."""
         check_name(name.table, "view")

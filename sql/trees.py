@@ -173,3 +173,23 @@ class StatementSet(FlinkStatement):
     """``EXECUTE STATEMENT SET BEGIN insert; … END``."""
 
     arg_types: ClassVar[dict[str, bool]] = {"expressions": True}
+
+
+class CreateView(FlinkStatement):
+    """``CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name [(columns)] [COMMENT 'c'] AS query``; ``text`` is the query as written."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "name": True, "columns": False, "comment": False, "query": True, "text": True, "replace": False, "if_not_exists": False,
+    }  # fmt: skip
+
+
+class AlterView(FlinkStatement):
+    """``ALTER VIEW name RENAME TO | SET (…) | AS query``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "rename_to": False, "options": False, "query": False, "text": False}
+
+
+class DropView(FlinkStatement):
+    """``DROP VIEW [IF EXISTS] name``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "if_exists": False}

@@ -118,6 +118,11 @@ class TableFiles:
         if isinstance(found, dict) and all(found.get(key) == value for key, value in mark.items()):
             self.io.delete(full)
 
+    def remove_hints(self) -> None:
+        """Take both hints back."""
+        self.io.delete(self.layout.latest_hint())
+        self.io.delete(self.layout.earliest_hint())
+
     def read_hint(self, path: str) -> int | None:
         """The id a hint file holds, or None."""
         try:

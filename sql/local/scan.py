@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from lake import LakeTable
 from lake.travel import TRAVEL_OPTIONS
+from model.errors import TableNotExist
 from model.predicate import Predicate
 from model.snapshot import Snapshot
 from model.types import BigIntType, DataType, Field
@@ -20,6 +21,7 @@ from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.results import ResultColumn, ResultSet, result_schema
 from sql.statements.base import ExecutionContext, LocalStatement
+from sql.views import is_view
 from table.aggregates import Aggregate, Function, exact_aggregates
 from table.read import Selection, read_batches
 from table.scan import plan_scan
@@ -74,7 +76,12 @@ def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | Meta
     if any(value for key, value in tree.args.items() if key not in _SCAN_PARTS):
         raise NotLocal
     reference = _only_table(tree, context)
-    table = context.lake.open(context.session.identifier(reference.parts))
+    try:
+        table = context.lake.open(context.session.identifier(reference.parts))
+    except TableNotExist:
+        if is_view(context, reference.parts):
+            raise NotLocal from None
+        raise
     if TRAVEL_OPTIONS & table.schema.options.keys():
         raise NotLocal
     rules = context.lake.read_rules(table)

@@ -9,7 +9,7 @@ from sqlglot import exp
 from model.access import CATALOG, EVERYTHING, Access, Columns, Resource, ResourceType, access_of
 from model.errors import InvalidGrant
 from sql import trees
-from sql.parsing.ddl import DdlParser
+from sql.parsing.views import ViewParser
 
 _TWO_WORDS = {
     ("CREATE", "DATABASE"): Access.CREATEDATABASE,
@@ -20,7 +20,7 @@ _TWO_WORDS = {
 _SYNONYMS = {"INSERT": Access.UPDATE}
 
 
-class AccessParser(DdlParser):
+class AccessParser(ViewParser):
     """Statements about who may do what."""
 
     def create(self) -> exp.Expr:

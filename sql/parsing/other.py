@@ -135,13 +135,15 @@ class StatementParser(AccessParser):
                 return parse()
         if self.eat("USER", "FUNCTIONS"):
             return self._shown("USER FUNCTIONS", None)
+        if self.eat("CREATE", "VIEW"):
+            return self._shown("CREATE VIEW", self.names("the view's name"))
         if self.word() in _NOT_SHOWN or (self.word() == "CREATE" and self.word(1)):
             self.refuse(f"SHOW {self.word()}{f' {self.word(1)}' if self.word() == 'CREATE' else ''} is not available.")
         self.eat("FULL")
         what = self.word()
         if what not in _SHOW:
             self.fail("CATALOGS, DATABASES, TABLES, COLUMNS, PARTITIONS, FUNCTIONS, CREATE TABLE or CURRENT DATABASE")
-        if what in ("JARS", "JOBS", "VIEWS", "MODULES"):
+        if what in ("JARS", "JOBS", "MODULES"):
             self.refuse(f"SHOW {what} is not available: the server has none.")
         self._advance()
         what = "DATABASES" if what == "SCHEMAS" else what

@@ -27,6 +27,7 @@ from sql.spark.errors import translating
 from sql.spark.reads import dataframe, temporary_dataframe
 from sql.spark.visible import visible
 from sql.statements.base import ExecutionContext
+from sql.views import expand_views
 from table.scan import ScanPlan, plan_scan
 
 
@@ -100,7 +101,7 @@ def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
     """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last."""
     with context.spark.running(context.statement_id) as session:
         apply_zone(session, context.zone)
-        tree = tree.copy()
+        tree = expand_views(context, tree.copy())
         preparation = Preparation(context)
         views: dict[str, str] = {}
         tables: list[PlannedTable] = []

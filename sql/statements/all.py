@@ -8,4 +8,5 @@ import sql.statements.procedures
 import sql.statements.query
 import sql.statements.settings
 import sql.statements.show
-import sql.statements.tables  # noqa: F401
+import sql.statements.tables
+import sql.statements.views  # noqa: F401

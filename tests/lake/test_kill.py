@@ -40,13 +40,14 @@ def die(dsn: str, warehouse: Path, step: str, work: str) -> None:
     assert ended.returncode == -signal.SIGKILL, ended.stderr
 
 
-@pytest.mark.parametrize("step", ["built", "decided", "published", "hinted"])
+@pytest.mark.parametrize("step", ["built", "decided", "published", "hinted", "noted"])
 def test_killed_while_committing(dsn: str, lake: Lake, table: LakeTable, warehouse: Path, step: str) -> None:
     lake.commit(table, append("a"))
     die(dsn, warehouse, step, "commit")
     lake.recover()
     expected = ["a"] if step == "built" else ["a", "b"]
     assert snapshot_file(warehouse, 2).exists() is (step != "built")
+    assert (snapshot_file(warehouse, 2).parent / "LATEST").read_text() == ("1" if step == "built" else "2")
     assert names(lake.open(T)) == expected
     lake.commit(lake.open(T), append("c"))
     assert names(lake.open(T)) == [*expected, "c"]

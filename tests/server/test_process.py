@@ -97,7 +97,7 @@ def test_a_killed_server_leaves_nothing_running(start_server: StartServer) -> No
 def test_a_spark_that_does_not_start_names_its_log(start_server: StartServer) -> None:
     server = start_server(SLUICE_SPARK_MASTER="nonsense")
     answer = server.post("SELECT explode(sequence(1, 2))")
-    assert answer.status_code == 503
+    assert answer.status_code == 503, answer.text + server.words()
     assert f"Its log says why: {server.data}/logs/spark.log" in answer.json()["detail"]
     assert server.sql("SHOW TABLES") == []
 

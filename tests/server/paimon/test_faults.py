@@ -58,7 +58,7 @@ class Faulty:
 def faulty(services: Services) -> Iterator[tuple[str, Faulty]]:
     app = create_app(services)
     spoiler = Faulty(app.wsgi_app)
-    app.wsgi_app = spoiler  # type: ignore[method-assign]
+    app.wsgi_app = spoiler  # type: ignore[method-assign, assignment]
     http = HttpServer(app, replace(services.settings, listen=("127.0.0.1", 0)))
     host, port = http.start_serving()
     yield f"http://{host}:{port}", spoiler

@@ -169,7 +169,7 @@ def test_errors_of_tables(table: Rest) -> None:
     assert table.refused("POST", "databases/d/tables", new_table()) == (409, "TABLE", "d.t")
     assert table.refused("POST", "databases/none/tables", new_table()) == (404, "DATABASE", "none")
     for method, path in (("GET", "none"), ("POST", "none"), ("DELETE", "none"), ("GET", "t$branch_b"), ("GET", "t$snapshots")):
-        body = {"changes": []} if method == "POST" else None
+        body: dict[str, Any] | None = {"changes": []} if method == "POST" else None
         assert table.refused(method, f"databases/d/tables/{path}", body)[:2] == (404, "TABLE"), path
     assert table.refused("POST", "databases/d/tables", new_table("a$b"))[0] == 400
 

@@ -59,10 +59,10 @@ CREATE FUNCTION f AS 'x'
 =>
 1:8 CREATE FUNCTION is not available
 
--- view
-CREATE VIEW v AS SELECT 1
+-- temporary view
+CREATE TEMPORARY VIEW v AS SELECT 1
 =>
-1:8 CREATE VIEW is not available
+1:18 CREATE VIEW is not available
 
 -- directory
 INSERT OVERWRITE DIRECTORY '/tmp/x' SELECT 1
@@ -152,9 +152,9 @@ SELECT JSON_VALUE(a, '$.b') FROM t
 1:8 Did you mean get_json_object?
 
 -- show what there is none of
-SHOW CREATE VIEW t
+SHOW CREATE FUNCTION t
 =>
-1:6 SHOW CREATE VIEW is not available
+1:6 SHOW CREATE FUNCTION is not available
 
 -- modules
 UNLOAD MODULE m
