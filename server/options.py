@@ -81,7 +81,12 @@ WAREHOUSE = SERVER_OPTIONS.declare(
     Option("warehouse", optional(text()), None, "Path or URI under which tables lie. Without it: `warehouse` inside `data`.")
 )
 IMPORT_DIRS = SERVER_OPTIONS.declare(
-    Option("import.dirs", directories(), (), "Directories whose files SQL may read (`'connector'='filesystem'`) and tables may be made of, parted by commas.")
+    Option(
+        "import.dirs",
+        directories(),
+        (),
+        "Directories whose files SQL may read (`'connector'='filesystem'`) and tables may be made of, parted by commas.",
+    )
 )
 TOKEN = SERVER_OPTIONS.declare(
     Option("token", optional(text()), None, "The administrator's token; clients send it as `Authorization: Bearer …`.")
