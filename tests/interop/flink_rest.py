@@ -22,13 +22,13 @@ def main(url: str) -> None:
     environment.execute_sql("USE CATALOG sluice")
     environment.execute_sql("CREATE DATABASE flinky")
     environment.execute_sql("USE flinky")
-    for name, bucket in (("fixed", "'bucket' = '2', 'bucket-key' = 'id'"), ("free", "'bucket' = '-1'")):
+    for name, bucket in (("fixed", "'bucket' = '2', 'bucket-key' = 'id'"), ("loose", "'bucket' = '-1'")):
         environment.execute_sql(f"CREATE TABLE {name} (id BIGINT, name STRING) WITH ({bucket})")
         for first in (0, 2):
             environment.execute_sql(f"INSERT INTO {name} VALUES ({first}, 'a'), ({first + 1}, 'b')").wait()
         assert sorted(sql(f"SELECT id FROM {name}")) == [(0,), (1,), (2,), (3,)]
         assert sql(f"SELECT count(*) FROM {name} WHERE name = 'b'") == [(2,)]
-    assert sorted(sql("SHOW TABLES")) == [("fixed",), ("free",)]
+    assert sorted(sql("SHOW TABLES")) == [("fixed",), ("loose",)]
     environment.execute_sql("ALTER TABLE fixed ADD (extra INT)")
     print("done")
 
