@@ -227,9 +227,13 @@ class SnapshotRepository:
         self._conn.execute(query, (table_id, branch, snapshot_id, uuid, Jsonb(dict(body)), published))
 
     def published(self, table_id: UUID, branch: str, snapshot_id: int, *, location: str) -> bool:
-        """Note that the snapshot's file exists; False when the table does not lie at ``location`` any more."""
+        """Note that the snapshot's file exists; False when the table does not lie at ``location`` any more.
+
+        The note is not waited for on Postgres's disk: one that a crash loses makes the file be looked for again, no more.
+        """
         query = """
-            UPDATE table_snapshot s SET published = true FROM sluice_table t
+            UPDATE table_snapshot s SET published = true
+            FROM sluice_table t, (SELECT set_config('synchronous_commit', 'off', true)) AS unhurried
             WHERE s.table_id = %s AND s.branch = %s AND s.snapshot_id = %s
               AND t.table_id = s.table_id AND t.location = %s AND t.moving_from IS NULL
         """

@@ -192,8 +192,11 @@ class Lake(LakeMetadata, LakeAdoption):
                 if tx.tables.find(table) is not None:
                     raise TableAlreadyExist(str(table))
                 tx.databases.get(table.database)
-                self._refuse_foreign(tx.tables.location_in_use(location), location, table)
                 table_id = uuid4()
+                in_use = tx.tables.location_in_use(location)
+                if in_use and path is None and not self.file_io.atomic_rename:  # by a table that was renamed and could not move
+                    location, in_use = f"{location}-{table_id.hex[:8]}", False
+                self._refuse_foreign(in_use, location, table)
                 tx.tables.create(
                     table,
                     table_id,

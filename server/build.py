@@ -28,6 +28,7 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
             max_sessions=settings.session_limit,
             directory=settings.data / "spark",
             log=settings.data / "logs" / "spark.log",
+            conf=store_conf(settings),
         )
     )
     cleanup.callback(spark.stop)
@@ -45,6 +46,18 @@ def _in_background(spark: SparkPool, name: str) -> Iterator[Any]:
     """A Spark session whose jobs come after users' statements."""
     with spark.running(name, background=True):
         yield spark.session(name)
+
+
+def store_conf(settings: Settings) -> dict[str, str]:
+    """Spark's settings of the store the warehouse is in; credentials are found where AWS's own libraries look for them."""
+    conf = {"spark.jars": ",".join(settings.spark_jars)} if settings.spark_jars else {}
+    if settings.warehouse.startswith("s3://"):
+        conf |= {
+            "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        }
+        if settings.s3_endpoint is not None:
+            conf |= {"spark.hadoop.fs.s3a.endpoint": settings.s3_endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
+    return conf
 
 
 def _limits(settings: Settings) -> GatewayLimits:

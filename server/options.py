@@ -82,7 +82,12 @@ WAREHOUSE = SERVER_OPTIONS.declare(
     Option("warehouse", optional(text()), None, "Path or URI under which tables lie. Without it: `warehouse` inside `data`.")
 )
 IMPORT_DIRS = SERVER_OPTIONS.declare(
-    Option("import.dirs", directories(), (), "Directories whose files SQL may read (`'connector'='filesystem'`), parted by commas.")
+    Option(
+        "import.dirs",
+        directories(),
+        (),
+        "Directories whose files SQL may read (`'connector'='filesystem'`) and tables may be made of, parted by commas.",
+    )
 )
 TOKEN = SERVER_OPTIONS.declare(
     Option("token", optional(text()), None, "The administrator's token; clients send it as `Authorization: Bearer …`.")
@@ -93,10 +98,18 @@ DATA_TOKEN = SERVER_OPTIONS.declare(
         pairs(),
         (),
         "What Paimon clients that ask for a data token get, to reach the warehouse's files: options of their file system, such as "
-        "`fs.s3.accessKey=…,fs.s3.secretKey=…`. Without it no credentials leave the server.",
+        "`fs.s3.accessKeyId=…,fs.s3.accessKeySecret=…,fs.s3.endpoint=…`. Without it no credentials leave the server.",
     )
 )
 SPARK_MASTER = SERVER_OPTIONS.declare(Option("spark.master", text(), "local[*]", "Spark master that runs the statements."))
+SPARK_JARS = SERVER_OPTIONS.declare(
+    Option(
+        "spark.jars",
+        directories(),
+        (),
+        "Jars Spark is started with, parted by commas. A warehouse on S3 needs `hadoop-aws` of Spark's Hadoop version and AWS's `bundle`.",
+    )
+)
 SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(
     Option(
         "spark.driver-host",
@@ -180,6 +193,9 @@ class Settings:
     token: str | None = None
     data_token: tuple[tuple[str, str], ...] = ()
     spark_master: str = SPARK_MASTER.default
+    spark_jars: tuple[str, ...] = ()
+    s3_endpoint: str | None = None
+    """Where S3 answers, if elsewhere than at AWS: as AWS's own libraries are told."""
     spark_driver_host: str | None = None
     spark_driver_memory: int = SPARK_DRIVER_MEMORY.default
     session_idle: float = SESSION_IDLE.default
@@ -226,6 +242,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         token=TOKEN.read(raw),
         data_token=DATA_TOKEN.read(raw),
         spark_master=SPARK_MASTER.read(raw),
+        spark_jars=tuple(_absolute(path) for path in SPARK_JARS.read(raw)),
+        s3_endpoint=environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
         spark_driver_host=SPARK_DRIVER_HOST.read(raw),
         spark_driver_memory=SPARK_DRIVER_MEMORY.read(raw),
         session_idle=SESSION_IDLE.read(raw),

@@ -105,7 +105,7 @@ class TableFiles:
 
     def write_hints(self, latest: int, *, earliest: int | None = None) -> None:
         """Tell readers where to look first; hints may lag, they are never believed unchecked."""
-        self.io.write(self.layout.latest_hint(), str(latest).encode())
+        self.io.update(self.layout.latest_hint(), str(latest).encode())
         if earliest is not None:
             self.io.write(self.layout.earliest_hint(), str(earliest).encode())
 

@@ -105,6 +105,10 @@ class SparkLease:
         self._pool = pool
         self._handle = handle
 
+    def require(self) -> None:
+        """Wait until Spark runs; raises `Unavailable` where it does not."""
+        self._pool.root()
+
     def session(self) -> SparkSession:
         """The session's own Spark session."""
         return self._pool.session(self._handle)
