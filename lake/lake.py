@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from catalog import CatalogStore
 from catalog.records import DatabaseRow, TableRow
@@ -264,9 +264,13 @@ class Lake:
         claim: IdempotencyClaim | None = None,
         answer: AnswerOf | None = None,
     ) -> list[Snapshot]:
-        """Commit to several tables in one transaction: all of them or none."""
+        """Commit to several tables in one transaction, all of them or none; appends to the same table share a snapshot."""
         claimed = [Claimed(claim=claim, answer=answer or _bare_answer)] if claim else []
-        return self._committer.commit_all([table for table, _ in commits], [[request] for _, request in commits], claimed)
+        tables = {(table.table_id, table.identifier.branch): table for table, _ in commits}
+        requests: dict[tuple[UUID, str], list[CommitRequest]] = {key: [] for key in tables}
+        for table, request in commits:
+            requests[(table.table_id, table.identifier.branch)].append(request)
+        return self._committer.commit_all(list(tables.values()), list(requests.values()), claimed)
 
     def claim(self, key: str, *, scope: str, body_hash: str) -> IdempotencyClaim | Replay:
         """Take an idempotency key; see `Idempotency.claim`."""
