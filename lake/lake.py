@@ -335,18 +335,6 @@ class Lake(LakeMetadata, LakeAdoption):
     # Snapshots
 
     @asks_itself
-    def snapshots(self, table: LakeTable) -> list[Snapshot]:
-        """All snapshots that are kept, oldest first, their files in place; whoever could open the table may know them."""
-        table.latest()
-        with self.catalog.reading() as tx:
-            return [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch)]
-
-    @asks_itself
-    def step(self, name: str) -> None:
-        """Tell the hook of a step that was just finished."""
-        self._hook(name)
-
-    @asks_itself
     def resolve(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> Snapshot | None:
         """The snapshot a batch read with these options sees; see `lake.travel.resolve`. Reading it takes `read_rules`."""
         return resolve(self.catalog, self.tags, table, options, zone=zone)
