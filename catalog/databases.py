@@ -8,6 +8,7 @@ from psycopg import Connection, errors
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from catalog.listing import EVERYTHING, Slice
 from catalog.records import DatabaseRow
 from model.errors import DatabaseAlreadyExist, DatabaseNotEmpty, DatabaseNotExist
 
@@ -18,30 +19,41 @@ class DatabaseRepository:
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
 
-    def names(self) -> list[str]:
-        """All names, in code-point order."""
-        return [name for (name,) in self._conn.execute("SELECT name FROM sluice_database ORDER BY name").fetchall()]
+    def names(self, wanted: Slice = EVERYTHING) -> list[str]:
+        """The names wanted, in code-point order."""
+        query = f"SELECT name FROM sluice_database WHERE true{wanted.where('name')} ORDER BY name{wanted.limited()}"  # noqa: S608
+        return [name for (name,) in self._conn.execute(query, wanted.values()).fetchall()]
 
     def get(self, name: str) -> DatabaseRow:
         """The database; raises `DatabaseNotExist`."""
+        query = "SELECT name, comment, options, owner, created_at, created_by, updated_at, updated_by FROM sluice_database WHERE name = %s"
         with self._conn.cursor(row_factory=class_row(DatabaseRow)) as cur:
-            row = cur.execute("SELECT name, comment, options FROM sluice_database WHERE name = %s", (name,)).fetchone()
+            row = cur.execute(query, (name,)).fetchone()
         if row is None:
             raise DatabaseNotExist(name)
         return row
 
-    def create(self, name: str, *, comment: str | None, options: Mapping[str, str]) -> None:
+    def create(self, name: str, *, comment: str | None, options: Mapping[str, str], by: str | None = None) -> None:
         """Add it; raises `DatabaseAlreadyExist`."""
-        query = "INSERT INTO sluice_database (name, comment, options) VALUES (%s, %s, %s)"
+        query = """
+            INSERT INTO sluice_database (name, comment, options, owner, created_by, updated_by)
+            VALUES (%(name)s, %(comment)s, %(options)s, %(by)s, %(by)s, %(by)s)
+        """
         try:
             with self._conn.transaction():
-                self._conn.execute(query, (name, comment, Jsonb(dict(options))))
+                self._conn.execute(query, {"name": name, "comment": comment, "options": Jsonb(dict(options)), "by": by})
         except errors.UniqueViolation as clash:
             raise DatabaseAlreadyExist(name) from clash
 
-    def set_options(self, name: str, options: Mapping[str, str]) -> None:
+    def lock(self, name: str) -> DatabaseRow:
+        """The database, held until the transaction ends against being dropped and against new tables, views and functions."""
+        self._conn.execute("SELECT 1 FROM sluice_database WHERE name = %s FOR UPDATE", (name,))
+        return self.get(name)
+
+    def set_options(self, name: str, options: Mapping[str, str], *, by: str | None = None) -> None:
         """Replace its options."""
-        self._conn.execute("UPDATE sluice_database SET options = %s WHERE name = %s", (Jsonb(dict(options)), name))
+        query = "UPDATE sluice_database SET options = %s, updated_at = now(), updated_by = coalesce(%s, updated_by) WHERE name = %s"
+        self._conn.execute(query, (Jsonb(dict(options)), by, name))
 
     def drop(self, name: str) -> None:
         """Remove it; raises `DatabaseNotExist` or, while it has tables, `DatabaseNotEmpty`."""
@@ -49,7 +61,12 @@ class DatabaseRepository:
             with self._conn.transaction():
                 gone = self._conn.execute("DELETE FROM sluice_database WHERE name = %s", (name,)).rowcount
         except errors.ForeignKeyViolation as held:
-            row = self._conn.execute("SELECT count(*) FROM sluice_table WHERE database = %s", (name,)).fetchone()
-            raise DatabaseNotEmpty(name, int(row[0]) if row else 0) from held
+            counts = """
+                SELECT (SELECT count(*) FROM sluice_table WHERE database = %(name)s),
+                       (SELECT count(*) FROM catalog_view WHERE database = %(name)s),
+                       (SELECT count(*) FROM catalog_function WHERE database = %(name)s)
+            """
+            row = self._conn.execute(counts, {"name": name}).fetchone() or (0, 0, 0)
+            raise DatabaseNotEmpty(name, tables=int(row[0]), views=int(row[1]), functions=int(row[2])) from held
         if not gone:
             raise DatabaseNotExist(name)

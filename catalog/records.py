@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,20 +16,34 @@ class DatabaseRow:
     name: str
     comment: str | None
     options: Mapping[str, str]
+    owner: str | None
+    created_at: dt.datetime
+    created_by: str | None
+    updated_at: dt.datetime
+    updated_by: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """A table with its newest schema."""
+    """A table, or a branch of one, with its newest schema."""
 
     table_id: UUID
     database: str
     name: str
+    branch: str
     location: str
+    external: bool
     schema_id: int
     published_schema_id: int
     moving_from: str | None
     diverged_at: str | None
+    stale: bool
+    """Whether files of snapshots or schemas that are no more lie there still."""
+    owner: str | None
+    created_at: dt.datetime
+    created_by: str | None
+    updated_at: dt.datetime
+    updated_by: str | None
     schema: Mapping[str, Any]
 
 
@@ -50,3 +65,121 @@ class IdempotencyRow:
     owner: UUID
     alive: bool
     answer: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedTable:
+    """A table as whoever looks after tables sees it."""
+
+    table_id: UUID
+    database: str
+    name: str
+    snapshot_id: int
+    snapshot_uuid: str
+    owner: UUID | None
+    """The server process that looks after it now; None while none does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRunRow:
+    """What one compaction did."""
+
+    started_at: dt.datetime
+    ended_at: dt.datetime
+    reason: str
+    outcome: str
+    message: str | None
+    snapshot_id: int | None
+    tasks: int
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    row_count: int
+    server: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadRow:
+    """What a commit is compared with: a table or branch, and the snapshot it points at."""
+
+    table_id: UUID
+    location: str
+    moving_from: str | None
+    diverged_at: str | None
+    stale: bool
+    schema_id: int
+    snapshot_id: int | None
+    snapshot_key: str | None
+    snapshot_uuid: str | None
+    """As its client sent it; old clients send none, and the key stands for it in the catalog."""
+    snapshot_schema_id: int | None
+    published: bool | None
+    partition_keys: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagRow:
+    """A snapshot kept under a name."""
+
+    name: str
+    snapshot: Mapping[str, Any]
+    created_millis: int | None
+    retained: str | None
+    published: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountsRow:
+    """What a branch's latest snapshot holds; ``counted`` and ``listed`` tell whether these numbers and the partitions' rows do hold."""
+
+    snapshot_uuid: str
+    record_count: int
+    file_size: int
+    file_count: int
+    last_file_millis: int
+    counted: bool
+    listed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRow:
+    """A partition: what its files hold, and what clients said of it."""
+
+    name: str
+    spec: Mapping[str, str]
+    record_count: int
+    file_size: int
+    file_count: int
+    last_file_millis: int
+    total_buckets: int
+    explicit: bool
+    done: bool
+    options: Mapping[str, str]
+    created_at: dt.datetime
+    created_by: str | None
+    updated_at: dt.datetime
+    updated_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedRow:
+    """A view or a function: a body the protocol's clients wrote, under a name."""
+
+    id: UUID
+    database: str
+    name: str
+    body: Mapping[str, Any]
+    owner: str | None
+    created_at: dt.datetime
+    created_by: str | None
+    updated_at: dt.datetime
+    updated_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleFileRow:
+    """A file to be removed as long as it holds what its mark says."""
+
+    path: str
+    mark: Mapping[str, Any]

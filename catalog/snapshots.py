@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -10,10 +11,50 @@ from psycopg import Connection
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
-from catalog.records import SnapshotRow
+from catalog.records import CountsRow, HeadRow, SnapshotRow
 from model.errors import CommitConflict
+from model.identifier import MAIN_BRANCH, Identifier
 
 _COLUMNS = "s.snapshot_id, s.snapshot_uuid, s.body, s.published"
+_POINTER = """
+    snapshot_pointer (table_id, branch, snapshot_id, snapshot_uuid, record_count, file_size, file_count, last_file_millis, counted, listed)
+"""
+_FIRST_ROW = "%(table)s::uuid, %(branch)s, %(id)s, %(uuid)s, %(records)s, %(size)s, %(files)s, %(last)s, %(counted)s, %(listed)s"
+_FIRST = f"INSERT INTO {_POINTER} VALUES ({_FIRST_ROW}) ON CONFLICT DO NOTHING"  # noqa: S608 - literals of this module
+_FIRST_HELD = f"INSERT INTO {_POINTER} SELECT {_FIRST_ROW} FROM held ON CONFLICT DO NOTHING"  # noqa: S608
+_NEXT = """
+    UPDATE snapshot_pointer
+    SET snapshot_id = %(id)s, snapshot_uuid = %(uuid)s, record_count = record_count + %(records)s, file_size = file_size + %(size)s,
+        file_count = file_count + %(files)s, last_file_millis = greatest(last_file_millis, %(last)s),
+        counted = counted AND %(counted)s, listed = listed AND %(listed)s
+    WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_uuid = %(base)s
+"""
+_NEXT_HELD = f"{_NEXT} AND table_id IN (SELECT table_id FROM held)"  # noqa: S608
+_INSERT_MOVED = """
+    INSERT INTO table_snapshot (table_id, branch, snapshot_id, snapshot_uuid, body, published)
+    SELECT table_id, %(branch)s, %(id)s, %(uuid)s, %(body)s, false FROM moved
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What a commit adds to the totals of its branch, or what they are."""
+
+    records: int
+    size: int
+    files: int
+    last_millis: int
+    listed: bool
+    """Whether the rows of the partitions follow the commit too."""
+
+
+def _added(added: Added | None) -> dict[str, object]:
+    if added is None:
+        return {"records": 0, "size": 0, "files": 0, "last": 0, "counted": False, "listed": False}
+    return {
+        "records": added.records, "size": added.size, "files": added.files, "last": added.last_millis,
+        "counted": True, "listed": added.listed,
+    }  # fmt: skip
 
 
 class SnapshotRepository:
@@ -38,49 +79,144 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch, snapshot_id)).fetchone()
 
-    def by_uuid(self, table_id: UUID, snapshot_uuid: str) -> SnapshotRow | None:
+    def by_uuid(self, table_id: UUID, snapshot_uuid: str, branch: str = MAIN_BRANCH) -> SnapshotRow | None:
         """The snapshot of that uuid, or None: how the outcome of a lost answer is found out."""
-        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND snapshot_uuid = %s"  # noqa: S608
+        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_uuid = %s"  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, (table_id, snapshot_uuid)).fetchone()
+            return cur.execute(query, (table_id, branch, snapshot_uuid)).fetchone()
 
     def by_commit(self, table_id: UUID, branch: str, *, user: str, identifier: int, kind: str) -> SnapshotRow | None:
         """The snapshot of a streaming writer's commit, or None; never asked for the batch identifier."""
         query = f"""
             SELECT {_COLUMNS} FROM table_snapshot s
             WHERE table_id = %(table)s AND branch = %(branch)s
-              AND body @> jsonb_build_object('commitUser', %(user)s::text, 'commitIdentifier', %(id)s::bigint, 'commitKind', %(kind)s::text)
+              AND body ->> 'commitUser' = %(user)s AND (body ->> 'commitIdentifier')::bigint = %(id)s AND body ->> 'commitKind' = %(kind)s
             ORDER BY snapshot_id DESC LIMIT 1
         """  # noqa: S608
         values = {"table": table_id, "branch": branch, "user": user, "id": identifier, "kind": kind}
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, values).fetchone()
 
-    def history(self, table_id: UUID, branch: str) -> list[SnapshotRow]:
-        """All snapshots, oldest first."""
-        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id"  # noqa: S608
+    def history(self, table_id: UUID, branch: str, *, first: int | None = None) -> list[SnapshotRow]:
+        """All snapshots, oldest first, or the oldest few."""
+        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id LIMIT %s"  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, (table_id, branch)).fetchall()
+            return cur.execute(query, (table_id, branch, first)).fetchall()
 
-    def advance(self, table_id: UUID, branch: str, *, base: str | None, snapshot_id: int, uuid: str, body: Mapping[str, Any]) -> None:
+    def head(self, table: Identifier) -> HeadRow | None:
+        """What a commit to the table or branch is compared with, in one statement; None where there is no such table."""
+        if table.branch == MAIN_BRANCH:
+            branch, schema_id = "", "t.schema_id"
+        else:
+            branch, schema_id = "JOIN table_branch b ON b.table_id = t.table_id AND b.name = %(branch)s", "b.schema_id"
+        query = f"""
+            SELECT t.table_id, t.location, t.moving_from, t.diverged_at, {schema_id} AS schema_id,
+                   EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id) AS stale,
+                   p.snapshot_id, p.snapshot_uuid AS snapshot_key, s.body ->> 'uuid' AS snapshot_uuid,
+                   (s.body ->> 'schemaId')::bigint AS snapshot_schema_id, s.published,
+                   ARRAY(SELECT jsonb_array_elements_text(v.body -> 'partitionKeys')) AS partition_keys
+            FROM sluice_table t {branch}
+            JOIN table_schema v ON v.table_id = t.table_id AND v.branch = %(branch)s AND v.schema_id = {schema_id}
+            LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = %(branch)s
+            LEFT JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
+            WHERE t.database = %(database)s AND t.name = %(table)s
+        """  # noqa: S608 - the parts are literals of this module
+        values = {"database": table.database, "table": table.table, "branch": table.branch}
+        with self._conn.cursor(row_factory=class_row(HeadRow)) as cur:
+            return cur.execute(query, values).fetchone()
+
+    def page(self, table_id: UUID, branch: str, *, below: int | None, limit: int) -> list[SnapshotRow]:
+        """Snapshots with ids below one, newest first."""
+        query = f"""
+            SELECT {_COLUMNS} FROM table_snapshot s
+            WHERE table_id = %(table)s AND branch = %(branch)s AND (%(below)s::bigint IS NULL OR snapshot_id < %(below)s)
+            ORDER BY snapshot_id DESC LIMIT %(limit)s
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, {"table": table_id, "branch": branch, "below": below, "limit": limit}).fetchall()
+
+    def earliest(self, table_id: UUID, branch: str) -> SnapshotRow | None:
+        """The oldest snapshot, or None."""
+        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id LIMIT 1"  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch)).fetchone()
+
+    def advance(
+        self,
+        table_id: UUID,
+        branch: str,
+        *,
+        base: str | None,
+        snapshot_id: int,
+        uuid: str,
+        body: Mapping[str, Any],
+        added: Added | None = None,
+    ) -> None:
         """Point at the new snapshot if the branch still points at ``base``; raise `CommitConflict` otherwise.
 
         One guarded statement: its row count is the verdict. A table without snapshots has no pointer row yet.
+        ``added`` is what the commit changes in the totals; None makes them be counted anew when somebody asks.
         """
-        if base is None:
-            query = """
-                INSERT INTO snapshot_pointer (table_id, branch, snapshot_id, snapshot_uuid)
-                VALUES (%(table)s, %(branch)s, %(id)s, %(uuid)s) ON CONFLICT DO NOTHING
-            """
-        else:
-            query = """
-                UPDATE snapshot_pointer SET snapshot_id = %(id)s, snapshot_uuid = %(uuid)s
-                WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_uuid = %(base)s
-            """
-        values = {"table": table_id, "branch": branch, "id": snapshot_id, "uuid": uuid, "base": base}
+        values = {
+            "table": table_id, "branch": branch, "id": snapshot_id, "uuid": uuid, "base": base, "body": Jsonb(dict(body)),
+            **_added(added),
+        }  # fmt: skip
+        query = f"WITH moved AS ({_FIRST if base is None else _NEXT} RETURNING table_id) {_INSERT_MOVED}"
         if self._conn.execute(query, values).rowcount == 0:
             raise CommitConflict(str(table_id), expected=base)
-        self.insert(table_id, branch, snapshot_id=snapshot_id, uuid=uuid, body=body, published=False)
+
+    def decide(self, table: HeadRow, branch: str, *, snapshot_id: int, key: str, body: Mapping[str, Any], added: Added | None) -> bool:
+        """`advance` for a client's commit, with all that must hold of the table in the same statement; False where something did not."""
+        values = {
+            "table": table.table_id, "branch": branch, "id": snapshot_id, "uuid": key, "base": table.snapshot_key,
+            "body": Jsonb(dict(body)), "location": table.location, **_added(added),
+        }  # fmt: skip
+        moving = _FIRST_HELD if table.snapshot_key is None else _NEXT_HELD
+        query = f"""
+            WITH held AS (
+                SELECT table_id FROM sluice_table
+                WHERE table_id = %(table)s AND location = %(location)s AND moving_from IS NULL AND diverged_at IS NULL FOR KEY SHARE
+            ), moved AS ({moving} RETURNING table_id) {_INSERT_MOVED}
+        """  # noqa: S608
+        return self._conn.execute(query, values).rowcount == 1
+
+    def counts(self, table_id: UUID, branch: str) -> CountsRow | None:
+        """What the latest snapshot holds, as far as it is known; None without snapshots."""
+        query = """
+            SELECT snapshot_uuid, record_count, file_size, file_count, last_file_millis, counted, listed
+            FROM snapshot_pointer WHERE table_id = %s AND branch = %s
+        """
+        with self._conn.cursor(row_factory=class_row(CountsRow)) as cur:
+            return cur.execute(query, (table_id, branch)).fetchone()
+
+    def count(self, table_id: UUID, branch: str, *, uuid: str, totals: Added) -> bool:
+        """Store totals counted anew; False when the branch points elsewhere by now."""
+        query = """
+            UPDATE snapshot_pointer
+            SET record_count = %(records)s, file_size = %(size)s, file_count = %(files)s, last_file_millis = %(last)s,
+                counted = true, listed = %(listed)s
+            WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_uuid = %(uuid)s
+        """
+        values = {"table": table_id, "branch": branch, "uuid": uuid, **_added(totals)}
+        return self._conn.execute(query, values).rowcount == 1
+
+    def point(self, table_id: UUID, branch: str, row: SnapshotRow | None) -> None:
+        """Point at a snapshot that exists, whatever the branch pointed at; the caller holds the table's lock. None: at nothing."""
+        if row is None:
+            self._conn.execute("DELETE FROM snapshot_pointer WHERE table_id = %s AND branch = %s", (table_id, branch))
+            return
+        query = """
+            INSERT INTO snapshot_pointer AS p (table_id, branch, snapshot_id, snapshot_uuid) VALUES (%s, %s, %s, %s)
+            ON CONFLICT (table_id, branch) DO UPDATE
+              SET snapshot_id = excluded.snapshot_id, snapshot_uuid = excluded.snapshot_uuid, counted = false, listed = false
+        """
+        self._conn.execute(query, (table_id, branch, row.snapshot_id, row.snapshot_uuid))
+
+    def remove(self, table_id: UUID, branch: str, *, above: int) -> list[SnapshotRow]:
+        """Forget the snapshots with larger ids; returns them."""
+        query = f"DELETE FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_id > %s RETURNING {_COLUMNS}"  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch, above)).fetchall()
 
     def insert(self, table_id: UUID, branch: str, *, snapshot_id: int, uuid: str, body: Mapping[str, Any], published: bool) -> None:
         """Add a snapshot's row."""
@@ -91,9 +227,13 @@ class SnapshotRepository:
         self._conn.execute(query, (table_id, branch, snapshot_id, uuid, Jsonb(dict(body)), published))
 
     def published(self, table_id: UUID, branch: str, snapshot_id: int, *, location: str) -> bool:
-        """Note that the snapshot's file exists; False when the table does not lie at ``location`` any more."""
+        """Note that the snapshot's file exists; False when the table does not lie at ``location`` any more.
+
+        The note is not waited for on Postgres's disk: one that a crash loses makes the file be looked for again, no more.
+        """
         query = """
-            UPDATE table_snapshot s SET published = true FROM sluice_table t
+            UPDATE table_snapshot s SET published = true
+            FROM sluice_table t, (SELECT set_config('synchronous_commit', 'off', true)) AS unhurried
             WHERE s.table_id = %s AND s.branch = %s AND s.snapshot_id = %s
               AND t.table_id = s.table_id AND t.location = %s AND t.moving_from IS NULL
         """
@@ -108,31 +248,15 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch)).fetchall()
 
-    def tables_with_unpublished(self) -> list[UUID]:
-        """Tables a crash may have left behind its pointer."""
-        return [row[0] for row in self._conn.execute("SELECT DISTINCT table_id FROM table_snapshot WHERE NOT published").fetchall()]
+    def forget(self, table_id: UUID, branch: str, *, below: int) -> None:
+        """Forget expired snapshots; never the one the branch points at."""
+        query = """
+            DELETE FROM table_snapshot s WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_id < %(below)s
+              AND snapshot_id <> (SELECT snapshot_id FROM snapshot_pointer p WHERE p.table_id = %(table)s AND p.branch = %(branch)s)
+        """
+        self._conn.execute(query, {"table": table_id, "branch": branch, "below": below})
 
-
-class TagRepository:
-    """Reads and writes ``table_tag`` inside the caller's transaction."""
-
-    def __init__(self, conn: Connection) -> None:
-        self._conn = conn
-
-    def get(self, table_id: UUID, name: str) -> Mapping[str, Any] | None:
-        """The tagged snapshot's JSON, or None."""
-        row = self._conn.execute("SELECT snapshot FROM table_tag WHERE table_id = %s AND name = %s", (table_id, name)).fetchone()
-        return None if row is None else dict(row[0])
-
-    def names(self, table_id: UUID) -> list[str]:
-        """All tags of a table, by name."""
-        return [name for (name,) in self._conn.execute("SELECT name FROM table_tag WHERE table_id = %s ORDER BY name", (table_id,))]
-
-    def put(self, table_id: UUID, name: str, snapshot: Mapping[str, Any]) -> bool:
-        """Add it; False when the name is taken."""
-        query = "INSERT INTO table_tag (table_id, name, snapshot) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
-        return self._conn.execute(query, (table_id, name, Jsonb(dict(snapshot)))).rowcount == 1
-
-    def drop(self, table_id: UUID, name: str) -> bool:
-        """Remove it; False when there was none."""
-        return self._conn.execute("DELETE FROM table_tag WHERE table_id = %s AND name = %s", (table_id, name)).rowcount == 1
+    def tables_with_unpublished(self) -> list[tuple[UUID, str]]:
+        """Tables and branches a crash may have left behind their pointers."""
+        query = "SELECT DISTINCT table_id, branch FROM table_snapshot WHERE NOT published"
+        return [(table_id, branch) for table_id, branch in self._conn.execute(query).fetchall()]

@@ -11,10 +11,18 @@ import psycopg
 from psycopg import Connection
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from catalog.branches import BranchRepository, StaleFileRepository
 from catalog.databases import DatabaseRepository
+from catalog.grants import GrantRepository, PolicyRepository
 from catalog.idempotency import IdempotencyRepository
-from catalog.snapshots import SnapshotRepository, TagRepository
+from catalog.maintenance import CompactionRunRepository, LeaseRepository
+from catalog.named import NamedRepository
+from catalog.partitions import PartitionRepository
+from catalog.principals import RoleRepository, TokenRepository
+from catalog.snapshots import SnapshotRepository
 from catalog.tables import TableRepository
+from catalog.tags import TagRepository
+from model.catalog_errors import FunctionAlreadyExist, ViewAlreadyExist
 from model.errors import OutcomeUnknown, Unavailable
 
 WAIT_SECONDS = 4.0
@@ -32,7 +40,18 @@ class CatalogTransaction:
         self.tables = TableRepository(conn)
         self.snapshots = SnapshotRepository(conn)
         self.tags = TagRepository(conn)
+        self.branches = BranchRepository(conn)
+        self.stale = StaleFileRepository(conn)
+        self.partitions = PartitionRepository(conn)
+        self.views = NamedRepository(conn, table="catalog_view", key="view_id", exists=ViewAlreadyExist)
+        self.functions = NamedRepository(conn, table="catalog_function", key="function_id", exists=FunctionAlreadyExist)
         self.idempotency = IdempotencyRepository(conn)
+        self.leases = LeaseRepository(conn)
+        self.compactions = CompactionRunRepository(conn)
+        self.tokens = TokenRepository(conn)
+        self.roles = RoleRepository(conn)
+        self.grants = GrantRepository(conn)
+        self.policies = PolicyRepository(conn)
 
 
 class CatalogStore:

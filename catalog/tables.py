@@ -10,14 +10,29 @@ from psycopg import Connection, errors
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from catalog.listing import EVERYTHING, Slice
 from catalog.records import TableRow
 from model.errors import CommitConflict, DatabaseNotExist, TableAlreadyExist, TableNotExist
-from model.identifier import Identifier
+from model.identifier import MAIN_BRANCH, Identifier
 
-_SELECT = """
-    SELECT t.table_id, t.database, t.name, t.location, t.schema_id, t.published_schema_id, t.moving_from, t.diverged_at,
-           s.body AS schema
-    FROM sluice_table t JOIN table_schema s ON s.table_id = t.table_id AND s.schema_id = t.schema_id
+_OF_TABLE = """
+    t.table_id, t.database, t.name, t.location, t.external, t.moving_from, t.diverged_at,
+    EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id) AS stale,
+    t.owner, t.created_at, t.created_by, t.updated_at, t.updated_by, s.body AS schema
+"""
+_SELECT = f"""
+    SELECT {_OF_TABLE}, 'main' AS branch, t.schema_id, t.published_schema_id
+    FROM sluice_table t JOIN table_schema s ON s.table_id = t.table_id AND s.branch = 'main' AND s.schema_id = t.schema_id
+"""  # noqa: S608 - the columns are a literal of this module
+_SELECT_BRANCH = f"""
+    SELECT {_OF_TABLE}, b.name AS branch, b.schema_id, b.published_schema_id
+    FROM sluice_table t JOIN table_branch b ON b.table_id = t.table_id AND b.name = %(branch)s
+         JOIN table_schema s ON s.table_id = t.table_id AND s.branch = b.name AND s.schema_id = b.schema_id
+"""  # noqa: S608
+_NAMED = "WHERE t.database = %(database)s AND t.name = %(table)s"
+_OF_TYPE = """
+    AND CASE WHEN %(type)s = 'table' THEN coalesce(s.body -> 'options' ->> 'type', 'table') = 'table'
+             ELSE s.body -> 'options' ->> 'type' = %(type)s END
 """
 
 
@@ -27,28 +42,59 @@ class TableRepository:
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
 
-    def names(self, database: str) -> list[str]:
-        """The names of a database's tables, in code-point order."""
-        query = "SELECT name FROM sluice_table WHERE database = %s ORDER BY name"
-        return [name for (name,) in self._conn.execute(query, (database,)).fetchall()]
+    def names(self, database: str, wanted: Slice = EVERYTHING, *, type_: str | None = None) -> list[str]:
+        """The names of a database's tables, in code-point order; ``type_`` is what their option ``type`` says."""
+        if type_ is not None:
+            return [row.name for row in self.rows(database, wanted, type_=type_)]
+        query = f"SELECT name FROM sluice_table WHERE database = %(database)s{wanted.where('name')} ORDER BY name{wanted.limited()}"  # noqa: S608
+        return [name for (name,) in self._conn.execute(query, {"database": database, **wanted.values()}).fetchall()]
+
+    def rows(self, database: str, wanted: Slice = EVERYTHING, *, type_: str | None = None) -> list[TableRow]:
+        """A database's tables, by name."""
+        query = f"{_SELECT} WHERE t.database = %(database)s{wanted.where('t.name')}{_OF_TYPE if type_ else ''}"
+        values = {"database": database, "type": type_, **wanted.values()}
+        with self._conn.cursor(row_factory=class_row(TableRow)) as cur:
+            return cur.execute(f"{query} ORDER BY t.name{wanted.limited()}", values).fetchall()
+
+    def everywhere(self, *, databases: str | None, tables: str | None, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str]]:
+        """Database and name of tables in all databases, by both; two patterns for LIKE, and the last pair of the page before."""
+        query = """
+            SELECT database, name FROM sluice_table
+            WHERE (%(databases)s::text IS NULL OR database LIKE %(databases)s) AND (%(tables)s::text IS NULL OR name LIKE %(tables)s)
+              AND (%(after_database)s::text IS NULL OR (database, name) > (%(after_database)s, %(after_name)s))
+            ORDER BY database, name LIMIT %(limit)s
+        """
+        after_database, after_name = after or (None, None)
+        values = {
+            "databases": databases, "tables": tables, "after_database": after_database, "after_name": after_name, "limit": limit,
+        }  # fmt: skip
+        return [(database, name) for database, name in self._conn.execute(query, values).fetchall()]
 
     def find(self, table: Identifier) -> TableRow | None:
-        """The table, or None."""
+        """The table, or the branch of it, or None."""
+        return self._find(table, "")
+
+    def by_id(self, table_id: UUID) -> TableRow | None:
+        """The table of that id, or None."""
         with self._conn.cursor(row_factory=class_row(TableRow)) as cur:
-            return cur.execute(_SELECT + "WHERE t.database = %s AND t.name = %s", (table.database, table.table)).fetchone()
+            return cur.execute(_SELECT + "WHERE t.table_id = %s", (table_id,)).fetchone()
+
+    def _find(self, table: Identifier, lock: str) -> TableRow | None:
+        query = (_SELECT if table.branch == MAIN_BRANCH else _SELECT_BRANCH) + _NAMED + lock
+        values = {"database": table.database, "table": table.table, "branch": table.branch}
+        with self._conn.cursor(row_factory=class_row(TableRow)) as cur:
+            return cur.execute(query, values).fetchone()
 
     def get(self, table: Identifier) -> TableRow:
         """The table; raises `TableNotExist`."""
         row = self.find(table)
         if row is None:
-            raise TableNotExist(f"{table.database}.{table.table}")
+            raise TableNotExist(str(table))
         return row
 
     def find_for_commit(self, table: Identifier) -> TableRow | None:
         """The table, or None; it cannot be dropped, renamed or repaired before the transaction ends, while commits and ALTER go on."""
-        with self._conn.cursor(row_factory=class_row(TableRow)) as cur:
-            query = _SELECT + "WHERE t.database = %s AND t.name = %s FOR KEY SHARE OF t"
-            return cur.execute(query, (table.database, table.table)).fetchone()
+        return self._find(table, " FOR KEY SHARE OF t")
 
     def lock(self, table: Identifier) -> TableRow:
         """The table, held against other changes of its row until the transaction ends."""
@@ -56,43 +102,100 @@ class TableRepository:
         self._conn.execute(query, (table.database, table.table))
         return self.get(table)
 
+    def lock_retention(self, table: Identifier) -> tuple[UUID, str] | None:
+        """The table's id and location, held against other changes of what is retained; commits, which only read the row, go on."""
+        query = "SELECT table_id, location FROM sluice_table WHERE database = %s AND name = %s FOR NO KEY UPDATE"
+        row = self._conn.execute(query, (table.database, table.table)).fetchone()
+        return None if row is None else (row[0], row[1])
+
     def all(self) -> list[TableRow]:
         """Every table."""
         with self._conn.cursor(row_factory=class_row(TableRow)) as cur:
             return cur.execute(_SELECT + "ORDER BY t.database, t.name").fetchall()
 
-    def create(self, table: Identifier, table_id: UUID, *, location: str, schema_id: int, schema: Mapping[str, Any]) -> None:
+    def create(
+        self,
+        table: Identifier,
+        table_id: UUID,
+        *,
+        location: str,
+        schema_id: int,
+        schema: Mapping[str, Any],
+        external: bool = False,
+        by: str | None = None,
+    ) -> None:
         """Add it with its first schema; raises `TableAlreadyExist` or `DatabaseNotExist`."""
-        query = "INSERT INTO sluice_table (table_id, database, name, location, schema_id) VALUES (%s, %s, %s, %s, %s)"
+        query = """
+            INSERT INTO sluice_table (table_id, database, name, location, schema_id, external, owner, created_by, updated_by)
+            VALUES (%(id)s, %(database)s, %(name)s, %(location)s, %(schema_id)s, %(external)s, %(by)s, %(by)s, %(by)s)
+        """
+        values = {
+            "id": table_id, "database": table.database, "name": table.table, "location": location, "schema_id": schema_id,
+            "external": external, "by": by,
+        }  # fmt: skip
         try:
             with self._conn.transaction():
-                self._conn.execute(query, (table_id, table.database, table.table, location, schema_id))
+                self._conn.execute(query, values)
         except errors.UniqueViolation as clash:
             raise TableAlreadyExist(str(table)) from clash
         except errors.ForeignKeyViolation as missing:
             raise DatabaseNotExist(table.database) from missing
-        self._add_schema(table_id, schema_id, schema)
+        self.add_schema(table_id, MAIN_BRANCH, schema_id, schema)
 
-    def _add_schema(self, table_id: UUID, schema_id: int, schema: Mapping[str, Any]) -> None:
-        query = "INSERT INTO table_schema (table_id, schema_id, body) VALUES (%s, %s, %s)"
-        self._conn.execute(query, (table_id, schema_id, Jsonb(dict(schema))))
+    def add_schema(self, table_id: UUID, branch: str, schema_id: int, schema: Mapping[str, Any]) -> None:
+        """Add one version of a schema."""
+        query = "INSERT INTO table_schema (table_id, branch, schema_id, body) VALUES (%s, %s, %s, %s)"
+        self._conn.execute(query, (table_id, branch, schema_id, Jsonb(dict(schema))))
 
-    def advance_schema(self, table_id: UUID, *, base: int, to: int, schema: Mapping[str, Any]) -> None:
+    def advance_schema(
+        self, table_id: UUID, branch: str = MAIN_BRANCH, *, base: int, to: int, schema: Mapping[str, Any], by: str | None = None
+    ) -> None:
         """Make the next version current; raises `CommitConflict` when another ALTER was first."""
-        query = "UPDATE sluice_table SET schema_id = %s WHERE table_id = %s AND schema_id = %s"
-        if self._conn.execute(query, (to, table_id, base)).rowcount == 0:
+        values = {"to": to, "id": table_id, "branch": branch, "base": base, "by": by}
+        if branch == MAIN_BRANCH:
+            query = """
+                UPDATE sluice_table SET schema_id = %(to)s, updated_at = now(), updated_by = coalesce(%(by)s, updated_by)
+                WHERE table_id = %(id)s AND schema_id = %(base)s
+            """
+        else:
+            query = "UPDATE table_branch SET schema_id = %(to)s WHERE table_id = %(id)s AND name = %(branch)s AND schema_id = %(base)s"
+        if self._conn.execute(query, values).rowcount == 0:
             raise CommitConflict(str(table_id), expected=f"schema {base}")
-        self._add_schema(table_id, to, schema)
+        self.add_schema(table_id, branch, to, schema)
 
-    def schema(self, table_id: UUID, schema_id: int) -> Mapping[str, Any] | None:
+    def set_schema(self, table_id: UUID, branch: str, schema_id: int, *, published: int) -> None:
+        """Make a version current that is older than the present one, or of another branch."""
+        if branch == MAIN_BRANCH:
+            query = "UPDATE sluice_table SET schema_id = %s, published_schema_id = %s, updated_at = now() WHERE table_id = %s"
+            self._conn.execute(query, (schema_id, published, table_id))
+        else:
+            query = "UPDATE table_branch SET schema_id = %s, published_schema_id = %s WHERE table_id = %s AND name = %s"
+            self._conn.execute(query, (schema_id, published, table_id, branch))
+
+    def schema(self, table_id: UUID, schema_id: int, branch: str = MAIN_BRANCH) -> Mapping[str, Any] | None:
         """One version of the schema, or None."""
-        row = self._conn.execute("SELECT body FROM table_schema WHERE table_id = %s AND schema_id = %s", (table_id, schema_id)).fetchone()
+        query = "SELECT body FROM table_schema WHERE table_id = %s AND branch = %s AND schema_id = %s"
+        row = self._conn.execute(query, (table_id, branch, schema_id)).fetchone()
         return None if row is None else dict(row[0])
 
-    def schema_published(self, table_id: UUID, schema_id: int) -> None:
+    def schemas(self, table_id: UUID, branch: str) -> list[tuple[int, Mapping[str, Any]]]:
+        """Every version, oldest first."""
+        query = "SELECT schema_id, body FROM table_schema WHERE table_id = %s AND branch = %s ORDER BY schema_id"
+        return [(int(schema_id), dict(body)) for schema_id, body in self._conn.execute(query, (table_id, branch)).fetchall()]
+
+    def drop_schemas(self, table_id: UUID, branch: str, *, above: int) -> None:
+        """Remove the versions above one."""
+        query = "DELETE FROM table_schema WHERE table_id = %s AND branch = %s AND schema_id > %s"
+        self._conn.execute(query, (table_id, branch, above))
+
+    def schema_published(self, table_id: UUID, schema_id: int, branch: str = MAIN_BRANCH) -> None:
         """Note that the file of this version and of all before it exist."""
-        query = "UPDATE sluice_table SET published_schema_id = greatest(published_schema_id, %s) WHERE table_id = %s"
-        self._conn.execute(query, (schema_id, table_id))
+        if branch == MAIN_BRANCH:
+            query = "UPDATE sluice_table SET published_schema_id = greatest(published_schema_id, %s) WHERE table_id = %s"
+            self._conn.execute(query, (schema_id, table_id))
+        else:
+            query = "UPDATE table_branch SET published_schema_id = greatest(published_schema_id, %s) WHERE table_id = %s AND name = %s"
+            self._conn.execute(query, (schema_id, table_id, branch))
 
     def rename(self, table_id: UUID, to: Identifier, *, location: str, moving_from: str | None) -> None:
         """Give it another name; ``moving_from`` says where its files still lie."""
@@ -113,9 +216,14 @@ class TableRepository:
         """Mark the table as written past the catalog, or clear the mark."""
         self._conn.execute("UPDATE sluice_table SET diverged_at = %s WHERE table_id = %s", (path, table_id))
 
-    def drop(self, table_id: UUID, location: str) -> None:
-        """Remove it and remember its directory as garbage."""
+    def drop(self, table_id: UUID, location: str | None) -> None:
+        """Remove it and remember its directory as garbage; None for one whose files are not ours to remove."""
         self._conn.execute("DELETE FROM sluice_table WHERE table_id = %s", (table_id,))
+        if location is not None:
+            self.discard(location)
+
+    def discard(self, location: str) -> None:
+        """Remember a directory as garbage."""
         self._conn.execute("INSERT INTO dropped_directory (location) VALUES (%s) ON CONFLICT DO NOTHING", (location,))
 
     def dropped_directories(self) -> list[str]:

@@ -1,5 +1,10 @@
 """Where catalog and table meet: what SQL and REST both call."""
 
+from lake.access import ADMINISTRATOR as ADMINISTRATOR
+from lake.access import EVERYBODY as EVERYBODY
+from lake.access import AccessControl as AccessControl
+from lake.access import Caller as Caller
+from lake.client_commit import ClientCommit as ClientCommit
 from lake.idempotency import IdempotencyClaim as IdempotencyClaim
 from lake.idempotency import Replay as Replay
 from lake.lake import Lake as Lake
@@ -7,4 +12,16 @@ from lake.partitions import Partition as Partition
 from lake.repair import Repair as Repair
 from lake.table import LakeTable as LakeTable
 
-__all__ = ["IdempotencyClaim", "Lake", "LakeTable", "Partition", "Repair", "Replay"]
+__all__ = [
+    "ADMINISTRATOR",
+    "EVERYBODY",
+    "AccessControl",
+    "Caller",
+    "ClientCommit",
+    "IdempotencyClaim",
+    "Lake",
+    "LakeTable",
+    "Partition",
+    "Repair",
+    "Replay",
+]

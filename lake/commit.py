@@ -16,11 +16,11 @@ from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow
+from lake.counts import added_by, follow, statistics_of
 from lake.idempotency import IdempotencyClaim
 from lake.publish import Hook, Publisher, no_hook
 from lake.table import LakeTable
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
-from model.identifier import Identifier
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from table.commit import CommitRequest, build_snapshot
 
@@ -28,6 +28,9 @@ MAX_GROUP = 64
 _FIRST_WAIT, _LONGEST_WAIT = 0.005, 0.2
 _OUTCOME_SECONDS = 20.0
 """How long to look for the outcome of a commit whose answer was lost."""
+
+Listener = Callable[[UUID, int], None]
+"""Told of each commit of this process: the table, and how many files were added. It must be quick and may not fail."""
 
 AnswerOf = Callable[[Snapshot], Mapping[str, Any]]
 
@@ -64,9 +67,10 @@ class _Queue:
 class Committer:
     """Commits to tables, one decision at a time per table in this process, by compare-and-set across processes."""
 
-    def __init__(self, catalog: CatalogStore, publisher: Publisher, hook: Hook = no_hook) -> None:
+    def __init__(self, catalog: CatalogStore, publisher: Publisher, hook: Hook = no_hook, heard: Listener | None = None) -> None:
         self._catalog = catalog
         self._publisher = publisher
+        self._heard = heard
         self._hook = hook
         self._queues: dict[tuple[UUID, str], _Queue] = {}
         self._lock = threading.Lock()
@@ -143,7 +147,7 @@ class Committer:
     def _landed(self, tables: Sequence[LakeTable], uuids: Sequence[str]) -> list[Snapshot]:
         """The snapshots of these uuids, published, where an earlier attempt decided them after all; else nothing."""
         with self._catalog.reading() as tx:
-            rows = [tx.snapshots.by_uuid(table.table_id, uuid) for table, uuid in zip(tables, uuids, strict=True)]
+            rows = [tx.snapshots.by_uuid(table.table_id, uuid, table.identifier.branch) for table, uuid in zip(tables, uuids, strict=True)]
         found = [row for row in rows if row is not None]
         if len(found) < len(rows):
             return []
@@ -178,8 +182,11 @@ class Committer:
         except OutcomeUnknown:
             self._find_outcome(tables, built)
         self._hook("decided")
+        for table, of_table in zip(tables, requests, strict=True) if self._heard else ():
+            assert self._heard is not None
+            self._heard(table.table_id, sum(len(request.adds) for request in of_table))
         for table, (_, snapshot) in zip(tables, built, strict=True):
-            row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.uuid or "", body=snapshot.to_json(), published=False)
+            row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
             self._publish(table, row)
         return [snapshot for _, snapshot in built]
 
@@ -197,7 +204,7 @@ class Committer:
     def _decide(self, tx: CatalogTransaction, tables: Sequence[LakeTable], built: Sequence[tuple[Snapshot | None, Snapshot]]) -> None:
         """Compare and set every pointer, in one order for all, so that two such transactions cannot wait for each other."""
         for table, (latest, snapshot) in sorted(zip(tables, built, strict=True), key=lambda pair: str(pair[0].table_id)):
-            row = tx.tables.find_for_commit(Identifier(table.identifier.database, table.identifier.table))
+            row = tx.tables.find_for_commit(table.identifier)
             if row is None or row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))
             if row.diverged_at:
@@ -207,14 +214,17 @@ class Committer:
                     f"The number of buckets of {table.identifier} changed while rows were being written; nothing was committed, repeat it.",
                     resource_name=str(table.identifier),
                 )
+            changed = statistics_of(table, snapshot)
             tx.snapshots.advance(
                 table.table_id,
                 table.identifier.branch,
-                base=latest.uuid if latest else None,
+                base=latest.key if latest else None,
                 snapshot_id=snapshot.id,
-                uuid=snapshot.uuid or "",
+                uuid=snapshot.key,
                 body=snapshot.to_json(),
+                added=added_by(changed),
             )
+            follow(tx, table, changed)
 
     def _find_outcome(self, tables: Sequence[LakeTable], built: Sequence[tuple[Snapshot | None, Snapshot]]) -> None:
         """Look for the snapshot's uuid: there means the commit happened; not there, once Postgres answers, that it did not."""
@@ -223,7 +233,7 @@ class Committer:
         while True:
             try:
                 with self._catalog.reading() as tx:
-                    found = tx.snapshots.by_uuid(tables[0].table_id, snapshot.uuid or "")
+                    found = tx.snapshots.by_uuid(tables[0].table_id, snapshot.key, tables[0].identifier.branch)
             except Unavailable as gone:
                 if time.monotonic() > deadline:
                     raise OutcomeUnknown(

@@ -54,11 +54,10 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
             return plan
         for snapshot_id in aside:
             files.io.rename(files.layout.snapshot_file(snapshot_id), f"{directory}/snapshot-{snapshot_id}")
-        base = latest.uuid if latest else None
+        base = latest.key if latest else None
         for snapshot in adopted:
-            uuid = snapshot.uuid or ""
-            tx.snapshots.advance(table.table_id, branch, base=base, snapshot_id=snapshot.id, uuid=uuid, body=snapshot.to_json())
-            base = snapshot.uuid
+            tx.snapshots.advance(table.table_id, branch, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json())
+            base = snapshot.key
         tx.tables.set_diverged(table.table_id, None)
     publisher.catch_up(table.table_id, files, branch)
     if newest := adopted[-1].id if adopted else top:
@@ -84,8 +83,8 @@ def _extension(files: TableFiles, latest: Snapshot | None, *, newest_schema: int
     """The foreign snapshots that go on, without a gap, where ours end."""
     found: list[Snapshot] = []
     while (after := _read(files, (latest.id if latest else 0) + 1)) is not None:
-        # A commit without a uuid cannot be the base of a compare-and-set; a schema the catalog does not know cannot be read.
-        if not after.uuid or after.schema_id > newest_schema or not _goes_on(files, latest, after):
+        # A schema the catalog does not know cannot be read.
+        if after.schema_id > newest_schema or not _goes_on(files, latest, after):
             break
         found.append(after)
         latest = after

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from catalog import CatalogStore
 from lake.table import LakeTable
+from lake.tags import Tags
 from model.errors import InvalidOption, SnapshotNotExist, TagNotExist
 from model.snapshot import Snapshot
 
@@ -22,7 +23,7 @@ _MODES = {
 TRAVEL_OPTIONS = frozenset(_MODES) | {"scan.mode"}
 
 
-def resolve(catalog: CatalogStore, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> Snapshot | None:
+def resolve(catalog: CatalogStore, tags: Tags, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> Snapshot | None:
     """The snapshot the options ask for, or the latest; None for a table without snapshots.
 
     Raises `InvalidOption` for options that contradict each other, `SnapshotNotExist` or `TagNotExist` saying what exists.
@@ -39,12 +40,13 @@ def resolve(catalog: CatalogStore, table: LakeTable, options: Mapping[str, str],
     if mode != "default" and mode not in (_MODES[key], _MODES[key] + "-full"):
         raise InvalidOption(f"Option 'scan.mode' = '{mode}' does not go with '{key}'.")
     latest = table.latest()  # publishes what is decided, so that the history below is whole
-    return _Travel(catalog, table, latest).to(key, options[key].strip(), zone)
+    return _Travel(catalog, tags, table, latest).to(key, options[key].strip(), zone)
 
 
 class _Travel:
-    def __init__(self, catalog: CatalogStore, table: LakeTable, latest: Snapshot | None) -> None:
+    def __init__(self, catalog: CatalogStore, tags: Tags, table: LakeTable, latest: Snapshot | None) -> None:
         self._catalog = catalog
+        self._tags = tags
         self._table = table
         self._latest = latest
 
@@ -62,10 +64,9 @@ class _Travel:
         return self._by_version(value)
 
     def _by_version(self, value: str) -> Snapshot:
-        with self._catalog.reading() as tx:
-            tagged = tx.tags.get(self._table.table_id, value)
+        tagged = self._tags.find(self._table, value)
         if tagged is not None:
-            return Snapshot.from_json(tagged)
+            return Snapshot.from_json(tagged.snapshot)
         if value.startswith("watermark-") and value[10:].isdigit():
             return self._by_watermark(int(value[10:]))
         if value.isdigit():
@@ -80,11 +81,7 @@ class _Travel:
         return Snapshot.from_json(row.body)
 
     def _by_tag(self, name: str) -> Snapshot:
-        with self._catalog.reading() as tx:
-            tagged = tx.tags.get(self._table.table_id, name)
-        if tagged is None:
-            raise TagNotExist(name, str(self._table.identifier))
-        return Snapshot.from_json(tagged)
+        return Snapshot.from_json(self._tags.get(self._table, name).snapshot)
 
     def _by_time(self, millis: int) -> Snapshot:
         before = [s for s in self._history() if s.time_millis <= millis]

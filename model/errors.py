@@ -71,11 +71,10 @@ class DatabaseNotEmpty(ResourceError, status=409):
 
     resource_type = "DATABASE"
 
-    def __init__(self, name: str, tables: int) -> None:
-        super().__init__(
-            f"Database {name} holds {tables} table{'s' if tables != 1 else ''}; drop them first or add CASCADE.",
-            resource_name=name,
-        )
+    def __init__(self, name: str, tables: int, *, views: int = 0, functions: int = 0) -> None:
+        counts = {"table": tables, "view": views, "function": functions}
+        held = " and ".join(f"{count} {kind}{'s' if count != 1 else ''}" for kind, count in counts.items() if count)
+        super().__init__(f"Database {name} holds {held or 'something'}; drop them first or add CASCADE.", resource_name=name)
 
 
 class TableNotExist(ResourceError, status=404):
@@ -274,6 +273,18 @@ class Forbidden(LakeError, status=403):
     """The caller may not do this."""
 
 
+class InvalidGrant(LakeError, status=400):
+    """A grant, role, token or policy that cannot be."""
+
+
+class AccessNotExist(LakeError, status=404):
+    """No such token, role, grant or policy."""
+
+
+class AccessAlreadyExist(LakeError, status=409):
+    """A token, role or policy of that name exists."""
+
+
 class NotAcceptable(LakeError, status=406):
     """None of the formats the client accepts can be produced."""
 
@@ -284,6 +295,10 @@ class UnsupportedMediaType(LakeError, status=415):
 
 class BadRequest(LakeError, status=400):
     """A malformed request."""
+
+
+class NotImplementedHere(LakeError, status=501):
+    """A part of a protocol this server does not have; clients fall back where they can."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

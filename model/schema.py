@@ -200,8 +200,16 @@ def _from_option(options: dict[str, str], key: str, given: Sequence[str]) -> tup
     return tuple(part.strip() for part in text.split(","))
 
 
+def other_kind(options: Mapping[str, str]) -> str | None:
+    """The kind of a table that other engines run and that is only described here (`format-table`, `object-table`, …), or None."""
+    kind = options.get("type", "table")
+    return None if kind == "table" else kind
+
+
 def check_schema(schema: Schema) -> None:
     """Raise for a schema no append table can have; the text names the column or option and the way out."""
+    if other_kind(schema.options) is not None:
+        return
     if schema.primary_keys:
         raise InvalidSchema(
             "PRIMARY KEY is not available: Sluice holds append tables, which have none. "

@@ -9,6 +9,7 @@ from model.errors import ColumnAlreadyExist, InvalidOption, InvalidSchemaChange
 from model.schema import FieldIds, Schema, check_column_name, check_schema, default_bucket_key
 from model.table_options import IMMUTABLE
 from model.types import (
+    ArrayType,
     AtomicType,
     BinaryType,
     CharType,
@@ -16,6 +17,9 @@ from model.types import (
     DecimalType,
     Field,
     LocalZonedTimestampType,
+    MapType,
+    MultisetType,
+    RowType,
     TimestampType,
     TimeType,
     VarBinaryType,
@@ -95,10 +99,26 @@ class UpdateColumnPosition:
     position: Position
 
 
-SchemaChange = (
-    SetOption | RemoveOption | UpdateComment | AddColumn | DropColumn | RenameColumn
-    | UpdateColumnType | UpdateColumnNullability | UpdateColumnComment | UpdateColumnPosition
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateColumnDefault:
+    name: str
+    default: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nested:
+    """A change inside a column: of a field of a ROW, the ``element`` of an ARRAY, or the ``key`` or ``value`` of a MAP."""
+
+    inside: tuple[str, ...]
+    """The way from the column down to what holds the field."""
+    change: ColumnChange
+
+
+ColumnChange = (
+    AddColumn | DropColumn | RenameColumn | UpdateColumnType | UpdateColumnNullability | UpdateColumnComment | UpdateColumnPosition
+    | UpdateColumnDefault
 )  # fmt: skip
+SchemaChange = SetOption | RemoveOption | UpdateComment | ColumnChange | Nested
 
 
 def apply_changes(schema: Schema, changes: Iterable[SchemaChange], *, table: str, has_snapshot: bool, time_millis: int) -> Schema:
@@ -159,6 +179,37 @@ class _Work:
             case UpdateColumnPosition(name=name, position=position):
                 moved = self.fields.pop(self._index(name))
                 self._insert(moved, position)
+            case UpdateColumnDefault(name=name, default=default):
+                at = self._index(name)
+                self.fields[at] = replace(self.fields[at], default_value=default)
+            case Nested(inside=inside, change=inner):
+                at = self._index(inside[0])
+                self.fields[at] = replace(self.fields[at], type=self._descend(self.fields[at].type, inside, inner))
+
+    def _descend(self, type_: DataType, inside: tuple[str, ...], change: ColumnChange) -> DataType:
+        """The type after a change inside it; the parts of arrays and maps are taken for fields, of which only the type can change."""
+        match type_:
+            case RowType(fields=fields):
+                parts = list(fields)
+            case ArrayType(element=element) | MultisetType(element=element):
+                parts = [Field(id=-1, name="element", type=element)]
+            case MapType(key=key, value=value):
+                parts = [Field(id=-1, name="key", type=key), Field(id=-1, name="value", type=value)]
+            case _:
+                raise InvalidSchemaChange(f"{'.'.join(inside)} is a {type_.sql()}; there is nothing inside it to change.")
+        if not isinstance(type_, RowType) and len(inside) == 1 and not isinstance(change, UpdateColumnType | UpdateColumnNullability):
+            raise InvalidSchemaChange(f"{inside[0]} is a {type_.root}; only the types of its parts can change.")
+        options = {key: value for key, value in self.options.items() if key == "alter-column-null-to-not-null.disabled"}
+        outer = replace(self.schema, fields=tuple(parts), partition_keys=(), options=options)
+        work = _Work(outer, self.table, self.has_snapshot)
+        work.ids = self.ids
+        work.apply(Nested(inside=inside[1:], change=change) if len(inside) > 1 else change)
+        changed = work.fields
+        if isinstance(type_, RowType):
+            return replace(type_, fields=tuple(changed))
+        if isinstance(type_, MapType):
+            return replace(type_, key=changed[0].type, value=changed[1].type)
+        return replace(type_, element=changed[0].type)
 
     def _index(self, name: str) -> int:
         current = replace(self.schema, fields=tuple(self.fields))

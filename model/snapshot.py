@@ -51,6 +51,11 @@ class Snapshot:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the JSON this version does not know, kept verbatim."""
 
+    @property
+    def key(self) -> str:
+        """What the catalog knows the snapshot by: its uuid, or for old clients' snapshots, which have none, what stands for it."""
+        return self.uuid or f"{self.id}:{self.delta_manifest_list}"
+
     def to_json(self) -> dict[str, Any]:
         """The snapshot as Paimon spells it; absent values are left out."""
         body: dict[str, Any] = {}

@@ -50,6 +50,12 @@ TABLE_OPTIONS.refuse(
     r"connector|path|format", "it describes the files of a temporary table; CREATE TEMPORARY TABLE … WITH ('connector' = 'filesystem')."
 )
 
+
+def keyed_only(key: str) -> bool:
+    """Whether only tables with a primary key have this option."""
+    return TABLE_OPTIONS.refusal(key) == _NO_KEY
+
+
 IMMUTABLE = frozenset(option.key for option in TABLE_OPTIONS if not option.mutable) | {"primary-key"}
 """Options that fix where or how existing files are found."""
 _HINTS = frozenset(option.key for option in SCAN_OPTIONS)

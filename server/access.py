@@ -2,38 +2,59 @@
 
 from __future__ import annotations
 
-import hmac
+import contextlib
 from urllib.parse import urlsplit
+from uuid import UUID
 
-from flask import request
+from flask import g, request
 
-from model.errors import Forbidden, NotAuthorized
-from server.options import Settings, is_loopback
+from lake import EVERYBODY, Caller
+from model.errors import Forbidden, NotAuthorized, Unavailable
+from server.options import is_loopback
+from server.services import Services
 
 OPEN_PATHS = frozenset({"/livez"})
+_READY_PATH = "/readyz"
 
 
-def check_access(settings: Settings) -> None:
-    """Raise `NotAuthorized` or `Forbidden` for a request that may not be answered."""
-    if request.path.rstrip("/") in OPEN_PATHS:
+def check_access(services: Services) -> None:
+    """Raise `NotAuthorized` or `Forbidden` for a request that may not be answered; what each may do is the lake's to say."""
+    g.caller = EVERYBODY
+    path = request.path.rstrip("/")
+    if path in OPEN_PATHS:
         return
-    _check_origin(settings)
-    if settings.token is not None:
-        _check_token(settings.token)
+    try:
+        g.caller = _caller(services)
+    except Unavailable:
+        if path != _READY_PATH:  # which tells that Postgres is away, and nothing else
+            raise
+    session = (request.view_args or {}).get("session")
+    if session is not None:
+        with contextlib.suppress(ValueError):  # no handle in any spelling; the view says so
+            services.gateway.check_owner(str(UUID(session)), g.caller)
 
 
-def _check_token(token: str) -> None:
+def caller() -> Caller:
+    """Who sent the request being answered."""
+    found = g.caller
+    assert isinstance(found, Caller)
+    return found
+
+
+def _caller(services: Services) -> Caller:
+    access = services.gateway.lake.access
+    _check_origin(services, open_=access.open())
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not given:
-        raise NotAuthorized("This server wants a token: send the header 'Authorization: Bearer …'.")
-    if not hmac.compare_digest(given.strip().encode(), token.encode()):
-        raise NotAuthorized("The token is not one this server knows.")
+    token = given.strip() if scheme.lower() == "bearer" and given.strip() else None
+    return access.caller(token)
 
 
-def _check_origin(settings: Settings) -> None:
+def _check_origin(services: Services, *, open_: bool) -> None:
     """A web page may not run SQL here through its visitor's browser: neither from its own origin, nor by renaming loopback."""
     host = urlsplit(f"//{request.host}").hostname or ""
-    if settings.token is None and is_loopback(settings.listen[0]) and not is_loopback(host):
+    if open_ and not is_loopback(services.settings.listen[0]):  # the last token was revoked on another server
+        raise NotAuthorized("This server is reachable from other machines and has no token; make one, or restart it with SLUICE_TOKEN.")
+    if open_ and not is_loopback(host):
         raise Forbidden(f"This server answers on loopback addresses only, not as {host}.")
     origin = request.headers.get("Origin")
     if origin is not None and urlsplit(origin).netloc != request.host:

@@ -8,7 +8,7 @@ from uuid import uuid4
 from flask import Flask, Response, g, request
 
 from server.access import check_access
-from server.errors import flink_error, problem, request_id, speaks_flink
+from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
 from server.services import EXTENSION, Services
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
@@ -16,17 +16,18 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 def create_app(services: Services) -> Flask:
     """Put the doors in front of running services; nothing is started here."""
-    from server import health, rows, statements
+    from server import health, rows, statements, tokens
     from server.flink import FLINK_BLUEPRINTS
+    from server.paimon import PAIMON_BLUEPRINT
 
     app = Flask("sluice", static_folder=None)
     app.url_map.strict_slashes = False
     app.extensions[EXTENSION] = services
     app.before_request(_name_request)
-    app.before_request(lambda: check_access(services.settings))
+    app.before_request(lambda: check_access(services))
     app.after_request(_show_id)
     app.register_error_handler(Exception, _answer_failure)
-    for blueprint in (health.bp, statements.bp, rows.bp, *FLINK_BLUEPRINTS):
+    for blueprint in (health.bp, statements.bp, rows.bp, tokens.bp, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
         app.register_blueprint(blueprint)
     return app
 
@@ -43,4 +44,6 @@ def _show_id(response: Response) -> Response:
 
 
 def _answer_failure(error: Exception) -> Response:
+    if speaks_paimon(request.path):
+        return paimon_error(error)
     return flink_error(error, request.path) if speaks_flink(request.path) else problem(error)

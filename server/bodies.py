@@ -89,7 +89,7 @@ def member(body: dict[str, Any], name: str, kind: type, *, required: bool = Fals
     return value
 
 
-_KINDS = {str: "a string", int: "a whole number", dict: "an object"}
+_KINDS = {str: "a string", int: "a whole number", dict: "an object", list: "a list", bool: "true or false"}
 
 
 def strings(body: dict[str, Any], name: str) -> dict[str, str]:

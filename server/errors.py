@@ -71,6 +71,28 @@ def flink_error(error: BaseException, path: str) -> Response:
     return Response(orjson.dumps({"errors": lines}), status, headers=failure.headers, content_type="application/json; charset=UTF-8")
 
 
+_PAIMON_STATUS = {422: 400, 507: 500, 408: 500}
+"""Statuses the protocol does not have, and the nearest of its own."""
+
+
+def paimon_error(error: BaseException) -> Response:
+    """The answer of the Paimon catalog's paths: the body's ``code`` is what its clients go by, so it is always there."""
+    failure = failure_of(error, request_id())
+    status = _PAIMON_STATUS.get(failure.status, failure.status)
+    document = {
+        "message": failure.detail,
+        "resourceType": getattr(error, "resource_type", None),
+        "resourceName": getattr(error, "resource_name", None),
+        "code": status,
+    }
+    return Response(orjson.dumps(document), status, headers=failure.headers, content_type="application/json")
+
+
+def speaks_paimon(path: str) -> bool:
+    """Whether a path belongs to the Paimon catalog's protocol, existing or not."""
+    return _OTHER_PROTOCOLS.match(path) is not None
+
+
 def speaks_flink(path: str) -> bool:
     """Whether a path belongs to the Flink gateway's protocol, existing or not."""
     return _FLINK_PATHS.match(path) is not None and _OTHER_PROTOCOLS.match(path) is None

@@ -6,6 +6,7 @@ import orjson
 from flask import Blueprint, Response, request
 
 from model.identifier import Identifier
+from server.access import caller
 from server.bodies import body_stream, discard
 from server.services import services
 from server.statements import idempotency_key
@@ -19,7 +20,9 @@ def append_rows(database: str, table: str) -> Response:
     key = idempotency_key()
     try:
         body = body_stream(services().settings.rows_bytes)
-        result = services().gateway.append(Identifier(database, table), body, request.content_type or "", idempotency_key=key)
+        result = services().gateway.append(
+            Identifier(database, table), body, request.content_type or "", idempotency_key=key, caller=caller()
+        )
     except BaseException:
         discard()
         raise

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from flask import Blueprint, Response, request
 
 from model.errors import BadRequest, nearest
+from server.access import caller
 from server.bodies import json_object, member, read_body, strings
 from server.formats import negotiate
 from server.services import services
@@ -47,6 +48,7 @@ def run_sql() -> Response:
             settings=wanted.settings,
             timeout=wanted.timeout,
             idempotency_key=idempotency_key(),
+            caller=caller(),
             on_start=link.started,
         )
     except BaseException:

@@ -98,6 +98,28 @@ class Client:
             time.sleep(min(2.0**attempt / 2, 8.0))
         raise AssertionError("the last attempt returns or raises")
 
+    def create_token(self, name: str, *, principal: str | None, administrator: bool, expires_at: str | None) -> dict[str, Any]:
+        """Make a token; the answer's ``token`` is its secret, told only now."""
+        given = {"name": name, "principal": principal, "administrator": administrator, "expiresAt": expires_at}
+        return self._json("POST", "/tokens", {key: value for key, value in given.items() if value is not None})
+
+    def tokens(self) -> list[dict[str, Any]]:
+        """Every token, without its secret."""
+        return list(self._json("GET", "/tokens")["tokens"])
+
+    def revoke_token(self, name: str) -> bool:
+        """Make a token worthless; True where the server is open from now on."""
+        return bool(self._json("DELETE", f"/tokens/{_quoted(name)}")["open"])
+
+    def _json(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        response = self._send(self._http.build_request(method, path, json=body))
+        try:
+            response.read()
+            answer: dict[str, Any] = response.json()
+        finally:
+            response.close()
+        return answer
+
     def _send(self, request: httpx.Request) -> httpx.Response:
         import httpx
 

@@ -13,6 +13,7 @@ from uuid import uuid4
 import click
 
 from sluice.client import DEFAULT_URL, Client, ServerError, describe, lines
+from sluice.token_command import token as token_command
 
 ACCEPTS = {
     "table": "application/json",
@@ -40,6 +41,9 @@ _token = click.option("--token", envvar="SLUICE_TOKEN", default=None, help="The 
 @click.group()
 def main() -> None:
     """A catalog server with a SQL gateway for append-only lake tables."""
+
+
+main.add_command(token_command)
 
 
 @main.command()

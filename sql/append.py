@@ -10,7 +10,7 @@ from typing import IO
 
 import pyarrow as pa
 
-from lake import IdempotencyClaim, Lake, LakeTable, Replay
+from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, LakeTable, Replay
 from model.errors import InvalidData, OutcomeUnknown, UnsupportedMediaType
 from model.identifier import Identifier
 from sql.bodies import arrow_batches, csv_batches, ndjson_batches, parquet_batches
@@ -49,7 +49,7 @@ class Appender:
         self._lake = lake
 
     def append(
-        self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: str = ""
+        self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: Caller = EVERYBODY
     ) -> AppendResult:
         """Append a body's rows; nothing is changed where any of them does not fit."""
         kind = content_type.partition(";")[0].strip().lower()
@@ -57,22 +57,23 @@ class Appender:
         if reader is None:
             known = ", ".join(READERS)
             raise UnsupportedMediaType(f"Bodies of type {kind or '(none)'} are not read here; send one of {known}.")
-        table = self._lake.open(identifier)
+        lake = self._lake.for_caller(caller)
+        table = lake.open_to_write(identifier)
         if idempotency_key is None and kind not in _SEEKING:
-            return self._append(table, reader, body, None)
+            return self._append(lake, table, reader, body, None)
         with tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES) as held:
             digest = _copy(body, held, prefix=f"{identifier}\0{kind}\0")
             if idempotency_key is None:
-                return self._append(table, reader, held, None)
-            claimed = self._lake.claim(idempotency_key, scope=f"append:{caller}", body_hash=digest)
+                return self._append(lake, table, reader, held, None)
+            claimed = self._lake.claim(idempotency_key, scope=f"append:{caller.principal}", body_hash=digest)
             if isinstance(claimed, Replay):
                 return AppendResult(rows=claimed.answer["rows"], snapshot_id=claimed.answer["snapshotId"], replayed=True)
-            return self._append_claimed(table, reader, held, claimed)
+            return self._append_claimed(lake, table, reader, held, claimed)
 
-    def _append_claimed(self, table: LakeTable, reader: Reader, held: IO[bytes], claim: IdempotencyClaim) -> AppendResult:
+    def _append_claimed(self, lake: Lake, table: LakeTable, reader: Reader, held: IO[bytes], claim: IdempotencyClaim) -> AppendResult:
         idempotency = self._lake.idempotency
         try:
-            result = self._append(table, reader, held, claim)
+            result = self._append(lake, table, reader, held, claim)
         except OutcomeUnknown:
             idempotency.release(claim)  # the commit, if it is there, has stored its answer
             raise
@@ -86,8 +87,9 @@ class Appender:
             idempotency.release(claim)
         return result
 
-    def _append(self, table: LakeTable, reader: Reader, body: IO[bytes], claim: IdempotencyClaim | None) -> AppendResult:
-        rows, snapshot = append_batches(self._lake, table, _readable(reader(body, table)), claim=claim)
+    @staticmethod
+    def _append(lake: Lake, table: LakeTable, reader: Reader, body: IO[bytes], claim: IdempotencyClaim | None) -> AppendResult:
+        rows, snapshot = append_batches(lake, table, _readable(reader(body, table)), claim=claim)
         return AppendResult(rows=rows, snapshot_id=snapshot.id if snapshot else None)
 
 

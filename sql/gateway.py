@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import IO
 from uuid import uuid4
 
-from lake import Lake
+from lake import EVERYBODY, Caller, Lake
 from model.errors import IllegalMove, InvalidToken, LakeError, StatementTooLarge
 from model.identifier import Identifier
 from sql.append import Appender, AppendResult
@@ -103,7 +103,7 @@ class Gateway:
         settings: Mapping[str, str] | None = None,
         timeout: float | None = None,
         idempotency_key: str | None = None,
-        caller: str = "",
+        caller: Caller = EVERYBODY,
         on_start: Callable[[RunningStatement], None] | None = None,
     ) -> ResultSet:
         """Run the statements of a text in order and return the last result, which the caller reads and closes.
@@ -114,12 +114,14 @@ class Gateway:
         """
         self._check_size(text)
         SQL_OPTIONS.check(settings or {})
+        scope = caller.principal
         managed = self._sessions.get(session) if session is not None else None
         script = Script(
             text=text,
-            session=managed.session if managed else self._one_shot(database),
+            session=managed.session if managed else self._one_shot(database, caller),
+            caller=caller,
             settings=dict(settings or {}),
-            idempotent=Idempotent(key=idempotency_key, caller=caller) if idempotency_key is not None else None,
+            idempotent=Idempotent(key=idempotency_key, caller=scope) if idempotency_key is not None else None,
             one_shot=managed is None,
         )
         operation = Operation(text, session=session, timeout=self._seconds(script, timeout))
@@ -128,14 +130,14 @@ class Gateway:
             on_start(RunningStatement(operation.handle, operation.cancel))
         return self._outcome(operation, managed)
 
-    def _one_shot(self, database: str | None) -> Session:
+    def _one_shot(self, database: str | None, caller: Caller) -> Session:
         session = Session(str(uuid4()), None)
         if database is not None:
-            session.current_database = self._lake.database(database).name
+            session.current_database = self._lake.for_caller(caller).database(database).name
         return session
 
     def append(
-        self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: str = ""
+        self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: Caller = EVERYBODY
     ) -> AppendResult:
         """Append the rows of a body to a table as one commit, on the caller's thread."""
         with self._executor.outside():
@@ -143,19 +145,28 @@ class Gateway:
 
     # Sessions and operations
 
-    def open_session(self, name: str | None = None, properties: Mapping[str, str] | None = None) -> str:
-        """Open a session and return its handle."""
-        return self._sessions.open(name, properties or {}).handle
+    @property
+    def lake(self) -> Lake:
+        """The lake the statements work on; `Lake.for_caller` is what a door uses of it."""
+        return self._lake
+
+    def open_session(self, name: str | None = None, properties: Mapping[str, str] | None = None, *, caller: Caller = EVERYBODY) -> str:
+        """Open a session of the caller and return its handle."""
+        return self._sessions.open(name, properties or {}, owner=caller.principal).handle
+
+    def check_owner(self, handle: str, caller: Caller) -> None:
+        """Raise `SessionNotExist` for a session that is somebody else's."""
+        self._sessions.check_owner(handle, caller.principal)
 
     def session_properties(self, handle: str) -> dict[str, str]:
         """What the session has set."""
         return dict(self._sessions.get(handle).session.settings)
 
-    def configure_session(self, handle: str, text: str, *, timeout: float | None = None) -> None:
+    def configure_session(self, handle: str, text: str, *, timeout: float | None = None, caller: Caller = EVERYBODY) -> None:
         """Run a statement that shapes the session (SET, USE, CREATE …); queries and inserts are refused."""
         self._check_size(text)
         managed = self._sessions.get(handle)
-        script = Script(text=text, session=managed.session, only_settings=True)
+        script = Script(text=text, session=managed.session, only_settings=True, caller=caller)
         operation = Operation(text, session=handle, timeout=self._seconds(script, timeout))
         self._submit(operation, script, managed)
         self._outcome(operation, managed).close()
@@ -168,11 +179,11 @@ class Gateway:
         """Close a session and everything in it."""
         self._sessions.close(handle)
 
-    def submit(self, session: str, text: str, config: Mapping[str, str] | None = None) -> str:
+    def submit(self, session: str, text: str, config: Mapping[str, str] | None = None, *, caller: Caller = EVERYBODY) -> str:
         """Queue a text in a session and return its operation's handle; errors in the text show when it is fetched."""
         self._check_size(text)
         managed = self._sessions.get(session)
-        script = Script(text=text, session=managed.session, settings=dict(config or {}))
+        script = Script(text=text, session=managed.session, settings=dict(config or {}), caller=caller)
         operation = Operation(text, session=session, timeout=self._seconds(script, None))
         self._submit(operation, script, managed)
         return operation.handle
@@ -207,9 +218,9 @@ class Gateway:
         finally:
             managed.touch()
 
-    def complete(self, session: str, text: str, position: int) -> list[str]:
+    def complete(self, session: str, text: str, position: int, *, caller: Caller = EVERYBODY) -> list[str]:
         """What may stand at a position of a text, best first."""
-        return complete(self._lake, self._sessions.get(session).session, text, position)
+        return complete(self._lake.for_caller(caller), self._sessions.get(session).session, text, position)
 
     # The gateway itself
 

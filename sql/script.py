@@ -10,7 +10,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from lake import IdempotencyClaim, Lake, Replay
+from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, Replay
 from model.errors import BadRequest, LakeError, OutcomeUnknown, ResourceError
 from sql.answers import answer_of, replayed
 from sql.dialect import StatementText, is_query, parse_one, split
@@ -52,6 +52,8 @@ class Script:
     text: str
     session: Session
     settings: Mapping[str, str] = field(default_factory=dict)
+    caller: Caller = EVERYBODY
+    """Who runs it, with what was granted when the request came."""
     idempotent: Idempotent | None = None
     one_shot: bool = False
     """True where the session ends with the script, so that its Spark session goes back when the result is closed."""
@@ -147,7 +149,7 @@ class ScriptRunner:
 
     def _context(self, operation: Operation, script: Script, text: StatementText, claim: IdempotencyClaim | None) -> ExecutionContext:
         return ExecutionContext(
-            lake=self._lake,
+            lake=self._lake.for_caller(script.caller),
             session=script.session,
             spark=self._spark.lease(script.session.handle),
             settings={**script.session.settings, **script.settings},

@@ -22,8 +22,10 @@ MOST_OPERATIONS = 200
 class GatewaySession:
     """One client's session: what its statements see, the order they run in, and its operations."""
 
-    def __init__(self, session: Session, chain: Chain) -> None:
+    def __init__(self, session: Session, chain: Chain, *, owner: str = "") -> None:
         self.session = session
+        self.owner = owner
+        """The principal who opened it; nobody else may use it."""
         self.chain = chain
         self._operations: dict[str, Operation] = {}
         self._lock = threading.Lock()
@@ -92,9 +94,9 @@ class Sessions:
         self._lock = threading.Lock()
         self._sessions: dict[str, GatewaySession] = {}
 
-    def open(self, name: str | None, properties: Mapping[str, str]) -> GatewaySession:
+    def open(self, name: str | None, properties: Mapping[str, str], *, owner: str = "") -> GatewaySession:
         """A new session; raises `TooManyStatements` where there are as many as there may be."""
-        opened = GatewaySession(Session(str(uuid4()), name, settings=dict(properties)), self._chain())
+        opened = GatewaySession(Session(str(uuid4()), name, settings=dict(properties)), self._chain(), owner=owner)
         with self._lock:
             if len(self._sessions) >= self._max:
                 raise TooManyStatements(f"There are {self._max} sessions, as many as this server keeps; close some or try again later.")
@@ -105,9 +107,15 @@ class Sessions:
         """A session by handle, marked as used; raises `SessionNotExist`."""
         found = self._sessions.get(handle)
         if found is None:
-            raise SessionNotExist(f"There is no session {handle}; it was never opened on this server, or is closed or expired.")
+            raise _missing(handle)
         found.touch()
         return found
+
+    def check_owner(self, handle: str, owner: str) -> None:
+        """Raise `SessionNotExist` for another's session; one that is not there is told when it is used."""
+        found = self._sessions.get(handle)
+        if found is not None and found.owner != owner:
+            raise _missing(handle)
 
     def count(self) -> int:
         """How many are open."""
@@ -118,7 +126,7 @@ class Sessions:
         with self._lock:
             found = self._sessions.pop(handle, None)
         if found is None:
-            raise SessionNotExist(f"There is no session {handle}; it was never opened on this server, or is closed or expired.")
+            raise _missing(handle)
         found.close()
         self._release(handle)
 
@@ -137,3 +145,7 @@ class Sessions:
         for handle in list(self._sessions):
             with contextlib.suppress(SessionNotExist):
                 self.close(handle)
+
+
+def _missing(handle: str) -> SessionNotExist:
+    return SessionNotExist(f"There is no session {handle}; it was never opened on this server, or is closed or expired.")

@@ -95,6 +95,68 @@ class ResetOption(FlinkStatement):
     arg_types: ClassVar[dict[str, bool]] = {"key": False}
 
 
+class Grant(FlinkStatement):
+    """``GRANT accesses ON resource TO principals``; accesses are (`Access`, `Columns` or None) pairs."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"accesses": True, "what": True, "name": False, "principals": True, "until": False}
+
+
+class Revoke(FlinkStatement):
+    """``REVOKE accesses ON resource FROM principals``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"accesses": True, "what": True, "name": False, "principals": True}
+
+
+class GiveRole(FlinkStatement):
+    """``GRANT ROLE role TO principals``, or REVOKE where ``give`` is false."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"role": True, "principals": True, "give": False}
+
+
+class CreateRole(FlinkStatement):
+    """``CREATE ROLE [IF NOT EXISTS] name``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "if_not_exists": False}
+
+
+class DropRole(FlinkStatement):
+    """``DROP ROLE [IF EXISTS] name``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "if_exists": False}
+
+
+class CreatePolicy(FlinkStatement):
+    """``CREATE [MASKING] POLICY name ON table [(column)] [TO principals] USING (rule)``; ``source`` is the rule as written."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "name": True, "table": True, "column": False, "principals": False, "rule": True, "source": True,
+    }  # fmt: skip
+
+
+class DropPolicy(FlinkStatement):
+    """``DROP [MASKING] POLICY [IF EXISTS] name ON table``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "table": True, "if_exists": False}
+
+
+class ShowGrants(FlinkStatement):
+    """``SHOW GRANTS [ON resource | FOR principal]``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"what": False, "name": False, "principal": False}
+
+
+class ShowRoles(FlinkStatement):
+    """``SHOW ROLES``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {}
+
+
+class ShowPolicies(FlinkStatement):
+    """``SHOW POLICIES ON table``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"table": True}
+
+
 class Call(FlinkStatement):
     """``CALL procedure(arguments)``; arguments are (name or None, Python value) pairs."""
 
@@ -111,3 +173,23 @@ class StatementSet(FlinkStatement):
     """``EXECUTE STATEMENT SET BEGIN insert; … END``."""
 
     arg_types: ClassVar[dict[str, bool]] = {"expressions": True}
+
+
+class CreateView(FlinkStatement):
+    """``CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name [(columns)] [COMMENT 'c'] AS query``; ``text`` is the query as written."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "name": True, "columns": False, "comment": False, "query": True, "text": True, "replace": False, "if_not_exists": False,
+    }  # fmt: skip
+
+
+class AlterView(FlinkStatement):
+    """``ALTER VIEW name RENAME TO | SET (…) | AS query``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "rename_to": False, "options": False, "query": False, "text": False}
+
+
+class DropView(FlinkStatement):
+    """``DROP VIEW [IF EXISTS] name``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "if_exists": False}

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from decimal import Decimal
 
+from model.identifier import MAIN_BRANCH
 from model.schema import Schema
 from model.types import DataType, DateType, LocalZonedTimestampType, TimestampType, TimeType
 
@@ -14,38 +15,66 @@ _ESCAPED = frozenset(chr(c) for c in range(0x20)) | frozenset("\"#%'*/:=?\\\x7f{
 
 
 class TableLayout:
-    """The paths of one table's files, from its location."""
+    """The paths of one table's files, from its location; a branch has schemas, snapshots, tags and consumers of its own."""
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, branch: str = MAIN_BRANCH) -> None:
         self.location = location.rstrip("/")
+        self.branch_dir = self.location if branch == MAIN_BRANCH else f"{self.location}/branch/branch-{branch}"
 
     def schema_dir(self) -> str:
-        return f"{self.location}/schema"
+        return f"{self.branch_dir}/schema"
 
     def schema_file(self, schema_id: int) -> str:
-        return f"{self.location}/schema/schema-{schema_id}"
+        return f"{self.branch_dir}/schema/schema-{schema_id}"
 
     def snapshot_dir(self) -> str:
-        return f"{self.location}/snapshot"
+        return f"{self.branch_dir}/snapshot"
 
     def snapshot_file(self, snapshot_id: int) -> str:
-        return f"{self.location}/snapshot/snapshot-{snapshot_id}"
+        return f"{self.branch_dir}/snapshot/snapshot-{snapshot_id}"
 
     def latest_hint(self) -> str:
-        return f"{self.location}/snapshot/LATEST"
+        return f"{self.branch_dir}/snapshot/LATEST"
 
     def earliest_hint(self) -> str:
-        return f"{self.location}/snapshot/EARLIEST"
+        return f"{self.branch_dir}/snapshot/EARLIEST"
+
+    def consumer_dir(self) -> str:
+        return f"{self.branch_dir}/consumer"
+
+    def consumer_file(self, consumer: str) -> str:
+        return f"{self.branch_dir}/consumer/consumer-{consumer}"
 
     def manifest(self, name: str) -> str:
         """A manifest, manifest list or index manifest: all lie in one directory."""
         return f"{self.location}/manifest/{name}"
 
     def tag_dir(self) -> str:
-        return f"{self.location}/tag"
+        return f"{self.branch_dir}/tag"
 
     def tag_file(self, name: str) -> str:
-        return f"{self.location}/tag/tag-{name}"
+        return f"{self.branch_dir}/tag/tag-{name}"
+
+    def manifest_dir(self) -> str:
+        return f"{self.location}/manifest"
+
+    def index_dir(self) -> str:
+        return f"{self.location}/index"
+
+    def statistics_dir(self) -> str:
+        return f"{self.location}/statistics"
+
+    def statistics_file(self, name: str) -> str:
+        return f"{self.location}/statistics/{name}"
+
+    def data_dir(self, schema: Schema) -> str:
+        """Where the partitions' directories begin."""
+        prefix = schema.options.get("data-file.path-directory", "").strip("/")
+        return f"{self.location}/{prefix}" if prefix else self.location
+
+    def success_file(self, schema: Schema, partition: str) -> str:
+        """The marker that says no more rows will come to a partition, by the partition's directory name."""
+        return f"{self.data_dir(schema)}/{partition}/_SUCCESS"
 
     def staging_dir(self) -> str:
         """Where Spark writes files that have no final name yet."""
@@ -53,20 +82,23 @@ class TableLayout:
 
     def bucket_dir(self, schema: Schema, partition: Sequence[object], bucket: int) -> str:
         """The directory of a partition's bucket; unbucketed tables use ``bucket-0``."""
-        prefix = schema.options.get("data-file.path-directory", "").strip("/")
-        parts = [self.location, *([prefix] if prefix else []), *partition_dirs(schema, partition), f"bucket-{bucket}"]
-        return "/".join(parts)
+        return "/".join([self.data_dir(schema), *partition_dirs(schema, partition), f"bucket-{bucket}"])
+
+
+def partition_spec(schema: Schema, values: Sequence[object]) -> dict[str, str]:
+    """A partition by its keys, in their order, with its values as text."""
+    legacy = schema.options.get("partition.legacy-name", "true").lower() != "false"
+    default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+    spec = {}
+    for field, value in zip(schema.partition_fields, values, strict=True):
+        shown = default if value is None else partition_text(field.type, value, legacy=legacy)
+        spec[field.name] = shown if shown.strip() else default
+    return spec
 
 
 def partition_dirs(schema: Schema, values: Sequence[object]) -> list[str]:
     """One ``name=value`` per partition key, in the keys' order, both sides escaped."""
-    legacy = schema.options.get("partition.legacy-name", "true").lower() != "false"
-    default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
-    dirs = []
-    for field, value in zip(schema.partition_fields, values, strict=True):
-        shown = default if value is None else partition_text(field.type, value, legacy=legacy)
-        dirs.append(f"{escape(field.name)}={escape(shown if shown.strip() else default)}")
-    return dirs
+    return [f"{escape(name)}={escape(text)}" for name, text in partition_spec(schema, values).items()]
 
 
 def escape(text: str) -> str:

@@ -135,7 +135,7 @@ class _Projection:
         """Nothing wanted lies in the file: as many rows as it has, without opening it."""
         for at in range(0, self._planned.file.row_count, BATCH_ROWS):
             rows = min(BATCH_ROWS, self._planned.file.row_count - at)
-            yield self._shaped(pa.RecordBatch.from_arrays([pa.nulls(rows)], ["rows"]))
+            yield self._shaped(_rows_of(rows))
 
     def _raw(self, files: TableFiles) -> Iterable[pa.RecordBatch]:
         io = files.io
@@ -165,8 +165,9 @@ class _Projection:
             file = orc.ORCFile(source)
             if file.nstripes == 0 and file.nrows == 0:
                 return
+            names = [name for name in self._names if name in file.schema.names]
             for stripe in range(file.nstripes):
-                batch = file.read_stripe(stripe, columns=self._names)
+                batch = file.read_stripe(stripe, columns=names) if names else _rows_of(file.read_stripe(stripe).num_rows)
                 for at in range(0, batch.num_rows, BATCH_ROWS):
                     yield batch.slice(at, BATCH_ROWS)
 
@@ -193,13 +194,19 @@ class _Projection:
                 columns.append(pa.repeat(_partition_scalar(self._partition[field.name], field.type), rows))
                 continue
             source = self._sources[field.name]
-            if source is None:
+            position = -1 if source is None else raw.schema.get_field_index(source.name)
+            if source is None or position < 0:  # files taken over where they lie may lack columns that others have
                 columns.append(pa.nulls(rows, target.type))
             else:
-                columns.append(evolved(raw.column(raw.schema.get_field_index(source.name)), source.type, field.type))
+                columns.append(evolved(raw.column(position), source.type, field.type))
         # Old files may hold NULL where the column is NOT NULL by now, so the batch does not promise it.
         loose = pa.schema([pa.field(f.name, f.type) for f in self._target])
         return pa.RecordBatch.from_arrays(columns, schema=loose)
+
+
+def _rows_of(rows: int) -> pa.RecordBatch:
+    """So many rows of nothing."""
+    return pa.RecordBatch.from_arrays([pa.nulls(rows)], [" rows"])
 
 
 def _partition_scalar(value: object, type_: DataType) -> pa.Scalar:

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from flask import Blueprint, Response, abort
 
 from model.errors import BadRequest, UnsupportedStatement
+from server.access import caller
 from server.bodies import member, strings
 from server.flink.versions import Version, requested_version
 from server.flink.wire import answer, body, handle
@@ -33,7 +34,7 @@ def open_session() -> Response:
     """Open a session with the client's properties."""
     given = body()
     name = member(given, "sessionName", str)
-    return answer({"sessionHandle": services().gateway.open_session(name, strings(given, "properties"))})
+    return answer({"sessionHandle": services().gateway.open_session(name, strings(given, "properties"), caller=caller())})
 
 
 @bp.get("/sessions/<session>")
@@ -67,7 +68,7 @@ def configure_session(session: str) -> Response:
         raise UnsupportedStatement("executionTimeout must not be negative.")
     text = member(given, "statement", str, required=True)
     try:
-        services().gateway.configure_session(handle(session), text, timeout=timeout / 1000 if timeout else None)
+        services().gateway.configure_session(handle(session), text, timeout=timeout / 1000 if timeout else None, caller=caller())
     except BadRequest as refusal:  # the request is well formed, so this protocol calls it no bad request
         raise UnsupportedStatement(refusal.message) from refusal
     return answer({})
@@ -81,5 +82,5 @@ def complete_statement(session: str) -> Response:
     given = body()
     text = member(given, "statement", str, required=True)
     position = member(given, "position", int)
-    found = services().gateway.complete(handle(session), text, len(text) if position is None else position)
+    found = services().gateway.complete(handle(session), text, len(text) if position is None else position, caller=caller())
     return answer({"candidates": found})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, request
 
 from model.errors import BadRequest, UnsupportedStatement
+from server.access import caller
 from server.bodies import member, strings
 from server.flink.rows import RowFormat
 from server.flink.versions import Version, requested_version
@@ -25,7 +26,7 @@ def submit(session: str) -> Response:
     if (member(given, "executionTimeout", int) or 0) > 0:
         raise UnsupportedStatement("executionTimeout is not supported here; POST /sql has a timeout.")
     text = member(given, "statement", str, required=True)
-    operation = services().gateway.submit(handle(session), text, strings(given, "executionConfig"))
+    operation = services().gateway.submit(handle(session), text, strings(given, "executionConfig"), caller=caller())
     return answer({"operationHandle": operation})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -99,6 +99,22 @@ def replace_reference(reference: TableReference, view: str) -> None:
     if alias is None:
         alias = exp.TableAlias(this=exp.to_identifier(reference.parts[-1], quoted=True))
     new = exp.Table(this=exp.to_identifier(view, quoted=True), alias=alias)
+    for key in ("joins", "laterals", "sample", "pivots"):
+        value = node.args.get(key)
+        if value:
+            new.set(key, value)
+    if len(reference.parts) > 1 and not node.alias:
+        _unqualify(node.root(), reference.parts)
+    node.replace(new)
+
+
+def replace_by_query(reference: TableReference, query: exp.Query, columns: Sequence[str]) -> None:
+    """Let the mention read a query instead, under the same name and with these columns."""
+    node = reference.node
+    alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(reference.parts[-1], quoted=True))
+    if columns and not alias.args.get("columns"):
+        alias.set("columns", [exp.to_identifier(name, quoted=True) for name in columns])
+    new = exp.Subquery(this=query, alias=alias)
     for key in ("joins", "laterals", "sample", "pivots"):
         value = node.args.get(key)
         if value:

@@ -58,7 +58,7 @@ def plan_insert(insert: ValuesInsert, context: ExecutionContext) -> LiteralInser
     """The statement with its values in the table's types; raises what does not fit, or `NotLocal` where Spark must decide."""
     if len(insert.target) == 1 and insert.target[0] in context.session.temporary_tables:
         raise NotLocal
-    table = context.lake.open(context.session.identifier(insert.target))
+    table = context.lake.open_to_write(context.session.identifier(insert.target))
     fields = _columns(table, insert.columns)
     _check_arity(insert, fields, str(table.identifier))
     _check_missing(table, fields)

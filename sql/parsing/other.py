@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sql import trees
-from sql.parsing.ddl import DdlParser
+from sql.parsing.access import AccessParser
 
 REFUSED = {
     "UPDATE": "rows of an append table are never changed; INSERT OVERWRITE replaces a table or partitions",
@@ -27,8 +27,6 @@ REFUSED = {
     "MSCK": "partitions are known from the table's metadata",
     "IMPORT": "tables are made with CREATE TABLE",
     "EXPORT": "results are fetched as Parquet, Arrow, CSV or JSON over HTTP",
-    "GRANT": "privileges are not part of this server's SQL",
-    "REVOKE": "privileges are not part of this server's SQL",
     "DECLARE": "session variables are not available",
     "LOCK": "tables are not locked",
     "UNLOCK": "tables are not locked",
@@ -70,13 +68,13 @@ _SHOW = (
 )
 
 
-class StatementParser(DdlParser):
+class StatementParser(AccessParser):
     """Chooses the parser of a statement by its first words."""
 
     _STARTS: ClassVar[dict[str, str]] = {
         "CREATE": "create", "DROP": "drop", "ALTER": "alter", "SHOW": "show", "DESCRIBE": "describe", "DESC": "describe", "USE": "use",
         "SET": "set_option", "RESET": "reset_option", "CALL": "call", "EXPLAIN": "explain", "TRUNCATE": "truncate",
-        "EXECUTE": "execute", "BEGIN": "begin",
+        "EXECUTE": "execute", "BEGIN": "begin", "GRANT": "grant", "REVOKE": "revoke",
     }  # fmt: skip
 
     def statement(self) -> exp.Expr:
@@ -132,15 +130,20 @@ class StatementParser(DdlParser):
                 self.fail("CATALOG or DATABASE")
             self._advance()
             return self._shown(f"CURRENT {what}", None)
+        for what, parse in (("GRANTS", self.show_grants), ("ROLES", self.show_roles), ("POLICIES", self.show_policies)):
+            if self.eat(what):
+                return parse()
         if self.eat("USER", "FUNCTIONS"):
             return self._shown("USER FUNCTIONS", None)
+        if self.eat("CREATE", "VIEW"):
+            return self._shown("CREATE VIEW", self.names("the view's name"))
         if self.word() in _NOT_SHOWN or (self.word() == "CREATE" and self.word(1)):
             self.refuse(f"SHOW {self.word()}{f' {self.word(1)}' if self.word() == 'CREATE' else ''} is not available.")
         self.eat("FULL")
         what = self.word()
         if what not in _SHOW:
             self.fail("CATALOGS, DATABASES, TABLES, COLUMNS, PARTITIONS, FUNCTIONS, CREATE TABLE or CURRENT DATABASE")
-        if what in ("JARS", "JOBS", "VIEWS", "MODULES"):
+        if what in ("JARS", "JOBS", "MODULES"):
             self.refuse(f"SHOW {what} is not available: the server has none.")
         self._advance()
         what = "DATABASES" if what == "SCHEMAS" else what

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import reduce
@@ -31,24 +32,28 @@ from sql.temporary import (
     check_path,
 )
 from table.formats import format_of
+from table.hive import NULL_NAMES
+from table.layout import escape
 from table.read import read_batches
 from table.scan import PlannedFile, ScanPlan
 
 
 def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan) -> DataFrame:
     """The rows of the planned files; files of one format and schema version are read together."""
-    groups: dict[tuple[int, str], list[PlannedFile]] = defaultdict(list)
+    groups: dict[tuple[int, str, bool], list[PlannedFile]] = defaultdict(list)
     for planned in plan.files:
         if planned.file.write_cols is not None:
             raise UnsupportedType(f"File {planned.file.file_name} holds only some columns (data evolution), which is not read here yet.")
-        groups[(planned.file.schema_id, format_of(planned.file.file_name))].append(planned)
-    frames = [_group(session, table, schema_id, format_, files) for (schema_id, format_), files in groups.items()]
+        # Files taken over where they lie may leave their partition to the names of their directories.
+        elsewhere = bool(table.schema.partition_keys) and planned.file.external_path is not None
+        groups[(planned.file.schema_id, format_of(planned.file.file_name), elsewhere)].append(planned)
+    frames = [_group(session, table, schema_id, format_, files, elsewhere) for (schema_id, format_, elsewhere), files in groups.items()]
     if not frames:
         return session.createDataFrame([], st.StructType([_field(f, to_spark(f.type), f.type) for f in table.schema.fields]))
     return reduce(DataFrame.unionAll, frames)
 
 
-def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str, files: list[PlannedFile]) -> DataFrame:
+def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str, files: list[PlannedFile], elsewhere: bool) -> DataFrame:
     if format_ == "avro":
         rows = pa.Table.from_batches(read_batches(table.files, table.schema, files))
         return session.createDataFrame(rows).select(*[_tagged(named(f.name), f) for f in table.schema.fields])
@@ -61,6 +66,8 @@ def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str
     reading = st.StructType([_field(f, (in_orc if orc else in_file)(f.type), now) for f, now in wanted])
     frame = session.read.schema(reading).format(format_).load([planned.path for planned in files])
     with plain(session):
+        if elsewhere:
+            frame = _with_partitions(frame, table)
         # Spark reads ORC's TIMESTAMP as an instant of a JVM that runs in UTC; here it becomes the clock time it is.
         frame = frame.select(*[named(f.name).cast(in_file(f.type)).alias(f.name) for f, _ in wanted]) if orc else frame
         return frame.select(*[_tagged(_column(f, sources.get(f.id)), f) for f in table.schema.fields])
@@ -74,6 +81,17 @@ def _tagged(column: Column, field: Field) -> Column:
     """The column under its name and with its declared type."""
     declared = metadata(field.type)
     return column.alias(field.name, metadata=declared) if declared else column.alias(field.name)
+
+
+def _with_partitions(frame: DataFrame, table: LakeTable) -> DataFrame:
+    """Fill the partition columns files do not hold from their directories' names, by which they were taken over."""
+    path = F.call_function("url_decode", F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
+    for field in table.schema.partition_fields:
+        text = F.regexp_extract(path, f".*/(?:{re.escape(field.name)}|{re.escape(escape(field.name))})=([^/]*)/", 1)
+        text = F.coalesce(F.call_function("try_url_decode", F.replace(text, F.lit("+"), F.lit("%2B"))), text)
+        value = F.when(text.isin("", *NULL_NAMES), F.lit(None)).otherwise(text).cast(to_spark(field.type))
+        frame = frame.withColumn(field.name, F.coalesce(named(field.name), value))
+    return frame
 
 
 def named(name: str) -> Column:

@@ -18,7 +18,7 @@ from sql.answers import written_answer
 from sql.dialect import OPTIONS_HINT
 from sql.results import ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext, handles
-from sql.writing import discard
+from sql.writing import before_commit, discard
 from table import binary_row
 from table.commit import CommitRequest, everything
 from table.manifest import NewFile
@@ -109,7 +109,7 @@ def target_of(context: ExecutionContext, insert: exp.Insert) -> Target:
     parts = tuple(part.name for part in into.parts)
     if len(parts) == 1 and parts[0] in context.session.temporary_tables:
         raise AnalysisError(f"{parts[0]} is a temporary table over files; they are not written by SQL.", fragment=parts[0])
-    table = context.lake.open(context.session.identifier(parts))
+    table = context.lake.open_to_write(context.session.identifier(parts))
     options = into.meta.get(OPTIONS_HINT, {})
     check_hint(options, writing=True)
     partition = into.args.get("partition") or insert.args.get("partition")
@@ -159,7 +159,7 @@ def write_query(context: ExecutionContext, target: Target, query: exp.Expr) -> l
     with prepared(context, query) as found:
         context.cancellation.check()
         frame = assigned(found.frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
-        return write(frame.sparkSession, frame, target.table)
+        return before_commit(target.table, write(frame.sparkSession, frame, target.table))
 
 
 def request_of(target: Target, files: list[NewFile]) -> CommitRequest | None:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lake import LakeTable
-from model.errors import InvalidSchema
+from model.errors import InvalidSchema, TableNotExist
 from model.identifier import quote
 from model.option import masked_all
 from model.schema import Schema
 from model.types import BooleanType, VarCharType
+from model.view import View
 from sql import trees
 from sql.analysis.functions import FUNCTIONS
 from sql.results import ResultColumn, ResultSet
@@ -19,6 +20,7 @@ from sql.session import CATALOG, TemporaryTable
 from sql.statements.base import ExecutionContext, LocalStatement, handles
 from sql.statements.databases import database_name
 from sql.statements.procedures import PROCEDURES
+from sql.views import DIALECTS, is_view
 
 TEXT = VarCharType()
 
@@ -66,7 +68,23 @@ def _tables(context: ExecutionContext, name: Names) -> Shown:
     database = database_name(name) if name else context.session.current_database
     stored = context.lake.list_tables(database)
     own = context.session.temporary_tables if name is None else {}
-    return "table name", sorted({*stored, *own})
+    views = [row.name for row in context.lake.views.page(database)]
+    return "table name", sorted({*stored, *own, *views})
+
+
+def _views(context: ExecutionContext, name: Names) -> Shown:
+    database = database_name(name) if name else context.session.current_database
+    return "view name", [row.name for row in context.lake.views.page(database)]
+
+
+def _create_view(context: ExecutionContext, name: Names) -> Shown:
+    assert name is not None
+    row = context.lake.views.get(context.session.identifier(name))
+    view = View.from_json(row.body)
+    columns = ", ".join(quote(f.name) + (f" COMMENT {_text(f.description)}" if f.description else "") for f in view.fields)
+    comment = f"\nCOMMENT {_text(view.comment)}" if view.comment is not None else ""
+    query = next((view.dialects[dialect] for dialect in DIALECTS if dialect in view.dialects), view.query)
+    return "create view", [f"CREATE VIEW {quote(CATALOG)}.{quote(row.database)}.{quote(row.name)} ({columns}){comment}\nAS {query}"]
 
 
 def _partitions(context: ExecutionContext, name: Names) -> Shown:
@@ -94,6 +112,8 @@ _SHOWN: dict[str, Callable[[ExecutionContext, Names], Shown]] = {
     "CURRENT DATABASE": lambda context, name: ("current database name", [context.session.current_database]),
     "DATABASES": lambda context, name: ("database name", context.lake.list_databases()),
     "TABLES": _tables,
+    "VIEWS": _views,
+    "CREATE VIEW": _create_view,
     "USER FUNCTIONS": lambda context, name: ("function name", ()),
     "PROCEDURES": lambda context, name: ("procedure name", sorted(PROCEDURES)),
     "FUNCTIONS": lambda context, name: ("function name", sorted(FUNCTIONS)),
@@ -169,7 +189,7 @@ class DescribeTable(LocalStatement):
         if own is not None:
             rows = [(f.name, f.type.sql(), f.type.nullable, None, _extras(own, f.name), None, f.description) for f in own.columns]
         else:
-            rows = _described(context.lake.open(context.session.identifier(name)).schema)
+            rows = _described_name(context, name)
         columns = [*_DESCRIBED, ResultColumn("comment", TEXT)]
         if not self.tree.args["extended"] and all(row[-1] is None for row in rows):
             columns, rows = columns[:-1], [tuple(row[:-1]) for row in rows]
@@ -180,6 +200,17 @@ def _extras(table: TemporaryTable, column: str) -> str | None:
     """Flink's word for where a METADATA column comes from."""
     key = table.metadata.get(column)
     return f"METADATA FROM '{key}'" if key else None
+
+
+def _described_name(context: ExecutionContext, name: tuple[str, ...]) -> list[tuple[object, ...]]:
+    identifier = context.session.identifier(name)
+    try:
+        return _described(context.lake.open(identifier).schema)
+    except TableNotExist:
+        if not is_view(context, name):
+            raise
+        fields = View.from_json(context.lake.views.get(identifier).body).fields
+        return [(f.name, f.type.sql(), f.type.nullable, None, None, None, f.description) for f in fields]
 
 
 def _described(schema: Schema) -> list[tuple[object, ...]]:

@@ -190,7 +190,7 @@ def test_time_travel(lake: Lake, table: LakeTable) -> None:
     assert lake.resolve(table, {}) is None
     first = lake.commit(table, append("a", watermark=100))
     second = lake.commit(table, append("b", watermark=200))
-    lake.create_tag(table, "v1", snapshot_id=1)
+    lake.tags.create(table, "v1", snapshot_id=1)
     for options in (
         {"scan.snapshot-id": "1"},
         {"scan.tag-name": "v1"},

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from flask.testing import FlaskClient
 
+from lake import AccessControl
 from server.app import create_app
 from server.errors import speaks_flink
 from server.services import Services
@@ -55,7 +55,9 @@ def test_trailing_slashes_change_nothing(client: FlaskClient) -> None:
 
 @pytest.fixture
 def guarded(services: Services) -> FlaskClient:
-    return create_app(replace(services, settings=replace(services.settings, token="s3cret"))).test_client()
+    lake = services.gateway.lake
+    lake.access = AccessControl(lake.catalog, token="s3cret")
+    return create_app(services).test_client()
 
 
 @pytest.mark.parametrize("path", ["/sql", "/readyz", "/v1/info", "/info", "/nowhere", "/tables/a/b/rows", "/livezz", "//livez"])

@@ -22,12 +22,13 @@ def test_every_setting_is_read_from_its_variable() -> None:
     samples = {
         "listen": "[::1]:0", "data": "/tmp/d", "catalog.dsn": "postgresql:///x", "warehouse": "s3://bucket/w", "import.dirs": "/a, /b",
         "token": "secret", "spark.master": "spark://h:7077", "spark.driver-memory": "1 gb", "log.level": "DEBUG",
+        "data-token": "fs.s3.accessKey=a, b=c=d",
     }  # fmt: skip
     defaults, changed = read_settings({}), {}
     for option in SERVER_OPTIONS:
         text = samples.get(option.key) or ("17 mb" if option.parser.kind == "size" else "17")
         changed[variable(option)] = text
-    settings = read_settings(changed)
+    settings = read_settings(changed | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000"})
     assert [name for name in type(settings).__slots__ if getattr(settings, name) == getattr(defaults, name)] == []
     assert (settings.listen, settings.import_dirs, settings.warehouse) == (("::1", 0), ("/a", "/b"), "s3://bucket/w")
 

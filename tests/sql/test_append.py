@@ -18,7 +18,7 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 import pytest
 
-from lake import Lake, LakeTable
+from lake import Caller, Lake, LakeTable
 from model.errors import ColumnNotExist, IdempotencyMismatch, InvalidData, LakeError, TableNotExist, UnsupportedMediaType
 from model.identifier import Identifier
 from sql.append import READERS
@@ -27,6 +27,8 @@ from tests.sql.tables import make_table
 
 T = Identifier("default", "t")
 PARQUET, ARROW, CSV, NDJSON = READERS
+
+ME = Caller(principal="me", administrator=True)
 
 
 def parquet(rows: pa.Table) -> bytes:
@@ -273,12 +275,12 @@ def test_a_body_without_rows_commits_nothing(gateway: Gateway, lake: Lake, kind:
 def test_a_repeat_under_a_key_is_answered_and_not_done(gateway: Gateway, lake: Lake, kind: str) -> None:
     make_table(lake, id="BIGINT")
     body = WRITERS[kind](pa.table({"id": pa.array([1, 2, 3], pa.int64())}))
-    first = gateway.append(T, io.BytesIO(body), kind, idempotency_key="once", caller="me")
-    again = gateway.append(T, io.BytesIO(body), kind, idempotency_key="once", caller="me")
+    first = gateway.append(T, io.BytesIO(body), kind, idempotency_key="once", caller=ME)
+    again = gateway.append(T, io.BytesIO(body), kind, idempotency_key="once", caller=ME)
     assert (first.rows, first.snapshot_id, first.replayed) == (3, 1, False)
     assert (again.rows, again.snapshot_id, again.replayed) == (3, 1, True)
     assert len(all_rows(gateway)) == 3
-    gateway.append(T, io.BytesIO(body), kind, idempotency_key="once", caller="somebody else")
+    gateway.append(T, io.BytesIO(body), kind, idempotency_key="once", caller=Caller(principal="somebody else", administrator=True))
     assert len(all_rows(gateway)) == 6
 
 

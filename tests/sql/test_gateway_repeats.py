@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lake import Lake
+from lake import Caller, Lake
 from model.errors import (
     BadRequest,
     IdempotencyInProgress,
@@ -19,14 +19,16 @@ from tests.sql.conftest import NoSpark
 from tests.sql.held import Held, in_background
 from tests.sql.tables import make_table
 
+ME = Caller(principal="me", administrator=True)
+
 
 def test_an_insert_under_a_key_lands_once_also_after_a_restart(gateway: Gateway, lake: Lake, spark_stub: NoSpark) -> None:
     make_table(lake, id="INT")
     text = "INSERT INTO t VALUES (1), (2)"
-    first = gateway.run(text, idempotency_key="k", caller="me").collect()
-    assert gateway.run(text, idempotency_key="k", caller="me").collect() == first == [(2, 1)]
+    first = gateway.run(text, idempotency_key="k", caller=ME).collect()
+    assert gateway.run(text, idempotency_key="k", caller=ME).collect() == first == [(2, 1)]
     restarted = Gateway(Lake(lake.catalog, lake.warehouse), spark_stub)
-    assert restarted.run(text, idempotency_key="k", caller="me").collect() == first
+    assert restarted.run(text, idempotency_key="k", caller=ME).collect() == first
     restarted.close()
     assert gateway.run("SELECT COUNT(*) FROM t").collect() == [(2,)]
 

@@ -1,0 +1,82 @@
+"""Branches of tables besides main, and files left to be removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection, errors
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from catalog.records import StaleFileRow
+from model.catalog_errors import BranchAlreadyExist
+
+_MOVED_ALONG = ("table_schema", "table_snapshot", "snapshot_pointer", "table_tag", "table_partition")
+"""Tables whose rows belong to a branch."""
+
+
+class BranchRepository:
+    """Reads and writes ``table_branch`` and the branch's rows elsewhere, inside the caller's transaction."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def names(self, table_id: UUID) -> list[str]:
+        """All branches but main, in code-point order."""
+        return [name for (name,) in self._conn.execute("SELECT name FROM table_branch WHERE table_id = %s ORDER BY name", (table_id,))]
+
+    def create(self, table_id: UUID, name: str, *, schema_id: int, table: str) -> None:
+        """Add it; its schemas and snapshots are the caller's to add. Raises `BranchAlreadyExist`."""
+        query = "INSERT INTO table_branch (table_id, name, schema_id) VALUES (%s, %s, %s)"
+        try:
+            with self._conn.transaction():
+                self._conn.execute(query, (table_id, name, schema_id))
+        except errors.UniqueViolation as clash:
+            raise BranchAlreadyExist(name, table) from clash
+
+    def drop(self, table_id: UUID, name: str) -> bool:
+        """Remove it with all that is on it; False when there was none."""
+        for table in _MOVED_ALONG:
+            self._conn.execute(f"DELETE FROM {table} WHERE table_id = %s AND branch = %s", (table_id, name))  # noqa: S608
+        return self._conn.execute("DELETE FROM table_branch WHERE table_id = %s AND name = %s", (table_id, name)).rowcount == 1
+
+    def rename(self, table_id: UUID, name: str, to: str, *, table: str) -> bool:
+        """Give it another name; False when there is none. Raises `BranchAlreadyExist`."""
+        try:
+            with self._conn.transaction():
+                query = "UPDATE table_branch SET name = %s, published_schema_id = -1 WHERE table_id = %s AND name = %s"
+                found = self._conn.execute(query, (to, table_id, name)).rowcount == 1
+        except errors.UniqueViolation as clash:
+            raise BranchAlreadyExist(to, table) from clash
+        for moved in _MOVED_ALONG:
+            self._conn.execute(f"UPDATE {moved} SET branch = %s WHERE table_id = %s AND branch = %s", (to, table_id, name))  # noqa: S608
+        # Their files are written under the new name by whoever needs them first.
+        self._conn.execute("UPDATE table_snapshot SET published = false WHERE table_id = %s AND branch = %s", (table_id, to))
+        self._conn.execute("UPDATE table_tag SET published = false WHERE table_id = %s AND branch = %s", (table_id, to))
+        return found
+
+
+class StaleFileRepository:
+    """Reads and writes ``stale_file`` inside the caller's transaction."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def add(self, table_id: UUID, path: str, mark: Mapping[str, Any]) -> None:
+        """Remember a file to be removed."""
+        query = """
+            INSERT INTO stale_file (table_id, path, mark) VALUES (%s, %s, %s)
+            ON CONFLICT (table_id, path) DO UPDATE SET mark = excluded.mark
+        """
+        self._conn.execute(query, (table_id, path, Jsonb(dict(mark))))
+
+    def lock(self, table_id: UUID) -> list[StaleFileRow]:
+        """The files of a table, for nobody else to remove until the transaction ends."""
+        with self._conn.cursor(row_factory=class_row(StaleFileRow)) as cur:
+            return cur.execute("SELECT path, mark FROM stale_file WHERE table_id = %s ORDER BY path FOR UPDATE", (table_id,)).fetchall()
+
+    def removed(self, table_id: UUID) -> None:
+        """Forget them: they are gone."""
+        self._conn.execute("DELETE FROM stale_file WHERE table_id = %s", (table_id,))

@@ -1,0 +1,128 @@
+"""Grants and policies: what a caller may do, and what of a table it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, LiteralString
+from uuid import UUID
+
+from psycopg import Connection, errors
+from psycopg.types.json import Jsonb
+
+from model.access import Access, Columns, Grant, Policy, Resource, ResourceType
+from model.errors import AccessAlreadyExist, DatabaseNotExist
+
+_OF_TABLE = (ResourceType.TABLE, ResourceType.COLUMN)
+_SELECT = """
+    SELECT g.resource_type, coalesce(t.database, g.database), coalesce(t.name, g.object), g.access, g.principal, g.columns, g.expires_at
+    FROM access_grant g LEFT JOIN sluice_table t ON t.table_id = g.table_id
+    WHERE (g.expires_at IS NULL OR g.expires_at > now())
+"""
+_ORDER = " ORDER BY g.principal, g.resource_type, 2, 3, g.access"
+
+
+class GrantRepository:
+    """Reads and writes ``access_grant`` inside the caller's transaction."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def put(self, grant: Grant, *, table_id: UUID | None) -> None:
+        """Add it, or give an existing one new columns and another end; raises `DatabaseNotExist`."""
+        query = """
+            INSERT INTO access_grant (resource_type, database, table_id, object, access, principal, columns, expires_at)
+            VALUES (%(type)s, %(database)s, %(table)s, %(object)s, %(access)s, %(principal)s, %(columns)s, %(expires)s)
+            ON CONFLICT ON CONSTRAINT access_grant_key DO UPDATE SET columns = excluded.columns, expires_at = excluded.expires_at
+        """
+        columns = grant.columns and Jsonb({"names": list(grant.columns.names), "excluded": grant.columns.excluded})
+        values = {
+            "type": grant.resource.type.value,
+            "database": grant.resource.database if table_id is None else None,
+            "table": table_id,
+            "object": grant.resource.name if table_id is None else None,
+            "access": grant.access.value,
+            "principal": grant.principal,
+            "columns": columns,
+            "expires": grant.expires_at,
+        }
+        try:
+            with self._conn.transaction():
+                self._conn.execute(query, values)
+        except errors.ForeignKeyViolation as missing:
+            raise DatabaseNotExist(grant.resource.database or "") from missing
+
+    def remove(self, resource: Resource, access: Access, principal: str, *, table_id: UUID | None) -> bool:
+        """Take it back; False where there was none."""
+        query = """
+            DELETE FROM access_grant WHERE resource_type = %s AND access = %s AND principal = %s
+              AND database IS NOT DISTINCT FROM %s AND table_id IS NOT DISTINCT FROM %s AND object IS NOT DISTINCT FROM %s
+        """
+        names = (None, table_id, None) if table_id else (resource.database, None, resource.name)
+        return self._conn.execute(query, (resource.type.value, access.value, principal, *names)).rowcount > 0
+
+    def forget_object(self, type_: ResourceType, database: str, name: str) -> None:
+        """Take away the grants on a view or function that is dropped; those on tables go by themselves."""
+        query = "DELETE FROM access_grant WHERE resource_type = %s AND database = %s AND object = %s"
+        self._conn.execute(query, (type_.value, database, name))
+
+    def rename_object(self, type_: ResourceType, database: str, name: str, to: str) -> None:
+        """Let the grants on a view or function follow its new name."""
+        query = "UPDATE access_grant SET object = %s WHERE resource_type = %s AND database = %s AND object = %s"
+        self._conn.execute(query, (to, type_.value, database, name))
+
+    def of(self, principals: Iterable[str]) -> list[Grant]:
+        """The grants of any of these that have not expired."""
+        return self._read(" AND g.principal = ANY(%s)", list(principals))
+
+    def on(self, resource: Resource) -> list[Grant]:
+        """The grants on exactly this resource."""
+        found = self._read(
+            " AND g.resource_type = %s AND coalesce(t.database, g.database) IS NOT DISTINCT FROM %s", resource.type.value, resource.database
+        )
+        return [grant for grant in found if grant.resource.name == resource.name]
+
+    def all(self) -> list[Grant]:
+        """Every grant that has not expired."""
+        return self._read("")
+
+    def _read(self, condition: LiteralString, *values: object) -> list[Grant]:
+        return [_grant(*row) for row in self._conn.execute(_SELECT + condition + _ORDER, values).fetchall()]
+
+
+def _grant(type_: str, database: str | None, name: str | None, access: str, principal: str, columns: Any, expires_at: Any) -> Grant:
+    return Grant(
+        resource=Resource(type=ResourceType(type_), database=database, name=name),
+        access=Access(access),
+        principal=principal,
+        columns=Columns(names=tuple(columns["names"]), excluded=columns["excluded"]) if columns else None,
+        expires_at=expires_at,
+    )
+
+
+class PolicyRepository:
+    """Reads and writes ``table_policy`` inside the caller's transaction."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def create(self, table_id: UUID, policy: Policy) -> None:
+        """Add it; raises `AccessAlreadyExist`."""
+        query = "INSERT INTO table_policy (table_id, name, column_name, principals, sql, rule) VALUES (%s, %s, %s, %s, %s, %s)"
+        try:
+            with self._conn.transaction():
+                values = (table_id, policy.name, policy.column, list(policy.principals), policy.sql, Jsonb(dict(policy.rule)))
+                self._conn.execute(query, values)
+        except errors.UniqueViolation as clash:
+            raise AccessAlreadyExist(f"The table has a policy named {policy.name}.") from clash
+
+    def of(self, table_id: UUID) -> list[Policy]:
+        """A table's policies, by name."""
+        query = "SELECT name, column_name, principals, sql, rule FROM table_policy WHERE table_id = %s ORDER BY name"
+        return [
+            Policy(name=name, column=column, principals=tuple(principals), sql=sql, rule=rule)
+            for name, column, principals, sql, rule in self._conn.execute(query, (table_id,)).fetchall()
+        ]
+
+    def drop(self, table_id: UUID, name: str) -> bool:
+        """Remove it; False when there was none."""
+        return self._conn.execute("DELETE FROM table_policy WHERE table_id = %s AND name = %s", (table_id, name)).rowcount == 1

@@ -1,0 +1,113 @@
+"""Partitions of tables and branches, with what their files hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from catalog.listing import EVERYTHING, Slice
+from catalog.records import PartitionRow
+from model.partition import PartitionStatistics
+
+_COLUMNS = """name, spec, record_count, file_size, file_count, last_file_millis, total_buckets, explicit, done, options,
+    created_at, created_by, updated_at, updated_by"""
+_OF_BRANCH = "WHERE table_id = %(table)s AND branch = %(branch)s"
+
+
+class PartitionRepository:
+    """Reads and writes ``table_partition`` inside the caller's transaction."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def page(self, table_id: UUID, branch: str, wanted: Slice = EVERYTHING) -> list[PartitionRow]:
+        """The partitions wanted, by name."""
+        query = f"SELECT {_COLUMNS} FROM table_partition {_OF_BRANCH}{wanted.where('name')} ORDER BY name{wanted.limited()}"  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(PartitionRow)) as cur:
+            return cur.execute(query, {"table": table_id, "branch": branch, **wanted.values()}).fetchall()
+
+    def named(self, table_id: UUID, branch: str, names: Sequence[str]) -> list[PartitionRow]:
+        """Those of these names that exist."""
+        query = f"SELECT {_COLUMNS} FROM table_partition {_OF_BRANCH} AND name = ANY(%(names)s) ORDER BY name"  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(PartitionRow)) as cur:
+            return cur.execute(query, {"table": table_id, "branch": branch, "names": list(names)}).fetchall()
+
+    def create(self, table_id: UUID, branch: str, name: str, statistics: PartitionStatistics, *, by: str | None) -> bool:
+        """Add a partition by name; False when there is one, whose row then is kept, now also without files."""
+        query = """
+            INSERT INTO table_partition AS p (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis,
+                                              total_buckets, explicit, created_by, updated_by)
+            VALUES (%(table)s, %(branch)s, %(name)s, %(spec)s, %(records)s, %(size)s, %(files)s, %(last)s, %(buckets)s, true,
+                    %(by)s, %(by)s)
+            ON CONFLICT (table_id, branch, name) DO NOTHING
+        """
+        return self._conn.execute(query, self._values(table_id, branch, name, statistics) | {"by": by}).rowcount == 1
+
+    def drop(self, table_id: UUID, branch: str, name: str) -> bool:
+        """Remove a partition's row; False when there was none."""
+        query = f"DELETE FROM table_partition {_OF_BRANCH} AND name = %(name)s"  # noqa: S608
+        return self._conn.execute(query, {"table": table_id, "branch": branch, "name": name}).rowcount == 1
+
+    def mark_done(self, table_id: UUID, branch: str, names: Sequence[str], *, by: str | None) -> int:
+        """Mark partitions as complete; returns how many there were."""
+        query = f"""
+            UPDATE table_partition SET done = true, updated_at = now(), updated_by = coalesce(%(by)s, updated_by)
+            {_OF_BRANCH} AND name = ANY(%(names)s)
+        """  # noqa: S608
+        return self._conn.execute(query, {"table": table_id, "branch": branch, "names": list(names), "by": by}).rowcount
+
+    def add(self, table_id: UUID, branch: str, changes: Iterable[tuple[str, PartitionStatistics]]) -> None:
+        """Follow a commit; a partition whose files are all gone goes too unless it was made by name."""
+        query = """
+            INSERT INTO table_partition AS p (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis,
+                                              total_buckets)
+            VALUES (%(table)s, %(branch)s, %(name)s, %(spec)s, %(records)s, %(size)s, %(files)s, %(last)s, %(buckets)s)
+            ON CONFLICT (table_id, branch, name) DO UPDATE
+              SET record_count = p.record_count + excluded.record_count, file_size = p.file_size + excluded.file_size,
+                  file_count = p.file_count + excluded.file_count, total_buckets = excluded.total_buckets,
+                  last_file_millis = greatest(p.last_file_millis, excluded.last_file_millis), updated_at = now()
+        """
+        values = [self._values(table_id, branch, name, change) for name, change in sorted(changes, key=lambda change: change[0])]
+        with self._conn.cursor() as cur:
+            cur.executemany(query, values)
+        if any(change["files"] <= 0 for change in values):  # type: ignore[operator] # it is a whole number
+            gone = f"DELETE FROM table_partition {_OF_BRANCH} AND file_count <= 0 AND NOT explicit"  # noqa: S608
+            self._conn.execute(gone, {"table": table_id, "branch": branch})
+
+    def report(self, table_id: UUID, branch: str, reported: Iterable[tuple[str, PartitionStatistics]], *, replace: bool) -> None:
+        """Fold what a client says into the rows of partitions that exist; a negative number is one it does not know."""
+        query = f"""
+            UPDATE table_partition SET
+              record_count = CASE WHEN %(records)s < 0 THEN record_count WHEN %(set)s THEN %(records)s ELSE record_count + %(records)s END,
+              file_size = CASE WHEN %(size)s < 0 THEN file_size WHEN %(set)s THEN %(size)s ELSE file_size + %(size)s END,
+              file_count = CASE WHEN %(files)s < 0 THEN file_count WHEN %(set)s THEN %(files)s ELSE file_count + %(files)s END,
+              last_file_millis = CASE WHEN %(last)s < 0 THEN last_file_millis WHEN %(set)s THEN %(last)s
+                                      ELSE greatest(last_file_millis, %(last)s) END
+            {_OF_BRANCH} AND name = %(name)s
+        """  # noqa: S608
+        with self._conn.cursor() as cur:
+            cur.executemany(query, [self._values(table_id, branch, name, one) | {"set": replace} for name, one in reported])
+
+    def replace(self, table_id: UUID, branch: str, found: Iterable[tuple[str, PartitionStatistics]]) -> None:
+        """Let the rows say what was counted; what clients said of a partition stays."""
+        counted = list(found)
+        clear = """
+            UPDATE table_partition SET record_count = 0, file_size = 0, file_count = 0, last_file_millis = 0
+            WHERE table_id = %(table)s AND branch = %(branch)s
+        """
+        self._conn.execute(clear, {"table": table_id, "branch": branch})
+        self.add(table_id, branch, counted)
+        gone = f"DELETE FROM table_partition {_OF_BRANCH} AND file_count <= 0 AND NOT explicit"  # noqa: S608
+        self._conn.execute(gone, {"table": table_id, "branch": branch})
+
+    @staticmethod
+    def _values(table_id: UUID, branch: str, name: str, statistics: PartitionStatistics) -> dict[str, object]:
+        return {
+            "table": table_id, "branch": branch, "name": name, "spec": Jsonb(dict(statistics.spec)), "records": statistics.record_count,
+            "size": statistics.file_size, "files": statistics.file_count, "last": statistics.last_file_millis,
+            "buckets": statistics.total_buckets,
+        }  # fmt: skip

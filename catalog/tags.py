@@ -1,0 +1,63 @@
+"""Tags: snapshots kept under names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from catalog.records import TagRow
+from model.identifier import MAIN_BRANCH
+
+_SELECT = "SELECT name, snapshot, created_millis, retained, published FROM table_tag WHERE table_id = %s AND branch = %s"
+
+
+class TagRepository:
+    """Reads and writes ``table_tag`` inside the caller's transaction."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def find(self, table_id: UUID, name: str, branch: str = MAIN_BRANCH) -> TagRow | None:
+        """The tag, or None."""
+        with self._conn.cursor(row_factory=class_row(TagRow)) as cur:
+            return cur.execute(f"{_SELECT} AND name = %s", (table_id, branch, name)).fetchone()
+
+    def all(self, table_id: UUID, branch: str = MAIN_BRANCH) -> list[TagRow]:
+        """All tags of a table or branch, by name."""
+        with self._conn.cursor(row_factory=class_row(TagRow)) as cur:
+            return cur.execute(f"{_SELECT} ORDER BY name", (table_id, branch)).fetchall()
+
+    def put(
+        self,
+        table_id: UUID,
+        name: str,
+        snapshot: Mapping[str, Any],
+        branch: str = MAIN_BRANCH,
+        *,
+        created_millis: int | None = None,
+        retained: str | None = None,
+        published: bool = False,
+    ) -> bool:
+        """Add it; False when the name is taken."""
+        query = """
+            INSERT INTO table_tag (table_id, branch, name, snapshot, created_millis, retained, published)
+            VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
+        """
+        values = (table_id, branch, name, Jsonb(dict(snapshot)), created_millis, retained, published)
+        return self._conn.execute(query, values).rowcount == 1
+
+    def published(self, table_id: UUID, name: str, branch: str = MAIN_BRANCH) -> None:
+        """Note that the tag's file exists: from now on its absence means that a client removed it."""
+        self._conn.execute(
+            "UPDATE table_tag SET published = true WHERE table_id = %s AND branch = %s AND name = %s", (table_id, branch, name)
+        )
+
+    def drop(self, table_id: UUID, name: str, branch: str = MAIN_BRANCH) -> bool:
+        """Remove it; False when there was none."""
+        query = "DELETE FROM table_tag WHERE table_id = %s AND branch = %s AND name = %s"
+        return self._conn.execute(query, (table_id, branch, name)).rowcount == 1

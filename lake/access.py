@@ -1,0 +1,199 @@
+"""Who a caller is and what it may do: the one place both doors ask."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from cachetools import LRUCache
+
+from catalog import CatalogStore
+from model.access import ADMIN, PUBLIC, Access, Columns, Grant, Resource, ResourceType, covering, database_resource, table_resource
+from model.errors import Forbidden, NotAuthorized, Unavailable
+from model.identifier import DEFAULT_DATABASE, Identifier
+
+TRUSTED_SECONDS = 1.0
+"""For so long what is known of a token is not asked again: another server's REVOKE takes hold after it, our own at once."""
+OUTAGE_SECONDS = 60.0
+"""So long it still counts while Postgres cannot be asked: results are fetched and sessions kept through a restart of it."""
+_ANY_TOKEN = b""
+_OBJECT_ACCESSES = frozenset({Access.ALL, Access.SELECT, Access.UPDATE, Access.ALTER, Access.DROP, Access.GRANT})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Somebody who asks for something, with all that was granted when the request came."""
+
+    principal: str
+    administrator: bool = False
+    roles: frozenset[str] = frozenset()
+    grants: tuple[Grant, ...] = ()
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All names under which something may have been granted to it."""
+        return self.roles | {self.principal, PUBLIC}
+
+    @cached_property
+    def _held(self) -> Mapping[Resource, frozenset[Access]]:
+        held: dict[Resource, set[Access]] = {}
+        for grant in self.grants:
+            held.setdefault(grant.resource, set()).add(grant.access)
+        return {resource: frozenset(accesses) for resource, accesses in held.items()}
+
+    @cached_property
+    def _databases(self) -> frozenset[str | None]:
+        return frozenset(resource.database for resource in self._held)
+
+    def may(self, access: Access, resource: Resource) -> bool:
+        """Whether it may do this with all of the resource."""
+        wanted = {access, Access.ALL}
+        return self.administrator or any(not wanted.isdisjoint(self._held.get(held, ())) for held in covering(resource))
+
+    def require(self, access: Access, resource: Resource) -> None:
+        """Raise `Forbidden` unless it may."""
+        if not self.may(access, resource):
+            raise Forbidden(
+                f"{self.principal} may not do this: it takes {access} on {resource}. GRANT {access} ON {resource.sql()} TO … gives it."
+            )
+
+    def administers(self) -> None:
+        """Raise `Forbidden` unless it is an administrator."""
+        if not self.administrator:
+            raise Forbidden(f"{self.principal} may not do this: it takes the role {ADMIN}.")
+
+    def sees(self, resource: Resource) -> bool:
+        """Whether it may know that a table, view or function exists."""
+        if self.administrator or any(not _OBJECT_ACCESSES.isdisjoint(self._held.get(held, ())) for held in covering(resource)):
+            return True
+        return replace(resource, type=ResourceType.COLUMN) in self._held
+
+    def lists(self, resource: Resource) -> bool:
+        """Whether its name is shown in lists: also to those who may LIST its database."""
+        return self.sees(resource) or self.may(Access.LIST, database_resource(resource.database or ""))
+
+    def sees_database(self, name: str) -> bool:
+        """Whether it may know that a database exists: everybody of the default one, others whoever may do anything in it."""
+        return (
+            self.administrator
+            or name == DEFAULT_DATABASE
+            or not self._databases.isdisjoint({name})
+            or Resource(type=ResourceType.CATALOG_ALL) in self._held
+        )
+
+    def require_sight(self, table: Identifier) -> None:
+        """Raise `Forbidden` for a table it may do nothing with."""
+        if not self.sees(table_resource(table)):
+            raise Forbidden(f"{self.principal} may not do this: nothing is granted on table {table} to it.")
+
+    def require_sight_of_database(self, name: str) -> None:
+        """Raise `Forbidden` for a database it may do nothing in."""
+        if not self.sees_database(name):
+            raise Forbidden(f"{self.principal} may not do this: nothing is granted in database {name} to it.")
+
+    def columns(self, table: Identifier) -> list[Columns]:
+        """What COLUMN grants open of a table."""
+        wanted = replace(table_resource(table), type=ResourceType.COLUMN)
+        return [grant.columns for grant in self.grants if grant.resource == wanted and grant.columns is not None]
+
+    def plus(self, grants: Iterable[Grant]) -> Caller:
+        """The same caller, after something was granted to it."""
+        return replace(self, grants=(*self.grants, *grants))
+
+
+EVERYBODY = Caller(principal="anonymous", administrator=True)
+"""Whoever calls a server that asks for no token, and the server itself."""
+ADMINISTRATOR = Caller(principal="administrator", administrator=True)
+"""The holder of the server's own token (``SLUICE_TOKEN``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What Postgres said, and when (monotonic)."""
+
+    value: Caller | bool | None
+    asked: float
+    at: float
+
+    def fresh(self) -> bool:
+        return time.monotonic() < self.asked + TRUSTED_SECONDS
+
+    def still_good(self) -> bool:
+        return time.monotonic() < self.at + OUTAGE_SECONDS
+
+
+class AccessControl:
+    """Knows callers by their tokens; remembers for a moment what Postgres said, and a little longer while it is away."""
+
+    def __init__(self, catalog: CatalogStore, *, token: str | None = None) -> None:
+        self._catalog = catalog
+        self._token = token
+        self._lock = threading.Lock()
+        self._known: LRUCache[bytes, _Known] = LRUCache(10_000)
+        self._age = 0
+
+    def open(self) -> bool:
+        """Whether no token is configured anywhere, so that everybody may do everything."""
+        return self._token is None and not self._ask(_ANY_TOKEN, self._any_token)
+
+    def _any_token(self) -> bool:
+        with self._catalog.reading() as tx:
+            return tx.tokens.any()
+
+    @property
+    def has_own_token(self) -> bool:
+        """Whether an administrator can always come in: by the token of the settings."""
+        return self._token is not None
+
+    def caller(self, token: str | None) -> Caller:
+        """Who sends this token; raises `NotAuthorized`. On an open server everybody is welcome, whatever they send."""
+        if self.open():
+            return EVERYBODY
+        if token is None:
+            raise NotAuthorized("This server wants a token: send the header 'Authorization: Bearer …'.")
+        if self._token is not None and hmac.compare_digest(token.encode(), self._token.encode()):
+            return ADMINISTRATOR
+        digest = hashlib.sha256(token.encode()).digest()
+        found = self._ask(digest, lambda: self._look_up(digest))
+        if not isinstance(found, Caller):
+            raise NotAuthorized("The token is not one this server knows, or it has expired.")
+        return found
+
+    def _ask(self, key: bytes, look: Callable[[], Caller | bool | None]) -> Caller | bool | None:
+        with self._lock:
+            known, age = self._known.get(key), self._age
+        if known is not None and known.fresh():
+            return known.value
+        now = time.monotonic()
+        try:
+            found = _Known(look(), now, now)
+        except Unavailable:
+            if known is None or not known.still_good():
+                raise
+            found = _Known(known.value, time.monotonic(), known.at)
+        with self._lock:
+            if age == self._age:  # what was changed while we looked must not be remembered as it was
+                self._known[key] = found
+        return found.value
+
+    def _look_up(self, digest: bytes) -> Caller | None:
+        with self._catalog.reading() as tx:
+            token = tx.tokens.valid(digest)
+            if token is None:
+                return None
+            roles = frozenset(tx.roles.of(token.principal))
+            if token.administrator or ADMIN in roles:
+                return Caller(principal=token.principal, administrator=True, roles=roles | {ADMIN})
+            grants = tx.grants.of(roles | {token.principal, PUBLIC})
+        return Caller(principal=token.principal, roles=roles, grants=tuple(grants))
+
+    def forget(self) -> None:
+        """Ask Postgres anew from now on: something was granted, revoked, renamed or dropped here."""
+        with self._lock:
+            self._age += 1
+            self._known.clear()

@@ -1,0 +1,277 @@
+"""Take over what exists: a Paimon table's directory as it is, or a Hive-style directory of files, in place and at once."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from lake.base import LakeBase
+from lake.guard import asks_itself, its_database, needs
+from lake.names import check_name
+from lake.places import allowed_place, check_all_inside
+from lake.table import LakeTable
+from model.access import Access, table_resource
+from model.errors import InvalidName, InvalidSchema, LakeError, OutcomeUnknown, TableAlreadyExist
+from model.identifier import MAIN_BRANCH, Identifier
+from model.schema import Schema, check_schema, new_schema, other_kind
+from model.snapshot import CommitKind, Snapshot
+from model.table_options import TABLE_OPTIONS
+from table.commit import CommitRequest, build_snapshot
+from table.file_io import FileIO
+from table.hive import HiveDirectory, HiveFile, adopted, column_names, survey
+from table.scan import plan_scan
+from table.store import TableFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """What a migration did, or would do."""
+
+    schema: Schema
+    source: HiveDirectory
+    renamed: tuple[tuple[str, str], ...]
+    """Files that need another name, as readers tell the format by it."""
+
+    @property
+    def rows(self) -> int:
+        """Rows that are the table's now."""
+        return sum(file.rows for file in self.source.files)
+
+
+class LakeAdoption(LakeBase):
+    """Tables made of what lies there already."""
+
+    @needs(Access.CREATETABLE, its_database)
+    def register_table(self, table: Identifier, path: str) -> None:
+        """Make the Paimon append table that lies at ``path`` a table of this catalog; its files stay there, also when it is dropped.
+
+        Raises `Forbidden` for other places than the import directories and the warehouse, `InvalidSchema` for a directory that
+        holds no such table, `TableAlreadyExist`.
+        """
+        check_name(table.table, "table")
+        location = self._own_place(path)
+        files = TableFiles(self.file_io, location)
+        schemas = _schemas(files)
+        snapshots = _snapshots(files)
+        _check_adoptable(files, schemas, snapshots)
+        newest = schemas[-1]
+        with self.catalog.transaction() as tx:
+            tx.tables.lock_location(location)
+            if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
+                raise TableAlreadyExist(str(table))
+            if tx.tables.location_in_use(location):
+                raise InvalidName(f"The table at {location} is a table of this catalog already.")
+            table_id = uuid4()
+            tx.tables.create(
+                table, table_id, location=location, schema_id=newest.id, schema=newest.to_json(), external=True, by=self.caller.principal
+            )
+            for schema in schemas[:-1]:
+                tx.tables.add_schema(table_id, MAIN_BRANCH, schema.id, schema.to_json())
+            tx.tables.schema_published(table_id, newest.id)
+            base: str | None = None
+            for snapshot in snapshots:
+                body = snapshot.to_json()
+                tx.snapshots.advance(table_id, MAIN_BRANCH, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=body)
+                base = snapshot.key
+            owned = self._own(tx, table_resource(table), table_id=table_id)
+        self._owns(owned)
+        self._publisher.catch_up(table_id, files, MAIN_BRANCH)
+
+    def _own_place(self, path: str) -> str:
+        location = allowed_place(path, (*self.import_dirs, self.warehouse))
+        _same_store(location, self.warehouse)
+        return location
+
+    @needs(Access.CREATETABLE, its_database)
+    def migrate_table(
+        self, table: Identifier, source: str, *, options: Mapping[str, str] | None = None, threads: int = 8, dry_run: bool = False
+    ) -> Migration:
+        """Make a table of a directory of Parquet or ORC files without copying one: all in one decision, or nothing.
+
+        The files stay where they are; from then on they are the table's. Raises where they disagree or cannot be held.
+        """
+        check_name(table.table, "table")
+        found = self._survey(source, threads)
+        given = dict(options or {})
+        TABLE_OPTIONS.check(given)
+        if given.get("bucket", "-1") != "-1":
+            raise InvalidSchema("A migrated table has no buckets: its files were not written by any bucket's rows.")
+        defaults = {"bucket": "-1", "file.format": found.files[0].format}
+        schema = new_schema(
+            found.columns, partition_keys=found.keys, options={**defaults, **given}, time_millis=time.time_ns() // 1_000_000
+        )
+        plan = Migration(schema=schema, source=found, renamed=_renamed(found.files))
+        if not dry_run:
+            with renaming(self.file_io, plan.renamed):
+                self._decide_migration(table, plan)
+        return plan
+
+    def _decide_migration(self, table: Identifier, plan: Migration) -> None:
+        location = f"{self.warehouse}/{table.database}.db/{table.table}"
+        files = TableFiles(self.file_io, location)
+        with self.catalog.transaction() as tx:
+            if tx.tables.lock_location(location):
+                self.file_io.delete_tree(location)
+                tx.tables.directory_removed(location)
+            if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
+                raise TableAlreadyExist(str(table))
+            tx.databases.get(table.database)
+            if tx.tables.location_in_use(location) or self.file_io.exists(files.layout.schema_dir()):
+                raise InvalidName(
+                    f"Table {table} cannot be made: {location} holds files of a table the catalog does not know by this name."
+                )
+            table_id = uuid4()
+            tx.tables.create(table, table_id, location=location, schema_id=0, schema=plan.schema.to_json(), by=self.caller.principal)
+            request = migration_commit(plan.source.files, plan.schema)
+            try:
+                snapshot = build_snapshot(files, plan.schema, None, [request], uuid=str(uuid4()), time_millis=time.time_ns() // 1_000_000)
+            except LakeError:
+                self.file_io.delete_tree(location)  # nobody else's: the location is locked, and no table lies there
+                raise
+            body = snapshot.to_json()
+            tx.snapshots.advance(table_id, MAIN_BRANCH, base=None, snapshot_id=snapshot.id, uuid=snapshot.key, body=body)
+            owned = self._own(tx, table_resource(table), table_id=table_id)
+        self._owns(owned)
+        self._hook("migration decided")
+        self._publisher.schemas(table_id, files, MAIN_BRANCH, published=-1, newest=plan.schema)
+        self._publisher.catch_up(table_id, files, MAIN_BRANCH)
+
+    def _survey(self, source: str, threads: int) -> HiveDirectory:
+        location = allowed_place(source, self.import_dirs)
+        _same_store(location, self.warehouse)
+        return survey(self.file_io, location, threads=threads, allowed=lambda paths: check_all_inside(paths, self.import_dirs))
+
+    @asks_itself
+    def plan_migration(self, table: LakeTable, source: str, *, threads: int = 8) -> Migration:
+        """What it takes to add a directory's files to a table, in place; raises where they are not of the table's columns."""
+        self.caller.require(Access.UPDATE, table_resource(table.identifier))
+        found = self._survey(source, threads)
+        schema = table.schema
+        if schema.bucket != -1:
+            raise InvalidSchema(f"Files can be added to tables with 'bucket' = '-1' only; {table.identifier} has {schema.bucket}.")
+        if found.keys != schema.partition_keys:
+            raise InvalidSchema(
+                f"The directory is partitioned by ({', '.join(found.keys)}) and {table.identifier} by ({', '.join(schema.partition_keys)})."
+            )
+        for file in found.files:
+            for name, type_ in file.columns.items():
+                field = schema.field(name, table=str(table.identifier))
+                if field.type.with_nullable(True) != type_.with_nullable(True):
+                    raise InvalidSchema(f"Column {name} is {type_.sql()} in {file.path} and {field.type.sql()} in {table.identifier}.")
+            for field in schema.fields:
+                if not field.type.nullable and field.name not in schema.partition_keys:
+                    held = file.columns.get(field.name)
+                    if held is None or held.nullable:
+                        raise InvalidSchema(f"Column {field.name} of {table.identifier} is NOT NULL; {file.path} may hold NULL there.")
+        return Migration(schema=schema, source=found, renamed=_renamed(found.files))
+
+
+def migration_commit(files: Sequence[HiveFile], schema: Schema) -> CommitRequest:
+    """The commit that makes the files a table's; those without rows are left out."""
+    adds = tuple(adopted(file, schema) for file in files if file.rows)
+    return CommitRequest(kind=CommitKind.APPEND, adds=adds, commit_user=str(uuid4()), operation="MIGRATE")
+
+
+def _renamed(files: Sequence[HiveFile]) -> tuple[tuple[str, str], ...]:
+    return tuple((file.path, file.name_needed) for file in files if file.rows and file.path != file.name_needed)
+
+
+@contextlib.contextmanager
+def renaming(io: FileIO, pairs: Sequence[tuple[str, str]]) -> Iterator[None]:
+    """Give files the names their readers need; whoever fails afterwards finds them under the old ones again."""
+    if pairs and not io.atomic_rename:
+        raise InvalidSchema(f"{pairs[0][0]} needs the ending of its format, and this store cannot rename without copying.")
+    done: list[tuple[str, str]] = []
+    try:
+        for source, target in pairs:
+            io.rename(source, target)
+            done.append((source, target))
+        yield
+    except OutcomeUnknown:  # the table may be there, and names the new ones
+        raise
+    except BaseException:
+        for source, target in reversed(done):
+            io.rename(target, source)
+        raise
+
+
+def _same_store(location: str, warehouse: str) -> None:
+    def store(place: str) -> str:
+        return place.partition("://")[0] if "://" in place else ""
+
+    if store(location) != store(warehouse):
+        raise InvalidName(f"{location} lies in another store than the warehouse, {warehouse}; a table's files lie in one.")
+
+
+def _schemas(files: TableFiles) -> list[Schema]:
+    found = []
+    for status in files.io.list(files.layout.schema_dir()):
+        name = status.path.rsplit("/", 1)[-1]
+        if name.startswith("schema-") and name[7:].isdigit():
+            try:
+                found.append(Schema.from_json(json.loads(files.io.read(status.path))))
+            except (ValueError, KeyError, TypeError, AttributeError) as problem:
+                raise InvalidSchema(f"{status.path} is no schema of a Paimon table: {problem}") from None
+    if not found:
+        raise InvalidSchema(f"There is no Paimon table at {files.location}: it has no schema files.")
+    return sorted(found, key=lambda schema: schema.id)
+
+
+def _snapshots(files: TableFiles) -> list[Snapshot]:
+    found = []
+    for snapshot_id in files.snapshot_ids():
+        path = files.layout.snapshot_file(snapshot_id)
+        try:
+            snapshot = files.read_snapshot(snapshot_id)
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise InvalidSchema(f"{path} is no snapshot of a Paimon table: {problem}") from None
+        if snapshot is not None:
+            if snapshot.id != snapshot_id:
+                raise InvalidSchema(f"{path} holds snapshot {snapshot.id}.")
+            found.append(snapshot)
+    return found
+
+
+def _check_partition_columns(files: TableFiles, schema: Schema, snapshot: Snapshot) -> None:
+    """Raise for files that leave their partition to the names of directories, as Paimon's own migration from Hive makes them."""
+    for planned in plan_scan(files, schema, snapshot).files if schema.partition_keys else ():
+        names = column_names(files.io, planned.path)
+        if names is not None and (missing := [key for key in schema.partition_keys if key not in names]):
+            raise InvalidSchema(
+                f"{planned.path} does not hold the partition column {missing[0]}, which some readers would take for NULL; "
+                "CALL sys.migrate_table takes such files over."
+            )
+
+
+def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Sequence[Snapshot]) -> None:
+    """Raise for tables that are no append tables, or that need what is not kept here."""
+    newest = schemas[-1]
+    if newest.primary_keys:
+        raise InvalidSchema(f"The table at {files.location} has a primary key ({', '.join(newest.primary_keys)}); append tables have none.")
+    if kind := other_kind(newest.options):
+        raise InvalidSchema(f"The table at {files.location} is a {kind}; append tables can be registered.")
+    check_schema(newest)
+    if files.io.list(f"{files.location}/branch"):
+        raise InvalidSchema(f"The table at {files.location} has branches, which are not taken over; fast-forward or delete them first.")
+    known = {schema.id for schema in schemas}
+    for before, after in itertools.pairwise(snapshots):
+        if after.id != before.id + 1:
+            raise InvalidSchema(f"Snapshot {before.id + 1} of the table at {files.location} is missing between {before.id} and {after.id}.")
+    for snapshot in snapshots[-1:]:
+        if snapshot.schema_id not in known:
+            raise InvalidSchema(
+                f"Snapshot {snapshot.id} of the table at {files.location} needs schema {snapshot.schema_id}, which is gone."
+            )
+        try:
+            _check_partition_columns(files, newest, snapshot)
+            for _ in files.live_entries(snapshot):
+                pass
+        except InvalidSchema:
+            raise
+        except (LakeError, FileNotFoundError, ValueError, KeyError, EOFError) as problem:
+            raise InvalidSchema(f"Snapshot {snapshot.id} of the table at {files.location} cannot be read: {problem}") from problem

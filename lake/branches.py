@@ -1,0 +1,165 @@
+"""Branches: made from a tag or empty, renamed, dropped, and main moved forward to one."""
+
+from __future__ import annotations
+
+import contextlib
+
+from catalog import CatalogStore, CatalogTransaction
+from catalog.records import TableRow
+from lake.guard import needs
+from lake.history import stale_file
+from lake.names import check_name
+from lake.publish import Publisher
+from lake.table import LakeTable
+from lake.tags import Tags
+from model.access import Access
+from model.catalog_errors import BranchAlreadyExist, BranchNotExist
+from model.errors import InvalidName, SnapshotNotExist, TableNotExist, TagNotExist
+from model.identifier import MAIN_BRANCH, Identifier
+from model.snapshot import Snapshot
+from table.layout import TableLayout
+from table.store import TableFiles
+
+
+class Branches:
+    """The branches of tables besides main."""
+
+    def __init__(self, catalog: CatalogStore, publisher: Publisher, tags: Tags) -> None:
+        self._catalog = catalog
+        self._publisher = publisher
+        self._tags = tags
+        self.caller = tags.caller
+
+    def names(self, table: LakeTable) -> list[str]:
+        """All but main, by name."""
+        with self._catalog.reading() as tx:
+            return tx.branches.names(table.table_id)
+
+    @needs(Access.UPDATE)
+    def create(self, table: LakeTable, name: str, *, from_tag: str | None = None, if_not_exists: bool = False) -> bool:
+        """Add a branch with a tag's snapshot, or without any; False when it exists and that is fine.
+
+        Raises `BranchAlreadyExist`, `TagNotExist`, `InvalidName`.
+        """
+        self._check_name(table, name)
+        tag = self._tags.get(table, from_tag) if from_tag is not None else None
+        try:
+            with self._catalog.transaction() as tx:
+                row = _held(tx, table)
+                snapshot = Snapshot.from_json(tag.snapshot) if tag else None
+                if tag and tx.tags.find(table.table_id, tag.name) is None:
+                    raise TagNotExist(tag.name, str(table.identifier))
+                newest = snapshot.schema_id if snapshot else row.schema_id
+                if tx.tables.lock_location(directory := TableLayout(table.location, name).branch_dir):
+                    table.files.io.delete_tree(directory)
+                    tx.tables.directory_removed(directory)
+                tx.branches.create(table.table_id, name, schema_id=newest, table=str(table.identifier))
+                for schema_id, body in tx.tables.schemas(table.table_id, MAIN_BRANCH):
+                    if schema_id <= newest:
+                        tx.tables.add_schema(table.table_id, name, schema_id, body)
+                if snapshot and tag:
+                    tx.snapshots.insert(
+                        table.table_id, name, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
+                    )
+                    found = tx.snapshots.get(table.table_id, name, snapshot.id)
+                    tx.snapshots.point(table.table_id, name, found)
+                    tx.tags.put(table.table_id, tag.name, tag.snapshot, name, created_millis=tag.created_millis, retained=tag.retained)
+        except BranchAlreadyExist:
+            if not if_not_exists:
+                raise
+            return False
+        return True
+
+    @needs(Access.UPDATE)
+    def drop(self, table: LakeTable, name: str) -> None:
+        """Remove a branch with its snapshots and tags; raises `BranchNotExist`."""
+        with self._catalog.transaction() as tx:
+            _held(tx, table)
+            if not tx.branches.drop(table.table_id, name):
+                raise BranchNotExist(name, str(table.identifier))
+            tx.tables.discard(directory := TableLayout(table.location, name).branch_dir)
+        with self._catalog.transaction() as tx:
+            if tx.tables.lock_location(directory):
+                table.files.io.delete_tree(directory)
+                tx.tables.directory_removed(directory)
+
+    @needs(Access.UPDATE)
+    def rename(self, table: LakeTable, name: str, to: str) -> None:
+        """Give a branch another name; raises `BranchNotExist` or `BranchAlreadyExist`."""
+        self._check_name(table, to)
+        old, new = TableLayout(table.location, name).branch_dir, TableLayout(table.location, to).branch_dir
+        with self._catalog.transaction() as tx:
+            _held(tx, table)
+            if not tx.branches.rename(table.table_id, name, to, table=str(table.identifier)):
+                raise BranchNotExist(name, str(table.identifier))
+        # Decided; what lies under the new name is written anew by whoever needs it, so a crash here loses nothing.
+        io = table.files.io
+        if io.atomic_rename and io.exists(old) and not io.exists(new):
+            io.rename(old, new)
+        else:
+            io.delete_tree(old)
+
+    @needs(Access.UPDATE)
+    def fast_forward(self, table: LakeTable, name: str) -> None:
+        """Let main go on where a branch is: main's snapshots, schemas and tags from the branch's first on are replaced by the branch's.
+
+        Raises `BranchNotExist`, or `SnapshotNotExist` for a branch without snapshots.
+        """
+        with self._catalog.transaction() as tx:
+            main = _held(tx, table)
+            branch = tx.tables.find(Identifier(main.database, main.name, name))
+            if name == MAIN_BRANCH or branch is None:
+                raise BranchNotExist(name, str(table.identifier))
+            history = tx.snapshots.history(table.table_id, name)
+            if not history:
+                raise SnapshotNotExist(f"Branch {name} of {table.identifier} has no snapshot to go forward to.", resource_name=name)
+            first = Snapshot.from_json(history[0].body)
+            self._clear(tx, table, name, first)
+            for schema_id, body in tx.tables.schemas(table.table_id, name):
+                if schema_id >= first.schema_id:
+                    tx.tables.add_schema(table.table_id, MAIN_BRANCH, schema_id, body)
+            tx.tables.set_schema(
+                table.table_id, MAIN_BRANCH, branch.schema_id, published=min(main.published_schema_id, first.schema_id - 1)
+            )
+            for row in history:
+                tx.snapshots.insert(
+                    table.table_id, MAIN_BRANCH, snapshot_id=row.snapshot_id, uuid=row.snapshot_uuid, body=row.body, published=False
+                )
+            tx.snapshots.point(table.table_id, MAIN_BRANCH, tx.snapshots.get(table.table_id, MAIN_BRANCH, history[-1].snapshot_id))
+            for tag in tx.tags.all(table.table_id, name):
+                tx.tags.put(table.table_id, tag.name, tag.snapshot, created_millis=tag.created_millis, retained=tag.retained)
+        self._publisher.remove_stale(table.table_id, table.files)
+
+    @staticmethod
+    def _clear(tx: CatalogTransaction, table: LakeTable, branch: str, first: Snapshot) -> None:
+        """Take away what of main the branch replaces."""
+        files = TableFiles(table.files.io, table.location)
+        for row in tx.snapshots.remove(table.table_id, MAIN_BRANCH, above=first.id - 1):
+            stale_file(tx, table, files.layout.snapshot_file(row.snapshot_id), row.body)
+        taken = dict(tx.tables.schemas(table.table_id, branch))
+        for schema_id, body in tx.tables.schemas(table.table_id, MAIN_BRANCH):
+            if schema_id >= first.schema_id and taken.get(schema_id) != body:
+                path = files.layout.schema_file(schema_id).removeprefix(f"{table.location}/")
+                tx.stale.add(table.table_id, path, {"id": schema_id, "timeMillis": body.get("timeMillis")})
+        tx.tables.drop_schemas(table.table_id, MAIN_BRANCH, above=first.schema_id - 1)
+        kept = {tag.name: tag.snapshot for tag in tx.tags.all(table.table_id, branch)}
+        for tag in tx.tags.all(table.table_id):
+            if int(tag.snapshot["id"]) >= first.id and kept.get(tag.name) != tag.snapshot:
+                tx.tags.drop(table.table_id, tag.name)
+                stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
+
+    def _check_name(self, table: LakeTable, name: str) -> None:
+        check_name(name, "branch")
+        if name == MAIN_BRANCH:
+            raise BranchAlreadyExist(name, str(table.identifier))
+        with contextlib.suppress(ValueError):
+            int(name)
+            raise InvalidName(f"The branch name {name!r} is a number, which Paimon's clients take for a snapshot.")
+
+
+def _held(tx: CatalogTransaction, table: LakeTable) -> TableRow:
+    """The main row of the table, nobody committing until the transaction ends."""
+    row = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
+    if row.table_id != table.table_id or row.location != table.location:
+        raise TableNotExist(str(table.identifier))
+    return row

@@ -1,0 +1,198 @@
+"""Commits that clients built: compared with the table, decided in Postgres, published. Never grouped, never rebuilt.
+
+The rules of what is taken, refused or a repeat: `architecture.md`, second decision; `docs/catalog.md` tells them to users.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from cachetools import LRUCache
+
+from catalog import CatalogStore
+from catalog.records import HeadRow, SnapshotRow
+from catalog.snapshots import Added
+from lake.counts import added_by, agreed
+from lake.publish import Hook, Publisher, no_hook
+from model.catalog_errors import InvalidCommit
+from model.errors import CommitConflict, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
+from model.identifier import Identifier
+from model.partition import PartitionStatistics, partition_name
+from model.schema import Schema
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from table.file_io import FileIO
+from table.store import TableFiles
+
+_OUTCOME_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCommit:
+    """A snapshot a client built, and what it built it on."""
+
+    snapshot: Snapshot
+    table_id: UUID | None = None
+    """The table the client opened; None from clients that do not say."""
+    base_given: bool = False
+    """Whether the client named the snapshot it built on; clients up to 1.4 do not, and ids alone decide."""
+    base: str | None = None
+    statistics: tuple[PartitionStatistics, ...] = ()
+
+
+class ClientCommitter:
+    """Takes or refuses commits of clients."""
+
+    def __init__(self, catalog: CatalogStore, file_io: FileIO, publisher: Publisher, hook: Hook = no_hook) -> None:
+        self._catalog = catalog
+        self._io = file_io
+        self._publisher = publisher
+        self._hook = hook
+        self._schemas: LRUCache[tuple[UUID, str, int], Schema] = LRUCache(1000)
+
+    def commit(self, table: Identifier, commit: ClientCommit) -> bool:
+        """Make the snapshot the table's latest; False when the client must look again and rebuild.
+
+        Raises `TableNotExist` (also for a table dropped and made anew), `InvalidCommit`, `TableDiverged`, `Unavailable`,
+        or `OutcomeUnknown` when Postgres stays away after a lost answer.
+        """
+        head = self._head(table, commit)
+        if head is None:
+            return False
+        files = TableFiles(self._io, head.location, table.branch)
+        if head.stale:
+            self._publisher.remove_stale(head.table_id, files)
+        if self._repeat(table, head, files, commit.snapshot):
+            return True
+        if head.diverged_at:
+            raise TableDiverged(str(table), path=head.diverged_at)
+        snapshot = commit.snapshot
+        if snapshot.id != (head.snapshot_id or 0) + 1 or (commit.base_given and commit.base != head.snapshot_uuid):
+            return False
+        self._check(table, head, files, snapshot)
+        if head.snapshot_key and not head.published and not self._publisher.known(head.table_id, table.branch, head.snapshot_key):
+            self._publisher.catch_up(head.table_id, files, table.branch)
+        try:
+            self._publisher.check_free(head.table_id, files, table.branch, snapshot.id, str(table))
+        except CommitConflict:
+            return False
+        self._hook("built")
+        if not self._decide(table, head, commit):
+            return self._lost(table, head, files, snapshot)
+        self._hook("decided")
+        self._publish(table, head, files, snapshot)
+        return True
+
+    def _head(self, table: Identifier, commit: ClientCommit) -> HeadRow | None:
+        """The table as it is; None while its directory is being moved."""
+        with self._catalog.reading() as tx:
+            head = tx.snapshots.head(table)
+        if head is None or (commit.table_id is not None and commit.table_id != head.table_id):
+            raise TableNotExist(str(table))
+        return None if head.moving_from else head
+
+    def _repeat(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> bool:
+        """Whether this very commit has been made; then its file is seen to."""
+        found: SnapshotRow | None = None
+        with self._catalog.reading() as tx:
+            if snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER:
+                found = tx.snapshots.by_commit(
+                    head.table_id,
+                    table.branch,
+                    user=snapshot.commit_user,
+                    identifier=snapshot.commit_identifier,
+                    kind=snapshot.commit_kind.value,
+                )
+            if found is None and head.snapshot_id is not None and snapshot.id <= head.snapshot_id:
+                found = tx.snapshots.by_uuid(head.table_id, snapshot.key, table.branch)
+        if found is None:
+            return False
+        if not found.published:
+            self._publisher.catch_up(head.table_id, files, table.branch)
+        return True
+
+    def _check(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> None:
+        """Refuse what could never be read."""
+        if snapshot.schema_id < (head.snapshot_schema_id or 0):
+            raise InvalidCommit(
+                f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}, and the snapshot before it has "
+                f"{head.snapshot_schema_id}: a schema id never shrinks. Load the table again and write with its present schema."
+            )
+        if snapshot.schema_id > head.schema_id:
+            raise InvalidCommit(
+                f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}; the newest is {head.schema_id}."
+            )
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list):
+            if name is not None and ("/" in name or not files.io.exists(files.layout.manifest(name))):
+                raise InvalidCommit(f"Snapshot {snapshot.id} of {table} names the manifest list {name}, which does not exist.")
+
+    def _decide(self, table: Identifier, head: HeadRow, commit: ClientCommit) -> bool:
+        snapshot = commit.snapshot
+        listed = self._listed(table, head, commit.statistics)
+        added: Added | None = added_by(commit.statistics, listed=listed)
+        if not commit.statistics and snapshot.delta_record_count:
+            added = None  # it changed something and does not say what
+        try:
+            if listed and head.partition_keys:
+                with self._catalog.transaction() as tx:
+                    decided = tx.snapshots.decide(
+                        head, table.branch, snapshot_id=snapshot.id, key=snapshot.key, body=snapshot.to_json(), added=added
+                    )
+                    if decided:
+                        keys = tuple(head.partition_keys)
+                        changes = [(partition_name(change.spec, keys), change) for change in commit.statistics]
+                        tx.partitions.add(head.table_id, table.branch, changes)
+                    return decided
+            with self._catalog.reading() as tx:
+                return tx.snapshots.decide(
+                    head, table.branch, snapshot_id=snapshot.id, key=snapshot.key, body=snapshot.to_json(), added=added
+                )
+        except (OutcomeUnknown, Unavailable) as lost:
+            return self._outcome(table, head, snapshot, lost)
+
+    def _listed(self, table: Identifier, head: HeadRow, statistics: Sequence[PartitionStatistics]) -> bool:
+        """Whether the client's statistics can feed the partitions' rows."""
+        if not head.partition_keys:
+            return True
+        key = (head.table_id, table.branch, head.schema_id)
+        schema = self._schemas.get(key)
+        if schema is None:
+            with self._catalog.reading() as tx:
+                body = tx.tables.schema(head.table_id, head.schema_id, table.branch)
+            if body is None:
+                return False
+            schema = self._schemas[key] = Schema.from_json(body)
+        return agreed(schema, statistics)
+
+    def _outcome(self, table: Identifier, head: HeadRow, snapshot: Snapshot, lost: OutcomeUnknown | Unavailable) -> bool:
+        """Look for the snapshot after a lost answer: there means decided; not there, once Postgres answers, that it was not."""
+        deadline = time.monotonic() + _OUTCOME_SECONDS
+        while True:
+            try:
+                with self._catalog.reading() as tx:
+                    return tx.snapshots.by_uuid(head.table_id, snapshot.key, table.branch) is not None
+            except Unavailable:
+                if time.monotonic() > deadline:
+                    raise OutcomeUnknown(
+                        f"The catalog database went away while snapshot {snapshot.id} of {table} was being committed; it may or may not "
+                        "be there. Send the commit again: a repeat is recognized."
+                    ) from lost
+                time.sleep(0.2)
+
+    def _lost(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> bool:
+        """What a decision that moved nothing means: dropped, marked, a repeat that was faster, or a race lost."""
+        with self._catalog.reading() as tx:
+            now = tx.snapshots.head(table)
+        if now is None or now.table_id != head.table_id:
+            raise TableNotExist(str(table))
+        if now.diverged_at:
+            raise TableDiverged(str(table), path=now.diverged_at)
+        return now.location == head.location and self._repeat(table, now, files, snapshot)
+
+    def _publish(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> None:
+        """Put the file there before the answer: a client told of the snapshot will look for it."""
+        row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
+        if not self._publisher.publish(head.table_id, files, table.branch, row):
+            raise TableDiverged(str(table), path=files.layout.snapshot_file(snapshot.id))

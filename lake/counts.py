@@ -1,0 +1,129 @@
+"""What a table holds, in numbers: fed by every commit, counted anew from the manifests where that was not possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from catalog import CatalogStore, CatalogTransaction
+from catalog.listing import EVERYTHING, Slice
+from catalog.records import CountsRow, PartitionRow
+from catalog.snapshots import Added
+from lake.table import LakeTable
+from model.partition import PartitionStatistics, partition_name
+from model.schema import Schema
+from model.snapshot import Snapshot
+from model.types import BigIntType, CharType, IntType, SmallIntType, TinyIntType, VarCharType
+from table import binary_row
+from table.layout import DEFAULT_PARTITION_NAME, partition_spec
+from table.manifest import EntryKind, ManifestEntry
+
+_PLAIN = (TinyIntType, SmallIntType, IntType, BigIntType, CharType, VarCharType)
+"""Types whose values every client writes as the same text."""
+
+
+def statistics_of(table: LakeTable, snapshot: Snapshot) -> list[PartitionStatistics]:
+    """What a snapshot's own changes add to each partition."""
+    files = table.files
+    changes = [entry for meta in files.manifest_list(snapshot.delta_manifest_list) for entry in files.manifest(meta.file_name)]
+    return _summed(table.schema, changes)
+
+
+def _summed(schema: Schema, entries: Iterable[ManifestEntry]) -> list[PartitionStatistics]:
+    types = [field.type for field in schema.partition_fields]
+    sums: dict[bytes, list[int]] = {}
+    for entry in entries:
+        found = sums.setdefault(entry.partition, [0, 0, 0, 0, 0])
+        sign = 1 if entry.kind is EntryKind.ADD else -1
+        found[0] += sign * entry.file.row_count
+        found[1] += sign * entry.file.file_size
+        found[2] += sign
+        found[3] = max(found[3], entry.file.creation_time_millis)
+        found[4] = entry.total_buckets
+    return [
+        PartitionStatistics(
+            spec=partition_spec(schema, binary_row.decode(types, partition)),
+            record_count=records,
+            file_size=size,
+            file_count=files,
+            last_file_millis=last,
+            total_buckets=buckets,
+        )
+        for partition, (records, size, files, last, buckets) in sums.items()
+    ]
+
+
+def added_by(changes: Sequence[PartitionStatistics], *, listed: bool = True) -> Added:
+    """The sum over all partitions."""
+    return Added(
+        records=sum(change.record_count for change in changes),
+        size=sum(change.file_size for change in changes),
+        files=sum(change.file_count for change in changes),
+        last_millis=max((change.last_file_millis for change in changes), default=0),
+        listed=listed,
+    )
+
+
+def follow(tx: CatalogTransaction, table: LakeTable, changes: Sequence[PartitionStatistics]) -> None:
+    """Let the partitions' rows follow a commit."""
+    if keys := table.schema.partition_keys:
+        tx.partitions.add(table.table_id, table.identifier.branch, [(partition_name(change.spec, keys), change) for change in changes])
+
+
+def agreed(schema: Schema, changes: Sequence[PartitionStatistics]) -> bool:
+    """Whether a client's partition values are spelled as ours are: dates, booleans, NULL and others differ between clients."""
+    keys = schema.partition_keys
+    if not all(isinstance(field.type, _PLAIN) for field in schema.partition_fields):
+        return False
+    default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+    strange = {"None", "null", "", default}
+    return all(set(change.spec) == set(keys) and not strange & set(change.spec.values()) for change in changes)
+
+
+def totals(catalog: CatalogStore, table: LakeTable) -> tuple[Snapshot, CountsRow] | None:
+    """The latest snapshot, its file in place, with its totals; None for a table never written."""
+    while (latest := table.latest()) is not None:
+        with catalog.reading() as tx:
+            counts = tx.snapshots.counts(table.table_id, table.identifier.branch)
+        if counts is None or counts.snapshot_uuid != latest.key:
+            continue
+        if counts.counted:
+            return latest, counts
+        _count(catalog, table, latest)
+    return None
+
+
+def partition_page(catalog: CatalogStore, table: LakeTable, wanted: Slice = EVERYTHING) -> list[PartitionRow]:
+    """Partitions by name."""
+    _list(catalog, table)
+    with catalog.reading() as tx:
+        return tx.partitions.page(table.table_id, table.identifier.branch, wanted)
+
+
+def partitions_named(catalog: CatalogStore, table: LakeTable, names: Sequence[str]) -> list[PartitionRow]:
+    """Those of these names that exist."""
+    _list(catalog, table)
+    with catalog.reading() as tx:
+        return tx.partitions.named(table.table_id, table.identifier.branch, names)
+
+
+def _list(catalog: CatalogStore, table: LakeTable) -> None:
+    """See to it that the partitions' rows hold for the latest snapshot."""
+    while True:
+        with catalog.reading() as tx:
+            counts = tx.snapshots.counts(table.table_id, table.identifier.branch)
+        if counts is None or counts.listed:
+            return
+        latest = table.latest()
+        if latest is None or _count(catalog, table, latest):
+            return
+
+
+def _count(catalog: CatalogStore, table: LakeTable, latest: Snapshot) -> bool:
+    """Count a snapshot's live files; False when the table has gone on meanwhile."""
+    found = _summed(table.schema, table.files.live_entries(latest))
+    keys = table.schema.partition_keys
+    with catalog.transaction() as tx:
+        held = tx.snapshots.count(table.table_id, table.identifier.branch, uuid=latest.key, totals=added_by(found))
+        if held and keys:
+            tx.partitions.replace(table.table_id, table.identifier.branch, [(partition_name(one.spec, keys), one) for one in found])
+    return held

@@ -1,0 +1,121 @@
+"""Databases: made, changed, listed and dropped with all that is in them; the names of their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from catalog.listing import EVERYTHING, Slice
+from catalog.records import DatabaseRow, TableRow
+from lake.base import LakeBase, seen
+from lake.guard import asks_itself, needs, the_catalog
+from lake.names import check_name
+from model.access import Access, database_resource, inside, table_resource
+from model.errors import DatabaseAlreadyExist, DatabaseNotExist, InvalidName
+from model.identifier import DEFAULT_DATABASE, Identifier
+
+
+class LakeDatabases(LakeBase):
+    """The databases of a catalog."""
+
+    @asks_itself
+    def list_databases(self, wanted: Slice = EVERYTHING) -> list[str]:
+        """The names of those wanted that the caller may see, in code-point order."""
+        with self.catalog.reading() as tx:
+            return seen(tx.databases.names, str, self.caller.sees_database, wanted, all_=self.caller.administrator)
+
+    @asks_itself
+    def database(self, name: str) -> DatabaseRow:
+        """One database; raises `DatabaseNotExist`."""
+        self.caller.require_sight_of_database(name)
+        with self.catalog.reading() as tx:
+            return tx.databases.get(name)
+
+    @needs(Access.CREATEDATABASE, the_catalog)
+    def create_database(
+        self, name: str, *, options: Mapping[str, str] | None = None, comment: str | None = None, if_not_exists: bool = False
+    ) -> bool:
+        """Add a database; False when it exists and that is fine."""
+        check_name(name, "database")
+        try:
+            with self.catalog.transaction() as tx:
+                tx.databases.create(name, comment=comment, options=options or {}, by=self.caller.principal)
+                owned = self._own(tx, database_resource(name), inside(name))
+        except DatabaseAlreadyExist:
+            if not if_not_exists:
+                raise
+            return False
+        self._owns(owned)
+        return True
+
+    @needs(Access.ALTER)
+    def alter_database(self, name: str, *, set_options: Mapping[str, str], remove: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+        """Change a database's options; returns which of those to remove were there and which were not."""
+        with self.catalog.transaction() as tx:
+            options = dict(tx.databases.lock(name).options)
+            removed = [key for key in remove if options.pop(key, None) is not None]
+            tx.databases.set_options(name, options | dict(set_options), by=self.caller.principal)
+        return removed, [key for key in remove if key not in removed]
+
+    @needs(Access.DROP)
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Remove a database; one that holds something only with ``cascade``, which drops all of it in one decision."""
+        if name == DEFAULT_DATABASE:
+            raise InvalidName("The database default cannot be dropped: statements without a database name mean it.")
+        dropped: list[str] = []
+        try:
+            with self.catalog.transaction() as tx:
+                tables: list[str] = []
+                if cascade:
+                    tx.databases.lock(name)
+                    tables = tx.tables.names(name)
+                    if tables or tx.views.page(name, Slice(limit=1)) or tx.functions.page(name, Slice(limit=1)):
+                        self.caller.require(Access.DROP, inside(name))
+                    tx.views.drop_all(name)
+                    tx.functions.drop_all(name)
+                for table in tables:
+                    row = tx.tables.lock(Identifier(name, table))
+                    dropped += filter(None, [garbage := own_directory(row)])
+                    tx.tables.drop(row.table_id, garbage)
+                tx.databases.drop(name)
+        except DatabaseNotExist:
+            if not if_exists:
+                raise
+        for location in dropped:
+            self._remove_directory(location)
+        self.access.forget()
+
+    @asks_itself
+    def list_tables(self, database: str, wanted: Slice = EVERYTHING, *, type_: str | None = None) -> list[str]:
+        """The names of a database's tables the caller may see, in code-point order; raises `DatabaseNotExist`."""
+        self.caller.require_sight_of_database(database)
+        with self.catalog.reading() as tx:
+            names = seen(
+                lambda part: tx.tables.names(database, part, type_=type_),
+                str,
+                lambda name: self.caller.lists(table_resource(Identifier(database, name))),
+                wanted,
+                all_=self.caller.administrator,
+            )
+            if not names:
+                tx.databases.get(database)
+            return names
+
+    @asks_itself
+    def tables_everywhere(
+        self, *, databases: str | None, tables: str | None, after: tuple[str, str] | None, limit: int
+    ) -> list[tuple[str, str]]:
+        """Database and name of tables in all databases that the caller may see; see `TableRepository.everywhere`."""
+        found: list[tuple[str, str]] = []
+        with self.catalog.reading() as tx:
+            while len(found) < limit:
+                page = tx.tables.everywhere(databases=databases, tables=tables, after=after, limit=limit)
+                found += [pair for pair in page if self.caller.administrator or self.caller.lists(table_resource(Identifier(*pair)))]
+                if len(page) < limit:
+                    break
+                after = page[-1]
+        return found[:limit]
+
+
+def own_directory(row: TableRow) -> str | None:
+    """The directory that goes with a table; None for an external one, whose files are its maker's."""
+    return None if row.external else row.moving_from or row.location

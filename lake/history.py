@@ -1,0 +1,163 @@
+"""A table's past: its snapshots, and going back to one of them or to an older schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from catalog import CatalogStore, CatalogTransaction
+from catalog.records import SnapshotRow, TableRow
+from lake.guard import needs
+from lake.publish import Publisher
+from lake.table import LakeTable
+from lake.tags import Tags
+from model.access import Access
+from model.catalog_errors import SchemaStillUsed, StaleRollback
+from model.errors import SnapshotNotExist, TableNotExist, TagNotExist
+from model.identifier import Identifier
+from model.snapshot import Snapshot
+
+
+class History:
+    """Looks at the snapshots of tables, and takes tables back."""
+
+    def __init__(self, catalog: CatalogStore, publisher: Publisher, tags: Tags) -> None:
+        self._catalog = catalog
+        self._publisher = publisher
+        self._tags = tags
+        self.caller = tags.caller
+
+    def page(self, table: LakeTable, *, below: int | None, limit: int) -> list[Snapshot]:
+        """Snapshots with ids below one, newest first, their files in place."""
+        table.latest()
+        with self._catalog.reading() as tx:
+            rows = tx.snapshots.page(table.table_id, table.identifier.branch, below=below, limit=limit)
+        return [Snapshot.from_json(row.body) for row in rows]
+
+    def version(self, table: LakeTable, version: str) -> Snapshot:
+        """The snapshot that ``EARLIEST``, ``LATEST``, a number or a tag's name means; raises `SnapshotNotExist`."""
+        latest = table.latest()
+        branch = table.identifier.branch
+        row: SnapshotRow | None = None
+        if version == "LATEST":
+            if latest is not None:
+                return latest
+        elif version == "EARLIEST":
+            with self._catalog.reading() as tx:
+                row = tx.snapshots.earliest(table.table_id, branch)
+        elif version.isascii() and version.isdigit():
+            with self._catalog.reading() as tx:
+                row = tx.snapshots.get(table.table_id, branch, int(version)) if int(version) < 2**63 else None
+        elif (tag := self._tags.find(table, version)) is not None:
+            return Snapshot.from_json(tag.snapshot)
+        if row is None:
+            raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {version}.", resource_name=version)
+        return Snapshot.from_json(row.body)
+
+    @needs(Access.UPDATE)
+    def rollback_to_snapshot(self, table: LakeTable, snapshot_id: int, *, expected: int | None = None) -> None:
+        """Make a snapshot the latest again; later ones, and the tags on them, are gone.
+
+        Raises `SnapshotNotExist`, or `StaleRollback` where the latest is not the one expected.
+        """
+        with self._catalog.transaction() as tx:
+            self._hold(tx, table)
+            _check_latest(tx, table, expected)
+            row = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
+            if row is None:
+                raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {snapshot_id}.", resource_name=str(snapshot_id))
+            self._back_to(tx, table, row)
+        self._tidy(table)
+
+    @needs(Access.UPDATE)
+    def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None) -> None:
+        """Make a tag's snapshot the latest again, also where it has expired; raises `TagNotExist` or `StaleRollback`."""
+        tag = self._tags.find(table, name)
+        branch = table.identifier.branch
+        with self._catalog.transaction() as tx:
+            self._hold(tx, table)
+            _check_latest(tx, table, expected)
+            if tag is None:
+                raise TagNotExist(name, str(table.identifier))
+            snapshot = Snapshot.from_json(tag.snapshot)
+            row = tx.snapshots.get(table.table_id, branch, snapshot.id)
+            if row is None:
+                tx.snapshots.insert(
+                    table.table_id, branch, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
+                )
+                row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
+            self._back_to(tx, table, row)
+        self._tidy(table)
+
+    @needs(Access.ALTER)
+    def rollback_schema(self, table: LakeTable, schema_id: int) -> None:
+        """Make an older schema the current one; newer ones are gone. Raises `SchemaStillUsed` while snapshots or tags need one of them."""
+        branch = table.identifier.branch
+        tags = self._tags.all(table)
+        with self._catalog.transaction() as tx:
+            row = self._hold(tx, table)
+            body = tx.tables.schema(table.table_id, schema_id, branch)
+            if body is None or schema_id > row.schema_id:
+                raise SnapshotNotExist(f"Table {table.identifier} has no schema {schema_id}.", resource_name=str(schema_id))
+            used = max(
+                (
+                    int(one["schemaId"])
+                    for one in [*(s.body for s in tx.snapshots.history(table.table_id, branch)), *(t.snapshot for t in tags)]
+                ),
+                default=0,
+            )
+            if used > schema_id:
+                raise SchemaStillUsed(
+                    f"Schema {used} of {table.identifier} is newer than {schema_id} and is still referenced by snapshots or tags.",
+                    resource_name=str(table.identifier),
+                )
+            for newer, old in tx.tables.schemas(table.table_id, branch):
+                if newer > schema_id:
+                    path = _below(table, table.files.layout.schema_file(newer))
+                    tx.stale.add(table.table_id, path, {"id": newer, "timeMillis": old.get("timeMillis")})
+            tx.tables.drop_schemas(table.table_id, branch, above=schema_id)
+            tx.tables.set_schema(table.table_id, branch, schema_id, published=min(schema_id, row.published_schema_id))
+        self._publisher.remove_stale(table.table_id, table.files)
+
+    def _hold(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
+        """The table's row, no commit going on until the transaction ends."""
+        held = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
+        row = tx.tables.find(table.identifier)
+        if row is None or held.table_id != table.table_id or held.location != table.location:
+            raise TableNotExist(str(table.identifier))
+        return row
+
+    def _back_to(self, tx: CatalogTransaction, table: LakeTable, row: SnapshotRow) -> None:
+        branch, files = table.identifier.branch, table.files
+        for gone in tx.snapshots.remove(table.table_id, branch, above=row.snapshot_id):
+            stale_file(tx, table, files.layout.snapshot_file(gone.snapshot_id), gone.body)
+        for tag in tx.tags.all(table.table_id, branch):
+            if int(tag.snapshot["id"]) > row.snapshot_id:
+                tx.tags.drop(table.table_id, tag.name, branch)
+                stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
+        tx.snapshots.point(table.table_id, branch, row)
+
+    def _tidy(self, table: LakeTable) -> None:
+        """Remove the files of what is gone, and let the hints say what is."""
+        self._publisher.remove_stale(table.table_id, table.files)
+        latest = table.latest()
+        if latest is not None:
+            table.files.write_hints(latest.id)
+
+
+def stale_file(tx: CatalogTransaction, table: LakeTable, path: str, snapshot: Mapping[str, Any]) -> None:
+    """Remember the file of a snapshot or tag that is no more; its delta manifest list has a name no other has."""
+    tx.stale.add(table.table_id, _below(table, path), {"deltaManifestList": snapshot["deltaManifestList"]})
+
+
+def _below(table: LakeTable, path: str) -> str:
+    """A file's path inside its table: the table may move before the file is removed."""
+    return path.removeprefix(f"{table.location}/")
+
+
+def _check_latest(tx: CatalogTransaction, table: LakeTable, expected: int | None) -> None:
+    if expected is None:
+        return
+    latest = tx.snapshots.latest(table.table_id, table.identifier.branch)
+    if latest is None or latest.snapshot_id != expected:
+        raise StaleRollback(latest.snapshot_id if latest else None, expected)

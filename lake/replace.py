@@ -1,0 +1,74 @@
+"""Rewriting whole tables and partitions from the catalog's side: CREATE OR REPLACE, DROP PARTITION."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from uuid import uuid4
+
+from catalog import CatalogStore
+from catalog.records import SnapshotRow
+from lake.publish import Publisher
+from lake.table import LakeTable
+from model.errors import CommitConflict, InvalidSchemaChange, TableNotExist
+from model.schema import Schema, other_kind
+from model.snapshot import CommitKind, Snapshot
+from table import binary_row
+from table.commit import CommitRequest, build_snapshot, everything
+from table.layout import partition_spec
+
+
+def partition_filter(table: LakeTable, specs: Sequence[dict[str, str]]) -> Callable[[bytes], bool]:
+    """Whether a partition's row bytes are one of the specs."""
+    types = [field.type for field in table.schema.partition_fields]
+    return lambda partition: partition_spec(table.schema, binary_row.decode(types, partition)) in specs
+
+
+def replace_schema(catalog: CatalogStore, publisher: Publisher, open_table: Callable[[], LakeTable], schema: Schema, *, by: str) -> None:
+    """Empty a table and give it another schema, in one decision; its id and its past stay.
+
+    Raises `InvalidSchemaChange` for other partition keys or another kind of table.
+    """
+    while True:
+        table = open_table()
+        if other_kind(schema.options) != other_kind(table.schema.options) or other_kind(schema.options) is not None:
+            raise InvalidSchemaChange(f"Table {table.identifier} can be replaced by an append table only, and only where it is one.")
+        if schema.partition_keys != table.schema.partition_keys:
+            raise InvalidSchemaChange(f"Table {table.identifier} cannot be replaced with other partition keys; drop it and make it anew.")
+        try:
+            _replace(catalog, publisher, table, schema, by)
+        except CommitConflict:
+            continue
+        open_table()
+        return
+
+
+def _replace(catalog: CatalogStore, publisher: Publisher, table: LakeTable, schema: Schema, by: str) -> None:
+    latest = table.latest()
+    now = time.time_ns() // 1_000_000
+    new = replace(
+        schema,
+        id=table.schema.id + 1,
+        highest_field_id=max(schema.highest_field_id, table.schema.highest_field_id),
+        time_millis=now,
+    )
+    emptied: Snapshot | None = None
+    if latest is not None:
+        request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="REPLACE TABLE")
+        emptied = build_snapshot(table.files, table.schema, latest, [request], uuid=str(uuid4()), time_millis=now)
+        emptied = replace(emptied, schema_id=new.id)
+        publisher.check_free(table.table_id, table.files, table.identifier.branch, emptied.id, str(table.identifier))
+    branch = table.identifier.branch
+    with catalog.transaction() as tx:
+        row = tx.tables.find_for_commit(table.identifier)
+        if row is None or row.table_id != table.table_id or row.location != table.location:
+            raise TableNotExist(str(table.identifier))
+        tx.tables.advance_schema(table.table_id, branch, base=table.schema.id, to=new.id, schema=new.to_json(), by=by)
+        if emptied is not None and latest is not None:
+            tx.snapshots.advance(table.table_id, branch, base=latest.key, snapshot_id=emptied.id, uuid=emptied.key, body=emptied.to_json())
+        elif tx.snapshots.latest(table.table_id, branch) is not None:
+            raise CommitConflict(str(table.identifier), expected=None)
+    if emptied is not None:
+        made = SnapshotRow(snapshot_id=emptied.id, snapshot_uuid=emptied.key, body=emptied.to_json(), published=False)
+        publisher.publish(table.table_id, table.files, branch, made)

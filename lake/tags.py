@@ -1,0 +1,160 @@
+"""Tags: the catalog's and those clients put into the directory themselves, as one list (`paimon-rest.md` §5.4)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from catalog import CatalogStore
+from catalog.records import TagRow
+from lake.access import EVERYBODY, Caller
+from lake.guard import needs
+from lake.names import check_name
+from lake.table import LakeTable
+from model.access import Access
+from model.catalog_errors import TagAlreadyExist
+from model.errors import InvalidOption, SnapshotNotExist, TagNotExist
+from model.option import duration
+
+_FILE_KEYS = frozenset({"tagCreateTime", "tagTimeRetained"})
+
+
+class Tags:
+    """Makes, lists and removes tags. Each is a row and a file; a file somebody removed takes the row along."""
+
+    def __init__(self, catalog: CatalogStore, caller: Caller = EVERYBODY) -> None:
+        self._catalog = catalog
+        self.caller = caller
+
+    @needs(Access.UPDATE)
+    def create(
+        self, table: LakeTable, name: str, *, snapshot_id: int | None = None, retained: str | None = None, if_not_exists: bool = False
+    ) -> bool:
+        """Keep a snapshot (the latest where none is named) under a name; False when there is one of that name and that is fine.
+
+        Raises `SnapshotNotExist`, `TagAlreadyExist`, `InvalidName`, or `InvalidOption` for a retention that is no duration.
+        """
+        check_name(name, "tag")
+        if retained is not None:
+            parse_retained(retained)
+        latest = table.latest()
+        self.all(table)  # a client may have put a file of that name there
+        branch = table.identifier.branch
+        with self._catalog.transaction() as tx:
+            tx.tables.lock_retention(table.identifier)  # the snapshot must not expire at this moment
+            wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
+            row = tx.snapshots.get(table.table_id, branch, wanted)
+            if row is None:
+                raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {wanted or ''} to tag.", resource_name=str(wanted))
+            now = time.time_ns() // 1_000_000
+            made = tx.tags.put(table.table_id, name, row.body, branch, created_millis=now, retained=retained)
+        if not made:
+            if not if_not_exists:
+                raise TagAlreadyExist(name, str(table.identifier))
+            return False
+        self.publish(table, TagRow(name=name, snapshot=row.body, created_millis=now, retained=retained, published=False))
+        return True
+
+    def publish(self, table: LakeTable, tag: TagRow) -> None:
+        """Write a tag's file."""
+        table.files.io.write(table.files.layout.tag_file(tag.name), json.dumps(_file_body(tag), indent=2).encode())
+        with self._catalog.reading() as tx:
+            tx.tags.published(table.table_id, tag.name, table.identifier.branch)
+
+    def all(self, table: LakeTable) -> list[TagRow]:
+        """All tags, by name."""
+        files, branch = table.files, table.identifier.branch
+        lying = {
+            status.path.rpartition("/tag-")[2]
+            for status in files.io.list(files.layout.tag_dir())
+            if status.path.rpartition("/")[2].startswith("tag-")
+        }
+        with self._catalog.reading() as tx:
+            rows = tx.tags.all(table.table_id, branch)
+        kept = []
+        for row in rows:
+            if row.name not in lying:
+                if row.published:  # whoever removed the file removed the tag
+                    with self._catalog.reading() as tx:
+                        tx.tags.drop(table.table_id, row.name, branch)
+                    continue
+                self.publish(table, row)
+            kept.append(row)
+        for name in lying - {row.name for row in rows}:
+            if (found := self._adopt(table, name)) is not None:
+                kept.append(found)
+        return sorted(kept, key=lambda row: row.name)
+
+    def find(self, table: LakeTable, name: str) -> TagRow | None:
+        """The tag, or None."""
+        return next((row for row in self.all(table) if row.name == name), None)
+
+    def get(self, table: LakeTable, name: str) -> TagRow:
+        """The tag; raises `TagNotExist`."""
+        row = self.find(table, name)
+        if row is None:
+            raise TagNotExist(name, str(table.identifier))
+        return row
+
+    @needs(Access.UPDATE)
+    def delete(self, table: LakeTable, name: str) -> None:
+        """Remove a tag; raises `TagNotExist`."""
+        self.get(table, name)
+        table.files.io.delete(table.files.layout.tag_file(name))
+        with self._catalog.transaction() as tx:
+            tx.tags.drop(table.table_id, name, table.identifier.branch)
+
+    def _adopt(self, table: LakeTable, name: str) -> TagRow | None:
+        """A tag whose file a client wrote; None for a file that is none."""
+        try:
+            body = json.loads(table.files.io.read(table.files.layout.tag_file(name)))
+            snapshot = {key: value for key, value in body.items() if key not in _FILE_KEYS}
+            int(snapshot["id"])
+            created = body.get("tagCreateTime")
+            millis = _millis(created) if created else None
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        seconds = body.get("tagTimeRetained")
+        retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
+        row = TagRow(name=name, snapshot=snapshot, created_millis=millis, retained=retained, published=True)
+        with self._catalog.reading() as tx:
+            tx.tags.put(table.table_id, name, snapshot, table.identifier.branch, created_millis=millis, retained=retained, published=True)
+        return row
+
+
+def parse_retained(text: str) -> dt.timedelta:
+    """A tag's retention as clients write it: `1 d`, or ISO-8601 such as `PT24H`; raises `InvalidOption`."""
+    try:
+        return _iso(text) if text.strip().upper().startswith("P") else duration().parse(text.strip())
+    except (ValueError, OverflowError) as problem:
+        raise InvalidOption(f"The tag's retention '{text}' is no duration ({problem}); '1 d' or 'PT24H' are.") from None
+
+
+def _iso(text: str) -> dt.timedelta:
+    import re
+
+    found = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", text.strip().upper())
+    if found is None or not any(found.groups()):
+        raise ValueError("it is not ISO-8601")
+    days, hours, minutes, seconds = found.groups()
+    return dt.timedelta(days=int(days or 0), hours=int(hours or 0), minutes=int(minutes or 0), seconds=float(seconds or 0))
+
+
+def _millis(parts: list[int]) -> int:
+    """A file's local date and time; clients and server are taken to keep the same clock, in UTC where they are wise."""
+    year, month, day, hour, minute, *rest = parts
+    second, nanos = [*rest, 0, 0][:2]
+    return int(dt.datetime(year, month, day, hour, minute, second, nanos // 1000).timestamp() * 1000)
+
+
+def _file_body(tag: TagRow) -> Mapping[str, Any]:
+    body = dict(tag.snapshot)
+    if tag.created_millis is not None:
+        at = dt.datetime.fromtimestamp(tag.created_millis / 1000)
+        body["tagCreateTime"] = [at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond * 1000]
+    if tag.retained is not None:
+        body["tagTimeRetained"] = parse_retained(tag.retained).total_seconds()
+    return body

@@ -1,0 +1,231 @@
+"""Who may do what: resources, accesses and grants in the Paimon REST protocol's own words."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from model.errors import InvalidGrant, nearest
+from model.identifier import Identifier, quote
+
+ADMIN = "admin"
+"""The role that may do everything; it can be given and taken, not made or dropped."""
+PUBLIC = "public"
+"""The role every caller has."""
+MAX_NAME = 128
+"""Longest name of a principal, as the protocol's clients check it."""
+
+
+class Access(StrEnum):
+    """What a grant allows."""
+
+    ALL = "ALL"
+    CREATEDATABASE = "CREATEDATABASE"
+    DESCRIBE = "DESCRIBE"
+    ALTER = "ALTER"
+    DROP = "DROP"
+    CREATETABLE = "CREATETABLE"
+    CREATEFUNCTION = "CREATEFUNCTION"
+    CREATEVIEW = "CREATEVIEW"
+    LIST = "LIST"
+    SELECT = "SELECT"
+    UPDATE = "UPDATE"
+    GRANT = "GRANT"
+
+
+class ResourceType(StrEnum):
+    """What a grant is about; the ``…_ALL`` types mean everything inside."""
+
+    CATALOG = "CATALOG"
+    CATALOG_ALL = "CATALOG_ALL"
+    DATABASE = "DATABASE"
+    DATABASE_ALL = "DATABASE_ALL"
+    TABLE = "TABLE"
+    COLUMN = "COLUMN"
+    VIEW = "VIEW"
+    FUNCTION = "FUNCTION"
+
+
+_A, _R = Access, ResourceType
+_OBJECT = frozenset({_A.ALL, _A.SELECT, _A.ALTER, _A.DROP, _A.GRANT})
+_IN_DATABASE = frozenset({_A.DESCRIBE, _A.ALTER, _A.DROP, _A.GRANT, _A.CREATETABLE, _A.CREATEVIEW, _A.CREATEFUNCTION, _A.LIST})
+ACCESSES: Mapping[ResourceType, frozenset[Access]] = {
+    _R.CATALOG: frozenset({_A.ALL, _A.ALTER, _A.DROP, _A.GRANT, _A.CREATEDATABASE}),
+    _R.CATALOG_ALL: _IN_DATABASE | {_A.ALL, _A.SELECT, _A.UPDATE},
+    _R.DATABASE: _IN_DATABASE | {_A.ALL},
+    _R.DATABASE_ALL: _OBJECT | {_A.UPDATE},
+    _R.TABLE: _OBJECT | {_A.UPDATE},
+    _R.COLUMN: frozenset({_A.SELECT}),
+    _R.VIEW: _OBJECT,
+    _R.FUNCTION: _OBJECT,
+}
+"""Which accesses can be granted on which resource (pypaimon 2.1, ``PermissionAccess``)."""
+_OBJECTS = frozenset({_R.TABLE, _R.COLUMN, _R.VIEW, _R.FUNCTION})
+_WORDS = {_R.CATALOG_ALL: "everything in the catalog", _R.CATALOG: "the catalog"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """The thing a grant is about; `columns` of a table are named beside it."""
+
+    type: ResourceType
+    database: str | None = None
+    name: str | None = None
+    """The table, view or function."""
+
+    def __post_init__(self) -> None:
+        wants_database = self.type not in (_R.CATALOG, _R.CATALOG_ALL)
+        if wants_database is not bool(self.database):
+            raise InvalidGrant(f"A {self.type} resource {'needs' if wants_database else 'has no'} database.")
+        if (self.type in _OBJECTS) is not bool(self.name):
+            raise InvalidGrant(f"A {self.type} resource {'needs the name of its object' if self.type in _OBJECTS else 'names no object'}.")
+
+    def __str__(self) -> str:
+        if self.database is None:
+            return _WORDS[self.type]
+        if self.type is _R.DATABASE_ALL:
+            return f"everything in database {self.database}"
+        if self.name is None:
+            return f"database {self.database}"
+        return f"{'table' if self.type is _R.COLUMN else self.type.lower()} {self.database}.{self.name}"
+
+    def sql(self) -> str:
+        """The resource as it stands behind ON."""
+        if self.database is None:
+            return "ALL IN CATALOG" if self.type is _R.CATALOG_ALL else "CATALOG"
+        if self.name is None:
+            return f"{'ALL IN ' if self.type is _R.DATABASE_ALL else ''}DATABASE {quote(self.database)}"
+        kind = "TABLE" if self.type is _R.COLUMN else self.type
+        return f"{kind} {quote(self.database)}.{quote(self.name)}"
+
+
+CATALOG = Resource(type=_R.CATALOG)
+EVERYTHING = Resource(type=_R.CATALOG_ALL)
+
+
+def database_resource(name: str) -> Resource:
+    """A database itself."""
+    return Resource(type=_R.DATABASE, database=name)
+
+
+def inside(name: str) -> Resource:
+    """Everything in a database."""
+    return Resource(type=_R.DATABASE_ALL, database=name)
+
+
+def table_resource(table: Identifier) -> Resource:
+    """A table, all its branches and system tables included."""
+    return Resource(type=_R.TABLE, database=table.database, name=table.table)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Which columns a COLUMN grant opens: those named, or all but those."""
+
+    names: tuple[str, ...]
+    excluded: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.names or any(not name.strip() for name in self.names) or len(set(self.names)) != len(self.names):
+            raise InvalidGrant("The columns of a grant are names, at least one, each once.")
+
+    def of(self, fields: Sequence[str]) -> frozenset[str]:
+        """Those of a table's columns that may be read."""
+        return frozenset(fields) - set(self.names) if self.excluded else frozenset(fields) & set(self.names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A principal may do something with a resource."""
+
+    resource: Resource
+    access: Access
+    principal: str
+    columns: Columns | None = None
+    expires_at: dt.datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.access not in ACCESSES[self.resource.type]:
+            known = ", ".join(sorted(ACCESSES[self.resource.type]))
+            raise InvalidGrant(f"{self.access} cannot be granted on a {self.resource.type} resource; {known} can.")
+        if (self.resource.type is _R.COLUMN) is not (self.columns is not None):
+            raise InvalidGrant("A COLUMN resource comes with its columns, and no other resource has any.")
+        check_principal(self.principal)
+
+
+def covering(wanted: Resource) -> tuple[Resource, ...]:
+    """The resources a grant may be about to reach this one: itself and those that hold it; nothing reaches up."""
+    if wanted.type is _R.COLUMN:
+        wanted = Resource(type=_R.TABLE, database=wanted.database, name=wanted.name)
+    if wanted.database is None:
+        return (wanted,)
+    if wanted.name is None:
+        return (wanted, EVERYTHING)
+    return (wanted, inside(wanted.database), EVERYTHING)
+
+
+def check_principal(name: str) -> None:
+    """Raise `InvalidGrant` for a name nobody can have."""
+    if not name.strip() or name != name.strip() or len(name) > MAX_NAME or any(ord(c) < 0x20 for c in name):
+        raise InvalidGrant(
+            f"A principal has a name of 1 to {MAX_NAME} characters without control characters or spaces around it: {name!r}."
+        )
+
+
+def access_of(word: str) -> Access:
+    """The access a word means; raises `InvalidGrant`."""
+    try:
+        return Access(word.upper())
+    except ValueError:
+        near = nearest(word.upper(), list(Access))
+        hint = f" Did you mean {near}?" if near else f" There are {', '.join(Access)}."
+        raise InvalidGrant(f"There is no access {word.upper()}.{hint}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """A rule about a table's rows (a condition they must meet) or one of its columns (what is shown in its place)."""
+
+    name: str
+    column: str | None
+    """The masked column; None for a row filter."""
+    principals: tuple[str, ...]
+    """Users and roles it binds; none means everyone but administrators."""
+    sql: str
+    """The condition or expression as it was written."""
+    rule: Mapping[str, Any]
+    """The same as Paimon's clients read it."""
+
+    def binds(self, names: frozenset[str]) -> bool:
+        """Whether it holds for a caller of these names."""
+        return not self.principals or not names.isdisjoint(self.principals)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRules:
+    """What of a table one caller sees."""
+
+    columns: frozenset[str] | None = None
+    """The readable columns; None means all."""
+    filters: tuple[Policy, ...] = ()
+    masks: Mapping[str, Policy] = field(default_factory=dict)
+    """By column."""
+
+    @property
+    def restricted(self) -> bool:
+        """Whether anything is kept from the caller."""
+        return self.columns is not None or bool(self.filters) or bool(self.masks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessToken:
+    """A token as it is known after it was made: without its secret."""
+
+    name: str
+    principal: str
+    administrator: bool
+    created_at: dt.datetime
+    expires_at: dt.datetime | None

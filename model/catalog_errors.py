@@ -1,0 +1,157 @@
+"""Failures about what a catalog names besides databases and tables; the protocol's word for each kind is its ``resource_type``."""
+
+from __future__ import annotations
+
+from model.errors import LakeError, ResourceError
+
+
+class TagAlreadyExist(ResourceError, status=409):
+    """A tag of that name exists."""
+
+    resource_type = "TAG"
+
+    def __init__(self, name: str, table: str) -> None:
+        super().__init__(f"Tag {name} already exists on table {table}.", resource_name=name)
+
+
+class BranchNotExist(ResourceError, status=404):
+    """No such branch."""
+
+    resource_type = "BRANCH"
+
+    def __init__(self, name: str, table: str) -> None:
+        super().__init__(f"Branch {name} does not exist on table {table}.", resource_name=name)
+
+
+class BranchAlreadyExist(ResourceError, status=409):
+    """A branch of that name exists."""
+
+    resource_type = "BRANCH"
+
+    def __init__(self, name: str, table: str) -> None:
+        super().__init__(f"Branch {name} already exists on table {table}.", resource_name=name)
+
+
+class PartitionAlreadyExist(ResourceError, status=409):
+    """A partition of that name exists; none of the request's was made."""
+
+    resource_type = "PARTITION"
+
+    def __init__(self, name: str, table: str) -> None:
+        super().__init__(f"Partition {name} already exists in table {table}.", resource_name=name)
+
+
+class PartitionNotExist(ResourceError, status=404):
+    """No such partition."""
+
+    resource_type = "PARTITION"
+
+    def __init__(self, name: str, table: str) -> None:
+        super().__init__(f"Partition {name} does not exist in table {table}.", resource_name=name)
+
+
+class ViewNotExist(ResourceError, status=404):
+    """No such view."""
+
+    resource_type = "VIEW"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"View {name} does not exist.", resource_name=name)
+
+
+class ViewAlreadyExist(ResourceError, status=409):
+    """A view of that name exists."""
+
+    resource_type = "VIEW"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"View {name} already exists.", resource_name=name)
+
+
+class DialectNotExist(ResourceError, status=404):
+    """The view has no query in that dialect."""
+
+    resource_type = "DIALECT"
+
+    def __init__(self, dialect: str, view: str) -> None:
+        super().__init__(f"View {view} has no query in the dialect {dialect}.", resource_name=dialect)
+
+
+class DialectAlreadyExist(ResourceError, status=409):
+    """The view has a query in that dialect."""
+
+    resource_type = "DIALECT"
+
+    def __init__(self, dialect: str, view: str) -> None:
+        super().__init__(f"View {view} has a query in the dialect {dialect} already; update it instead.", resource_name=dialect)
+
+
+class FunctionNotExist(ResourceError, status=404):
+    """No such function."""
+
+    resource_type = "FUNCTION"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Function {name} does not exist.", resource_name=name)
+
+
+class FunctionAlreadyExist(ResourceError, status=409):
+    """A function of that name exists."""
+
+    resource_type = "FUNCTION"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Function {name} already exists.", resource_name=name)
+
+
+class DefinitionNotExist(ResourceError, status=404):
+    """The function has no definition of that name."""
+
+    resource_type = "DEFINITION"
+
+    def __init__(self, definition: str, function: str) -> None:
+        super().__init__(f"Function {function} has no definition {definition}.", resource_name=definition)
+
+
+class DefinitionAlreadyExist(ResourceError, status=409):
+    """The function has a definition of that name."""
+
+    resource_type = "DEFINITION"
+
+    def __init__(self, definition: str, function: str) -> None:
+        super().__init__(f"Function {function} has a definition {definition} already; update it instead.", resource_name=definition)
+
+
+class InvalidCommit(LakeError, status=400):
+    """A client's commit that can never be taken, with the reason; nothing was changed."""
+
+
+class StaleRollback(ResourceError, status=500):
+    """The table was written after the client looked; nothing was rolled back. The protocol wants a 500 with these words."""
+
+    resource_type = "SNAPSHOT"
+
+    def __init__(self, latest: int | None, expected: int) -> None:
+        super().__init__(f"Latest snapshot {latest} is not {expected}", resource_name=str(expected))
+
+
+class SchemaStillUsed(ResourceError, status=500):
+    """A schema cannot go while snapshots or tags were written with it; the protocol wants a 500."""
+
+    resource_type = "TABLE"
+
+
+class MetadataOnlyTable(ResourceError, status=400):
+    """A table of a kind that is kept for other engines and not run here."""
+
+    resource_type = "TABLE"
+
+    def __init__(self, name: str, kind: str) -> None:
+        super().__init__(
+            f"Table {name} is a {kind}: its description is kept here for other engines, and its rows are not read or written here.",
+            resource_name=name,
+        )
+
+
+class WarehouseNotExist(ResourceError, status=404):
+    """A client asked for another catalog than the one there is."""

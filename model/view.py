@@ -1,0 +1,164 @@
+"""Views and functions as the protocol describes them; what is kept is the JSON their clients wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from model.catalog_errors import DefinitionAlreadyExist, DefinitionNotExist, DialectAlreadyExist, DialectNotExist
+from model.types import Field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A query under a name, in one or several dialects of SQL."""
+
+    fields: tuple[Field, ...]
+    query: str
+    dialects: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the protocol spells it."""
+        return {
+            "fields": [one.to_json() for one in self.fields],
+            "query": self.query,
+            "dialects": dict(self.dialects),
+            "comment": self.comment,
+            "options": dict(self.options),
+        }
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> View:
+        """Read what `to_json` wrote."""
+        return cls(
+            fields=tuple(Field.from_json(one) for one in body["fields"]),
+            query=body["query"],
+            dialects=dict(body.get("dialects") or {}),
+            comment=body.get("comment"),
+            options=dict(body.get("options") or {}),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetViewOption:
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveViewOption:
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateViewComment:
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddDialect:
+    dialect: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateDialect:
+    dialect: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropDialect:
+    dialect: str
+
+
+ViewChange = SetViewOption | RemoveViewOption | UpdateViewComment | AddDialect | UpdateDialect | DropDialect
+
+
+def change_view(view: View, changes: Iterable[ViewChange], *, name: str) -> View:
+    """The view after the changes; raises `DialectNotExist` or `DialectAlreadyExist`."""
+    options, dialects, comment = dict(view.options), dict(view.dialects), view.comment
+    for change in changes:
+        match change:
+            case SetViewOption(key=key, value=value):
+                options[key] = value
+            case RemoveViewOption(key=key):
+                options.pop(key, None)
+            case UpdateViewComment(comment=text):
+                comment = text
+            case AddDialect(dialect=dialect, query=query):
+                if dialect in dialects:
+                    raise DialectAlreadyExist(dialect, name)
+                dialects[dialect] = query
+            case UpdateDialect(dialect=dialect, query=query):
+                if dialect not in dialects:
+                    raise DialectNotExist(dialect, name)
+                dialects[dialect] = query
+            case DropDialect(dialect=dialect):
+                if dialects.pop(dialect, None) is None:
+                    raise DialectNotExist(dialect, name)
+    return replace(view, options=options, dialects=dialects, comment=comment)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFunctionOption:
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveFunctionOption:
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateFunctionComment:
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddDefinition:
+    name: str
+    definition: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateDefinition:
+    name: str
+    definition: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropDefinition:
+    name: str
+
+
+FunctionChange = SetFunctionOption | RemoveFunctionOption | UpdateFunctionComment | AddDefinition | UpdateDefinition | DropDefinition
+
+
+def change_function(body: Mapping[str, Any], changes: Iterable[FunctionChange], *, name: str) -> dict[str, Any]:
+    """A function's body after the changes; raises `DefinitionNotExist` or `DefinitionAlreadyExist`."""
+    options, definitions, comment = dict(body["options"]), dict(body["definitions"]), body["comment"]
+    for change in changes:
+        match change:
+            case SetFunctionOption(key=key, value=value):
+                options[key] = value
+            case RemoveFunctionOption(key=key):
+                options.pop(key, None)
+            case UpdateFunctionComment(comment=text):
+                comment = text
+            case AddDefinition(name=own, definition=definition):
+                if own in definitions:
+                    raise DefinitionAlreadyExist(own, name)
+                definitions[own] = dict(definition)
+            case UpdateDefinition(name=own, definition=definition):
+                if own not in definitions:
+                    raise DefinitionNotExist(own, name)
+                definitions[own] = dict(definition)
+            case DropDefinition(name=own):
+                if definitions.pop(own, None) is None:
+                    raise DefinitionNotExist(own, name)
+    return {**body, "options": options, "definitions": definitions, "comment": comment}

@@ -1,0 +1,164 @@
+"""Who may do what, in the protocol: permissions, what of a table a query sees, data tokens; and registered tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from typing import Any
+
+from model.access import Access, Columns, Grant, ReadRules, Resource, ResourceType, access_of, table_resource
+from model.errors import BadRequest, Forbidden, NotImplementedHere
+from model.identifier import Identifier
+from server.bodies import member
+from server.paimon.paging import max_results
+from server.paimon.routes import argument, body, lake, route
+from server.paimon.wire import identifier_of, object_name, string_list
+from server.services import services
+
+DATA_TOKEN_SECONDS = 12 * 3600
+"""Clients renew a token an hour before its end (`paimon-rest.md` §5.5); this spares them asking at every read."""
+
+
+@route("POST", "databases/{}/tables/{}/auth")
+def auth(database: str, table: str) -> object:
+    """The row filters and column masks that bind the caller; clients apply them to what they read."""
+    sent = body()
+    here = lake()
+    opened = here.open(object_name(database, table))
+    rules = here.read_rules(opened)
+    wanted = string_list(sent, "select") or list(opened.schema.field_names)
+    _check_columns(rules, wanted, opened.identifier)
+    return {
+        "filter": [json.dumps(dict(policy.rule)) for policy in rules.filters] or None,
+        "columnMasking": {column: json.dumps(dict(policy.rule)) for column, policy in rules.masks.items()} or None,
+    }
+
+
+def _check_columns(rules: ReadRules, wanted: list[str], table: Identifier) -> None:
+    if rules.columns is not None and (hidden := [name for name in wanted if name not in rules.columns]):
+        raise Forbidden(f"Column {hidden[0]} of {table} may not be read by this caller; {', '.join(sorted(rules.columns))} may.")
+
+
+@route("GET", "databases/{}/tables/{}/token")
+def data_token(database: str, table: str) -> object:
+    """What lets the client read and write the table's files itself, where one is configured; nothing else ever leaves the server."""
+    here = lake()
+    opened = here.open_any(object_name(database, table))
+    resource = table_resource(opened.identifier)
+    if not here.caller.may(Access.SELECT, resource):
+        here.caller.require(Access.UPDATE, resource)
+    token = services().settings.data_token
+    if not token:
+        raise NotImplementedHere("This server hands out no data tokens: SLUICE_DATA_TOKEN is not set.")
+    return {"token": dict(token), "expiresAtMillis": int((time.time() + DATA_TOKEN_SECONDS) * 1000)}
+
+
+@route("POST", "databases/{}/register")
+def register(database: str) -> None:
+    """Take over a Paimon append table that lies in an import directory or the warehouse."""
+    sent = body()
+    table = Identifier(database, identifier_of(member(sent, "identifier", dict, required=True), database=database).table)
+    lake().register_table(table, member(sent, "path", str, required=True))
+
+
+@route("GET", "permissions")
+def list_permissions() -> object:
+    """The grants on one resource, in pages: all to who may GRANT there, one's own to others."""
+    given = {name: argument(name) for name in ("database", "table", "view", "function")}
+    resource = _resource({"type": argument("resourceType"), **given})
+    access = argument("access")
+    found = [
+        _shown(grant)
+        for grant in lake().permissions.grants_on(resource)
+        if argument("principal") in (None, grant.principal) and (access is None or grant.access is access_of(access))
+    ]
+    start = _position(argument("pageToken"))
+    page = found[start : start + max_results()]
+    more = start + len(page) < len(found)
+    return {"permissions": page, "nextPageToken": str(start + len(page)) if more else None}
+
+
+@route("POST", "permissions/grant")
+def grant_permission() -> None:
+    """Give one access to one principal."""
+    sent = body()
+    grant = Grant(
+        resource=_resource(member(sent, "resource", dict, required=True)),
+        access=access_of(member(sent, "access", str, required=True)),
+        principal=member(sent, "principal", str, required=True),
+        columns=_columns(member(sent, "columns", dict)),
+        expires_at=_instant(member(sent, "expireTime", str)),
+    )
+    lake().permissions.grant(grant)
+
+
+@route("POST", "permissions/revoke")
+def revoke_permission() -> None:
+    """Take it back."""
+    sent = body()
+    resource = _resource(member(sent, "resource", dict, required=True))
+    access = access_of(member(sent, "access", str, required=True))
+    lake().permissions.revoke(resource, [access], member(sent, "principal", str, required=True))
+
+
+def _resource(given: dict[str, Any]) -> Resource:
+    spelled = str(given.get("type") or "").upper()
+    try:
+        type_ = ResourceType(spelled)
+    except ValueError:
+        raise BadRequest(f"There is no resource type {spelled or '(none)'}; there are {', '.join(ResourceType)}.") from None
+    names = [given[kind] for kind in ("table", "view", "function") if given.get(kind)]
+    if len(names) > 1:
+        raise BadRequest("A resource is a table, a view or a function, not several of them.")
+    expected = {ResourceType.VIEW: "view", ResourceType.FUNCTION: "function"}.get(type_, "table")
+    if names and not given.get(expected):
+        raise BadRequest(f"A {type_} resource names its object as '{expected}'.")
+    return Resource(type=type_, database=given.get("database") or None, name=names[0] if names else None)
+
+
+def _columns(given: dict[str, Any] | None) -> Columns | None:
+    if given is None:
+        return None
+    named, excluded = given.get("columnNames"), given.get("excludedColumnNames")
+    if (named is None) is (excluded is None):
+        raise BadRequest("columns holds exactly one of columnNames and excludedColumnNames.")
+    key = "columnNames" if named is not None else "excludedColumnNames"
+    return Columns(names=tuple(string_list(given, key)), excluded=named is None)
+
+
+def _instant(text: str | None) -> dt.datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise BadRequest(f"expireTime is an ISO 8601 instant such as 2030-01-31T00:00:00Z, not {text!r}.")
+    return moment
+
+
+def _position(token: str | None) -> int:
+    if token is None:
+        return 0
+    if not (token.isascii() and token.isdigit() and len(token) < 10):
+        raise BadRequest(f"The page token {token!r} is none of this list's.")
+    return int(token)
+
+
+def _shown(grant: Grant) -> dict[str, object]:
+    resource = grant.resource
+    kind = {ResourceType.VIEW: "view", ResourceType.FUNCTION: "function"}.get(resource.type, "table")
+    shown: dict[str, object] = {"type": resource.type.value}
+    if resource.database is not None:
+        shown["database"] = resource.database
+    if resource.name is not None:
+        shown[kind] = resource.name
+    answer: dict[str, object] = {"resource": shown, "access": grant.access.value, "principal": grant.principal}
+    if grant.columns is not None:
+        answer["columns"] = {"excludedColumnNames" if grant.columns.excluded else "columnNames": list(grant.columns.names)}
+    if grant.expires_at is not None:
+        until = grant.expires_at.astimezone(dt.UTC)
+        answer["expireTime"] = until.strftime("%Y-%m-%dT%H:%M:%S.") + f"{until.microsecond // 1000:03d}Z"
+    return answer

@@ -1,0 +1,79 @@
+"""Snapshots of the protocol: committed, listed, and gone back to."""
+
+from __future__ import annotations
+
+from model.errors import BadRequest, SnapshotNotExist
+from server.bodies import member
+from server.paimon.paging import max_results
+from server.paimon.routes import argument, body, lake, route
+from server.paimon.snapshots import client_commit
+from server.paimon.wire import object_name
+
+
+@route("POST", "databases/{}/tables/{}/commit")
+def commit(database: str, table: str) -> object:
+    """Make a client's snapshot the latest; false is the protocol's word for "look again and rebuild"."""
+    return {"success": lake().client_commit(object_name(database, table), client_commit(body()))}
+
+
+@route("GET", "databases/{}/tables/{}/snapshot")
+def latest_snapshot(database: str, table: str) -> object:
+    """The latest snapshot, its file in place, with what it holds."""
+    here = lake()
+    opened = here.open_any(object_name(database, table))
+    found = here.totals(opened)
+    if found is None:
+        raise SnapshotNotExist(f"Table {opened.identifier} has no snapshot yet.", resource_name=str(opened.identifier))
+    snapshot, counts = found
+    return {
+        "snapshot": {
+            "snapshot": snapshot.to_json(),
+            "recordCount": counts.record_count,
+            "fileSizeInBytes": counts.file_size,
+            "fileCount": counts.file_count,
+            "lastFileCreationTime": counts.last_file_millis,
+        }
+    }
+
+
+@route("GET", "databases/{}/tables/{}/snapshots")
+def list_snapshots(database: str, table: str) -> object:
+    """All of them, newest first, in pages."""
+    here = lake()
+    token, limit = argument("pageToken"), max_results()
+    if token is not None and not (token.isascii() and token.isdigit() and len(token) < 19):
+        raise BadRequest(f"The page token {token!r} is none of this list's.")
+    found = here.history.page(here.open_any(object_name(database, table)), below=int(token) if token else None, limit=limit + 1)
+    shown = found[:limit]
+    return {"snapshots": [one.to_json() for one in shown], "nextPageToken": str(shown[-1].id) if len(found) > limit else None}
+
+
+@route("GET", "databases/{}/tables/{}/snapshots/{}")
+def snapshot_by_version(database: str, table: str, version: str) -> object:
+    """EARLIEST, LATEST, a number, or else a tag's name."""
+    here = lake()
+    return {"snapshot": here.history.version(here.open_any(object_name(database, table)), version).to_json()}
+
+
+@route("POST", "databases/{}/tables/{}/rollback")
+def rollback(database: str, table: str) -> None:
+    """Go back to a snapshot or a tag."""
+    sent = body()
+    instant = member(sent, "instant", dict, required=True)
+    expected = member(sent, "fromSnapshot", int)
+    here = lake()
+    opened = here.open_any(object_name(database, table))
+    match instant.get("type"):
+        case "snapshot":
+            here.history.rollback_to_snapshot(opened, member(instant, "snapshotId", int, required=True), expected=expected)
+        case "tag":
+            here.history.rollback_to_tag(opened, member(instant, "tagName", str, required=True), expected=expected)
+        case other:
+            raise BadRequest(f"An instant is of type 'snapshot' or 'tag', not {other!r}.")
+
+
+@route("POST", "databases/{}/tables/{}/rollback-schema")
+def rollback_schema(database: str, table: str) -> None:
+    """Go back to an older schema."""
+    here = lake()
+    here.history.rollback_schema(here.open_any(object_name(database, table)), member(body(), "schemaId", int, required=True))

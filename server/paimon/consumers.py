@@ -1,0 +1,29 @@
+"""Consumers of the protocol."""
+
+from __future__ import annotations
+
+from server.bodies import member
+from server.paimon.paging import max_results
+from server.paimon.routes import argument, body, lake, route
+from server.paimon.wire import object_name
+
+
+@route("GET", "databases/{}/tables/{}/consumers")
+def list_consumers(database: str, table: str) -> object:
+    """How far each has come, in pages."""
+    here = lake()
+    after, limit = argument("pageToken"), max_results()
+    found = [pair for pair in here.consumers(here.open_any(object_name(database, table))).items() if after is None or pair[0] > after]
+    return {
+        "consumers": [{"consumerId": name, "nextSnapshot": following} for name, following in found[:limit]],
+        "nextPageToken": found[limit - 1][0] if len(found) > limit else None,
+    }
+
+
+@route("POST", "databases/{}/tables/{}/consumers/reset")
+def reset_consumer(database: str, table: str) -> None:
+    """Let one go on from a snapshot, or forget it."""
+    sent = body()
+    here = lake()
+    opened = here.open_any(object_name(database, table))
+    here.reset_consumer(opened, member(sent, "consumerId", str, required=True), member(sent, "nextSnapshotId", int))

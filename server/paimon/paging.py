@@ -1,0 +1,85 @@
+"""Lists in pages: how many, from where, and what continues them (`paimon-rest.md` §1.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from catalog.listing import Slice
+from model.errors import BadRequest
+from server.paimon.routes import argument
+
+T = TypeVar("T")
+MOST = 1000
+"""Names a page holds at most, and where the client does not say."""
+
+
+def max_results(given: str | None = None) -> int:
+    """How many the client wants, `MOST` at most; none or 0 means that it leaves it to the server."""
+    text = given if given is not None else argument("maxResults")
+    if text is None:
+        return MOST
+    if not (text.isascii() and text.isdigit()):
+        raise BadRequest(f"maxResults is {text!r}; a whole number is expected.")
+    return min(int(text[:18]) or MOST, MOST)
+
+
+def slice_of(pattern: str) -> Slice:
+    """The part of a list of names that the query asks for; ``pattern`` is the name of its pattern's parameter."""
+    return Slice(after=argument("pageToken"), limit=max_results(), like=like(argument(pattern)))
+
+
+def like(pattern: str | None) -> str | None:
+    """A client's pattern for SQL's LIKE: ``%`` anywhere, ``_`` means itself, a backslash escapes."""
+    if pattern is None:
+        return None
+    out, escaped = "", False
+    for char in pattern:
+        if escaped:
+            out, escaped = out + "\\" + char, False
+        elif char == "\\":
+            escaped = True
+        else:
+            out += "\\_" if char == "_" else char
+    if escaped:
+        raise BadRequest(f"The pattern {pattern!r} ends with a backslash that escapes nothing.")
+    return out
+
+
+def prefix(text: str | None) -> str | None:
+    """A prefix as a pattern for SQL's LIKE."""
+    return None if text is None else "".join("\\" + char if char in "%_\\" else char for char in text) + "%"
+
+
+def page(key: str, items: Sequence[T], wanted: Slice, name_of: Callable[[T], str], json_of: Callable[[T], object]) -> dict[str, object]:
+    """The answer: a full page comes with a token, except where the list began with it and ends with it (clients' suites want that)."""
+    full = wanted.limit is not None and len(items) > (wanted.limit if wanted.after is None else wanted.limit - 1)
+    shown = items[: wanted.limit] if wanted.limit is not None else items
+    return {key: [json_of(item) for item in shown], "nextPageToken": name_of(shown[-1]) if full else None}
+
+
+def one_more(wanted: Slice) -> Slice:
+    """The same slice and one item more, which tells whether the list goes on."""
+    return Slice(after=wanted.after, limit=None if wanted.limit is None else wanted.limit + 1, like=wanted.like)
+
+
+def pair_token(pair: tuple[str, str]) -> str:
+    """A token for lists over all databases."""
+    return pair[0].replace("\\", "\\\\").replace(".", "\\.") + "." + pair[1]
+
+
+def pair_of(token: str | None) -> tuple[str, str] | None:
+    """The pair a token means; raises `BadRequest` for one that was never handed out."""
+    if token is None:
+        return None
+    database, escaped = "", False
+    for at, char in enumerate(token):
+        if escaped:
+            database, escaped = database + char, False
+        elif char == "\\":
+            escaped = True
+        elif char == ".":
+            return database, token[at + 1 :]
+        else:
+            database += char
+    raise BadRequest(f"The page token {token!r} is none of this list's.")

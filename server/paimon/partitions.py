@@ -1,0 +1,99 @@
+"""Partitions of the protocol."""
+
+from __future__ import annotations
+
+from catalog.listing import Slice
+from catalog.records import PartitionRow
+from model.errors import BadRequest
+from server.bodies import member
+from server.paimon.paging import like, max_results, one_more, page, slice_of
+from server.paimon.routes import body, lake, route
+from server.paimon.snapshots import statistics
+from server.paimon.wire import millis, object_name, specs
+
+_MOST_NAMES = 1000
+
+
+@route("GET", "databases/{}/tables/{}/partitions")
+def list_partitions(database: str, table: str) -> object:
+    """With what they hold, in pages."""
+    here, wanted = lake(), slice_of("partitionNamePattern")
+    rows = here.partition_page(here.open_any(object_name(database, table)), one_more(wanted))
+    return page("partitions", rows, wanted, lambda row: row.name, _json)
+
+
+@route("POST", "databases/{}/tables/{}/partitions/list-by-filter")
+def list_partitions_by_filter(database: str, table: str) -> object:
+    """A superset of what the filter keeps, which the protocol allows: the client filters what it gets."""
+    sent = body()
+    limit = member(sent, "maxResults", int)
+    wanted = Slice(
+        after=member(sent, "pageToken", str) or None,
+        limit=max_results(None if limit is None else str(limit)),
+        like=like(member(sent, "partitionNamePattern", str) or None),
+    )
+    here = lake()
+    rows = here.partition_page(here.open_any(object_name(database, table)), one_more(wanted))
+    return page("partitions", rows, wanted, lambda row: row.name, _json)
+
+
+@route("POST", "databases/{}/tables/{}/partitions/list-by-names")
+def list_partitions_by_names(database: str, table: str) -> object:
+    """Those of the given ones that exist."""
+    wanted = specs(body(), "specs")
+    if len(wanted) > _MOST_NAMES:
+        raise BadRequest(f"The request names {len(wanted)} partitions; at most {_MOST_NAMES} are answered at once.")
+    here = lake()
+    return {"partitions": [_json(row) for row in here.partitions_named(here.open_any(object_name(database, table)), wanted)]}
+
+
+@route("POST", "databases/{}/tables/{}/partitions")
+def create_partitions(database: str, table: str) -> object:
+    """Add partitions by name; without ``ignoreIfExists`` all or none."""
+    sent = body()
+    here = lake()
+    created, existed = here.create_partitions(
+        here.open_any(object_name(database, table)),
+        specs(sent, "partitionSpecs"),
+        ignore_existing=member(sent, "ignoreIfExists", bool) is not False,
+        statistics=statistics(sent, "partitionStatistics"),
+        replace_statistics=bool(member(sent, "replaceStatistics", bool)),
+    )
+    return {"created": created, "existed": existed}
+
+
+@route("POST", "databases/{}/tables/{}/partitions/drop")
+def drop_partitions(database: str, table: str) -> object:
+    """Remove partitions with their rows."""
+    sent = body()
+    here = lake()
+    dropped, missing = here.drop_partitions(
+        here.open_any(object_name(database, table)),
+        specs(sent, "partitionSpecs"),
+        ignore_missing=member(sent, "ignoreIfNotExists", bool) is not False,
+    )
+    return {"dropped": dropped, "missing": missing}
+
+
+@route("POST", "databases/{}/tables/{}/partitions/mark")
+def mark_partitions(database: str, table: str) -> None:
+    """Say that partitions are complete."""
+    here = lake()
+    here.mark_partitions_done(here.open_any(object_name(database, table)), specs(body(), "specs"))
+
+
+def _json(row: PartitionRow) -> object:
+    return {
+        "spec": row.spec,
+        "recordCount": row.record_count,
+        "fileSizeInBytes": row.file_size,
+        "fileCount": row.file_count,
+        "lastFileCreationTime": row.last_file_millis,
+        "totalBuckets": row.total_buckets,
+        "done": row.done,
+        "createdAt": millis(row.created_at),
+        "createdBy": row.created_by,
+        "updatedAt": millis(row.updated_at),
+        "updatedBy": row.updated_by,
+        "options": row.options,
+    }

@@ -1,0 +1,98 @@
+"""Paths of the protocol: names in them are escaped as Java's form encoding does, so they are read from the raw request line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote_plus, urlsplit
+
+import orjson
+from flask import request
+
+from lake import Lake
+from model.errors import BadRequest
+from server.access import caller
+from server.bodies import json_object, read_body
+from server.services import services
+
+CATALOG = "sluice"
+"""The catalog's name: a client's ``warehouse``, and the prefix of all its paths."""
+MOST_BODY_BYTES = 64 << 20
+
+Handler = Callable[..., object]
+
+
+@dataclass(slots=True)
+class _Node:
+    """The handlers of one path, and the paths that go on behind it."""
+
+    handlers: dict[str, Handler] = field(default_factory=dict)
+    literals: dict[str, _Node] = field(default_factory=dict)
+    name: _Node | None = None
+
+
+_ROOT = _Node()
+
+
+def route(method: str, path: str) -> Callable[[Handler], Handler]:
+    """Register a handler for ``databases/{}/tables/{}``; each ``{}`` is an argument of it. What it returns is the JSON of the answer."""
+
+    def register(handler: Handler) -> Handler:
+        node = _ROOT
+        for part in path.split("/"):
+            if part == "{}":
+                node.name = node.name or _Node()
+                node = node.name
+            else:
+                node = node.literals.setdefault(part, _Node())
+        if method in node.handlers:
+            raise ValueError(f"{method} {path} is handled twice")
+        node.handlers[method] = handler
+        return handler
+
+    return register
+
+
+def find(segments: list[str]) -> tuple[Mapping[str, Handler], list[str]] | None:
+    """The handlers of a path by method, and the names in it; None where the protocol has no such path."""
+    node, names = _ROOT, []
+    for segment in segments:
+        if (literal := node.literals.get(segment)) is not None:
+            node = literal
+        elif node.name is not None and segment:
+            names.append(unquote_plus(segment))
+            node = node.name
+        else:
+            return None
+    return (node.handlers, names) if node.handlers else None
+
+
+def raw_segments(environ: Mapping[str, Any]) -> list[str]:
+    """The path's parts behind ``/v1/sluice``, still escaped; a slash at the end says nothing."""
+    raw: str = environ.get("REQUEST_URI") or environ.get("RAW_URI") or environ["PATH_INFO"]
+    path = urlsplit(raw).path if "://" in raw.partition("?")[0] else raw.partition("?")[0]
+    return path.strip("/").split("/")[2:]
+
+
+def lake() -> Lake:
+    """The lake, as the present request's caller may use it."""
+    return services().gateway.lake.for_caller(caller())
+
+
+def body() -> dict[str, Any]:
+    """The present request's JSON object, whatever its content type says; raises `BadRequest` for anything else."""
+    raw = read_body(MOST_BODY_BYTES)
+    if not raw.strip():
+        raise BadRequest("The request has no body; a JSON object is expected.")
+    return json_object(raw)
+
+
+def argument(name: str) -> str | None:
+    """A query parameter; None where it is missing or empty."""
+    return request.args.get(name) or None
+
+
+def encoded(answer: object) -> bytes:
+    """The JSON of an answer; nothing is an empty body."""
+    return b"" if answer is None else orjson.dumps(answer)

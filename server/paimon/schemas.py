@@ -1,0 +1,66 @@
+"""Schemas of tables, from the protocol's JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from model.errors import InvalidOption, InvalidSchema
+from model.schema import Schema, check_schema, every_field, highest_id, other_kind
+from model.table_options import TABLE_OPTIONS, keyed_only
+from model.types import Field
+from server.bodies import strings
+from server.paimon.wire import reading, string_list
+
+
+def schema_of(body: dict[str, Any]) -> tuple[Schema, str | None]:
+    """The first version of a schema, with the client's field ids, and where an external table is to lie.
+
+    Raises for what no append table can have, by name; tables of other kinds are taken as they are.
+    """
+    options = strings(body, "options")
+    path = options.pop("path", None)
+    with reading("The schema"):
+        fields = tuple(Field.from_json(field) for field in body["fields"])
+        comment = body.get("comment")
+        if comment is not None and not isinstance(comment, str):
+            raise ValueError("the comment must be a string")
+    partition_keys = _keys(options, "partition", string_list(body, "partitionKeys"))
+    primary_keys = _keys(options, "primary-key", string_list(body, "primaryKeys"))
+    schema = Schema(
+        id=0,
+        fields=fields,
+        highest_field_id=highest_id(fields),
+        partition_keys=partition_keys,
+        primary_keys=primary_keys,
+        options=options,
+        comment=comment,
+    )
+    ids = [field.id for field in every_field(fields)]
+    if len(set(ids)) != len(ids):
+        raise InvalidSchema("Two fields of the schema have the same id; each has its own, nested ones too.")
+    if other_kind(options) is None:
+        check_options(options)
+    check_schema(schema)
+    return schema, path
+
+
+def _keys(options: dict[str, str], name: str, given: list[str]) -> tuple[str, ...]:
+    """Columns an option names belong into the schema's own keys."""
+    text = options.pop(name, None)
+    if text is None:
+        return tuple(given)
+    if given:
+        raise InvalidSchema(f"The option '{name}' repeats what the schema says; leave one of them out.")
+    return tuple(part.strip() for part in text.split(","))
+
+
+def check_options(options: Mapping[str, str]) -> None:
+    """Raise `InvalidOption` for what only tables with a primary key have; keys nobody here knows are kept as they are."""
+    for key in options:
+        if keyed_only(key):
+            raise InvalidOption(
+                f"Option '{key}' is not available: it belongs to tables with a primary key, and these are append tables, which have none."
+            )
+    if "bucket" in options:
+        TABLE_OPTIONS.known("bucket").parse(options["bucket"])

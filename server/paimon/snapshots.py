@@ -1,0 +1,89 @@
+"""Commits and partitions' statistics, from the protocol's JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from lake import ClientCommit
+from model.errors import BadRequest, InvalidData
+from model.partition import PartitionStatistics
+from model.snapshot import CommitKind, Snapshot
+from server.bodies import member
+from server.paimon.wire import reading
+
+_NUMBERS = ("id", "schemaId", "timeMillis", "totalRecordCount", "deltaRecordCount")
+_TEXTS = ("baseManifestList", "deltaManifestList", "commitUser", "commitKind")
+_LARGEST = 2**63
+
+
+def client_commit(body: dict[str, Any]) -> ClientCommit:
+    """A commit; the snapshot is kept with all its members, known or not."""
+    sent = member(body, "snapshot", dict, required=True)
+    for name in _NUMBERS:
+        if not -_LARGEST <= member(sent, name, int, required=True) < _LARGEST:
+            raise BadRequest(f"The member '{name}' of the snapshot does not fit 64 bits.")
+    for name in _TEXTS:
+        member(sent, name, str, required=True)
+    if sent["commitKind"] not in CommitKind.__members__:
+        raise BadRequest(f"The commit kind {sent['commitKind']!r} is none of {', '.join(CommitKind)}.")
+    snapshot_json = {key: value for key, value in sent.items() if value is not None}
+    snapshot_json["commitIdentifier"] = _identifier(sent)
+    member(sent, "uuid", str)
+    with reading("The snapshot"):
+        snapshot = Snapshot.from_json(snapshot_json)
+    table_id = member(body, "tableId", str)
+    return ClientCommit(
+        snapshot=snapshot,
+        table_id=_uuid(table_id) if table_id is not None else None,
+        base_given="baseSnapshotUuid" in body,
+        base=member(body, "baseSnapshotUuid", str),
+        statistics=statistics(body, "statistics"),
+    )
+
+
+def _identifier(sent: dict[str, Any]) -> int:
+    """A number; the protocol's description has it as text."""
+    value = sent.get("commitIdentifier")
+    if isinstance(value, str) and value.lstrip("-").isdigit():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not -_LARGEST <= value < _LARGEST:
+        raise BadRequest("The member 'commitIdentifier' must be a whole number of 64 bits.")
+    return value
+
+
+def _uuid(text: str) -> UUID:
+    """A table's id; one that none of our tables can have is that of no table."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return UUID(int=0)
+
+
+def statistics(body: dict[str, Any], name: str) -> tuple[PartitionStatistics, ...]:
+    """What partitions gained; none is nothing."""
+    found = []
+    for one in member(body, name, list) or []:
+        if not isinstance(one, dict):
+            raise BadRequest(f"The member '{name}' must be a list of objects.")
+        spec = member(one, "spec", dict) or {}
+        if not all(isinstance(value, str) or value is None for value in spec.values()):
+            raise BadRequest(f"The specs of '{name}' must be objects of strings.")
+        found.append(
+            PartitionStatistics(
+                spec={key: str(value) for key, value in spec.items()},
+                record_count=_count(one, "recordCount"),
+                file_size=_count(one, "fileSizeInBytes"),
+                file_count=_count(one, "fileCount"),
+                last_file_millis=_count(one, "lastFileCreationTime"),
+                total_buckets=_count(one, "totalBuckets", bits=31),
+            )
+        )
+    return tuple(found)
+
+
+def _count(body: dict[str, Any], name: str, *, bits: int = 62) -> int:
+    value = member(body, name, int) or 0
+    if not -(1 << bits) <= value < 1 << bits:
+        raise InvalidData(f"The member '{name}' of the statistics is out of range.")
+    return int(value)

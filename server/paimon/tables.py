@@ -1,0 +1,104 @@
+"""Tables of the protocol."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from catalog.records import TableRow
+from model.errors import BadRequest, TableNotExist
+from model.identifier import Identifier
+from model.schema_change import RemoveOption, SetOption
+from server.bodies import member
+from server.paimon.changes import schema_changes
+from server.paimon.paging import like, max_results, one_more, page, pair_of, pair_token, slice_of
+from server.paimon.routes import argument, body, lake, route
+from server.paimon.schemas import check_options, schema_of
+from server.paimon.wire import identifier_of, object_name, table_json
+
+
+def _told(row: TableRow) -> dict[str, object]:
+    return table_json(row, rules_bind=lake().rules_bind(row))
+
+
+@route("GET", "databases/{}/tables")
+def list_tables(database: str) -> object:
+    """Names, in pages."""
+    wanted = slice_of("tableNamePattern")
+    return page("tables", lake().list_tables(database, one_more(wanted), type_=argument("tableType")), wanted, str, str)
+
+
+@route("GET", "databases/{}/table-details")
+def list_table_details(database: str) -> object:
+    """Whole tables, in pages."""
+    wanted = slice_of("tableNamePattern")
+    rows = lake().describe_all(database, one_more(wanted), type_=argument("tableType"))
+    return page("tableDetails", rows, wanted, lambda row: row.name, _told)
+
+
+@route("GET", "tables")
+def list_tables_everywhere() -> object:
+    """Names over all databases, in pages."""
+    limit = max_results()
+    pairs = lake().tables_everywhere(
+        databases=like(argument("databaseNamePattern")),
+        tables=like(argument("tableNamePattern")),
+        after=pair_of(argument("pageToken")),
+        limit=limit + 1,
+    )
+    token = pair_token(pairs[limit - 1]) if len(pairs) > limit else None
+    return {"tables": [{"database": database, "object": name} for database, name in pairs[:limit]], "nextPageToken": token}
+
+
+@route("GET", "tables/id/{}")
+def get_table_by_id(table_id: str) -> object:
+    """One by its id."""
+    try:
+        return _told(lake().describe_id(UUID(table_id)))
+    except ValueError:
+        raise TableNotExist(table_id) from None
+
+
+@route("POST", "databases/{}/tables")
+def create_table(database: str) -> None:
+    """Add one; the database of the path is the one that counts."""
+    sent = body()
+    table = Identifier(database, identifier_of(member(sent, "identifier", dict, required=True), database=database).table)
+    schema, path = schema_of(member(sent, "schema", dict, required=True))
+    lake().create_table(table, schema, path=path)
+
+
+@route("POST", "tables/rename")
+def rename_table() -> None:
+    """Give one another name."""
+    sent = body()
+    source = identifier_of(member(sent, "source", dict, required=True))
+    lake().rename_table(source, identifier_of(member(sent, "destination", dict, required=True)))
+
+
+@route("GET", "databases/{}/tables/{}")
+def get_table(database: str, table: str) -> object:
+    """One, or a branch of one under its whole name."""
+    return _told(lake().describe(object_name(database, table)))
+
+
+@route("POST", "databases/{}/tables/{}")
+def alter_table(database: str, table: str) -> None:
+    """Change it: all changes make one new schema, or none does."""
+    changes = schema_changes(body())
+    check_options({change.key: change.value for change in changes if isinstance(change, SetOption)})
+    if any(isinstance(change, SetOption | RemoveOption) and change.key in ("path", "type") for change in changes):
+        raise BadRequest("The options 'path' and 'type' say where and what a table is; they cannot change.")
+    lake().alter_table(object_name(database, table), changes)
+
+
+@route("DELETE", "databases/{}/tables/{}")
+def drop_table(database: str, table: str) -> None:
+    """Remove it."""
+    lake().drop_table(object_name(database, table))
+
+
+@route("POST", "databases/{}/tables/{}/replace")
+def replace_table(database: str, table: str) -> None:
+    """Empty it and give it another schema, in one decision; its id and its past stay."""
+    schema, path = schema_of(member(body(), "schema", dict, required=True))
+    lake().replace_table(object_name(database, table), schema, path=path)

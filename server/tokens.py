@@ -1,0 +1,78 @@
+"""``/tokens``: made, listed and revoked by administrators."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import orjson
+from flask import Blueprint, Response
+
+from lake.permissions import Permissions
+from model.access import AccessToken
+from model.errors import BadRequest, nearest
+from server.access import caller
+from server.bodies import json_object, member, read_body
+from server.services import services
+
+bp = Blueprint("tokens", __name__, url_prefix="/tokens")
+_MEMBERS = ("name", "principal", "administrator", "expiresAt")
+_MOST_BYTES = 1 << 16
+
+
+def _permissions() -> Permissions:
+    return services().gateway.lake.for_caller(caller()).permissions
+
+
+@bp.post("")
+def create() -> Response:
+    """Make a token; the answer is the only one that ever holds its secret."""
+    body = json_object(read_body(_MOST_BYTES))
+    for name in body:
+        if name not in _MEMBERS:
+            near = nearest(name, _MEMBERS)
+            raise BadRequest(f"There is no member '{name}'.{f' Did you mean {near}?' if near else ''}")
+    made, secret = _permissions().create_token(
+        member(body, "name", str, required=True),
+        principal=member(body, "principal", str),
+        administrator=bool(member(body, "administrator", bool)),
+        expires_at=_instant(member(body, "expiresAt", str)),
+    )
+    return _answer(_shown(made) | {"token": secret}, 201)
+
+
+@bp.get("")
+def tokens() -> Response:
+    """Every token, without its secret."""
+    return _answer({"tokens": [_shown(token) for token in _permissions().tokens()]}, 200)
+
+
+@bp.delete("/<path:name>")
+def revoke(name: str) -> Response:
+    """Make a token worthless at once."""
+    return _answer({"open": _permissions().revoke_token(name)}, 200)
+
+
+def _instant(text: str | None) -> dt.datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise BadRequest(f"expiresAt is an ISO 8601 instant such as 2030-01-31T00:00:00Z, not {text!r}.")
+    return moment
+
+
+def _shown(token: AccessToken) -> dict[str, object]:
+    return {
+        "name": token.name,
+        "principal": token.principal,
+        "administrator": token.administrator,
+        "createdAt": token.created_at,
+        "expiresAt": token.expires_at,
+    }
+
+
+def _answer(body: dict[str, object], status: int) -> Response:
+    return Response(orjson.dumps(body, option=orjson.OPT_UTC_Z), status, headers={"Cache-Control": "no-store"}, mimetype="application/json")

@@ -1,0 +1,206 @@
+"""GRANT, REVOKE, roles, policies, and what shows them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, replace
+
+from lake.permissions import Permissions
+from model.access import Access, Columns, Grant, Policy, Resource, ResourceType
+from model.errors import InvalidGrant
+from sql import trees
+from sql.parsing.access import resource_of
+from sql.policies import columns_in, mask, row_filter
+from sql.results import ResultSet
+from sql.statements.base import ExecutionContext, LocalStatement, handles
+
+
+def _permissions(context: ExecutionContext) -> Permissions:
+    return context.lake.permissions
+
+
+def _narrowed(resource: Resource, columns: Columns | None) -> Resource:
+    """A SELECT of some columns is about the COLUMN resource."""
+    if columns is None:
+        return resource
+    if resource.type is not ResourceType.TABLE:
+        raise InvalidGrant(f"Columns can be named for a table only, not for {resource}.")
+    return replace(resource, type=ResourceType.COLUMN)
+
+
+@handles(trees.Grant)
+@dataclass(frozen=True)
+class GrantAccess(LocalStatement):
+    """``GRANT accesses ON resource TO principals``."""
+
+    tree: trees.Grant
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Give all of them, or none."""
+        args = self.tree.args
+        resource = resource_of(args["what"], args["name"], context.session.current_database)
+        accesses: tuple[tuple[Access, Columns | None], ...] = args["accesses"]
+        until: dt.datetime | None = args["until"]
+        grants = [
+            Grant(resource=_narrowed(resource, columns), access=access, principal=principal, columns=columns, expires_at=until)
+            for principal in args["principals"]
+            for access, columns in accesses
+        ]
+        _permissions(context).grant(*grants)
+        return ResultSet.ok()
+
+
+@handles(trees.Revoke)
+@dataclass(frozen=True)
+class RevokeAccess(LocalStatement):
+    """``REVOKE accesses ON resource FROM principals``."""
+
+    tree: trees.Revoke
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Take them back; a grant of columns is taken back as a whole."""
+        args = self.tree.args
+        resource = resource_of(args["what"], args["name"], context.session.current_database)
+        for principal in args["principals"]:
+            for access, columns in args["accesses"]:
+                _permissions(context).revoke(_narrowed(resource, columns), [access], principal)
+        return ResultSet.ok()
+
+
+@handles(trees.GiveRole)
+@dataclass(frozen=True)
+class GiveRole(LocalStatement):
+    """``GRANT ROLE role TO principals``, ``REVOKE ROLE role FROM principals``."""
+
+    tree: trees.GiveRole
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Change who has the role."""
+        permissions = _permissions(context)
+        change = permissions.grant_role if self.tree.args["give"] else permissions.revoke_role
+        for principal in self.tree.args["principals"]:
+            change(self.tree.args["role"], principal)
+        return ResultSet.ok()
+
+
+@handles(trees.CreateRole)
+@dataclass(frozen=True)
+class CreateRole(LocalStatement):
+    """``CREATE ROLE name``."""
+
+    tree: trees.CreateRole
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Add the role."""
+        _permissions(context).create_role(self.tree.args["name"], if_not_exists=self.tree.args["if_not_exists"])
+        return ResultSet.ok()
+
+
+@handles(trees.DropRole)
+@dataclass(frozen=True)
+class DropRole(LocalStatement):
+    """``DROP ROLE name``."""
+
+    tree: trees.DropRole
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Remove the role and what was granted to it."""
+        _permissions(context).drop_role(self.tree.args["name"], if_exists=self.tree.args["if_exists"])
+        return ResultSet.ok()
+
+
+@handles(trees.CreatePolicy)
+@dataclass(frozen=True)
+class CreatePolicy(LocalStatement):
+    """``CREATE [MASKING] POLICY name ON table …``."""
+
+    tree: trees.CreatePolicy
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Check the rule against the table and put it there."""
+        args = self.tree.args
+        table = context.lake.open(context.session.identifier(args["table"]))
+        column: str | None = args["column"]
+        if column is None:
+            rule = row_filter(args["rule"], table.schema)
+        else:
+            rule = mask(args["rule"], table.schema.field(column, table=str(table.identifier)), table.schema)
+            masked = {policy.column for policy in _permissions(context).policies(table.identifier)}
+            if read := sorted((columns_in(rule) - {column}) & masked):
+                raise InvalidGrant(f"The mask of column {column} reads column {read[0]}, which is masked itself and would be shown raw.")
+        policy = Policy(name=args["name"], column=column, principals=tuple(args["principals"]), sql=args["source"], rule=rule)
+        _permissions(context).create_policy(table.identifier, policy)
+        return ResultSet.ok()
+
+
+@handles(trees.DropPolicy)
+@dataclass(frozen=True)
+class DropPolicy(LocalStatement):
+    """``DROP [MASKING] POLICY name ON table``."""
+
+    tree: trees.DropPolicy
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Take the policy away."""
+        args = self.tree.args
+        table = context.session.identifier(args["table"])
+        _permissions(context).drop_policy(table, args["name"], if_exists=args["if_exists"])
+        return ResultSet.ok()
+
+
+@handles(trees.ShowGrants)
+@dataclass(frozen=True)
+class ShowGrants(LocalStatement):
+    """``SHOW GRANTS [ON resource | FOR principal]``."""
+
+    tree: trees.ShowGrants
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """One row for each grant and each role given, as far as the caller may see them."""
+        args, permissions = self.tree.args, _permissions(context)
+        principal: str | None = args.get("principal")
+        rows: list[tuple[str | None, ...]] = []
+        if args.get("what") is not None:
+            resource = resource_of(args["what"], args["name"], context.session.current_database)
+            found = permissions.grants_on(resource)
+            if resource.type is ResourceType.TABLE:
+                found += permissions.grants_on(replace(resource, type=ResourceType.COLUMN))
+        else:
+            found = permissions.grants_of(principal)
+            given = [pair for pair in permissions.memberships() if principal in (None, pair[1])]
+            rows = [(member, "ROLE", role, None) for role, member in given]
+        rows += [(g.principal, _access_text(g), g.resource.sql(), g.expires_at.isoformat() if g.expires_at else None) for g in found]
+        return ResultSet.of_strings(("principal", "access", "resource", "expires at"), rows)
+
+
+def _access_text(grant: Grant) -> str:
+    if grant.columns is None:
+        return grant.access.value
+    return f"{grant.access}{' EXCEPT' if grant.columns.excluded else ''} ({', '.join(grant.columns.names)})"
+
+
+@handles(trees.ShowRoles)
+@dataclass(frozen=True)
+class ShowRoles(LocalStatement):
+    """``SHOW ROLES``."""
+
+    tree: trees.ShowRoles
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """The roles the caller may know of."""
+        return ResultSet.of_strings(("role name",), [(name,) for name in _permissions(context).roles()])
+
+
+@handles(trees.ShowPolicies)
+@dataclass(frozen=True)
+class ShowPolicies(LocalStatement):
+    """``SHOW POLICIES ON table``."""
+
+    tree: trees.ShowPolicies
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """The table's row filters and masks."""
+        table = context.session.identifier(self.tree.args["table"])
+        found = _permissions(context).policies(table)
+        rows = [(p.name, "MASK" if p.column else "ROW", p.column, ", ".join(p.principals) or "everyone", p.sql) for p in found]
+        return ResultSet.of_strings(("policy name", "kind", "column", "principals", "rule"), rows)

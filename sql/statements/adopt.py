@@ -1,0 +1,116 @@
+"""CALL sys.register_table, migrate_table and migrate_file: what lies in the import directories becomes a table where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lake.adopt import Migration, migration_commit, renaming
+from model.errors import AnalysisError, InvalidOption
+from model.identifier import quote
+from sql.results import ResultSet
+from sql.statements.base import ExecutionContext
+from sql.statements.procedures import procedure
+from table.layout import escape
+
+_THREADS = 8
+
+
+def _names(context: ExecutionContext, given: object) -> tuple[str, ...]:
+    return tuple(str(given).split("."))
+
+
+@procedure("register_table", required=2, table=str, path=str)
+def register_table(context: ExecutionContext, arguments: Mapping[str, object]) -> ResultSet:
+    """Take over a Paimon append table's directory as it is."""
+    table = context.session.identifier(_names(context, arguments["table"]))
+    context.lake.register_table(table, str(arguments["path"]))
+    return ResultSet.ok()
+
+
+@procedure(
+    "migrate_table", required=0, source_type=str, table=str, options=str, target_table=str, delete_origin=bool, parallelism=int,
+    dry_run=bool, connector=str, source_table=str,
+)  # fmt: skip
+def migrate_table(context: ExecutionContext, arguments: Mapping[str, object]) -> ResultSet:
+    """Make a table of a directory of Parquet or ORC files, in place; one row for each thing done, or to be done."""
+    source = _source(arguments, "table", "source_table")
+    target = arguments.get("target_table")
+    if target is None:
+        raise AnalysisError(
+            "sys.migrate_table needs target_table: the source is a directory, which names no table.", fragment="target_table"
+        )
+    table = context.session.identifier(_names(context, target))
+    dry_run = bool(arguments.get("dry_run"))
+    done = context.lake.migrate_table(
+        table, source, options=_options(arguments.get("options")), threads=_threads(arguments), dry_run=dry_run
+    )
+    return _told(done, str(table))
+
+
+@procedure(
+    "migrate_file", required=0, source_type=str, source_table=str, target_table=str, delete_origin=bool, parallelism=int, dry_run=bool,
+    connector=str,
+)  # fmt: skip
+def migrate_file(context: ExecutionContext, arguments: Mapping[str, object]) -> ResultSet:
+    """Add a directory's files to a table, in place."""
+    source = _source(arguments, "source_table")
+    if arguments.get("target_table") is None:
+        raise AnalysisError("sys.migrate_file needs target_table, the table that gets the files.", fragment="target_table")
+    table = context.lake.open_to_write(context.session.identifier(_names(context, arguments["target_table"])))
+    plan = context.lake.plan_migration(table, source, threads=_threads(arguments))
+    if not arguments.get("dry_run") and plan.rows:
+        with renaming(table.files.io, plan.renamed):
+            context.lake.commit(table, migration_commit(plan.source.files, table.schema))
+    return _told(plan, str(table.identifier))
+
+
+def _source(arguments: Mapping[str, object], *names: str) -> str:
+    """The directory, once the arguments Paimon has besides say what they can say here."""
+    kind = arguments.get("source_type") or arguments.get("connector") or "hive"
+    if kind != "hive":
+        raise InvalidOption(
+            f"source_type => '{kind}' is not available; 'hive' is: a directory of Parquet or ORC files, partitioned or not."
+        )
+    if arguments.get("delete_origin") is False:
+        raise InvalidOption("delete_origin => false is not available: nothing is copied, so the files are the table's from then on.")
+    for name in names:
+        if arguments.get(name) is not None:
+            return str(arguments[name])
+    raise AnalysisError(f"The procedure needs {names[0]}: the directory of the files, inside SLUICE_IMPORT_DIRS.", fragment=names[0])
+
+
+def _threads(arguments: Mapping[str, object]) -> int:
+    given = arguments.get("parallelism")
+    if given is None:
+        return _THREADS
+    if not isinstance(given, int) or not 1 <= given <= 64:
+        raise InvalidOption(f"parallelism => {given}: between 1 and 64 footers are read at once.")
+    return given
+
+
+def _options(text: object) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in str(text or "").split(","):
+        key, equals, value = part.partition("=")
+        if part.strip() and not equals:
+            raise InvalidOption(f"options => '{text}': key=value pairs parted by commas are expected.")
+        if part.strip():
+            found[key.strip()] = value.strip()
+    return found
+
+
+def _told(done: Migration, table: str) -> ResultSet:
+    columns = ", ".join(f"{quote(field.name)} {field.type}" for field in done.schema.fields)
+    keys = f" PARTITIONED BY ({', '.join(quote(key) for key in done.schema.partition_keys)})" if done.schema.partition_keys else ""
+    rows: list[tuple[str, str]] = [("table", f"{table} ({columns}){keys}")]
+    rows += [("rename", f"{source} to {target.rsplit('/', 1)[-1]}") for source, target in done.renamed]
+    sums: dict[str, list[int]] = {}
+    for file in done.source.files:
+        name = "/".join(
+            f"{escape(key)}={text if text is not None else 'NULL'}" for key, text in zip(done.source.keys, file.partition, strict=True)
+        )
+        of_partition = sums.setdefault(name, [0, 0, 0])
+        for at, value in enumerate((1, file.rows, file.size)):
+            of_partition[at] += value
+    rows += [(f"partition {name}" if name else "files", f"{n} files, {r} rows, {b} bytes") for name, (n, r, b) in sorted(sums.items())]
+    return ResultSet.of_strings(("what", "detail"), rows)

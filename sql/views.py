@@ -1,0 +1,75 @@
+"""Views in queries: a mention of one becomes its query, read in the first dialect that can be read here."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from model.errors import AnalysisError, SqlError, UnsupportedStatement
+from model.identifier import Identifier
+from model.view import View
+from sql.analysis.references import TableReference, replace_by_query, table_references
+from sql.dialect import is_query, parse_one
+from sql.statements.base import ExecutionContext
+
+DIALECTS = ("sluice", "spark", "flink")
+"""Dialects whose queries can be read, the best first; a view without any of them is read by its plain query."""
+DATABASE_OPTION = "sluice.database"
+"""The database in which a view's bare names are looked for; without it, its own."""
+_DEEPEST = 16
+
+
+def expand_views(context: ExecutionContext, tree: exp.Expr) -> exp.Expr:
+    """The query with every view in it replaced by what it stands for; the given tree may be changed.
+
+    Raises `AnalysisError` for views nested too deep (or in a circle) and for those whose query cannot be read here.
+    """
+    for _ in range(_DEEPEST):
+        mentioned = _mentioned(context, tree)
+        if not mentioned:
+            return tree
+        found = context.lake.views.readable([(name.database, name.table) for _, name in mentioned])
+        if not found:
+            return tree
+        for reference, name in mentioned:
+            view = found.get((name.database, name.table))
+            if view is not None:
+                if reference.options or reference.as_of is not None:
+                    raise AnalysisError(f"{name} is a view; it has no options or snapshots to choose.", fragment=reference.name)
+                replace_by_query(reference, _query_of(name, view), [field.name for field in view.fields])
+    raise AnalysisError(f"Views refer to each other more than {_DEEPEST} deep, or in a circle.")
+
+
+def is_view(context: ExecutionContext, parts: tuple[str, ...]) -> bool:
+    """Whether a name means a view."""
+    name = context.session.identifier(parts)
+    return bool(context.lake.views.readable([(name.database, name.table)]))
+
+
+def _mentioned(context: ExecutionContext, tree: exp.Expr) -> list[tuple[TableReference, Identifier]]:
+    temporary = context.session.temporary_tables
+    return [
+        (reference, context.session.identifier(reference.parts))
+        for reference in table_references(tree)
+        if not (len(reference.parts) == 1 and reference.parts[0] in temporary) and "$" not in reference.parts[-1]
+    ]
+
+
+def _query_of(name: Identifier, view: View) -> exp.Query:
+    """The view's query, its bare names given their database."""
+    problem: SqlError | None = None
+    for text in [*(view.dialects[dialect] for dialect in DIALECTS if dialect in view.dialects), view.query]:
+        try:
+            tree = parse_one(text)
+        except SqlError as refused:
+            problem = problem or refused
+            continue
+        if not is_query(tree):
+            problem = problem or UnsupportedStatement("it is not a query")
+            continue
+        database = view.options.get(DATABASE_OPTION, name.database)
+        for reference in table_references(tree):
+            if len(reference.parts) == 1:
+                reference.node.set("db", exp.to_identifier(database, quoted=True))
+        assert isinstance(tree, exp.Query)
+        return tree
+    raise AnalysisError(f"The view {name} cannot be read here: {problem}", fragment=name.table)

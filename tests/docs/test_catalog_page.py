@@ -1,0 +1,45 @@
+"""The commands of docs/catalog.md that this machine can run are run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.interop.test_rest_rust import rust_python as rust_python
+from tests.running import RunningServer
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "catalog.md").read_text()
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+pytestmark = pytest.mark.interop
+
+
+def block(mark: str) -> str:
+    """The only Python block that names something."""
+    (found,) = [text for language, text in BLOCKS if language == "python" and mark in text]
+    return str(found)
+
+
+@pytest.mark.parametrize(("mark", "said"), [("pypaimon_rust", "hello"), ("CatalogFactory", "hello")])
+def test_clients_are_pointed_here_as_the_page_says(server: RunningServer, request: pytest.FixtureRequest, mark: str, said: str) -> None:
+    python = str(ROOT / ".venv-pypaimon" / "bin" / "python")
+    if mark == "pypaimon_rust":
+        python = request.getfixturevalue("rust_python")
+    elif not Path(python).exists():
+        pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
+    server.sql("CREATE TABLE IF NOT EXISTS words (id BIGINT, word STRING)")
+    server.sql("INSERT INTO words VALUES (1, 'hello'), (2, 'world')")
+    script = block(mark).replace("http://127.0.0.1:8083", server.url)
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert said in done.stdout
+    server.sql("DROP TABLE words")
+
+
+def test_every_client_is_given_the_same_options() -> None:
+    for language, text in BLOCKS:
+        if language in ("python", "sql", ""):
+            assert all(word in text for word in ("rest", "http://127.0.0.1:8083", "sluice", "bear")), text

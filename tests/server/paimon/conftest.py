@@ -1,0 +1,32 @@
+"""The protocol over a real socket, and over Flask's own client where the wire does not matter; no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from flask.testing import FlaskClient
+
+from server.app import create_app
+from server.services import Services
+from server.wsgi import HttpServer
+from tests.server.paimon.speaking import Rest
+
+
+@pytest.fixture
+def rest(client: FlaskClient) -> Rest:
+    """The server with one database, ``d``."""
+    made = Rest(client)
+    made.post("databases", {"name": "d", "options": None})
+    return made
+
+
+@pytest.fixture
+def url(services: Services) -> Iterator[str]:
+    """A server on a socket."""
+    http = HttpServer(create_app(services), replace(services.settings, listen=("127.0.0.1", 0)))
+    host, port = http.start_serving()
+    yield f"http://{host}:{port}"
+    http.shutdown_timeout = 1
+    http.stop_serving()

@@ -1,0 +1,277 @@
+"""The commit endpoint: what is taken, what is a repeat, what is refused and why; and the snapshots that come of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from flask.testing import FlaskClient
+
+from catalog import CatalogStore
+from lake import Lake
+from model.identifier import Identifier
+from server.app import create_app
+from server.options import read_settings
+from server.services import Services
+from sql.gateway import Gateway
+from tests.server.conftest import NoSpark
+from tests.server.paimon.committing import BATCH, Writer
+from tests.server.paimon.speaking import Rest, new_table, schema
+
+T = "databases/d/tables/t"
+COMMIT = f"{T}/commit"
+
+
+@pytest.fixture
+def writer(rest: Rest, gateway: Gateway) -> Writer:
+    rest.post("databases/d/tables", new_table())
+    return Writer(rest, gateway.lake)
+
+
+def snapshot_file(tmp_path: Path, snapshot_id: int | str) -> Path:
+    return (
+        tmp_path / "warehouse" / "d.db" / "t" / "snapshot" / str(snapshot_id if isinstance(snapshot_id, str) else f"snapshot-{snapshot_id}")
+    )
+
+
+def test_a_commit_is_kept_as_it_came(rest: Rest, writer: Writer, tmp_path: Path) -> None:
+    assert rest.refused("GET", f"{T}/snapshot")[:2] == (404, "SNAPSHOT")
+    statistics = [{"spec": {}, "recordCount": 20, "fileSizeInBytes": 900, "fileCount": 1, "lastFileCreationTime": 5, "totalBuckets": 4}]
+    sent = writer.commit(statistics=statistics, deltaRecordCount=20, totalRecordCount=20, watermark=None, properties={"k": "v"})
+    kept = {key: value for key, value in sent.items() if value is not None}
+    got = rest.get(f"{T}/snapshot")["snapshot"]
+    assert got == {"snapshot": kept, "recordCount": 20, "fileSizeInBytes": 900, "fileCount": 1, "lastFileCreationTime": 5}
+    assert json.loads(snapshot_file(tmp_path, 1).read_text()) == kept
+    assert snapshot_file(tmp_path, "LATEST").read_text() == "1"
+    writer.commit(statistics=[statistics[0] | {"recordCount": -5, "fileCount": 1, "lastFileCreationTime": 4}])
+    got = rest.get(f"{T}/snapshot")["snapshot"]
+    assert (got["recordCount"], got["fileCount"], got["lastFileCreationTime"]) == (15, 2, 5)
+
+
+def test_a_lost_race_is_false(writer: Writer) -> None:
+    first = writer.commit()
+    stale = writer.body(None)
+    assert not writer.post(stale)
+    assert not writer.post(writer.body(first) | {"baseSnapshotUuid": str(uuid4())})
+    assert not writer.post(writer.body(first) | {"baseSnapshotUuid": None})
+    assert not writer.post(writer.body(first | {"id": 5}))
+    assert writer.latest() == {key: value for key, value in first.items() if value is not None}
+
+
+def test_a_repeat_is_a_success_and_applied_once(rest: Rest, writer: Writer, services: Services) -> None:
+    body = writer.body(None)
+    assert writer.post(body)
+    assert writer.post(body)
+    second = writer.body(body["snapshot"])
+    assert writer.post(second)
+    assert writer.post(body), "also when others have committed meanwhile"
+    assert [one["id"] for one in rest.get(f"{T}/snapshots")["snapshots"]] == [2, 1]
+    again = Rest(create_app(services).test_client())  # another server would know no more
+    assert again.post(COMMIT, second) == {"success": True}
+
+
+def test_clients_without_uuids_are_compared_by_id(rest: Rest, writer: Writer) -> None:
+    def old(base: dict[str, Any] | None) -> dict[str, Any]:
+        body = writer.body(base)
+        del body["baseSnapshotUuid"], body["snapshot"]["uuid"]
+        return body
+
+    first, rival = old(None), old(None)
+    assert writer.post(first)
+    assert writer.post(first), "same id and delta manifest list: a repeat"
+    assert not writer.post(rival)
+    second = old(first["snapshot"])
+    assert writer.post(second)
+    third = writer.body(second["snapshot"] | {"uuid": None})
+    assert writer.post(third), "a new client sends a null base after a snapshot without uuid"
+    assert "uuid" not in rest.get(f"{T}/snapshots/2")["snapshot"]
+
+
+def test_streaming_commits_are_known_by_user_identifier_and_kind(rest: Rest, writer: Writer) -> None:
+    writer.commit(commitIdentifier=7)
+    assert writer.post(writer.body(writer.latest(), commitIdentifier=7)), "a repeat under another uuid"
+    assert writer.latest()["id"] == 1  # type: ignore[index]
+    assert writer.post(writer.body(writer.latest(), commitIdentifier=7, commitKind="COMPACT"))
+    assert writer.post(writer.body(writer.latest(), commitIdentifier=8))
+    assert writer.post(writer.body(writer.latest(), commitIdentifier=8, commitUser="other"))
+    assert writer.latest()["id"] == 4  # type: ignore[index]
+    for _ in range(2):  # batch commits share their identifier: never a repeat
+        assert writer.post(writer.body(writer.latest(), commitIdentifier=BATCH))
+    assert writer.latest()["id"] == 6  # type: ignore[index]
+    assert writer.post(writer.body(writer.latest(), commitIdentifier=str(BATCH))), "the protocol's description says text"
+    assert writer.latest()["commitIdentifier"] == BATCH  # type: ignore[index]
+
+
+def test_another_table_is_no_table(rest: Rest, writer: Writer) -> None:
+    for table_id in (str(uuid4()), "nonsense"):
+        assert rest.refused("POST", COMMIT, writer.body(None) | {"tableId": table_id})[:2] == (404, "TABLE")
+    body = writer.body(None)
+    rest.delete(T)
+    rest.post("databases/d/tables", new_table())
+    assert rest.refused("POST", COMMIT, body)[:2] == (404, "TABLE")
+    assert rest.refused("POST", "databases/d/tables/none/commit", body)[:2] == (404, "TABLE")
+    body = Writer(rest, rest.client.application.extensions["sluice"].gateway.lake).body(None)
+    del body["tableId"]
+    assert rest.post(COMMIT, body) == {"success": True}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"deltaManifestList": "manifest-list-none-1"}, "does not exist"),
+        ({"baseManifestList": "manifest-list-none-0"}, "does not exist"),
+        ({"deltaManifestList": "../schema/schema-0"}, "does not exist"),
+        ({"schemaId": 9}, "newest is 0"),
+        ({"commitKind": "GUESS"}, "none of"),
+        ({"commitUser": None}, "commitUser"),
+        ({"id": "1"}, "id"),
+        ({"id": 2**63}, "64 bits"),
+        ({"timeMillis": True}, "timeMillis"),
+        ({"commitIdentifier": None}, "commitIdentifier"),
+        ({"commitIdentifier": 2**63}, "commitIdentifier"),
+        ({"uuid": 3}, "uuid"),
+    ],
+)
+def test_what_can_never_be_read_is_refused_with_the_reason(rest: Rest, writer: Writer, changed: dict[str, Any], words: str) -> None:
+    answer = rest.call("POST", COMMIT, writer.body(None, **changed))
+    assert answer.status_code == 400
+    assert words in answer.get_json(force=True)["message"]
+    assert writer.latest() is None
+
+
+def test_a_schema_id_never_shrinks(rest: Rest, writer: Writer) -> None:
+    rest.post(T, {"changes": [{"action": "addColumn", "fieldNames": ["x"], "dataType": "INT"}]})
+    first = writer.commit(schemaId=1)
+    assert rest.refused("POST", COMMIT, writer.body(first, schemaId=0))[0] == 400
+    assert writer.post(writer.body(first, schemaId=1))
+
+
+def test_a_table_written_past_the_catalog_stops_until_it_is_repaired(rest: Rest, writer: Writer, gateway: Gateway, tmp_path: Path) -> None:
+    writer.commit()
+    foreign = snapshot_file(tmp_path, 2)
+    foreign.write_text(json.dumps(writer.body(writer.latest(), uuid="theirs")["snapshot"]))
+    assert rest.refused("POST", COMMIT, writer.body(writer.latest()))[:2] == (409, "TABLE")
+    assert gateway.run("CALL sys.repair_table('d.t', true)").collect() == [("adopted", 2, None)]
+    gateway.run("CALL sys.repair_table('d.t')").collect()
+    assert writer.latest()["uuid"] == "theirs"  # type: ignore[index]
+    writer.commit()
+
+
+def test_versions(rest: Rest, writer: Writer) -> None:
+    made = [writer.commit() for _ in range(3)]
+    rest.post(f"{T}/tags", {"tagName": "one", "snapshotId": 1})
+    for version, expected in (("EARLIEST", 1), ("LATEST", 3), ("2", 2), ("one", 1)):
+        assert rest.get(f"{T}/snapshots/{version}")["snapshot"]["uuid"] == made[expected - 1]["uuid"]
+    for missing in ("9", "none", str(2**70)):
+        assert rest.refused("GET", f"{T}/snapshots/{missing}") == (404, "SNAPSHOT", missing)
+    page = rest.get(f"{T}/snapshots", maxResults="2")
+    assert ([one["id"] for one in page["snapshots"]], page["nextPageToken"]) == ([3, 2], "2")
+    assert [one["id"] for one in rest.get(f"{T}/snapshots", pageToken="2")["snapshots"]] == [1]
+    assert rest.refused("GET", f"{T}/snapshots", pageToken="x")[0] == 400
+
+
+def test_rollback_to_a_snapshot(rest: Rest, writer: Writer, tmp_path: Path) -> None:
+    made = [writer.commit() for _ in range(4)]
+    rest.post(f"{T}/tags", {"tagName": "late", "snapshotId": 4})
+    assert rest.refused("POST", f"{T}/rollback", {"instant": {"type": "snapshot", "snapshotId": 9}}) == (404, "SNAPSHOT", "9")
+    stale = rest.call("POST", f"{T}/rollback", {"instant": {"type": "snapshot", "snapshotId": 2}, "fromSnapshot": 3})
+    assert (stale.status_code, stale.get_json(force=True)["message"]) == (500, "Latest snapshot 4 is not 3")
+    assert rest.post(f"{T}/rollback", {"instant": {"type": "snapshot", "snapshotId": 2}, "fromSnapshot": 4}) is None
+    assert writer.latest()["uuid"] == made[1]["uuid"]  # type: ignore[index]
+    assert sorted(path.name for path in snapshot_file(tmp_path, 1).parent.iterdir()) == ["EARLIEST", "LATEST", "snapshot-1", "snapshot-2"]
+    assert snapshot_file(tmp_path, "LATEST").read_text() == "2"
+    assert rest.get(f"{T}/tags")["tags"] == []
+    again = writer.commit()
+    assert json.loads(snapshot_file(tmp_path, 3).read_text())["uuid"] == again["uuid"]
+    for bad in ({"type": "snapshot"}, {"type": "moon"}, {}, "x"):
+        assert rest.refused("POST", f"{T}/rollback", {"instant": bad})[0] == 400
+
+
+def test_rollback_to_a_tag(rest: Rest, writer: Writer) -> None:
+    first = writer.commit()
+    rest.post(f"{T}/tags", {"tagName": "eod"})
+    writer.commit()
+    assert rest.refused("POST", f"{T}/rollback", {"instant": {"type": "tag", "tagName": "no"}}) == (404, "TAG", "no")
+    rest.post(f"{T}/rollback", {"instant": {"type": "tag", "tagName": "eod"}})
+    assert writer.latest()["uuid"] == first["uuid"]  # type: ignore[index]
+    assert rest.get(f"{T}/tags")["tags"] == ["eod"]
+
+
+def test_rollback_of_the_schema(rest: Rest, writer: Writer, tmp_path: Path) -> None:
+    for at in range(2):
+        rest.post(T, {"changes": [{"action": "addColumn", "fieldNames": [f"x{at}"], "dataType": "INT"}]})
+    writer.commit(schemaId=1)
+    assert rest.refused("POST", f"{T}/rollback-schema", {"schemaId": 0})[0] == 500
+    rest.post(f"{T}/rollback-schema", {"schemaId": 1})
+    assert rest.get(T)["schemaId"] == 1
+    assert not (tmp_path / "warehouse" / "d.db" / "t" / "schema" / "schema-2").exists()
+    rest.post(T, {"changes": [{"action": "addColumn", "fieldNames": ["y"], "dataType": "INT"}]})
+    assert (tmp_path / "warehouse" / "d.db" / "t" / "schema" / "schema-2").exists()
+    assert rest.refused("POST", f"{T}/rollback-schema", {"schemaId": 7})[0] == 404
+
+
+def test_numbers_of_sql_commits_and_of_silent_clients(rest: Rest, writer: Writer, gateway: Gateway) -> None:
+    gateway.run("INSERT INTO d.t VALUES (1, 'a'), (2, 'b')").collect()
+    got = rest.get(f"{T}/snapshot")["snapshot"]
+    assert (got["recordCount"], got["fileCount"]) == (2, 1)
+    assert got["fileSizeInBytes"] > 0
+    opened = gateway.lake.open(Identifier("d", "t"))
+    latest = opened.latest()
+    assert latest is not None
+    base = opened.files.new_manifest_list(opened.files.manifests_of(latest))[0]
+    writer.commit(baseManifestList=base, deltaRecordCount=3, totalRecordCount=2)
+    assert rest.get(f"{T}/snapshot")["snapshot"]["recordCount"] == 2, "counted anew: the client said nothing"
+
+
+def test_many_writers_lose_and_double_nothing(rest: Rest, writer: Writer, services: Services) -> None:
+    won: list[str] = []
+
+    def work() -> None:
+        mine = Writer(Rest(create_app(services).test_client()), services.gateway.lake)
+        for _ in range(5):
+            while not mine.post(body := mine.body(mine.latest())):
+                pass
+            won.append(body["snapshot"]["uuid"])
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    snapshots = rest.get(f"{T}/snapshots")["snapshots"]
+    assert [one["id"] for one in snapshots] == list(range(30, 0, -1))
+    assert sorted(one["uuid"] for one in snapshots) == sorted(won)
+
+
+def test_two_servers_on_one_catalog(rest: Rest, writer: Writer, services: Services, dsn: str, tmp_path: Path) -> None:
+    catalog = CatalogStore(dsn)
+    lake = Lake(catalog, str(tmp_path / "warehouse"))
+    other_gateway = Gateway(lake, NoSpark())
+    other: FlaskClient = create_app(Services(gateway=other_gateway, settings=read_settings({"SLUICE_DATA": str(tmp_path)}))).test_client()
+    there = Writer(Rest(other), lake)
+    for _ in range(3):
+        writer.commit()
+        there.commit()
+    repeated = writer.body(writer.latest())
+    assert writer.post(repeated)
+    assert there.post(repeated), "a repeat is known to the other server"
+    rest.post(f"{T}/rollback", {"instant": {"type": "snapshot", "snapshotId": 4}})
+    assert there.commit()["id"] == 5
+    assert writer.commit()["id"] == 6
+    assert [one["id"] for one in there.rest.get(f"{T}/snapshots")["snapshots"]] == [6, 5, 4, 3, 2, 1]
+    lake.close()
+    catalog.close()
+
+
+def test_statistics_feed_the_list_of_partitions(rest: Rest, gateway: Gateway) -> None:
+    rest.post("databases/d/tables", new_table("t", schema(("id", "BIGINT"), ("day", "STRING"), partition=["day"])))
+    writer = Writer(rest, gateway.lake)
+    one = {"recordCount": 2, "fileSizeInBytes": 9, "fileCount": 1, "lastFileCreationTime": 7, "totalBuckets": -1}
+    writer.commit(statistics=[{"spec": {"day": "a"}} | one, {"spec": {"day": "b"}} | one])
+    writer.commit(statistics=[{"spec": {"day": "b"}} | one, {"spec": {"day": "a"}} | one | {"recordCount": -2, "fileCount": -1}])
+    (found,) = rest.get(f"{T}/partitions")["partitions"]
+    assert (found["spec"], found["recordCount"], found["fileCount"], found["lastFileCreationTime"]) == ({"day": "b"}, 4, 2, 7)

@@ -1,0 +1,149 @@
+"""Config, databases and what is common to all answers."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, quote_plus
+
+import httpx
+import pytest
+from flask.testing import FlaskClient
+
+from tests.server.paimon.speaking import Rest, new_table
+
+
+@pytest.mark.parametrize("query", ["?warehouse=sluice", "?warehouse=slu%2569ce", "", "?warehouse="])
+def test_config_gives_the_prefix(client: FlaskClient, query: str) -> None:
+    assert client.get(f"/v1/config{query}").get_json() == {"defaults": {"prefix": "sluice"}, "overrides": {}}
+
+
+def test_another_warehouse_is_not_here(client: FlaskClient) -> None:
+    answer = client.get("/v1/config?warehouse=other")
+    assert (answer.status_code, answer.get_json()["resourceName"]) == (404, "other")
+
+
+def test_a_database_lives(rest: Rest) -> None:
+    rest.post("databases", {"name": "e f", "options": {"a": "1", "comment": "c"}})
+    got = rest.get("databases/e+f")
+    assert (got["name"], got["options"], got["location"][:8]) == ("e f", {"a": "1", "comment": "c"}, "file:///")
+    assert {"id", "owner", "createdAt", "createdBy", "updatedAt", "updatedBy"} <= set(got)
+    changed = rest.post("databases/e%20f", {"removals": ["a", "x"], "updates": {"b": "2"}})
+    assert changed == {"removed": ["a"], "updated": ["b"], "missing": ["x"]}
+    assert rest.get("databases/e+f")["options"] == {"b": "2", "comment": "c"}
+    assert rest.get("databases") == {"databases": ["d", "default", "e f"], "nextPageToken": None}
+    assert rest.delete("databases/e+f") is None
+    assert rest.refused("GET", "databases/e+f") == (404, "DATABASE", "e f")
+
+
+def test_a_database_goes_with_all_in_it(rest: Rest) -> None:
+    rest.post("databases/d/tables", new_table())
+    rest.post("databases/d/views", {"identifier": {"database": "d", "object": "v"}, "schema": {"fields": [], "query": "SELECT 1"}})
+    rest.post("databases/d/functions", {"name": "f"})
+    rest.delete("databases/d")
+    assert rest.refused("GET", "databases/d/tables") == (404, "DATABASE", "d")
+    rest.post("databases", {"name": "d"})
+    assert rest.get("databases/d/views")["views"] == []
+
+
+def test_errors_of_databases(rest: Rest) -> None:
+    assert rest.refused("POST", "databases", {"name": "d"}) == (409, "DATABASE", "d")
+    assert rest.refused("DELETE", "databases/none") == (404, "DATABASE", "none")
+    assert rest.refused("POST", "databases/none", {"updates": {}}) == (404, "DATABASE", "none")
+    assert rest.refused("DELETE", "databases/default")[0] == 400
+    for name in ("", " a", "a/b", "sys", "x" * 300, "a$b"):
+        assert rest.refused("POST", "databases", {"name": name})[0] == 400, name
+
+
+BAD_BODIES = (
+    b"", b"{", b"[]", b"null", b"3", b'{"name": 3}', b'{"name": null}', b"\xff\xfe", b'{"name": "a", "options": []}',
+    b'{"name": "a\\u0000b"}', b'{"name": "a", "options": {"k": {}}}',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BAD_BODIES)
+def test_malformed_bodies_are_the_clients_fault(client: FlaskClient, body: bytes) -> None:
+    answer = client.post("/v1/sluice/databases", data=body)
+    assert (answer.status_code, answer.get_json()["code"]) == (400, 400)
+
+
+def test_unknown_members_are_passed_over(rest: Rest) -> None:
+    rest.post("databases", {"name": "x", "options": {}, "future": [1]})
+
+
+def test_wrong_methods_and_paths(rest: Rest) -> None:
+    assert rest.refused("PUT", "databases")[0] == 405
+    assert rest.call("PATCH", "databases/d").headers["Allow"] == "DELETE, GET, HEAD, POST"
+    assert rest.refused("GET", "nothing/at/all")[0] == 501
+    assert rest.refused("GET", "")[0] == 501
+    assert rest.refused("DELETE", "databases")[0] == 405
+    assert rest.get("databases/")["databases"] == ["d", "default"]
+    head = rest.call("HEAD", "databases/d")
+    assert (head.status_code, head.data) == (200, b"")
+    assert rest.call("HEAD", "databases/none").status_code == 404
+    assert rest.client.post("/v1/config").status_code == 405
+
+
+def test_a_bug_is_told_by_its_id_alone(rest: Rest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("lake.lake.Lake.list_databases", lambda *_: 1 / 0)
+    answer = rest.call("GET", "databases")
+    message = answer.get_json()["message"]
+    assert answer.status_code == 500
+    assert answer.headers["X-Request-Id"] in message
+    assert "ZeroDivision" not in message
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_pages_and_patterns(rest: Rest) -> None:
+    for name in ("db1", "db2", "db3", "db_name", "ert", "ghj"):
+        rest.post("databases", {"name": name})
+    seen: list[str] = []
+    token: dict[str, str] = {}
+    while True:
+        page = rest.get("databases", maxResults="3", **token)
+        seen += page["databases"]
+        if page["nextPageToken"] is None:
+            break
+        token = {"pageToken": page["nextPageToken"]}
+    assert seen == ["d", "db1", "db2", "db3", "db_name", "default", "ert", "ghj"]
+    assert rest.get("databases", databaseNamePattern="db%")["databases"] == ["db1", "db2", "db3", "db_name"]
+    assert rest.get("databases", databaseNamePattern="%_n%")["databases"] == ["db_name"]
+    assert rest.get("databases", databaseNamePattern="db\\_%")["databases"] == ["db_name"]
+    assert rest.refused("GET", "databases", databaseNamePattern="x\\")[0] == 400
+    assert rest.refused("GET", "databases", maxResults="many")[0] == 400
+    assert len(rest.get("databases", maxResults="0")["databases"]) == 8
+
+
+def test_a_full_page_has_a_token_unless_it_is_all_there_is(rest: Rest) -> None:
+    assert rest.get("databases", maxResults="2") == {"databases": ["d", "default"], "nextPageToken": None}
+    rest.post("databases", {"name": "e"})
+    rest.post("databases", {"name": "f"})
+    assert rest.get("databases", maxResults="2")["nextPageToken"] == "default"
+    assert rest.get("databases", maxResults="2", pageToken="default") == {"databases": ["e", "f"], "nextPageToken": "f"}
+    assert rest.get("databases", maxResults="2", pageToken="f") == {"databases": [], "nextPageToken": None}
+
+
+def test_pages_lose_nothing_under_inserts(rest: Rest) -> None:
+    for at in range(10):
+        rest.post("databases", {"name": f"m{at}"})
+    first = rest.get("databases", maxResults="5", databaseNamePattern="m%")
+    rest.post("databases", {"name": "m0a"})
+    rest.post("databases", {"name": "m8a"})
+    second = rest.get("databases", maxResults="50", pageToken=first["nextPageToken"], databaseNamePattern="m%")
+    assert first["databases"] + second["databases"] == ["m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "m8a", "m9"]
+
+
+NAMES = ("e f", "e+f", "e%2Bf", "ü ß", "a.b", "t*", "~x", "a&b=c?d#e", "100%")
+
+
+@pytest.mark.parametrize("escape", ["form", "percent"])
+def test_names_with_every_character_arrive(url: str, escape: str) -> None:
+    """Over a socket: what a WSGI server makes of a path is part of the matter."""
+    base = f"{url}/v1/sluice/databases"
+    with httpx.Client() as http:
+        for name in NAMES:
+            http.post(base, json={"name": name}).raise_for_status()
+            path = quote_plus(name, safe="*").replace("~", "%7E") if escape == "form" else quote(name, safe="")
+            got = http.get(f"{base}/{path}")
+            assert (got.status_code, got.json()["name"]) == (200, name)
+            http.post(f"{base}/{path}/functions", json={"name": name}).raise_for_status()
+            assert http.get(f"{base}/{path}/functions/{path}/").json()["name"] == name
+        assert http.get(f"{base}/a%2Fb").json()["resourceName"] == "a/b"

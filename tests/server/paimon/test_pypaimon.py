@@ -1,0 +1,45 @@
+"""pypaimon 2.1, unmodified, with this server as its catalog."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sql.gateway import Gateway
+
+pytestmark = pytest.mark.interop
+ROOT = Path(__file__).parents[3]
+SCRIPT = ROOT / "tests" / "interop" / "pypaimon_rest.py"
+
+
+@pytest.fixture
+def python() -> str:
+    """pypaimon's interpreter."""
+    found = ROOT / ".venv-pypaimon" / "bin" / "python"
+    if not found.exists():
+        pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
+    return str(found)
+
+
+def test_all_a_user_of_pypaimon_does(url: str, python: str, gateway: Gateway) -> None:
+    done = subprocess.run([python, str(SCRIPT), url], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert gateway.run("SHOW TABLES FROM shop").collect() == []
+
+
+def test_eight_processes_write_one_table(url: str, python: str, gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE q (id BIGINT, name STRING, day STRING) WITH ('bucket'='2','bucket-key'='id')").collect()
+    writers = [
+        subprocess.Popen([python, str(SCRIPT), url, "default.q", str(first * 100), "4"], stderr=subprocess.PIPE, text=True)
+        for first in range(8)
+    ]
+    for writer in writers:
+        _, said = writer.communicate(timeout=300)
+        assert writer.returncode == 0, said[-4000:]
+    rows = [row[0] for row in gateway.run("SELECT id FROM q").collect()]
+    assert sorted(rows) == sorted(first * 100 + at for first in range(8) for at in range(4))
+    snapshots = httpx.get(f"{url}/v1/sluice/databases/default/tables/q/snapshots").json()["snapshots"]
+    assert [one["id"] for one in snapshots] == list(range(32, 0, -1))

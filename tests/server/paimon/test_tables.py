@@ -1,0 +1,243 @@
+"""Tables: created, listed, changed in every way, renamed, replaced, dropped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from sql.gateway import Gateway
+from tests.server.paimon.speaking import PLAIN, Rest, new_table, schema
+
+T = "databases/d/tables/t"
+
+
+@pytest.fixture
+def table(rest: Rest) -> Rest:
+    rest.post("databases/d/tables", new_table())
+    return rest
+
+
+def fields(rest: Rest, path: str = T) -> list[tuple[int, str, Any]]:
+    return [(field["id"], field["name"], field["type"]) for field in rest.get(path)["schema"]["fields"]]
+
+
+def test_a_table_is_what_was_sent(rest: Rest, tmp_path: Path) -> None:
+    sent = schema(
+        ("id", "BIGINT NOT NULL"),
+        ("tags", {"type": "ARRAY", "element": "STRING", "nullable": True}),
+        ("attr", {"type": "MAP NOT NULL", "key": "STRING NOT NULL", "value": "BIGINT"}),
+        ("day", "STRING"),
+        partition=["day"],
+        bucket="4",
+        bucket_key="id",
+        what_is_this="kept",
+    )
+    sent["fields"].append({"id": 9, "name": "pos", "type": {"type": "ROW", "fields": [{"id": 10, "name": "x", "type": "INT"}]}})
+    sent["fields"][0] |= {"description": "item", "defaultValue": "0"}
+    sent["comment"] = "orders"
+    rest.post("databases/d/tables", {"identifier": {"database": "d", "object": "t"}, "schema": sent})
+    got = rest.get(T)
+    assert (got["name"], got["database"], got["isExternal"], got["schemaId"]) == ("t", "d", False, 0)
+    sent["fields"][1]["type"].pop("nullable")
+    assert got["schema"] == sent
+    path = Path(got["path"].removeprefix("file://"))
+    assert path == tmp_path / "warehouse" / "d.db" / "t"
+    written = json.loads((path / "schema" / "schema-0").read_text())
+    assert (written["highestFieldId"], written["version"], written["partitionKeys"]) == (10, 3, ["day"])
+    assert rest.get(f"tables/id/{got['id']}")["database"] == "d"
+    assert rest.refused("GET", f"tables/id/{uuid4()}")[:2] == (404, "TABLE")
+    assert rest.refused("GET", "tables/id/none")[:2] == (404, "TABLE")
+
+
+def test_lists(rest: Rest) -> None:
+    for name in ("t1", "t2", "t_2", "u"):
+        rest.post("databases/d/tables", new_table(name))
+    rest.post("databases/d/tables", new_table("f", schema(("a", "INT"), type="format-table")))
+    rest.post("databases/default/tables", {"identifier": {"database": "default", "object": "x"}, "schema": PLAIN})
+    assert rest.get("databases/d/tables", maxResults="2") == {"tables": ["f", "t1"], "nextPageToken": "t1"}
+    assert rest.get("databases/d/tables", tableNamePattern="t%")["tables"] == ["t1", "t2", "t_2"]
+    assert rest.get("databases/d/tables", tableNamePattern="%_2")["tables"] == ["t_2"]
+    assert rest.get("databases/d/tables", tableType="format-table")["tables"] == ["f"]
+    assert rest.get("databases/d/tables", tableType="table")["tables"] == ["t1", "t2", "t_2", "u"]
+    details = rest.get("databases/d/table-details", maxResults="2", tableNamePattern="t%")
+    assert [one["name"] for one in details["tableDetails"]] == ["t1", "t2"]
+    assert details["nextPageToken"] == "t2"
+    first = rest.get("tables", maxResults="3", tableNamePattern="%", databaseNamePattern="d%")
+    rest_ = rest.get("tables", maxResults="3", pageToken=first["nextPageToken"])
+    names = [f"{one['database']}.{one['object']}" for one in first["tables"] + rest_["tables"]]
+    assert names == ["d.f", "d.t1", "d.t2", "d.t_2", "d.u", "default.x"]
+    assert rest.refused("GET", "tables", pageToken="nodot")[0] == 400
+    assert rest.refused("GET", "databases/none/tables") == (404, "DATABASE", "none")
+    assert rest.refused("GET", "databases/none/table-details") == (404, "DATABASE", "none")
+
+
+def test_every_change_of_a_schema(table: Rest) -> None:
+    def alter(*changes: dict[str, Any]) -> None:
+        assert table.post(T, {"changes": list(changes)}) is None
+
+    row = {"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "INT"}]}
+    first = {"fieldName": "a", "referenceFieldName": None, "type": "FIRST"}
+    alter(
+        {"action": "addColumn", "fieldNames": ["a"], "dataType": "INT", "comment": "c", "move": first},
+        {"action": "addColumn", "fieldNames": ["r"], "dataType": row, "comment": None, "move": None},
+        {"action": "addColumn", "fieldNames": ["l"], "dataType": {"type": "ARRAY", "element": "INT"}},
+    )
+    assert table.get(T)["schemaId"] == 1
+    assert [name for _, name, _ in fields(table)] == ["a", "id", "name", "r", "l"]
+    alter({"action": "addColumn", "fieldNames": ["r", "y"], "dataType": "STRING"})
+    alter({"action": "renameColumn", "fieldNames": ["r", "x"], "newName": "z"})
+    alter({"action": "updateColumnType", "fieldNames": ["r", "z"], "newDataType": "BIGINT", "keepNullability": True})
+    alter({"action": "updateColumnType", "fieldNames": ["l", "element"], "newDataType": "BIGINT", "keepNullability": False})
+    nested = {name: type_ for _, name, type_ in fields(table)}
+    assert [(f["name"], f["type"]) for f in nested["r"]["fields"]] == [("z", "BIGINT"), ("y", "STRING")]
+    assert nested["l"] == {"type": "ARRAY", "element": "BIGINT"}
+    alter({"action": "dropColumn", "fieldNames": ["r", "y"]})
+    alter({"action": "updateColumnNullability", "fieldNames": ["id"], "newNullability": True})
+    alter({"action": "updateColumnComment", "fieldNames": ["id"], "newComment": "key"})
+    alter({"action": "updateColumnDefaultValue", "fieldNames": ["name"], "newDefaultValue": "n/a"})
+    alter({"action": "updateColumnPosition", "move": {"fieldName": "a", "referenceFieldName": "id", "type": "AFTER"}})
+    alter({"action": "updateColumnPosition", "move": {"fieldName": "l", "referenceFieldName": "id", "type": "BEFORE"}})
+    alter({"action": "updateColumnPosition", "move": {"fieldName": "l", "type": "LAST"}})
+    alter({"action": "dropColumn", "fieldNames": ["r"]}, {"action": "setOption", "key": "k.unknown", "value": "v"})
+    alter({"action": "updateComment", "comment": "said"}, {"action": "setOption", "key": "gone", "value": "v"})
+    alter({"action": "removeOption", "key": "gone"})
+    got = table.get(T)["schema"]
+    assert [(f["name"], f["type"]) for f in got["fields"]] == [
+        ("id", "BIGINT"), ("a", "INT"), ("name", "STRING"), ("l", {"type": "ARRAY", "element": "BIGINT"}),
+    ]  # fmt: skip
+    assert (got["fields"][0]["description"], got["fields"][2]["defaultValue"]) == ("key", "n/a")
+    assert (got["options"], got["comment"]) == ({"k.unknown": "v"}, "said")
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "kind"),
+    [
+        ({"action": "addColumn", "fieldNames": ["id"], "dataType": "INT"}, 409, "COLUMN"),
+        ({"action": "dropColumn", "fieldNames": ["none"]}, 404, "COLUMN"),
+        ({"action": "renameColumn", "fieldNames": ["none"], "newName": "x"}, 404, "COLUMN"),
+        ({"action": "updateColumnType", "fieldNames": ["name"], "newDataType": "INT"}, 400, None),
+        ({"action": "updateColumnType", "fieldNames": ["name"], "newDataType": "NOSUCH"}, 400, None),
+        ({"action": "updateColumnType", "fieldNames": ["name", "x"], "newDataType": "INT"}, 400, None),
+        ({"action": "addColumn", "fieldNames": ["n"], "dataType": "INT NOT NULL"}, 400, None),
+        ({"action": "dropPrimaryKey"}, 400, None),
+        ({"action": "setOption", "key": "merge-engine", "value": "deduplicate"}, 400, None),
+        ({"action": "setOption", "key": "bucket", "value": "many"}, 400, None),
+        ({"action": "setOption", "key": "path", "value": "/x"}, 400, None),
+        ({"action": "addColum"}, 400, None),
+        ({"action": "setOption"}, 400, None),
+        ({"action": "addColumn", "fieldNames": []}, 400, None),
+        ({"action": "addColumn", "fieldNames": ["b"]}, 400, None),
+        ({}, 400, None),
+    ],
+)
+def test_changes_refused_change_nothing(table: Rest, change: dict[str, Any], status: int, kind: str | None) -> None:
+    before = table.get(T)["schema"]
+    good = {"action": "updateComment", "comment": "x"}
+    assert table.refused("POST", T, {"changes": [good, change]})[:2] == (status, kind)
+    assert table.get(T)["schema"] == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        PLAIN | {"primaryKeys": ["id"]},
+        schema(("id", "BIGINT"), merge_engine="deduplicate"),
+        schema(("id", "BIGINT"), bucket="2"),
+        schema(("id", "BIGINT"), bucket="x"),
+        schema(("id", "BIGINT"), primary_key="id"),
+        schema(),
+        schema(("id", "BIGINT"), ("id", "INT")),
+        schema(("id", "NOSUCH")),
+        schema(("id", "BIGINT"), partition=["none"]),
+        PLAIN | {"fields": [{"id": 1, "name": "a", "type": "INT"}, {"id": 1, "name": "b", "type": "INT"}]},
+        PLAIN | {"fields": None},
+        PLAIN | {"fields": [3]},
+        PLAIN | {"options": {"path": "/etc/x"}},
+        PLAIN | {"partitionKeys": [3]},
+    ],
+)
+def test_what_no_append_table_can_have_is_refused_at_creation(rest: Rest, body: dict[str, Any]) -> None:
+    assert rest.refused("POST", "databases/d/tables", new_table("t", body))[0] == 400
+    assert rest.get("databases/d/tables")["tables"] == []
+
+
+def test_errors_of_tables(table: Rest) -> None:
+    assert table.refused("POST", "databases/d/tables", new_table()) == (409, "TABLE", "d.t")
+    assert table.refused("POST", "databases/none/tables", new_table()) == (404, "DATABASE", "none")
+    for method, path in (("GET", "none"), ("POST", "none"), ("DELETE", "none"), ("GET", "t$branch_b"), ("GET", "t$snapshots")):
+        body: dict[str, Any] | None = {"changes": []} if method == "POST" else None
+        assert table.refused(method, f"databases/d/tables/{path}", body)[:2] == (404, "TABLE"), path
+    assert table.refused("POST", "databases/d/tables", new_table("a$b"))[0] == 400
+
+
+def test_rename_keeps_the_table(table: Rest) -> None:
+    before = table.get(T)
+    table.post("databases", {"name": "e"})
+    table.post("tables/rename", {"source": {"database": "d", "object": "t"}, "destination": {"database": "e", "object": "u"}})
+    after = table.get("databases/e/tables/u")
+    assert after["id"] == before["id"]
+    assert Path(after["path"].removeprefix("file://"), "schema", "schema-0").exists()
+    assert table.refused("GET", T)[0] == 404
+    table.post("databases/d/tables", new_table())
+    rename = {"source": {"database": "d", "object": "t"}, "destination": {"database": "e", "object": "u"}}
+    assert table.refused("POST", "tables/rename", rename) == (409, "TABLE", "e.u")
+    assert (
+        table.refused("POST", "tables/rename", {"source": {"database": "d", "object": "x"}} | {"destination": rename["source"]})[0] == 404
+    )
+
+
+def test_drop_and_create_is_another_table(table: Rest) -> None:
+    before = table.get(T)
+    path = Path(before["path"].removeprefix("file://"))
+    table.delete(T)
+    assert not path.exists()
+    table.post("databases/d/tables", new_table())
+    assert table.get(T)["id"] != before["id"]
+
+
+def test_replace_keeps_id_and_past(table: Rest, gateway: Gateway) -> None:
+    gateway.run("INSERT INTO d.t VALUES (1, 'a')").collect()
+    before = table.get(T)
+    table.post(f"{T}/replace", {"schema": schema(("x", "STRING"))})
+    after = table.get(T)
+    assert (after["id"], after["schemaId"], [f["name"] for f in after["schema"]["fields"]]) == (before["id"], 1, ["x"])
+    latest = table.get(f"{T}/snapshot")["snapshot"]
+    assert (latest["snapshot"]["id"], latest["snapshot"]["schemaId"], latest["recordCount"]) == (2, 1, 0)
+    assert gateway.run("SELECT * FROM d.t").collect() == []
+    gateway.run("INSERT INTO d.t VALUES ('b')").collect()
+    assert gateway.run("SELECT * FROM d.t").collect() == [("b",)]
+    assert table.refused("POST", f"{T}/replace", {"schema": schema(("x", "INT"), ("p", "INT"), partition=["p"])})[0] == 400
+    assert table.refused("POST", "databases/d/tables/no/replace", {"schema": PLAIN})[:2] == (404, "TABLE")
+
+
+def test_external_tables_lie_where_they_are_told_and_stay(rest: Rest, tmp_path: Path) -> None:
+    place = tmp_path / "warehouse" / "elsewhere" / "x"
+    rest.post("databases/d/tables", new_table("t", PLAIN | {"options": {"path": f"file://{place}"}}))
+    got = rest.get(T)
+    assert (got["isExternal"], got["path"], got["schema"]["options"]) == (True, f"file://{place}", {})
+    rest.delete(T)
+    assert (place / "schema" / "schema-0").exists()
+
+
+def test_tables_of_other_kinds_are_kept_and_not_run(rest: Rest, gateway: Gateway) -> None:
+    rest.post("databases/d/tables", new_table("t", schema(("a", "INT"), ("p", "STRING"), partition=["p"], type="format-table")))
+    rest.post("databases/d/tables", new_table("o", schema(("path", "STRING"), type="object-table")))
+    assert Path(rest.get("databases/d/tables/o")["path"].removeprefix("file://")).is_dir()
+    rest.post(T, {"changes": [{"action": "addColumn", "fieldNames": ["b"], "dataType": "INT"}]})
+    assert len(fields(rest)) == 3
+    with pytest.raises(Exception, match="is a format-table"):
+        gateway.run("SELECT * FROM d.t").collect()
+
+
+def test_sql_and_rest_see_each_other(rest: Rest, gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE d.t (id BIGINT COMMENT 'c', n STRING) COMMENT 'x' PARTITIONED BY (n) WITH ('bucket'='-1')").collect()
+    got = rest.get(T)["schema"]
+    assert (got["comment"], got["partitionKeys"], got["options"]) == ("x", ["n"], {"bucket": "-1"})
+    rest.post(T, {"changes": [{"action": "setOption", "key": "made.up", "value": "1"}]})
+    assert "'made.up' = '1'" in gateway.run("SHOW CREATE TABLE d.t").collect()[0][0]
+    gateway.run("ALTER TABLE d.t ADD (m INT)").collect()
+    assert [name for _, name, _ in fields(rest)] == ["id", "n", "m"]

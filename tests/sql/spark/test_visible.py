@@ -1,0 +1,78 @@
+"""Row filters, masks and columns hold whatever a query does with the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lake import Lake
+from model.errors import Forbidden, LakeError
+from sql.gateway import Gateway, GatewayLimits
+from sql.spark.pool import SparkPool
+from tests.lake.test_access import user
+from tests.sql.tables import make_table
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def on_spark(lake: Lake, pool: SparkPool) -> Iterator[Gateway]:
+    made = Gateway(lake, pool, limits=GatewayLimits(local_threads=4, spark_statements=2))
+    made.start()
+    yield made
+    made.close()
+
+
+def test_rules_hold_for_every_kind_of_query(on_spark: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT", name="STRING", salary="BIGINT", region="STRING")
+    make_table(lake, "mine", id="INT", name="STRING", salary="BIGINT", region="STRING")
+    ada = user(lake, "ada")
+    on_spark.run(
+        "INSERT INTO t VALUES (1, 'anna', 10, 'eu'), (2, 'bert', 20, 'us'), (3, 'carl', 30, 'eu'), (4, NULL, 40, NULL);"
+        "GRANT SELECT ON t TO ada; GRANT ALL ON mine TO ada; CREATE POLICY eu ON t TO ada USING (region = 'eu' OR id IN (4));"
+        "CREATE MASKING POLICY short ON t (name) TO ada USING (substring(name, 1, 1));"
+        "CREATE MASKING POLICY none ON t (salary) TO ada USING (NULL)"
+    )
+
+    def sees(query: str) -> list[tuple[object, ...]]:
+        return sorted(on_spark.run(query, caller=lake.access.caller(ada)).collect(), key=repr)
+
+    all_of_it = [(1, "a", None, "eu"), (3, "c", None, "eu"), (4, None, None, None)]
+    assert sees("SELECT * FROM t") == all_of_it
+    assert sees("SELECT COUNT(*), SUM(salary), MAX(name) FROM t") == [(3, None, "c")]
+    assert sees("SELECT id FROM t WHERE name = 'bert' OR salary = 20 OR id = 2") == []
+    assert sees("SELECT id FROM t WHERE name = 'anna'") == []
+    assert sees("SELECT id FROM t WHERE name = 'a'") == [(1,)]
+    assert sees("SELECT id FROM t WHERE salary IS NULL AND salary > 0 OR region = 'us'") == []
+    assert sees("WITH x AS (SELECT * FROM t) SELECT COUNT(*) FROM x a JOIN t b ON a.id = b.id") == [(3,)]
+    assert sees("SELECT * FROM t FOR SYSTEM_TIME AS OF TIMESTAMP '2099-01-01 00:00:00'") == all_of_it
+    assert sees("SELECT id FROM t /*+ OPTIONS('scan.snapshot-id' = '1') */") == [(1,), (3,), (4,)]
+    # A row that is filtered away must not make the query fail either: its error would tell of it.
+    assert sees("SELECT id FROM t WHERE 1 / (id - 2) < 5") == [(1,), (3,), (4,)]
+    sees("INSERT INTO mine SELECT * FROM t")
+    assert sorted(on_spark.run("SELECT * FROM mine").collect(), key=repr) == all_of_it
+    assert sorted(on_spark.run("SELECT id, salary FROM t").collect()) == [(1, 10), (2, 20), (3, 30), (4, 40)]
+
+
+def test_only_the_granted_columns_are_there(on_spark: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT", name="STRING", salary="BIGINT")
+    ada = user(lake, "ada")
+    on_spark.run("INSERT INTO t VALUES (1, 'anna', 10); GRANT SELECT (id, name) ON t TO ada; CREATE POLICY low ON t USING (salary < 100)")
+    caller = lake.access.caller(ada)
+    assert on_spark.run("SELECT * FROM t", caller=caller).collect() == [(1, "anna")]
+    with pytest.raises(LakeError, match="salary"):
+        on_spark.run("SELECT salary FROM t", caller=caller)
+    on_spark.run("GRANT SELECT EXCEPT (name) ON t TO ada")
+    assert on_spark.run("SELECT * FROM t", caller=lake.access.caller(ada)).collect() == [(1, 10)]
+
+
+def test_a_rule_about_a_column_that_is_gone_closes_the_table(on_spark: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT", name="STRING")
+    ada = user(lake, "ada")
+    on_spark.run("INSERT INTO t VALUES (1, 'anna'); GRANT SELECT ON t TO ada; CREATE MASKING POLICY m ON t (name) USING (NULL)")
+    assert on_spark.run("SELECT * FROM t", caller=lake.access.caller(ada)).collect() == [(1, None)]
+    on_spark.run("ALTER TABLE t RENAME name TO called")
+    with pytest.raises(Forbidden, match="names column name, which was renamed or dropped"):
+        on_spark.run("SELECT * FROM t", caller=lake.access.caller(ada))
+    assert on_spark.run("SELECT * FROM t").collect() == [(1, "anna")]

@@ -1,0 +1,200 @@
+"""CALL sys.register_table, migrate_table, migrate_file: in place, all or nothing, only from where the server may read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from catalog import CatalogStore
+from lake import Lake
+from model.errors import Forbidden, InvalidName, InvalidOption, InvalidSchema, LakeError, SqlError, TableAlreadyExist
+from sql.gateway import Gateway
+from tests.lake.test_access import user
+from tests.sql.conftest import NoSpark
+
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "s": ["a", None]})
+
+
+@pytest.fixture
+def imports(tmp_path: Path) -> Path:
+    found = tmp_path / "imports"
+    found.mkdir()
+    return found
+
+
+@pytest.fixture
+def lake(catalog: CatalogStore, warehouse: Path, imports: Path) -> Iterator[Lake]:
+    made = Lake(catalog, str(warehouse), import_dirs=[str(imports)])
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def hive(imports: Path) -> Path:
+    """Two partitions, one of whose files lacks its ending."""
+    for name in ("day=2024-01-01/a.parquet", "day=2024-01-01/000000_0", "day=__HIVE_DEFAULT_PARTITION__/b.parquet"):
+        path = imports / "hive" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(ROWS, path)
+    return imports / "hive"
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
+
+
+def test_a_dry_run_tells_and_changes_nothing(gateway: Gateway, lake: Lake, hive: Path) -> None:
+    before = names(hive)
+    told = gateway.run(f"CALL sys.migrate_table(source_type => 'hive', table => '{hive}', target_table => 'm', dry_run => true)").collect()
+    assert told == [
+        ("table", "default.m (`id` BIGINT, `s` STRING, `day` DATE) PARTITIONED BY (`day`)"),
+        ("rename", f"{hive}/day=2024-01-01/000000_0 to 000000_0.parquet"),
+        ("partition day=2024-01-01", f"2 files, 4 rows, {2 * (hive / 'day=2024-01-01/a.parquet').stat().st_size} bytes"),
+        ("partition day=NULL", f"1 files, 2 rows, {(hive / 'day=2024-01-01/a.parquet').stat().st_size} bytes"),
+    ]
+    assert names(hive) == before
+    assert lake.list_tables("default") == []
+
+
+def test_a_directory_becomes_a_table_where_it_lies(gateway: Gateway, lake: Lake, hive: Path, warehouse: Path) -> None:
+    inodes = {path.stat().st_ino for path in hive.rglob("*") if path.is_file()}
+    gateway.run(f"CALL sys.migrate_table(connector => 'hive', source_table => '{hive}', target_table => 'm', parallelism => 2)")
+    rows = gateway.run("SELECT id, s, day FROM m").collect()
+    day = dt.date(2024, 1, 1)
+    assert sorted(map(repr, rows)) == sorted(map(repr, [(1, "a", day), (2, None, day)] * 2 + [(1, "a", None), (2, None, None)]))
+    assert gateway.run("SHOW PARTITIONS m").collect() == [("day=19723",), ("day=__DEFAULT_PARTITION__",)]
+    assert {path.stat().st_ino for path in hive.rglob("*") if path.is_file()} == inodes
+    assert not list((warehouse / "default.db" / "m").rglob("*.parquet"))
+    gateway.run("INSERT INTO m VALUES (3, 'c', DATE '2024-01-02')")
+    assert gateway.run("SELECT id FROM m WHERE day = DATE '2024-01-02'").collect() == [(3,)]
+    gateway.run("DROP TABLE m")
+    assert names(hive) == ["day=2024-01-01/000000_0.parquet", "day=2024-01-01/a.parquet", "day=__HIVE_DEFAULT_PARTITION__/b.parquet"]
+
+
+def test_all_or_nothing(gateway: Gateway, lake: Lake, hive: Path) -> None:
+    before = names(hive)
+    gateway.run("CREATE TABLE taken (id INT)")
+    call = f"CALL sys.migrate_table(table => '{hive}', target_table => '{{}}'{{}})"
+    for target, rest, error in (
+        ("taken", "", TableAlreadyExist),
+        ("nowhere.m", "", LakeError),
+        ("m", ", options => 'bucket=4'", InvalidSchema),
+        ("m", ", options => 'bukcet=4'", InvalidOption),
+        ("m", ", options => 'x'", InvalidOption),
+        ("m", ", delete_origin => false", InvalidOption),
+        ("m", ", source_type => 'iceberg'", InvalidOption),
+        ("m", ", parallelism => 0", InvalidOption),
+        ("a$b", "", LakeError),
+    ):
+        with pytest.raises(error):
+            gateway.run(call.format(target, rest))
+        assert names(hive) == before
+    pq.write_table(pa.table({"id": ["x"]}), hive / "day=2024-01-01" / "z.parquet")
+    with pytest.raises(InvalidSchema, match="Column id is BIGINT"):
+        gateway.run(call.format("m", ""))
+    assert lake.list_tables("default") == ["taken"]
+    with pytest.raises(SqlError, match="needs target_table"):
+        gateway.run(f"CALL sys.migrate_table('hive', '{hive}')")
+
+
+def test_files_are_added_to_a_table(gateway: Gateway, lake: Lake, hive: Path) -> None:
+    gateway.run("CREATE TABLE m (id BIGINT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
+    gateway.run("INSERT INTO m VALUES (9, 'z', DATE '2024-01-01')")
+    call = f"CALL sys.migrate_file(source_type => 'hive', source_table => '{hive}', target_table => 'default.m'"
+    assert len(gateway.run(call + ", dry_run => true)").collect()) == 4
+    assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(1,)]
+    gateway.run(call + ")")
+    assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(7,)]
+    assert len(gateway.run("SELECT id FROM m WHERE day = DATE '2024-01-01'").collect()) == 5
+    gateway.run("CREATE TABLE q (id BIGINT, s STRING, day DATE) PARTITIONED BY (day)")
+    gateway.run("CREATE TABLE n (id BIGINT NOT NULL, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
+    gateway.run("CREATE TABLE o (id INT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
+    gateway.run("CREATE TABLE p (id BIGINT, s STRING) WITH ('bucket' = '-1')")
+    for table, says in (("q", "'bucket' = '-1' only"), ("n", "NOT NULL"), ("o", "Column id is BIGINT"), ("p", "is partitioned by")):
+        with pytest.raises(InvalidSchema, match=says):
+            gateway.run(f"CALL sys.migrate_file(source_table => '{hive}', target_table => '{table}')")
+
+
+def test_only_import_directories_are_taken_over(gateway: Gateway, hive: Path, imports: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    pq.write_table(ROWS, outside / "a.parquet")
+    (imports / "link").symlink_to(outside)
+    (imports / "files").mkdir()
+    (imports / "files" / "a.parquet").symlink_to(outside / "a.parquet")
+    for place in (outside, imports / "link", imports / "files", f"{imports}/../outside", "/", "relative"):
+        with pytest.raises((Forbidden, InvalidOption)):
+            gateway.run(f"CALL sys.migrate_table(table => '{place}', target_table => 'm')")
+        with pytest.raises(LakeError):
+            gateway.run(f"CALL sys.register_table('m', '{place}')")
+
+
+@pytest.fixture
+def lying(gateway: Gateway, imports: Path, warehouse: Path) -> Path:
+    """A Paimon table the catalog does not know."""
+    gateway.run("CREATE TABLE t (id INT); INSERT INTO t VALUES (1); ALTER TABLE t ADD (s STRING); INSERT INTO t VALUES (2, 'b')")
+    shutil.copytree(warehouse / "default.db" / "t", imports / "lying")
+    return imports / "lying"
+
+
+def test_a_table_is_registered_as_it_is(gateway: Gateway, lake: Lake, lying: Path) -> None:
+    gateway.run(f"CALL sys.register_table(table => 'r', path => 'file://{lying}')")
+    assert gateway.run("SELECT * FROM r").collect() == [(1, None), (2, "b")]
+    assert gateway.run("INSERT INTO r VALUES (3, 'c')").collect() == [(1, 3)]
+    assert gateway.run("SELECT COUNT(*) FROM r").collect() == [(3,)]
+    assert (lying / "snapshot" / "snapshot-3").exists()
+    with pytest.raises(InvalidName, match="already"):
+        gateway.run(f"CALL sys.register_table('r2', '{lying}')")
+    restarted = Gateway(Lake(lake.catalog, lake.warehouse), NoSpark())
+    assert restarted.run("SELECT COUNT(*) FROM r").collect() == [(3,)]
+    restarted.close()
+    gateway.run("DROP TABLE r")
+    assert (lying / "snapshot" / "snapshot-3").exists()
+    gateway.run(f"CALL sys.register_table('again', '{lying}')")
+    assert gateway.run("SELECT COUNT(*) FROM again").collect() == [(3,)]
+
+
+def test_what_is_no_append_table_is_not_registered(gateway: Gateway, lying: Path) -> None:
+    schema = lying / "schema" / "schema-1"
+    text = schema.read_text()
+    for broken, says in (
+        (text.replace('"primaryKeys": []', '"primaryKeys": ["id"]'), "primary key"),
+        ("{", "is no schema"),
+        (text.replace('"options": {', '"options": {"type": "format-table", '), "format-table"),
+    ):
+        assert broken != text
+        schema.write_text(broken)
+        with pytest.raises(InvalidSchema, match=says):
+            gateway.run(f"CALL sys.register_table('r', '{lying}')")
+    schema.write_text(text)
+    (lying / "snapshot" / "snapshot-2").rename(lying / "snapshot" / "snapshot-4")
+    with pytest.raises(InvalidSchema, match="snapshot-4 holds snapshot 2"):
+        gateway.run(f"CALL sys.register_table('r', '{lying}')")
+
+
+def test_files_that_lack_their_partition_are_not_registered(gateway: Gateway, imports: Path, warehouse: Path) -> None:
+    gateway.run("CREATE TABLE p (id BIGINT, day STRING) PARTITIONED BY (day) WITH ('bucket' = '-1'); INSERT INTO p VALUES (1, 'x')")
+    shutil.copytree(warehouse / "default.db" / "p", imports / "p")
+    (file,) = (imports / "p").rglob("*.parquet")
+    pq.write_table(pa.table({"id": pa.array([1], pa.int64())}), file)
+    with pytest.raises(InvalidSchema, match="does not hold the partition column day"):
+        gateway.run(f"CALL sys.register_table('r', '{imports / 'p'}')")
+
+
+def test_both_take_createtable(gateway: Gateway, lake: Lake, hive: Path, lying: Path) -> None:
+    secret = user(lake, "ada")
+    gateway.run("GRANT SELECT ON t TO ada")
+    calls = (f"CALL sys.register_table('r', '{lying}')", f"CALL sys.migrate_table(table => '{hive}', target_table => 'm')")
+    for call in calls:
+        with pytest.raises(Forbidden, match="CREATETABLE"):
+            gateway.run(call, caller=lake.access.caller(secret))
+    gateway.run("GRANT CREATETABLE ON DATABASE `default` TO ada")
+    for call in calls:
+        gateway.run(call, caller=lake.access.caller(secret))
+    gateway.run("INSERT INTO m VALUES (5, 'own', DATE '2024-01-01')", caller=lake.access.caller(secret))
