@@ -311,11 +311,15 @@ class Lake(LakeMetadata, LakeAdoption):
         claim: IdempotencyClaim | None = None,
         answer: AnswerOf | None = None,
     ) -> list[Snapshot]:
-        """Commit to several tables in one transaction: all of them or none."""
+        """Commit to several tables in one transaction, all of them or none; appends to the same table share a snapshot."""
         for table, _ in commits:
             self.caller.require(Access.UPDATE, table_resource(table.identifier))
         claimed = [Claimed(claim=claim, answer=answer or _bare_answer)] if claim else []
-        return self._committer.commit_all([table for table, _ in commits], [[request] for _, request in commits], claimed)
+        tables = {(table.table_id, table.identifier.branch): table for table, _ in commits}
+        requests: dict[tuple[UUID, str], list[CommitRequest]] = {key: [] for key in tables}
+        for table, request in commits:
+            requests[(table.table_id, table.identifier.branch)].append(request)
+        return self._committer.commit_all(list(tables.values()), list(requests.values()), claimed)
 
     @asks_itself
     def claim(self, key: str, *, scope: str, body_hash: str) -> IdempotencyClaim | Replay:

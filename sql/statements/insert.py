@@ -64,8 +64,11 @@ class StatementSet:
         try:
             for insert in self.tree.expressions:
                 target = target_of(context, insert)
-                if any(other.table.table_id == target.table.table_id for other, _ in done):
-                    raise AnalysisError(f"{target.table.identifier} stands twice in the statement set; write one INSERT with UNION ALL.")
+                same = [other for other, _ in done if other.table.table_id == target.table.table_id]
+                if any(one.overwrite for one in (target, *same)) and same:
+                    raise AnalysisError(
+                        f"{target.table.identifier} stands twice in the statement set, and only INSERT INTO can be repeated there."
+                    )
                 done.append((target, write_query(context, target, source_of(insert))))
             return self._commit(context, done)
         except OutcomeUnknown:
