@@ -21,7 +21,10 @@ from benchmarks.timing import in_turns, median_millis
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "benchmarks.md"
+SCRATCH = ROOT / ".cache" / "benchmarks"
+"""Beside ``./data``, where servers keep theirs: file systems differ, and /tmp is often another one."""
 QUERY = "SELECT count(*), sum(a), max(b), count(DISTINCT s) FROM {} WHERE b > 0.5"
 Row = tuple[str, str, str, str]
 
@@ -146,13 +149,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-page", action="store_true", help="print only")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as made:
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as made:
         scratch = Path(made)
         source = scratch / "source"
         spark = plain_spark()
         make_source(spark, source, options.rows)
         server = BenchServer(scratch / "data", scratch)
         try:
+            server.wait_for_spark()
             rows = small(spark, server)
             before = server.resident_bytes()
             rows += bulk(spark, server, source, scratch, options.rounds)

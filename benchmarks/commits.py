@@ -54,7 +54,7 @@ class Committer:
 
     def _look(self) -> None:
         status, answer = self._client.call("GET", f"{self._path}/snapshot")
-        self._head = answer["snapshot"]["snapshot"] if status == 200 else {"id": 0, "uuid": None}
+        self._head: dict[str, Any] = answer["snapshot"]["snapshot"] if status == 200 else {"id": 0, "uuid": None}
 
     def commit(self) -> int:
         """Commit once; returns how many attempts it took."""

@@ -42,6 +42,14 @@ class BenchServer:
                 time.sleep(0.1)
         raise RuntimeError("The server did not start; see its log.")
 
+    def wait_for_spark(self) -> None:
+        """Until Spark has warmed up; what is measured earlier is measured beside it."""
+        until = time.monotonic() + 180
+        while self.client.get("/readyz").status_code != 200:
+            if time.monotonic() > until:
+                raise RuntimeError("Spark did not start; see the server's log.")
+            time.sleep(0.2)
+
     def sql(self, text: str, client: httpx.Client | None = None) -> Any:
         """Run SQL and return the answer's rows."""
         answer = (client or self.client).post("/sql", content=text.encode())

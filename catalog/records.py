@@ -68,6 +68,38 @@ class IdempotencyRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedTable:
+    """A table as whoever looks after tables sees it."""
+
+    table_id: UUID
+    database: str
+    name: str
+    snapshot_id: int
+    snapshot_uuid: str
+    owner: UUID | None
+    """The server process that looks after it now; None while none does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRunRow:
+    """What one compaction did."""
+
+    started_at: dt.datetime
+    ended_at: dt.datetime
+    reason: str
+    outcome: str
+    message: str | None
+    snapshot_id: int | None
+    tasks: int
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    row_count: int
+    server: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeadRow:
     """What a commit is compared with: a table or branch, and the snapshot it points at."""
 

@@ -97,11 +97,11 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, values).fetchone()
 
-    def history(self, table_id: UUID, branch: str) -> list[SnapshotRow]:
-        """All snapshots, oldest first."""
-        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id"  # noqa: S608
+    def history(self, table_id: UUID, branch: str, *, first: int | None = None) -> list[SnapshotRow]:
+        """All snapshots, oldest first, or the oldest few."""
+        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id LIMIT %s"  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, (table_id, branch)).fetchall()
+            return cur.execute(query, (table_id, branch, first)).fetchall()
 
     def head(self, table: Identifier) -> HeadRow | None:
         """What a commit to the table or branch is compared with, in one statement; None where there is no such table."""
@@ -236,9 +236,13 @@ class SnapshotRepository:
         self._conn.execute(query, (table_id, branch, snapshot_id, uuid, Jsonb(dict(body)), published))
 
     def published(self, table_id: UUID, branch: str, snapshot_id: int, *, location: str) -> bool:
-        """Note that the snapshot's file exists; False when the table does not lie at ``location`` any more."""
+        """Note that the snapshot's file exists; False when the table does not lie at ``location`` any more.
+
+        The note is not waited for on Postgres's disk: one that a crash loses makes the file be looked for again, no more.
+        """
         query = """
-            UPDATE table_snapshot s SET published = true FROM sluice_table t
+            UPDATE table_snapshot s SET published = true
+            FROM sluice_table t, (SELECT set_config('synchronous_commit', 'off', true)) AS unhurried
             WHERE s.table_id = %s AND s.branch = %s AND s.snapshot_id = %s
               AND t.table_id = s.table_id AND t.location = %s AND t.moving_from IS NULL
         """
@@ -252,6 +256,14 @@ class SnapshotRepository:
         """  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch)).fetchall()
+
+    def forget(self, table_id: UUID, branch: str, *, below: int) -> None:
+        """Forget expired snapshots; never the one the branch points at."""
+        query = """
+            DELETE FROM table_snapshot s WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_id < %(below)s
+              AND snapshot_id <> (SELECT snapshot_id FROM snapshot_pointer p WHERE p.table_id = %(table)s AND p.branch = %(branch)s)
+        """
+        self._conn.execute(query, {"table": table_id, "branch": branch, "below": below})
 
     def tables_with_unpublished(self) -> list[tuple[UUID, str]]:
         """Tables and branches a crash may have left behind their pointers."""

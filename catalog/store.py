@@ -15,6 +15,7 @@ from catalog.branches import BranchRepository, StaleFileRepository
 from catalog.databases import DatabaseRepository
 from catalog.grants import GrantRepository, PolicyRepository
 from catalog.idempotency import IdempotencyRepository
+from catalog.maintenance import CompactionRunRepository, LeaseRepository
 from catalog.named import NamedRepository
 from catalog.notices import Notices
 from catalog.partitions import PartitionRepository
@@ -47,6 +48,8 @@ class CatalogTransaction:
         self.views = NamedRepository(conn, table="catalog_view", key="view_id", exists=ViewAlreadyExist)
         self.functions = NamedRepository(conn, table="catalog_function", key="function_id", exists=FunctionAlreadyExist)
         self.idempotency = IdempotencyRepository(conn)
+        self.leases = LeaseRepository(conn)
+        self.compactions = CompactionRunRepository(conn)
         self.tokens = TokenRepository(conn)
         self.roles = RoleRepository(conn)
         self.grants = GrantRepository(conn)

@@ -102,6 +102,12 @@ class TableRepository:
         self._conn.execute(query, (table.database, table.table))
         return self.get(table)
 
+    def lock_retention(self, table: Identifier) -> tuple[UUID, str] | None:
+        """The table's id and location, held against other changes of what is retained; commits, which only read the row, go on."""
+        query = "SELECT table_id, location FROM sluice_table WHERE database = %s AND name = %s FOR NO KEY UPDATE"
+        row = self._conn.execute(query, (table.database, table.table)).fetchone()
+        return None if row is None else (row[0], row[1])
+
     def all(self) -> list[TableRow]:
         """Every table."""
         with self._conn.cursor(row_factory=class_row(TableRow)) as cur:

@@ -29,6 +29,9 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.005, 0.2
 _OUTCOME_SECONDS = 20.0
 """How long to look for the outcome of a commit whose answer was lost."""
 
+Listener = Callable[[UUID, int], None]
+"""Told of each commit of this process: the table, and how many files were added. It must be quick and may not fail."""
+
 AnswerOf = Callable[[Snapshot], Mapping[str, Any]]
 
 
@@ -64,9 +67,10 @@ class _Queue:
 class Committer:
     """Commits to tables, one decision at a time per table in this process, by compare-and-set across processes."""
 
-    def __init__(self, catalog: CatalogStore, publisher: Publisher, hook: Hook = no_hook) -> None:
+    def __init__(self, catalog: CatalogStore, publisher: Publisher, hook: Hook = no_hook, heard: Listener | None = None) -> None:
         self._catalog = catalog
         self._publisher = publisher
+        self._heard = heard
         self._hook = hook
         self._queues: dict[tuple[UUID, str], _Queue] = {}
         self._lock = threading.Lock()
@@ -178,6 +182,9 @@ class Committer:
         except OutcomeUnknown:
             self._find_outcome(tables, built)
         self._hook("decided")
+        for table, of_table in zip(tables, requests, strict=True) if self._heard else ():
+            assert self._heard is not None
+            self._heard(table.table_id, sum(len(request.adds) for request in of_table))
         for table, (_, snapshot) in zip(tables, built, strict=True):
             row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
             self._publish(table, row)

@@ -15,7 +15,7 @@ from catalog.records import TableRow
 from lake.adopt import LakeAdoption
 from lake.base import seen
 from lake.client_commit import ClientCommit, ClientCommitter
-from lake.commit import AnswerOf, Claimed, Committer
+from lake.commit import AnswerOf, Claimed, Committer, Listener
 from lake.databases import own_directory
 from lake.guard import asks_itself, its_database, needs
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
@@ -57,9 +57,15 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
         import_dirs: Sequence[str] = (),
     ) -> None:
         super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token, import_dirs=import_dirs)
-        self._committer = Committer(catalog, self._publisher, hook)
+        self.listeners: list[Listener] = []
+        """Told of each commit made through this lake."""
+        self._committer = Committer(catalog, self._publisher, hook, self._heard)
         self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, hook)
         self.idempotency = Idempotency(catalog)
+
+    def _heard(self, table_id: UUID, added: int) -> None:
+        for listener in self.listeners:
+            listener(table_id, added)
 
     def close(self) -> None:
         """Stop background work; the catalog store is its owner's to close."""
@@ -187,8 +193,11 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
                 if tx.tables.find(table) is not None:
                     raise TableAlreadyExist(str(table))
                 tx.databases.get(table.database)
-                self._refuse_foreign(tx.tables.location_in_use(location), location, table)
                 table_id = uuid4()
+                in_use = tx.tables.location_in_use(location)
+                if in_use and path is None and not self.file_io.atomic_rename:  # by a table that was renamed and could not move
+                    location, in_use = f"{location}-{table_id.hex[:8]}", False
+                self._refuse_foreign(in_use, location, table)
                 tx.tables.create(
                     table,
                     table_id,
@@ -309,11 +318,15 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
         claim: IdempotencyClaim | None = None,
         answer: AnswerOf | None = None,
     ) -> list[Snapshot]:
-        """Commit to several tables in one transaction: all of them or none."""
+        """Commit to several tables in one transaction, all of them or none; appends to the same table share a snapshot."""
         for table, _ in commits:
             self.caller.require(Access.UPDATE, table_resource(table.identifier))
         claimed = [Claimed(claim=claim, answer=answer or _bare_answer)] if claim else []
-        return self._committer.commit_all([table for table, _ in commits], [[request] for _, request in commits], claimed)
+        tables = {(table.table_id, table.identifier.branch): table for table, _ in commits}
+        requests: dict[tuple[UUID, str], list[CommitRequest]] = {key: [] for key in tables}
+        for table, request in commits:
+            requests[(table.table_id, table.identifier.branch)].append(request)
+        return self._committer.commit_all(list(tables.values()), list(requests.values()), claimed)
 
     @asks_itself
     def claim(self, key: str, *, scope: str, body_hash: str) -> IdempotencyClaim | Replay:

@@ -55,6 +55,18 @@ class LakeMetadata(LakeDatabases):
         return Functions(self.catalog, self.caller, self.access)
 
     @asks_itself
+    def snapshots(self, table: LakeTable) -> list[Snapshot]:
+        """All snapshots that are kept, oldest first, their files in place; whoever could open the table may know them."""
+        table.latest()
+        with self.catalog.reading() as tx:
+            return [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch)]
+
+    @asks_itself
+    def step(self, name: str) -> None:
+        """Tell the hook of a step that was just finished."""
+        self._hook(name)
+
+    @asks_itself
     def totals(self, table: LakeTable) -> tuple[Snapshot, CountsRow] | None:
         """The latest snapshot with what it holds; see `lake.counts.totals`. Whoever could open the table may know it."""
         return totals(self.catalog, table)

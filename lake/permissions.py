@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from catalog import CatalogStore, CatalogTransaction
-from lake.access import AccessControl, Caller
+from lake.access import ADMINISTRATOR, EVERYBODY, AccessControl, Caller
 from model.access import (
     ADMIN,
     PUBLIC,
@@ -28,6 +28,7 @@ from model.identifier import Identifier
 
 TOKEN_PREFIX = "slc_"
 """What a secret begins with, so that a leaked one is recognised."""
+_OWN_NAMES = (EVERYBODY.principal, ADMINISTRATOR.principal)
 _TABLE_BOUND = (ResourceType.TABLE, ResourceType.COLUMN)
 
 
@@ -48,6 +49,8 @@ class Permissions:
         self._caller.administers()
         check_principal(name)
         check_principal(principal or name)
+        if (principal or name) in _OWN_NAMES:
+            raise InvalidGrant(f"{principal or name} is the server's own name for a caller; a token speaks for somebody else.")
         now = dt.datetime.now(dt.UTC)
         if expires_at is not None and expires_at <= now:
             raise InvalidGrant(f"The token would have expired at {expires_at.isoformat(sep=' ', timespec='seconds')}, before it was made.")
@@ -77,7 +80,9 @@ class Permissions:
             tx.tokens.lock()
             tx.tokens.drop(name)
             left = tx.tokens.all()
-            if left and not self._access.has_own_token and not any(token.administrator for token in left):
+            now = dt.datetime.now(dt.UTC)
+            administrators = [token for token in left if token.administrator and (token.expires_at is None or token.expires_at > now)]
+            if left and not self._access.has_own_token and not administrators:
                 raise InvalidGrant(f"{name} is the last administrator's token while others exist: nobody could make or revoke any more.")
         self._access.forget()
         return not left and not self._access.has_own_token

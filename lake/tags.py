@@ -44,6 +44,7 @@ class Tags:
         self.all(table)  # a client may have put a file of that name there
         branch = table.identifier.branch
         with self._catalog.transaction() as tx:
+            tx.tables.lock_retention(table.identifier)  # the snapshot must not expire at this moment
             wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
             row = tx.snapshots.get(table.table_id, branch, wanted)
             if row is None:

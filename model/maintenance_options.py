@@ -7,6 +7,8 @@ from typing import Any
 
 from model.option import Option, boolean, duration, integer, memory_size, number, one_of, only_false, optional, text
 
+PRECOMMIT_COMPACT = Option("precommit-compact", boolean(), False, "Merge the small files of one commit before it becomes a snapshot.")
+
 MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     Option("clustering.strategy", one_of("auto", "order", "zorder", "hilbert"), "auto", "Auto (1 col order, <5 zorder, else hilbert)."),
     Option("clustering.incremental", only_false(), False, "Enable incremental clustering compaction (unaware)."),
@@ -89,7 +91,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     Option("sink.parallelism", optional(integer(at_least=1)), None, "Writer parallelism."),
     Option("sink.committer-operator-chaining", boolean(), True, "Chain committer behind the writer."),
     Option("sink.savepoint.auto-tag", only_false(), False, "Tag snapshots made by savepoints."),
-    Option("precommit-compact", only_false(), False, "Merge small new files before commit."),
+    PRECOMMIT_COMPACT,
     Option("unaware-bucket.compaction.parallelism", optional(integer(at_least=1)), None, "Workers that compact a table without buckets."),
     Option("end-input.watermark", optional(integer()), None, "Watermark committed at end of bounded input."),
     Option("partition.mark-done-action.mode", one_of("process-time", "watermark"), "process-time", "Or watermark."),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 from catalog import CatalogStore
 from lake import Lake
 from server.options import Settings
 from sql.gateway import Gateway, GatewayLimits
+from sql.jobs.coordinator import Coordinator
 from sql.spark.pool import SparkPool, SparkSettings
 
 
@@ -25,13 +28,36 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
             max_sessions=settings.session_limit,
             directory=settings.data / "spark",
             log=settings.data / "logs" / "spark.log",
+            conf=store_conf(settings),
         )
     )
     cleanup.callback(spark.stop)
     gateway = Gateway(lake, spark, limits=_limits(settings))
     cleanup.callback(gateway.close)
     gateway.start()
+    coordinator = Coordinator(lake, settings.upkeep, background=lambda name: _in_background(spark, name))
+    cleanup.callback(coordinator.close)
+    coordinator.start()
     return gateway, spark
+
+
+@contextlib.contextmanager
+def _in_background(spark: SparkPool, name: str) -> Iterator[Any]:
+    """A Spark session whose jobs come after users' statements."""
+    with spark.running(name, background=True):
+        yield spark.session(name)
+
+
+def store_conf(settings: Settings) -> dict[str, str]:
+    """Spark's settings of the store the warehouse is in; credentials are found where AWS's own libraries look for them."""
+    conf = {"spark.jars": ",".join(settings.spark_jars)} if settings.spark_jars else {}
+    if settings.warehouse.startswith("s3://"):
+        conf |= {
+            "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        }
+        if settings.s3_endpoint is not None:
+            conf |= {"spark.hadoop.fs.s3a.endpoint": settings.s3_endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
+    return conf
 
 
 def _limits(settings: Settings) -> GatewayLimits:

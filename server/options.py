@@ -5,11 +5,12 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from model.errors import InvalidOption, nearest
-from model.option import Option, OptionGroup, Parser, integer, memory_size, number, one_of, optional, text
+from model.option import Option, OptionGroup, Parser, boolean, integer, memory_size, number, one_of, optional, text
+from sql.jobs.limits import UpkeepLimits, hours
 
 PREFIX = "SLUICE_"
 CLIENT_VARIABLES = frozenset({"SLUICE_URL"})
@@ -81,7 +82,12 @@ WAREHOUSE = SERVER_OPTIONS.declare(
     Option("warehouse", optional(text()), None, "Path or URI under which tables lie. Without it: `warehouse` inside `data`.")
 )
 IMPORT_DIRS = SERVER_OPTIONS.declare(
-    Option("import.dirs", directories(), (), "Directories whose files SQL may read (`'connector'='filesystem'`), parted by commas.")
+    Option(
+        "import.dirs",
+        directories(),
+        (),
+        "Directories whose files SQL may read (`'connector'='filesystem'`) and tables may be made of, parted by commas.",
+    )
 )
 TOKEN = SERVER_OPTIONS.declare(
     Option("token", optional(text()), None, "The administrator's token; clients send it as `Authorization: Bearer …`.")
@@ -92,10 +98,18 @@ DATA_TOKEN = SERVER_OPTIONS.declare(
         pairs(),
         (),
         "What Paimon clients that ask for a data token get, to reach the warehouse's files: options of their file system, such as "
-        "`fs.s3.accessKey=…,fs.s3.secretKey=…`. Without it no credentials leave the server.",
+        "`fs.s3.accessKeyId=…,fs.s3.accessKeySecret=…,fs.s3.endpoint=…`. Without it no credentials leave the server.",
     )
 )
 SPARK_MASTER = SERVER_OPTIONS.declare(Option("spark.master", text(), "local[*]", "Spark master that runs the statements."))
+SPARK_JARS = SERVER_OPTIONS.declare(
+    Option(
+        "spark.jars",
+        directories(),
+        (),
+        "Jars Spark is started with, parted by commas. A warehouse on S3 needs `hadoop-aws` of Spark's Hadoop version and AWS's `bundle`.",
+    )
+)
 SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(
     Option(
         "spark.driver-host",
@@ -140,6 +154,29 @@ STALL = SERVER_OPTIONS.declare(
 DRAIN = SERVER_OPTIONS.declare(
     Option("drain-seconds", number(at_least=0), 30.0, "How long a stopping server lets running statements finish.")
 )
+COMPACTION_ENABLED = SERVER_OPTIONS.declare(
+    Option("compaction.enabled", boolean(), True, "Whether this server merges small files and lets go what is too old, by itself.")
+)
+COMPACTION_JOBS = SERVER_OPTIONS.declare(
+    Option("compaction.jobs", integer(at_least=1, at_most=64), 1, "Tables looked after at the same time.")
+)
+COMPACTION_JOB_BYTES = SERVER_OPTIONS.declare(
+    Option("compaction.job-bytes", memory_size(), 2 * 1024**3, "Input of one automatic merge at most.")
+)
+COMPACTION_INTERVAL = SERVER_OPTIONS.declare(
+    Option("compaction.interval-seconds", number(at_least=0.1), 2.0, "Time between two looks at what was committed by others.")
+)
+COMPACTION_PATIENCE = SERVER_OPTIONS.declare(
+    Option(
+        "compaction.patience-seconds",
+        number(at_least=0),
+        60.0,
+        "A partition without buckets to which nothing came for so long has its few small files merged, however few they are.",
+    )
+)
+COMPACTION_QUIET = SERVER_OPTIONS.declare(
+    Option("compaction.quiet-hours", optional(hours()), None, "Local time in which no automatic merge begins, such as 08:00-20:00.")
+)
 LOG_LEVEL = SERVER_OPTIONS.declare(Option("log.level", one_of("debug", "info", "warning", "error"), "info", "How much is logged."))
 
 
@@ -156,6 +193,9 @@ class Settings:
     token: str | None = None
     data_token: tuple[tuple[str, str], ...] = ()
     spark_master: str = SPARK_MASTER.default
+    spark_jars: tuple[str, ...] = ()
+    s3_endpoint: str | None = None
+    """Where S3 answers, if elsewhere than at AWS: as AWS's own libraries are told."""
     spark_driver_host: str | None = None
     spark_driver_memory: int = SPARK_DRIVER_MEMORY.default
     session_idle: float = SESSION_IDLE.default
@@ -170,6 +210,7 @@ class Settings:
     threads: int = THREADS.default
     stall: float = STALL.default
     drain: float = DRAIN.default
+    upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
     log_level: str = LOG_LEVEL.default
 
 
@@ -201,6 +242,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         token=TOKEN.read(raw),
         data_token=DATA_TOKEN.read(raw),
         spark_master=SPARK_MASTER.read(raw),
+        spark_jars=tuple(_absolute(path) for path in SPARK_JARS.read(raw)),
+        s3_endpoint=environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
         spark_driver_host=SPARK_DRIVER_HOST.read(raw),
         spark_driver_memory=SPARK_DRIVER_MEMORY.read(raw),
         session_idle=SESSION_IDLE.read(raw),
@@ -215,6 +258,14 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         threads=THREADS.read(raw),
         stall=STALL.read(raw),
         drain=DRAIN.read(raw),
+        upkeep=UpkeepLimits(
+            enabled=COMPACTION_ENABLED.read(raw),
+            jobs=COMPACTION_JOBS.read(raw),
+            job_bytes=COMPACTION_JOB_BYTES.read(raw),
+            interval=COMPACTION_INTERVAL.read(raw),
+            patience=COMPACTION_PATIENCE.read(raw),
+            quiet=COMPACTION_QUIET.read(raw),
+        ),
         log_level=LOG_LEVEL.read(raw),
     )
     _refuse_open_door(settings)

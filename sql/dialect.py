@@ -86,8 +86,6 @@ class FlinkParser(StatementParser):
 
     def _parse_table_parts(self, *args: object, **kwargs: object) -> exp.Table | exp.Dot | None:
         table = super()._parse_table_parts(*args, **kwargs)  # type: ignore[arg-type]
-        if self._prev and self.here is not None and self.here.text.startswith("$") and self.here.start == self._prev.end + 1:
-            self.refuse("System tables (name$snapshots and their kin) are not available; EXPLAIN tells a table's snapshot and files.")
         options = self._options_hint()
         if options is not None and table is not None:
             table.meta[OPTIONS_HINT] = options
@@ -121,6 +119,8 @@ class Flink(Spark):
         COMMANDS: ClassVar[set[TokenType]] = set()
         # A quote doubled inside a text is one quote, in Flink and in Spark 4 alike.
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]
+        # t$files is one name, as in Flink.
+        VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}
         KEYWORDS: ClassVar[dict[str, TokenType]] = {**Spark.Tokenizer.KEYWORDS, "BYTES": TokenType.BINARY, "ROW": TokenType.STRUCT}
 
     Parser = FlinkParser

@@ -137,6 +137,7 @@ class ScriptRunner:
             if statement.needs_spark:
                 yield Lane.SPARK
                 operation.cancellation.check()
+                context.spark.require()
             result = statement.run(context)
         except BaseException as error:  # also a close of these steps: the key must come free whatever happened
             if claim is not None:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from uuid import uuid4
 
 import pyarrow as pa
 
 from lake import IdempotencyClaim, Lake, LakeTable
+from lake.discard import discard as discard
 from model.errors import LakeError, OutcomeUnknown
+from model.maintenance_options import PRECOMMIT_COMPACT
 from model.snapshot import CommitKind, Snapshot
 from sql.answers import written_answer
 from sql.cancellation import Cancellation
-from table.binary_row import decode
 from table.commit import CommitRequest
 from table.manifest import NewFile
+from table.rewrite import merged_before_commit
 from table.write import write_batches
 
-_log = logging.getLogger(__name__)
 COMMIT_USER = str(uuid4())
 """Who this process is in the snapshots it commits."""
+
+
+def before_commit(table: LakeTable, written: list[NewFile]) -> list[NewFile]:
+    """The files a write commits: merged first where the table asks for it (`precommit-compact`)."""
+    if len(written) < 2 or not PRECOMMIT_COMPACT.read(table.schema.options):
+        return written
+    return merged_before_commit(table.files, table.schema, written)
 
 
 def append_batches(
@@ -32,7 +39,7 @@ def append_batches(
     cancellation: Cancellation | None = None,
 ) -> tuple[int, Snapshot | None]:
     """Write rows that fit the table and commit them; returns how many, and the snapshot (None for no rows)."""
-    written = write_batches(table.files, table.schema, batches)
+    written = before_commit(table, write_batches(table.files, table.schema, batches))
     rows = sum(new.file.row_count for new in written)
     if not written:
         return 0, None
@@ -46,14 +53,3 @@ def append_batches(
     except LakeError:
         discard(table, written)
         raise
-
-
-def discard(table: LakeTable, written: Sequence[NewFile]) -> None:
-    """Delete data files no snapshot names."""
-    types = [field.type for field in table.schema.partition_fields]
-    for new in written:
-        directory = table.files.layout.bucket_dir(table.schema, decode(types, new.partition), new.bucket)
-        try:
-            table.files.io.delete(f"{directory}/{new.file.file_name}")
-        except LakeError:  # invisible to every reader, and found later as an orphan
-            _log.warning("A data file that was not committed could not be deleted: %s", new.file.file_name)

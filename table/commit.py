@@ -13,6 +13,7 @@ from table.manifest import DataFile, EntryKind, ManifestEntry, NewFile
 from table.manifest_merge import merged
 from table.sequences import TOPS, BucketKey, in_sequence, raise_tops
 from table.store import TableFiles
+from table.touched import Touched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,10 @@ class CommitRequest:
     watermark: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     operation: str | None = None
+    statistics: str | None = None
+    """The statistics file an ANALYZE has written."""
+    merge_manifests: bool = False
+    """Whether all manifests are merged on the occasion (``sys.compact_manifest``)."""
 
     @property
     def plain_append(self) -> bool:
@@ -57,7 +62,7 @@ def build_snapshot(
     types = [f.type for f in schema.partition_fields]
     delta = files.new_manifests(changes, types, target=TABLE_OPTIONS.read(schema.options, "manifest.target-file-size"))
     delta_name, delta_size = files.new_manifest_list(delta)
-    before = merged(files, schema, files.manifests_of(latest)) if latest else []
+    before = merged(files, schema, files.manifests_of(latest), everything=first.merge_manifests) if latest else []
     base_name, base_size = files.new_manifest_list(before)
     if tops is not None:
         TOPS.remember(files, delta_name, tops)
@@ -78,7 +83,7 @@ def build_snapshot(
         delta_record_count=added,
         index_manifest=latest.index_manifest if latest else None,
         watermark=_watermark(latest, requests),
-        statistics=latest.statistics if latest and latest.schema_id == schema.id else None,
+        statistics=first.statistics or (latest.statistics if latest and latest.schema_id == schema.id else None),
         properties=first.properties,
         next_row_id=(latest.next_row_id if latest else None) or 0,
         operation=first.operation,
@@ -100,6 +105,10 @@ def _changes(
     first = requests[0]
     if first.plain_append:
         return _appended(files, schema, latest, requests)
+    if first.kind is CommitKind.ANALYZE:
+        return [], TOPS.of(files, latest) if schema.bucket > 0 else None
+    if first.kind is CommitKind.COMPACT:
+        return _compacted(files, schema, latest, first)
     live = list(files.live_entries(latest))
     deleted = _deleted(first, live)
     gone = {entry.key() for entry in deleted}
@@ -109,11 +118,8 @@ def _changes(
         _check_bucket_numbers(schema, survivors, adds)
     tops: dict[BucketKey, int] = {}
     raise_tops(tops, survivors)
-    # An overwrite restarts a replaced bucket's numbers at 0 as Paimon does; a compaction keeps those of its inputs.
-    if first.kind is CommitKind.COMPACT:
-        shifted = [new.file for new in adds]
-    else:
-        shifted = in_sequence(adds, tops) if schema.bucket > 0 else [new.file for new in adds]
+    # An overwrite restarts a replaced bucket's numbers at 0 as Paimon does.
+    shifted = in_sequence(adds, tops) if schema.bucket > 0 else [new.file for new in adds]
     added = _entries(schema, adds, shifted)
     _check_new(files, survivors, added)
     raise_tops(tops, added)
@@ -133,6 +139,56 @@ def _appended(
         raise_tops(tops, added)
         changes += added
     return changes, tops
+
+
+def _compacted(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, request: CommitRequest
+) -> tuple[list[ManifestEntry], dict[BucketKey, int] | None]:
+    """A compaction's changes: only the buckets it is about are read, and what a bucket ends with stays what it was."""
+    types = [f.type for f in schema.partition_fields]
+    places = {(e.partition, e.bucket) for e in request.deletes} | {(new.partition, new.bucket) for new in request.adds}
+    touched = Touched(types, {partition for partition, _ in places}, {bucket for _, bucket in places})
+    live = [entry for entry in files.some_entries(latest, touched.may_hold) if touched.holds(entry)]
+    deleted = _deleted(request, live)
+    gone = {entry.key() for entry in deleted}
+    survivors = [entry for entry in live if entry.key() not in gone]
+    added = _entries(schema, request.adds, [new.file for new in request.adds])
+    _check_new(files, survivors, added)
+    changes = [*(_deletion(entry) for entry in deleted), *added]
+    if schema.bucket <= 0:
+        return changes, None
+    _check_bucket_numbers(schema, survivors, request.adds)
+    _check_order(live, gone, added)
+    return changes, TOPS.of(files, latest)
+
+
+def _check_order(live: Sequence[ManifestEntry], gone: set[tuple[object, ...]], added: Sequence[ManifestEntry]) -> None:
+    """Every file that stays has as many rewritten rows before it as it had: a queue's order is its promise.
+
+    Writers that do not count rows (pypaimon) may have appended, meanwhile, a file whose number lies inside the rewritten ones.
+    """
+    for key in {(entry.partition, entry.bucket) for entry in live}:
+        before = [entry for entry in live if (entry.partition, entry.bucket) == key]
+        new = [entry for entry in added if (entry.partition, entry.bucket) == key]
+        after = [entry for entry in before if entry.key() not in gone] + new
+        fresh = {entry.key() for entry in new}
+        if _rows_before(before, gone) != _rows_before(after, fresh):
+            raise RewriteConflict(
+                f"Bucket {key[1]} got rows meanwhile that belong between the merged ones; it is merged when it is looked at again.",
+                resource_name=before[0].file.file_name,
+            )
+
+
+def _rows_before(entries: Sequence[ManifestEntry], marked: set[tuple[object, ...]]) -> list[tuple[object, int]]:
+    """In reading order: each file that is not marked, with the marked rows before it."""
+    found: list[tuple[object, int]] = []
+    rows = 0
+    for entry in sorted(entries, key=lambda e: e.file.min_sequence_number):
+        if entry.key() in marked:
+            rows += entry.file.row_count
+        else:
+            found.append((entry.key(), rows))
+    return found
 
 
 def _entries(schema: Schema, adds: Sequence[NewFile], files: Sequence[DataFile]) -> list[ManifestEntry]:

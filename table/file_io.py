@@ -39,6 +39,7 @@ class FileIO(Protocol):
     def read(self, path: str) -> bytes: ...
     def write(self, path: str, data: bytes) -> None: ...
     def create(self, path: str, data: bytes) -> bool: ...
+    def update(self, path: str, data: bytes) -> None: ...
     def exists(self, path: str) -> bool: ...
     def size(self, path: str) -> int: ...
     def delete(self, path: str) -> None: ...
@@ -104,6 +105,24 @@ class LocalFileIO:
         with _translating(path):
             temporary = self._temporary(path, data)
             os.replace(temporary, path)
+
+    def update(self, path: str, data: bytes) -> None:
+        """Put a few bytes there, which readers check before they believe them: in place where they cover what was.
+
+        Replacing a file makes ext4 flush the new one, which cost a small commit more than everything else it does to files (measured).
+        """
+        try:
+            handle = os.open(path, os.O_WRONLY)
+        except FileNotFoundError:
+            return self.write(path, data)
+        with _translating(path):
+            try:
+                covered = os.fstat(handle).st_size <= len(data)
+                if covered:
+                    os.pwrite(handle, data, 0)
+            finally:
+                os.close(handle)
+        return None if covered else self.write(path, data)
 
     def create(self, path: str, data: bytes) -> bool:
         """Put the file there unless one exists; whole or not at all. A rename would replace silently, a link cannot."""
@@ -236,6 +255,10 @@ class ArrowFileIO:
         """Put the object, replacing what was."""
         with _translating(path), self._fs.open_output_stream(self.arrow_path(path)) as stream:
             stream.write(data)
+
+    def update(self, path: str, data: bytes) -> None:
+        """Put the object, replacing what was."""
+        self.write(path, data)
 
     def create(self, path: str, data: bytes) -> bool:
         """Put the object unless one exists."""

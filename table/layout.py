@@ -55,15 +55,34 @@ class TableLayout:
     def tag_file(self, name: str) -> str:
         return f"{self.branch_dir}/tag/tag-{name}"
 
+    def manifest_dir(self) -> str:
+        return f"{self.location}/manifest"
+
+    def index_dir(self) -> str:
+        return f"{self.location}/index"
+
+    def statistics_dir(self) -> str:
+        return f"{self.location}/statistics"
+
+    def statistics_file(self, name: str) -> str:
+        return f"{self.location}/statistics/{name}"
+
+    def data_dir(self, schema: Schema) -> str:
+        """Where the partitions' directories begin."""
+        prefix = schema.options.get("data-file.path-directory", "").strip("/")
+        return f"{self.location}/{prefix}" if prefix else self.location
+
+    def success_file(self, schema: Schema, partition: str) -> str:
+        """The marker that says no more rows will come to a partition, by the partition's directory name."""
+        return f"{self.data_dir(schema)}/{partition}/_SUCCESS"
+
     def staging_dir(self) -> str:
         """Where Spark writes files that have no final name yet."""
         return f"{self.location}/_staging"
 
     def bucket_dir(self, schema: Schema, partition: Sequence[object], bucket: int) -> str:
         """The directory of a partition's bucket; unbucketed tables use ``bucket-0``."""
-        prefix = schema.options.get("data-file.path-directory", "").strip("/")
-        parts = [self.location, *([prefix] if prefix else []), *partition_dirs(schema, partition), f"bucket-{bucket}"]
-        return "/".join(parts)
+        return "/".join([self.data_dir(schema), *partition_dirs(schema, partition), f"bucket-{bucket}"])
 
 
 def partition_spec(schema: Schema, values: Sequence[object]) -> dict[str, str]:

@@ -15,22 +15,30 @@ from table.store import TableFiles, corrupt, merge_entries
 _Row = tuple[object, ...]
 
 
-def merged(files: TableFiles, schema: Schema, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+def worth_merging(schema: Schema, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+    """The manifests that merging all at once would rewrite: those with deletions and, where there are several, the small ones."""
+    target: int = TABLE_OPTIONS.read(schema.options, "manifest.target-file-size")
+    picked = [m for m in manifests if m.num_deleted_files or m.file_size < target]
+    return picked if len(picked) > 1 or any(m.num_deleted_files for m in picked) else []
+
+
+def merged(files: TableFiles, schema: Schema, manifests: Sequence[ManifestFile], *, everything: bool = False) -> list[ManifestFile]:
     """The manifests of the next base list: small ones become few of the target size, meaning stays.
 
     Manifests of the target size without deletions are left alone, so a commit costs the same however large the table is.
+    ``everything`` merges however few there are (``sys.compact_manifest``).
     """
-    merge = _Merge(files, schema)
+    merge = _Merge(files, schema, always=everything)
     full = merge.full(manifests)
     return merge.minor(manifests) if full is None else full
 
 
 class _Merge:
-    def __init__(self, files: TableFiles, schema: Schema) -> None:
+    def __init__(self, files: TableFiles, schema: Schema, *, always: bool = False) -> None:
         self._files = files
         self._types: list[DataType] = [field.type for field in schema.partition_fields]
         self._target: int = TABLE_OPTIONS.read(schema.options, "manifest.target-file-size")
-        self._threshold: int = TABLE_OPTIONS.read(schema.options, "manifest.full-compaction-threshold-size")
+        self._threshold: int = 1 if always else TABLE_OPTIONS.read(schema.options, "manifest.full-compaction-threshold-size")
         self._min_count: int = TABLE_OPTIONS.read(schema.options, "manifest.merge-min-count")
 
     def full(self, manifests: Sequence[ManifestFile]) -> list[ManifestFile] | None:

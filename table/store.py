@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -104,7 +105,7 @@ class TableFiles:
 
     def write_hints(self, latest: int, *, earliest: int | None = None) -> None:
         """Tell readers where to look first; hints may lag, they are never believed unchecked."""
-        self.io.write(self.layout.latest_hint(), str(latest).encode())
+        self.io.update(self.layout.latest_hint(), str(latest).encode())
         if earliest is not None:
             self.io.write(self.layout.earliest_hint(), str(earliest).encode())
 
@@ -161,6 +162,25 @@ class TableFiles:
         path = self.layout.manifest(name)
         return _MANIFESTS.or_load(path, lambda: tuple(decode_manifest(self._read_whole(path))))
 
+    def data_path(self, schema: Schema, entry: ManifestEntry) -> str:
+        """Where an entry's data file lies."""
+        if entry.file.external_path is not None:
+            return entry.file.external_path
+        values = binary_row.decode([field.type for field in schema.partition_fields], entry.partition)
+        return f"{self.layout.bucket_dir(schema, values, entry.bucket)}/{entry.file.file_name}"
+
+    def extra_paths(self, schema: Schema, entry: ManifestEntry) -> list[str]:
+        """Where the files beside an entry's data file lie: its index."""
+        directory = self.data_path(schema, entry).rpartition("/")[0]
+        return [f"{directory}/{name}" for name in entry.file.extra_files]
+
+    def index_manifest(self, name: str) -> list[dict[str, Any]]:
+        """The entries of an index manifest, as Avro holds them."""
+        import fastavro
+
+        reader = fastavro.reader(io.BytesIO(self._read_whole(self.layout.manifest(name))))
+        return [record for record in reader if isinstance(record, dict)]
+
     def _read_whole(self, path: str) -> bytes:
         try:
             return self.io.read(path)
@@ -202,6 +222,24 @@ class TableFiles:
     def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
         """All manifests of a snapshot: what was before it, then what it changed."""
         return [*self.manifest_list(snapshot.base_manifest_list), *self.manifest_list(snapshot.delta_manifest_list)]
+
+    def delta_entries(self, snapshot: Snapshot) -> Iterator[ManifestEntry]:
+        """What a snapshot changed, in manifest order."""
+        for meta in self.manifest_list(snapshot.delta_manifest_list):
+            yield from self.manifest(meta.file_name)
+
+    def some_entries(self, snapshot: Snapshot | None, keep: Callable[[ManifestFile], bool]) -> Iterator[ManifestEntry]:
+        """The files of a snapshot that lie in the manifests ``keep`` leaves, in manifest order.
+
+        It must be a rule about partitions or buckets, so that an ADD and its DELETE are left out together.
+        """
+        wanted = [m for m in self.manifests_of(snapshot) if keep(m)] if snapshot else []
+        if not any(m.num_deleted_files for m in wanted):
+            for meta in wanted:
+                yield from self.manifest(meta.file_name)
+            return
+        entries = (entry for meta in wanted for entry in self.manifest(meta.file_name))
+        yield from (entry for entry in merge_entries(entries, location=self.location) if entry.kind is EntryKind.ADD)
 
     def live_entries(self, snapshot: Snapshot | None) -> Iterator[ManifestEntry]:
         """The files of a snapshot, each an ADD, in manifest order.

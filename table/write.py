@@ -49,6 +49,22 @@ def write_batches(
         raise
 
 
+def write_bucket(
+    files: TableFiles, schema: Schema, partition: bytes, bucket: int, batches: Iterable[pa.RecordBatch], *, source: FileSource
+) -> list[DataFile]:
+    """Write rows that all belong to one (partition, bucket), in order; their sequence numbers count from 0 over the files."""
+    values = binary_row.decode([f.type for f in schema.partition_fields], partition)
+    directory = files.layout.bucket_dir(schema, values, bucket)
+    writer = _BucketWriter(files, schema, FileFormat.of(schema), StatsModes(schema), directory, source)
+    try:
+        for batch in batches:
+            writer.write(batch)
+        return writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+
+
 class TableWriter:
     """Open files of one write, one per (partition, bucket)."""
 

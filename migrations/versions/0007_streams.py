@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0007", "0005"
+revision, down_revision = "0007", "0006"
 
 
 def upgrade() -> None:

@@ -63,11 +63,14 @@ def _rewrite_cast(cast: exp.Cast) -> None:
         return
     if precision not in _UNITS:
         raise UnsupportedType(f"TIMESTAMP({precision}) is not available in a cast; precisions 0, 3 and 6 are.")
+    written = cast.sql(dialect=Flink, comments=False, normalize_functions=False)
     cast.to.set("expressions", [])
     unit = _UNITS[precision]
     if unit is not None:
         cut = exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string(unit), cast.copy()])
-        cast.replace(exp.Cast(this=cut, to=cast.to.copy()))
+        exact = exp.Cast(this=cut, to=cast.to.copy())
+        is_column = isinstance(cast.parent, exp.Select) and cast.arg_key == "expressions"
+        cast.replace(exp.alias_(exact, written, quoted=True) if is_column else exact)  # a column is called what its user wrote
 
 
 def _rewrite_type(type_: exp.DataType) -> None:

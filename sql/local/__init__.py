@@ -7,6 +7,7 @@ from sqlglot import exp
 from sql.local.insert import plan_insert, values_of
 from sql.local.literals import NotLocal
 from sql.local.scan import plan_select
+from sql.local.system import plan_system
 from sql.local.tail import is_stream as is_stream
 from sql.local.tail import plan_tail as plan_tail
 from sql.local.values import ValuesInsert as ValuesInsert
@@ -29,7 +30,7 @@ def plan_locally(tree: exp.Expr, context: ExecutionContext) -> Statement | None:
             case exp.Insert():
                 return plan_insert(values_of(tree), context)
             case exp.Select():
-                return plan_select(tree, context)
+                return plan_system(tree, context) or plan_select(tree, context)
     except NotLocal:
         return None
     return None

@@ -19,6 +19,7 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
+from sql.local.scope import Scope, is_star, limit_of, only_parts
 from sql.results import ResultColumn, ResultSet, result_schema
 from sql.statements.base import ExecutionContext, LocalStatement
 from sql.views import is_view
@@ -73,7 +74,7 @@ class MetadataAnswer(LocalStatement):
 
 def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | MetadataAnswer:
     """The statement; raises `NotLocal` where Spark must run it."""
-    if any(value for key, value in tree.args.items() if key not in _SCAN_PARTS):
+    if not only_parts(tree, _SCAN_PARTS):
         raise NotLocal
     reference = _only_table(tree, context)
     try:
@@ -89,7 +90,7 @@ def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | Meta
         raise NotLocal  # what is kept from a caller is cut off in one place, before Spark sees it
     if any(part.find(exp.AggFunc) for part in tree.expressions):
         return _metadata_answer(tree, reference, table)
-    scope = Scope(reference, table)
+    scope = Scope(reference, table.schema)
     columns = [column for part in tree.expressions for column in scope.projected(part)]
     conditions = Conditions(scope.column)
     where = tree.args.get("where")
@@ -121,59 +122,10 @@ def _only_table(tree: exp.Select, context: ExecutionContext) -> TableReference:
     return references[0]
 
 
-class Scope:
-    """The names a query over one table may use."""
-
-    def __init__(self, reference: TableReference, table: LakeTable) -> None:
-        self._table = table
-        alias = reference.node.alias
-        self._qualifiers = {(alias,)} if alias else {reference.parts[at:] for at in range(len(reference.parts))}
-
-    def column(self, node: exp.Column) -> Field:
-        """The table's column a name means; a name that means none, or a part of a ROW, is Spark's to resolve."""
-        if not isinstance(node.this, exp.Identifier) or not self._qualified(node):
-            raise NotLocal
-        field = self._table.schema.find(node.name)
-        if field is None:
-            raise NotLocal
-        return field
-
-    def _qualified(self, node: exp.Column) -> bool:
-        parts = tuple(part.name for part in node.parts[:-1])
-        return not parts or parts in self._qualifiers
-
-    def projected(self, node: exp.Expr) -> list[tuple[str, Field]]:
-        """The result's columns a projection stands for."""
-        match node:
-            case exp.Star() if _is_star(node):
-                return [(field.name, field) for field in self._table.schema.fields]
-            case exp.Column(this=exp.Star() as star) if _is_star(star) and self._qualified(node):
-                return [(field.name, field) for field in self._table.schema.fields]
-            case exp.Alias(this=exp.Column() as column) if not isinstance(column.this, exp.Star):
-                return [(node.alias, self.column(column))]
-            case exp.Column():
-                field = self.column(node)
-                return [(field.name, field)]
-        raise NotLocal
-
-
-def limit_of(tree: exp.Select) -> int | None:
-    """The number of a plain LIMIT; raises `NotLocal` for any other."""
-    limit = tree.args.get("limit")
-    if limit is None:
-        return None
-    count = limit.args.get("expression")
-    if not isinstance(limit, exp.Limit) or not isinstance(count, exp.Literal) or count.is_string or not count.name.isdecimal():
-        raise NotLocal
-    if any(value for key, value in limit.args.items() if key != "expression"):
-        raise NotLocal
-    return int(count.name)
-
-
 def _metadata_answer(tree: exp.Select, reference: TableReference, table: LakeTable) -> MetadataAnswer:
     if tree.args.get("where") or tree.args.get("limit"):
         raise NotLocal
-    scope = Scope(reference, table)
+    scope = Scope(reference, table.schema)
     wanted = [_aggregate(part, scope) for part in tree.expressions]
     latest: Snapshot | None = table.latest()
     plan = plan_scan(table.files, table.schema, latest)
@@ -192,7 +144,7 @@ def _aggregate(node: exp.Expr, scope: Scope) -> tuple[str, Aggregate]:
     if function is None or any(value for key, value in call.args.items() if key not in ("this", "big_int")):
         raise NotLocal
     argument = call.this
-    if function is Function.COUNT and (_is_star(argument) or _is_one(argument)):
+    if function is Function.COUNT and (is_star(argument) or _is_one(argument)):
         return alias or "count(1)", Aggregate(Function.COUNT)
     if not isinstance(argument, exp.Column):
         raise NotLocal
@@ -201,10 +153,6 @@ def _aggregate(node: exp.Expr, scope: Scope) -> tuple[str, Aggregate]:
 
 
 _FUNCTIONS: dict[type[exp.Expr], Function] = {exp.Count: Function.COUNT, exp.Min: Function.MIN, exp.Max: Function.MAX}
-
-
-def _is_star(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Star) and not any(node.args.values())
 
 
 def _is_one(node: exp.Expr) -> bool:

@@ -20,7 +20,7 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
-from sql.local.scan import Scope, limit_of
+from sql.local.scope import Scope, limit_of
 from sql.results import ResultColumn, ResultSet, result_schema
 from sql.sql_options import RUNTIME_MODE
 from sql.statements.base import ExecutionContext, LocalStatement
@@ -127,7 +127,7 @@ def plan_tail(tree: exp.Expr, context: ExecutionContext) -> Tail:
         if is_view(context, reference.parts):
             raise _refusal(f"a view ({reference.name})") from None
         raise
-    scope = Scope(reference, table)
+    scope = Scope(reference, table.schema)
     columns = [column for part in tree.expressions for column in _column(scope, part)]
     conditions = Conditions(scope.column)
     where = tree.args.get("where")

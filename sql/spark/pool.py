@@ -105,6 +105,10 @@ class SparkLease:
         self._pool = pool
         self._handle = handle
 
+    def require(self) -> None:
+        """Wait until Spark runs; raises `Unavailable` where it does not."""
+        self._pool.root()
+
     def session(self) -> SparkSession:
         """The session's own Spark session."""
         return self._pool.session(self._handle)
@@ -236,12 +240,12 @@ class SparkPool:
             self._sessions.pop(handle, None)
 
     @contextlib.contextmanager
-    def running(self, statement_id: str) -> Iterator[None]:
-        """Mark what this thread starts as the statement's, in the pool of users' statements."""
+    def running(self, statement_id: str, *, background: bool = False) -> Iterator[None]:
+        """Mark what this thread starts as the statement's, in the pool of users' statements or in the one below it."""
         context = self.root().sparkContext
         try:
             context.setJobGroup(statement_id, statement_id, interruptOnCancel=True)
-            context.setLocalProperty("spark.scheduler.pool", "interactive")
+            context.setLocalProperty("spark.scheduler.pool", "background" if background else "interactive")
         except Exception as problem:  # py4j has several for a JVM that is gone, and there is no other way for this to fail
             self.lost()
             raise Unavailable("Spark does not answer. It is being started anew; try again in a moment.") from problem

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from sqlglot import exp
 
 from lake import LakeTable
@@ -21,14 +23,17 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, replace_reference, table_references
 from sql.analysis.to_spark import spark_sql
 from sql.places import place
-from sql.results import ResultColumn
+from sql.results import ResultColumn, result_schema
 from sql.spark.declared import metadata, result_columns
 from sql.spark.errors import translating
 from sql.spark.reads import dataframe, temporary_dataframe
 from sql.spark.visible import visible
 from sql.statements.base import ExecutionContext
+from sql.system import find_system_table
+from sql.system.data import ROW_KIND
+from sql.system.names import is_system
 from sql.views import expand_views
-from table.scan import ScanPlan, plan_scan
+from table.scan import ScanPlan, only_columns, plan_scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +163,8 @@ def _source(
         if reference.options or reference.as_of is not None:
             raise InvalidOption(f"{reference.name} is a temporary table over files; it has no options or snapshots to choose.")
         return temporary_dataframe(session, own, context.import_dirs), None
+    if is_system(reference.parts):
+        return _system_frame(context, session, reference), None
     table, snapshot = preparation.table(reference, session)
     rules = context.lake.read_rules(table)
     # A masked column's real values must not decide which files are read: the user would learn them by what is missing.
@@ -166,3 +173,21 @@ def _source(
     planned = PlannedTable(name=reference.name, table=table, snapshot=snapshot, plan=plan)
     frame = dataframe(session, table, plan)
     return (visible(frame, table, rules) if rules.restricted else frame), planned
+
+
+def _system_frame(context: ExecutionContext, session: SparkSession, reference: TableReference) -> DataFrame:
+    """A system table's rows; those that are the table's own are read from its files."""
+    if reference.as_of is not None:
+        raise InvalidOption(f"{reference.name} is a system table; choose its snapshot with OPTIONS('scan.snapshot-id' = '…').")
+    check_hint(reference.options)
+    found = find_system_table(context.lake, context.session, reference.parts, options=reference.options, zone=context.zone)
+    assert found is not None
+    system, scan = found
+    scan = replace(scan, predicate=pushed(reference, system.schema()))
+    if not system.holds_data:
+        rows = pa.Table.from_batches(system.read(scan, [c.name for c in system.columns]), schema=result_schema(system.columns))
+        return session.createDataFrame(rows)
+    table = scan.opened
+    own = only_columns(scan.predicate, lambda name: table.schema.find(name) is not None)
+    frame = dataframe(session, table, plan_scan(table.files, table.schema, scan.snapshot, own))
+    return frame if system.columns[0].name != ROW_KIND else frame.select(F.lit("+I").alias(ROW_KIND), "*")

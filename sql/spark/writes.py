@@ -16,7 +16,7 @@ import contextlib
 import pickle
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from threading import Semaphore
@@ -24,7 +24,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lake import LakeTable
@@ -65,14 +65,19 @@ _SPLITTING = Semaphore(2)
 _NO_DATA = frozenset({"manifest", "snapshot", "schema", "tag", "index", "_staging"})
 
 
-def write(session: SparkSession, frame: DataFrame, table: LakeTable) -> list[NewFile]:
+Arrange = Callable[[DataFrame, list[Column]], DataFrame]
+"""Puts rows in order; it is given the hidden columns that must come first."""
+
+
+def write(session: SparkSession, frame: DataFrame, table: LakeTable, *, arrange: Arrange | None = None) -> list[NewFile]:
     """Write the rows, which have the table's columns and types; returns the files, not yet committed.
 
-    Rows of a bucket keep the frame's order. On failure or cancel everything written is removed.
+    Rows of a bucket keep the frame's order, or have the one ``arrange`` gives them in a table without buckets.
+    On failure or cancel everything written is removed.
     """
     format_ = FileFormat.of(table.schema)
     with plain(session):
-        routed = _routed(frame, table.schema)
+        routed = _routed(frame, table.schema) if arrange is None else _arranged(frame, table.schema, arrange)
         if format_.name == "orc" or not table.files.io.atomic_rename:
             return _through_arrow(routed, table)
         staging = f"{table.files.layout.staging_dir()}/{uuid4()}"
@@ -98,6 +103,13 @@ def _routed(frame: DataFrame, schema: Schema) -> DataFrame:
     else:
         frame = frame.repartitionById(schema.bucket, _BUCKET)
     return frame.sortWithinPartitions(*keys, _BUCKET, _ORDER) if keys else frame.sortWithinPartitions(_ORDER)
+
+
+def _arranged(frame: DataFrame, schema: Schema, arrange: Arrange) -> DataFrame:
+    keys = [_PARTITION + str(i) for i in range(len(schema.partition_keys))]
+    for key, name in zip(keys, schema.partition_keys, strict=True):
+        frame = frame.withColumn(key, named(name).cast("string"))
+    return arrange(frame, [F.col(key) for key in keys])
 
 
 def _hidden(schema: Schema) -> list[str]:

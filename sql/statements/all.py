@@ -2,11 +2,16 @@
 
 import sql.statements.access
 import sql.statements.adopt
+import sql.statements.analyze
+import sql.statements.compaction
 import sql.statements.databases
+import sql.statements.doctor
 import sql.statements.insert
 import sql.statements.procedures
 import sql.statements.query
+import sql.statements.retention
 import sql.statements.settings
 import sql.statements.show
 import sql.statements.tables
+import sql.statements.tags
 import sql.statements.views  # noqa: F401

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 class SparkLease(Protocol):
     """A gateway session's hand on Spark; ``session()`` makes the Spark session when it is first needed."""
 
+    def require(self) -> None:
+        """Wait until Spark runs; raises `Unavailable` where it does not.
+
+        A statement may import what imports pyspark only afterwards: while Spark starts, another thread imports it, and of two
+        that do so at once one finds half-made modules.
+        """
+        ...
+
     def session(self) -> Any: ...
 
     def running(self, statement_id: str) -> AbstractContextManager[Any]:

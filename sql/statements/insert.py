@@ -18,7 +18,7 @@ from sql.answers import written_answer
 from sql.dialect import OPTIONS_HINT
 from sql.results import ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext, handles
-from sql.writing import discard
+from sql.writing import before_commit, discard
 from table import binary_row
 from table.commit import CommitRequest, everything
 from table.manifest import NewFile
@@ -64,8 +64,11 @@ class StatementSet:
         try:
             for insert in self.tree.expressions:
                 target = target_of(context, insert)
-                if any(other.table.table_id == target.table.table_id for other, _ in done):
-                    raise AnalysisError(f"{target.table.identifier} stands twice in the statement set; write one INSERT with UNION ALL.")
+                same = [other for other, _ in done if other.table.table_id == target.table.table_id]
+                if any(one.overwrite for one in (target, *same)) and same:
+                    raise AnalysisError(
+                        f"{target.table.identifier} stands twice in the statement set, and only INSERT INTO can be repeated there."
+                    )
                 done.append((target, write_query(context, target, source_of(insert))))
             return self._commit(context, done)
         except OutcomeUnknown:
@@ -156,7 +159,7 @@ def write_query(context: ExecutionContext, target: Target, query: exp.Expr) -> l
     with prepared(context, query) as found:
         context.cancellation.check()
         frame = assigned(found.frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
-        return write(frame.sparkSession, frame, target.table)
+        return before_commit(target.table, write(frame.sparkSession, frame, target.table))
 
 
 def request_of(target: Target, files: list[NewFile]) -> CommitRequest | None:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
+from lake import LakeTable
 from model.errors import AnalysisError, nearest
+from model.identifier import Identifier
 from model.types import BigIntType, VarCharType
 from sql import trees
 from sql.results import STRING, ResultColumn, ResultSet
-from sql.statements.base import ExecutionContext, LocalStatement, handles
+from sql.statements.base import ExecutionContext, handles
 
-Body = Callable[[ExecutionContext, Mapping[str, object]], ResultSet]
+Body = Callable[[ExecutionContext, Mapping[str, Any]], ResultSet]
+
+
+Arguments = Mapping[str, Any]
+
+
+def never(_: Arguments) -> bool:
+    """The procedure does not run on Spark."""
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,16 +35,29 @@ class Procedure:
     """Names in order of position, with the Python type of each."""
     required: int
     body: Body
+    spark: Callable[[Arguments], bool] = never
+    """Whether a call with these arguments runs on Spark."""
+    other_order: Callable[[Sequence[object]], Sequence[str] | None] | None = None
+    """The parameters in another engine's order, where the values given by position are of that kind."""
 
 
 PROCEDURES: dict[str, Procedure] = {}
 
 
-def procedure(name: str, *, required: int, **parameters: type) -> Callable[[Body], Body]:
+def procedure(
+    name: str,
+    *,
+    required: int,
+    spark: Callable[[Arguments], bool] = never,
+    other_order: Callable[[Sequence[object]], Sequence[str] | None] | None = None,
+    **parameters: type,
+) -> Callable[[Body], Body]:
     """Register a procedure ``sys.<name>``."""
 
     def register(body: Body) -> Body:
-        PROCEDURES[f"sys.{name}"] = Procedure(name=f"sys.{name}", parameters=parameters, required=required, body=body)
+        PROCEDURES[f"sys.{name}"] = Procedure(
+            name=f"sys.{name}", parameters=parameters, required=required, body=body, spark=spark, other_order=other_order
+        )
         return body
 
     return register
@@ -40,25 +65,38 @@ def procedure(name: str, *, required: int, **parameters: type) -> Callable[[Body
 
 @handles(trees.Call)
 @dataclass(frozen=True)
-class Call(LocalStatement):
+class Call:
     """``CALL sys.procedure(…)``."""
 
     tree: trees.Call
 
-    def run(self, context: ExecutionContext) -> ResultSet:
-        """Run the procedure."""
+    @cached_property
+    def _found(self) -> tuple[Procedure, dict[str, Any]]:
         name = ".".join(part for part in self.tree.args["procedure"] if part != "sluice")
         found = PROCEDURES.get(name.lower())
         if found is None:
             near = nearest(name, PROCEDURES)
             hint = f" Did you mean {near}?" if near else f" There are: {', '.join(sorted(PROCEDURES))}."
             raise AnalysisError(f"There is no procedure {name}.{hint}", fragment=name)
-        return found.body(context, _bound(found, self.tree.args["arguments"]))
+        return found, _bound(found, self.tree.args["arguments"])
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether the procedure runs on Spark with these arguments."""
+        found, arguments = self._found
+        return found.spark(arguments)
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Run the procedure."""
+        found, arguments = self._found
+        return found.body(context, arguments)
 
 
-def _bound(found: Procedure, given: tuple[tuple[str | None, object], ...]) -> dict[str, object]:
-    names = list(found.parameters)
-    bound: dict[str, object] = {}
+def _bound(found: Procedure, given: tuple[tuple[str | None, object], ...]) -> dict[str, Any]:
+    names: Sequence[str] = list(found.parameters)
+    if found.other_order is not None:
+        names = found.other_order([value for name, value in given if name is None]) or names
+    bound: dict[str, Any] = {}
     for position, (name, value) in enumerate(given):
         if name is None and position >= len(names):
             raise AnalysisError(f"{found.name} takes {len(names)} arguments at most: {', '.join(names)}.")
@@ -68,28 +106,35 @@ def _bound(found: Procedure, given: tuple[tuple[str | None, object], ...]) -> di
         if key in bound:
             raise AnalysisError(f"The argument {key} of {found.name} is given twice.", fragment=key)
         wanted = found.parameters[key]
-        if value is not None and not isinstance(value, wanted):
+        if value is not None and (not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))):
             raise AnalysisError(f"The argument {key} of {found.name} is a {wanted.__name__}, not {value!r}.", fragment=key)
-        bound[key] = value
-    missing = [name for name in names[: found.required] if bound.get(name) is None]
+        if value is not None and value != "":  # Flink's way to leave an argument out by position
+            bound[key] = value
+    missing = [name for name in list(found.parameters)[: found.required] if bound.get(name) is None]
     if missing:
         raise AnalysisError(f"{found.name} needs the argument {missing[0]}.")
     return bound
 
 
-@procedure("create_tag", required=2, table=str, tag=str, snapshot_id=int)
-def create_tag(context: ExecutionContext, arguments: Mapping[str, object]) -> ResultSet:
-    """Keep a snapshot under a name."""
-    table = context.lake.open(context.session.identifier(tuple(str(arguments["table"]).split("."))))
-    snapshot_id = arguments.get("snapshot_id")
-    context.lake.tags.create(table, str(arguments["tag"]), snapshot_id=snapshot_id if isinstance(snapshot_id, int) else None)
-    return ResultSet.ok()
+def table_of(context: ExecutionContext, arguments: Arguments) -> LakeTable:
+    """The table a call names."""
+    return context.lake.open(identifier_of(context, str(arguments["table"])))
+
+
+def table_to_write(context: ExecutionContext, arguments: Arguments) -> LakeTable:
+    """The table a call names, for a caller who may change it."""
+    return context.lake.open_to_write(identifier_of(context, str(arguments["table"])))
+
+
+def identifier_of(context: ExecutionContext, name: str) -> Identifier:
+    """A table's name as a call gives it; backquotes are taken off."""
+    return context.session.identifier(tuple(part.strip("`") for part in name.split(".")))
 
 
 @procedure("repair_table", required=1, table=str, dry_run=bool)
-def repair_table(context: ExecutionContext, arguments: Mapping[str, object]) -> ResultSet:
+def repair_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Adopt or set aside snapshot files the catalog did not decide; one row for each, none where there are none."""
-    table = context.session.identifier(tuple(str(arguments["table"]).split(".")))
+    table = identifier_of(context, str(arguments["table"]))
     done = context.lake.repair_table(table, dry_run=bool(arguments.get("dry_run")))
     columns = [
         ResultColumn("action", STRING),
@@ -99,11 +144,3 @@ def repair_table(context: ExecutionContext, arguments: Mapping[str, object]) -> 
     rows: list[tuple[str, int, str | None]] = [("adopted", snapshot, None) for snapshot in done.adopted]
     rows += [("set aside", snapshot, f"{done.directory}/snapshot-{snapshot}") for snapshot in done.set_aside]
     return ResultSet.of_rows(columns, rows)
-
-
-@procedure("delete_tag", required=2, table=str, tag=str)
-def delete_tag(context: ExecutionContext, arguments: Mapping[str, object]) -> ResultSet:
-    """Forget a tag."""
-    table = context.lake.open(context.session.identifier(tuple(str(arguments["table"]).split("."))))
-    context.lake.tags.delete(table, str(arguments["tag"]))
-    return ResultSet.ok()

@@ -59,11 +59,21 @@ class Explain:
                     f"  bytes: {plan.kept_bytes} of {plan.total_bytes}; rows to read: {plan.kept_rows}",
                     f"  pushed: {shown(plan.predicate)}",
                 ]
+            lines += _advice(context, inner) if isinstance(inner, exp.Insert) else []
             lines += ["", "== Spark =="] if lines else ["== Spark =="]
             text = _spark_plan(found.frame)
             for view, name in found.views.items():
                 text = text.replace(view, name)
         return ResultSet.of_strings(("result",), [("\n".join(lines) + "\n" + text.strip(),)])
+
+
+def _advice(context: ExecutionContext, insert: exp.Insert) -> list[str]:
+    """What `sys.doctor` would say of the table rows go to."""
+    from sql.statements.doctor import findings
+    from sql.statements.insert import target_of
+
+    found = findings(target_of(context, insert).table)
+    return [line for one in found for line in ("", "== Advice ==", f"{one.what}: {one.why}", f"  {one.statement}")]
 
 
 def _spark_plan(frame: object) -> str:

@@ -115,7 +115,8 @@ def _partition_keys(definition: TableDefinition) -> tuple[str, ...]:
 def check_type(name: str, type_: DataType) -> None:
     """Raise `UnsupportedType` for a column SQL could not read back faithfully."""
     if unreadable := unreadable_in_sql(type_):
-        raise UnsupportedType(f"Column {name}: the type {unreadable} is not available in SQL; TIMESTAMP goes to precision 6.")
+        way_out = "; TIMESTAMP goes to precision 6." if unreadable.startswith("TIMESTAMP") else "."
+        raise UnsupportedType(f"Column {name}: the type {unreadable} is not available in SQL{way_out}")
 
 
 def watermark_options(schema: Schema, watermarks: tuple[Watermark, ...]) -> dict[str, str]:

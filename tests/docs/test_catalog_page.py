@@ -20,7 +20,7 @@ pytestmark = pytest.mark.interop
 def block(mark: str) -> str:
     """The only Python block that names something."""
     (found,) = [text for language, text in BLOCKS if language == "python" and mark in text]
-    return found
+    return str(found)
 
 
 @pytest.mark.parametrize(("mark", "said"), [("pypaimon_rust", "hello"), ("CatalogFactory", "hello")])

@@ -10,18 +10,23 @@ import pytest
 from sql.dialect import split
 from tests.fix_server import StartServer
 
-PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
-STATEMENTS = [statement.text for block in re.findall(r"^```sql\n(.*?)^```$", PAGE.read_text(), re.M | re.S) for statement in split(block)]
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def statements(page: str) -> list[str]:
+    blocks = re.findall(r"^```sql\n(.*?)^```$", (DOCS / page).read_text(), re.M | re.S)
+    return [statement.text for block in blocks for statement in split(block)]
 
 
 @pytest.mark.spark
-def test_the_examples_run_from_top_to_bottom(start_server: StartServer) -> None:
+@pytest.mark.parametrize("page", ["sql.md", "maintenance.md"])
+def test_the_examples_run_from_top_to_bottom(start_server: StartServer, page: str) -> None:
     server = start_server()
     database = "default"
-    for statement in STATEMENTS:
+    for statement in statements(page):
         response = server.post(f"USE {database};\n{statement}")
         assert response.status_code == 200, f"{statement}\n{response.text}"
         assert "error" not in response.json(), f"{statement}\n{response.text}"
         if found := re.fullmatch(r"USE (\w+);?", statement.strip()):
             database = found[1]
-    assert len(STATEMENTS) > 40
+    assert len(statements(page)) > 40

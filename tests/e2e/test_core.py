@@ -115,6 +115,12 @@ def test_statement_set_lands_together_or_not_at_all(any_server: RunningServer, d
         any_server.sql(both.format(database, "CAST(1 / 0 AS INT)"))
     assert any_server.sql(f"SELECT * FROM {database}.a") == [[1]]
     assert any_server.sql(f"SELECT * FROM {database}.b") == [[2]]
+    any_server.sql(f"EXECUTE STATEMENT SET BEGIN INSERT INTO {database}.a SELECT 3; INSERT INTO {database}.a VALUES (4), (5); END")
+    assert any_server.sql(f"SELECT * FROM {database}.a") == [[1], [3], [4], [5]]
+    assert any_server.value(f"SELECT COUNT(*) FROM {database}.a /*+ OPTIONS('scan.snapshot-id'='2') */") == 4
+    again = f"EXECUTE STATEMENT SET BEGIN INSERT INTO {database}.a SELECT 6; INSERT OVERWRITE {database}.a SELECT 7; END"
+    with pytest.raises(Refused, match="only INSERT INTO can be repeated"):
+        any_server.sql(again)
 
 
 def test_a_slow_statement_is_canceled_and_others_go_on(any_server: RunningServer) -> None:

@@ -83,6 +83,11 @@ def test_bad_requests_for_tokens_are_told(admin: As, body: dict[str, Any]) -> No
     assert admin.call("POST", "/tokens", body)[0] == 400
 
 
+@pytest.mark.parametrize("name", ["admin", "public", "administrator", "anonymous"])
+def test_the_servers_own_names_are_nobodys(admin: As, name: str) -> None:
+    assert admin.call("POST", "/tokens", {"name": "x", "principal": name})[0] == 400
+
+
 def test_every_door_of_sql_asks_the_same(client: FlaskClient, admin: As, ada: As) -> None:
     admin.sql("CREATE TABLE t (id INT)")
     rows = "/tables/default/t/rows"
@@ -115,5 +120,6 @@ def test_a_session_is_not_there_for_others(admin: As, ada: As) -> None:
     for method, below in (("GET", ""), ("DELETE", ""), ("POST", "/heartbeat"), ("POST", "/statements")):
         status, answer = ada.call(method, path + below, {"statement": "SHOW TABLES"} if method == "POST" else None)
         assert (status, "There is no session" in str(answer)) == (500, True), below
+    assert ada.call("GET", path.replace("-", ""))[0] == 500
     assert ada.call("GET", path.upper().replace("/V1/SESSIONS", "/v1/sessions"))[0] == 500
     assert admin.call("GET", path)[0] == 200

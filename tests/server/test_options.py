@@ -28,7 +28,7 @@ def test_every_setting_is_read_from_its_variable() -> None:
     for option in SERVER_OPTIONS:
         text = samples.get(option.key) or ("17 mb" if option.parser.kind == "size" else "17")
         changed[variable(option)] = text
-    settings = read_settings(changed)
+    settings = read_settings(changed | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000"})
     assert [name for name in type(settings).__slots__ if getattr(settings, name) == getattr(defaults, name)] == []
     assert (settings.listen, settings.import_dirs, settings.warehouse) == (("::1", 0), ("/a", "/b"), "s3://bucket/w")
 

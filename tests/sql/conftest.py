@@ -18,6 +18,9 @@ from tests.sql.held import Held
 class NoSparkLease:
     """A lease whose session cannot be had."""
 
+    def require(self) -> None:
+        """Not needed by statements that only pretend to need Spark."""
+
     def session(self) -> Any:
         raise Unavailable("There is no Spark in this test.")
 

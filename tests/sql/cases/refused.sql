@@ -136,11 +136,6 @@ ALTER TABLE t MODIFY WATERMARK FOR a AS a
 =>
 1:22 ALTER TABLE MODIFY WATERMARK is not available
 
--- a system table
-SELECT * FROM t$snapshots
-=>
-1:16 System tables
-
 -- flink's windows
 SELECT * FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))
 =>
@@ -229,7 +224,7 @@ SELECT r'\', reflect('a', 'b') --'
 -- the jvm behind a dollar quote
 SELECT $$x$$, reflect('a', 'b')
 =>
-1:13 Syntax error at ',': Required keyword: 'this' missing for <class 'sqlg
+1:10 is not available: parameters
 
 -- the jvm in a hint
 SELECT /*+ COALESCE(reflect('a', 'b')) */ 1

@@ -3,10 +3,10 @@ SELECT date_format(ts, 'yyyy'), to_date('2024-01-01'), a || b, transform(x, y ->
 =>
 SELECT date_format(ts, 'yyyy'), to_date('2024-01-01'), a || b, TRANSFORM(x, y -> y + 1) FROM v
 
--- a timestamp cast cuts off digits
-SELECT CAST(a AS TIMESTAMP(3)), CAST(a AS TIMESTAMP(6)) FROM v
+-- a timestamp cast cuts off digits; its column keeps the name the user wrote
+SELECT CAST(a AS TIMESTAMP(3)), CAST(a AS TIMESTAMP(6)), year(CAST(a AS TIMESTAMP(0))) FROM v
 =>
-SELECT CAST(DATE_TRUNC('MILLISECOND', CAST(a AS TIMESTAMP)) AS TIMESTAMP), CAST(a AS TIMESTAMP) FROM v
+SELECT CAST(DATE_TRUNC('MILLISECOND', CAST(a AS TIMESTAMP)) AS TIMESTAMP) AS `CAST(a AS TIMESTAMP(3))`, CAST(a AS TIMESTAMP), year(CAST(DATE_TRUNC('SECOND', CAST(a AS TIMESTAMP)) AS TIMESTAMP)) FROM v
 
 -- types Flink spells differently
 SELECT CAST(a AS BYTES), CAST(a AS ROW<x INT>), CAST(a AS TIMESTAMP_LTZ(6)), CAST(a AS STRING) FROM v

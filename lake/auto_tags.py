@@ -1,0 +1,149 @@
+"""Tags made by themselves: one for each period of time, or one for each day's batch writes (`paimon-append.md` §10, tag.*)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from lake import retention
+from lake.retention import Tag, tags_of
+from lake.table import LakeTable
+from model.schema import Schema
+from model.snapshot import CommitKind, Snapshot
+from model.table_options import TABLE_OPTIONS
+
+if TYPE_CHECKING:
+    from lake.lake import Lake
+
+_PERIODS = {"daily": dt.timedelta(days=1), "hourly": dt.timedelta(hours=1), "two-hours": dt.timedelta(hours=2)}
+_FORMATS = {
+    "with_dashes": ("%Y-%m-%d", "%Y-%m-%d %H"),
+    "without_dashes": ("%Y%m%d", "%Y%m%d %H"),
+    "without_dashes_and_spaces": ("%Y%m%d", "%Y%m%d%H"),
+}
+_MOST_COMPLETED = 100
+"""Missed periods made up for at once."""
+
+
+def _option(schema: Schema, key: str) -> object:
+    return TABLE_OPTIONS.read(schema.options, key)
+
+
+class TagPeriods:
+    """A table's periods and the names their tags get; a period's tag has the name of the time it began."""
+
+    def __init__(self, schema: Schema) -> None:
+        free = _option(schema, "tag.creation-period-duration")
+        named = str(_option(schema, "tag.creation-period"))
+        self.length = free if isinstance(free, dt.timedelta) else _PERIODS[named]
+        whole, hours = _FORMATS[str(_option(schema, "tag.period-formatter"))]
+        if isinstance(free, dt.timedelta):
+            self.format = "%Y%m%d%H%M" if "dashes" not in str(_option(schema, "tag.period-formatter")) else "%Y-%m-%d %H:%M"
+        else:
+            self.format = whole if named == "daily" else hours
+
+    def begin(self, moment: dt.datetime) -> dt.datetime:
+        """When the period a moment lies in began."""
+        start = dt.datetime(1970, 1, 1)
+        return moment - (moment - start) % self.length
+
+    def name(self, begin: dt.datetime) -> str:
+        """The tag's name."""
+        return begin.strftime(self.format)
+
+    def parse(self, name: str) -> dt.datetime | None:
+        """When the period of a tag of that name began; None for a tag somebody made by hand."""
+        try:
+            return dt.datetime.strptime(name, self.format)
+        except ValueError:
+            return None
+
+
+def create_automatic_tags(lake: Lake, table: LakeTable, *, now: dt.datetime | None = None) -> list[str]:
+    """Make the tags that are due, and drop those beyond `tag.num-retained-max`; returns the names of the new ones."""
+    schema = table.schema
+    mode = _option(schema, "tag.automatic-creation")
+    latest = table.latest()
+    if mode == "none" or latest is None:
+        return []
+    retained = _option(schema, "tag.default-time-retained")
+    keep = retained if isinstance(retained, dt.timedelta) else None
+    tags = tags_of(lake, table)
+    if mode == "batch":
+        return _batch(lake, table, latest, tags, keep)
+    periods = TagPeriods(schema)
+    clock = _clock(schema, str(mode), latest, now)
+    if clock is None:
+        return []
+    made = []
+    for begin in _due(schema, periods, tags, clock):
+        retention.create_tag(lake, table, periods.name(begin), snapshot_id=latest.id, retained=keep)
+        made.append(periods.name(begin))
+    if made:
+        _keep_newest(lake, table, periods)
+    return made
+
+
+def _batch(lake: Lake, table: LakeTable, latest: Snapshot, tags: list[Tag], keep: dt.timedelta | None) -> list[str]:
+    """One tag a day that follows the last write."""
+    custom = _option(table.schema, "tag.batch.customized-name")
+    name = str(custom) if custom else f"batch-write-{dt.datetime.fromtimestamp(latest.time_millis / 1000):%Y-%m-%d}"
+    there = next((tag for tag in tags if tag.name == name), None)
+    if latest.commit_kind is CommitKind.COMPACT or (there is not None and there.snapshot.id >= latest.id):
+        return []
+    retention.create_tag(lake, table, name, snapshot_id=latest.id, retained=keep, replace=there is not None)
+    return [name]
+
+
+def _clock(schema: Schema, mode: str, latest: Snapshot, now: dt.datetime | None) -> dt.datetime | None:
+    """What time it is for tags: the wall clock's, or that of the rows."""
+    if mode == "watermark":
+        if latest.watermark is None:
+            return None
+        zone = ZoneInfo(str(_option(schema, "sink.watermark-time-zone")))
+        return dt.datetime.fromtimestamp(latest.watermark / 1000, zone).replace(tzinfo=None)
+    zone_name = _option(schema, "sink.process-time-zone")
+    if now is not None:
+        return now
+    return dt.datetime.now(ZoneInfo(str(zone_name)) if zone_name else None).replace(tzinfo=None)
+
+
+def _due(schema: Schema, periods: TagPeriods, tags: list[Tag], clock: dt.datetime) -> list[dt.datetime]:
+    """The periods that have ended, the delay included, and have no tag; all missed ones only with `tag.automatic-completion`."""
+    delay = _option(schema, "tag.creation-delay")
+    assert isinstance(delay, dt.timedelta)
+    newest = periods.begin(clock - delay) - periods.length
+    known = [begin for tag in tags if (begin := periods.parse(tag.name)) is not None]
+    if newest in known or (known and newest < max(known)):
+        return []
+    if not known or not _option(schema, "tag.automatic-completion"):
+        return [newest]
+    due, begin = [], max(known) + periods.length
+    while begin <= newest:
+        due.append(begin)
+        begin += periods.length
+    return due[-_MOST_COMPLETED:]
+
+
+def _keep_newest(lake: Lake, table: LakeTable, periods: TagPeriods) -> None:
+    most = _option(table.schema, "tag.num-retained-max")
+    if not isinstance(most, int):
+        return
+    automatic = sorted(tag.name for tag in tags_of(lake, table) if periods.parse(tag.name) is not None)
+    for name in automatic[: max(0, len(automatic) - most)]:
+        retention.delete_tag(lake, table, name)
+
+
+def expire_tags(lake: Lake, table: LakeTable, *, older_than: dt.datetime | None = None, dry_run: bool = False) -> list[Tag]:
+    """Drop the tags whose time is over; with ``older_than`` also all made before that."""
+    now = time.time_ns() // 1_000_000
+    limit = None if older_than is None else older_than.astimezone().timestamp() * 1000
+    gone = []
+    for tag in tags_of(lake, table):
+        if tag.expired(now) or (limit is not None and tag.created_millis is not None and tag.created_millis < limit):
+            gone.append(tag)
+            if not dry_run:
+                retention.delete_tag(lake, table, tag.name)
+    return gone

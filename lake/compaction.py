@@ -1,0 +1,194 @@
+"""Compacting a table: what to merge at its latest snapshot, the merging, and the commit that may only lose a race."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from lake.discard import discard
+from lake.table import LakeTable
+from model.errors import LakeError, OutcomeUnknown, RewriteConflict, UnsupportedType
+from model.snapshot import CommitKind, Snapshot
+from table.commit import CommitRequest
+from table.compact import CompactionRules, CompactionTask, choose
+from table.manifest import EntryKind, ManifestEntry, NewFile
+from table.rewrite import Check, go_on, rewrite
+from table.touched import Touched
+
+_log = logging.getLogger(__name__)
+Commit = Callable[[LakeTable, CommitRequest], Snapshot]
+Rewriter = Callable[[LakeTable, Sequence[CompactionTask], Check], list[list[NewFile]]]
+"""Does the merging of some tasks; gives each one's new files, in the tasks' order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """What a compaction did, or would do."""
+
+    tasks: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    rows: int = 0
+    conflicts: int = 0
+    """Tasks whose files somebody else replaced meanwhile; nothing was changed for them."""
+    snapshots: tuple[int, ...] = field(default=())
+
+    def __add__(self, other: Compacted) -> Compacted:
+        return Compacted(
+            tasks=self.tasks + other.tasks,
+            files_before=self.files_before + other.files_before,
+            files_after=self.files_after + other.files_after,
+            bytes_before=self.bytes_before + other.bytes_before,
+            bytes_after=self.bytes_after + other.bytes_after,
+            rows=self.rows + other.rows,
+            conflicts=self.conflicts + other.conflicts,
+            snapshots=self.snapshots + other.snapshots,
+        )
+
+
+def live_files(
+    table: LakeTable, partitions: Collection[bytes] | None = None, buckets: Collection[int] | None = None
+) -> list[ManifestEntry]:
+    """The live files of the latest snapshot, of some partitions and buckets or of all.
+
+    Raises `UnsupportedType` for tables with deletion vectors: a rewrite would bring deleted rows back.
+    """
+    latest = table.latest()
+    if latest is not None and latest.index_manifest is not None:
+        raise UnsupportedType(f"Table {table.identifier} has deletion vectors, which are not read here yet; it is not compacted.")
+    if partitions is None:
+        entries = table.files.live_entries(latest)
+        return [e for e in entries if e.kind is EntryKind.ADD and (buckets is None or e.bucket in buckets)]
+    touched = Touched([f.type for f in table.schema.partition_fields], partitions, buckets)
+    return [e for e in table.files.some_entries(latest, touched.may_hold) if e.kind is EntryKind.ADD and touched.holds(e)]
+
+
+def plan(
+    table: LakeTable,
+    *,
+    full: bool,
+    partitions: Collection[bytes] | None = None,
+    buckets: Collection[int] | None = None,
+    all_of_them: bool = False,
+    task_bytes: int | None = None,
+    rules: CompactionRules | None = None,
+) -> list[CompactionTask]:
+    """The merges worth doing at the latest snapshot, by the table's rules or others; see `table.compact`."""
+    rules = rules or CompactionRules.of(table.schema, task_bytes=task_bytes)
+    return choose(table.schema, live_files(table, partitions, buckets), rules, full=full, all_of_them=all_of_them)
+
+
+def in_this_process(table: LakeTable, tasks: Sequence[CompactionTask], check: Check = go_on) -> list[list[NewFile]]:
+    """Merge the tasks one after another; what was written is removed where one fails."""
+    done: list[list[NewFile]] = []
+    try:
+        for task in tasks:
+            check()
+            done.append(rewrite(table.files, table.schema, task, check))
+    except BaseException:
+        for written in done:
+            discard(table, written)
+        raise
+    return done
+
+
+def in_threads(workers: int) -> Rewriter:
+    """A rewriter that merges several tasks at once in this process; reading and writing leave Python's lock alone."""
+
+    def run(table: LakeTable, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
+        if workers < 2 or len(tasks) < 2:
+            return in_this_process(table, tasks, check)
+        with ThreadPoolExecutor(min(workers, len(tasks)), thread_name_prefix="compaction") as threads:
+            running = [threads.submit(rewrite, table.files, table.schema, task, check) for task in tasks]
+            wait(running, return_when=FIRST_EXCEPTION)
+            failed = next((one for one in running if one.done() and not one.cancelled() and one.exception()), None)
+            if failed is None:
+                return [one.result() for one in running]
+            for one in running:
+                one.cancel()
+            wait(running)
+        for one in running:
+            if not one.cancelled() and one.exception() is None:
+                discard(table, one.result())
+        problem = failed.exception()
+        assert problem is not None
+        raise problem
+
+    return run
+
+
+def compact(
+    commit: Commit, table: LakeTable, tasks: Sequence[CompactionTask], *, rewriter: Rewriter = in_this_process, check: Check = go_on
+) -> Compacted:
+    """Merge the tasks and commit them as one snapshot; where that loses a race, one by one, and the losers are dropped."""
+    if not tasks:
+        return Compacted()
+    written = rewriter(table, tasks, check)
+    try:
+        check()
+    except BaseException:
+        for files in written:
+            discard(table, files)
+        raise
+    user = str(uuid4())
+    try:
+        return _commit(commit, table, tasks, written, user)
+    except RewriteConflict as lost:
+        _log.info("A compaction of %s lost a race: %s", table.identifier, lost.message)
+        if len(tasks) == 1:
+            discard(table, written[0])
+            return Compacted(conflicts=1)
+    except OutcomeUnknown:
+        raise  # the snapshot may be there, and it may name these files
+    except LakeError:
+        for files in written:
+            discard(table, files)
+        raise
+    return _one_by_one(commit, table, tasks, written, user)
+
+
+def _one_by_one(
+    commit: Commit, table: LakeTable, tasks: Sequence[CompactionTask], written: Sequence[list[NewFile]], user: str
+) -> Compacted:
+    done = Compacted()
+    for at, (task, files) in enumerate(zip(tasks, written, strict=True)):
+        try:
+            done += _commit(commit, table, [task], [files], user)
+        except RewriteConflict:
+            discard(table, files)
+            done += Compacted(conflicts=1)
+        except OutcomeUnknown:
+            _discard_all(table, written[at + 1 :])
+            raise
+        except LakeError:
+            _discard_all(table, written[at:])
+            raise
+    return done
+
+
+def _discard_all(table: LakeTable, written: Sequence[list[NewFile]]) -> None:
+    for files in written:
+        discard(table, files)
+
+
+def _commit(
+    commit: Commit, table: LakeTable, tasks: Sequence[CompactionTask], written: Sequence[Sequence[NewFile]], user: str
+) -> Compacted:
+    adds = tuple(new for files in written for new in files)
+    deletes = tuple(entry for task in tasks for entry in task.inputs)
+    request = CommitRequest(kind=CommitKind.COMPACT, adds=adds, deletes=deletes, commit_user=user, operation="COMPACT")
+    snapshot = commit(table, request)
+    return Compacted(
+        tasks=len(tasks),
+        files_before=len(deletes),
+        files_after=len(adds),
+        bytes_before=sum(entry.file.file_size for entry in deletes),
+        bytes_after=sum(new.file.file_size for new in adds),
+        rows=sum(new.file.row_count for new in adds),
+        snapshots=(snapshot.id,),
+    )

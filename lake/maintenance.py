@@ -1,0 +1,76 @@
+"""What happens to a table by itself after commits, in Paimon's order (`paimon-append.md` §6.7)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lake.auto_tags import create_automatic_tags, expire_tags
+from lake.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
+from lake.retention import Removed, expire_snapshots
+from lake.table import LakeTable
+from model.table_options import TABLE_OPTIONS
+from table.consumers import delete_consumer, read_consumers
+from table.expire import ExpiryRules
+
+if TYPE_CHECKING:
+    from lake.lake import Lake
+
+
+_MOST_RUNS = 40
+"""Runs of expiry in one round; what is left waits for the next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintained:
+    """What one round did."""
+
+    tags_made: tuple[str, ...] = ()
+    tags_gone: tuple[str, ...] = ()
+    partitions_gone: tuple[str, ...] = ()
+    consumers_gone: tuple[str, ...] = ()
+    snapshots: Removed = field(default_factory=Removed)
+
+
+def expire_consumers(table: LakeTable, *, dry_run: bool = False) -> list[str]:
+    """Forget consumers that told no progress for `consumer.expiration-time`."""
+    after = TABLE_OPTIONS.read(table.schema.options, "consumer.expiration-time")
+    if after is None:
+        return []
+    limit = time.time_ns() // 1_000_000 - int(after.total_seconds() * 1000)
+    gone = [consumer.name for consumer in read_consumers(table.files) if consumer.updated_millis < limit]
+    for name in () if dry_run else gone:
+        delete_consumer(table.files, name)
+    return gone
+
+
+def maintain(lake: Lake, table: LakeTable, *, partitions_due: bool = True) -> Maintained:
+    """Automatic tags, tags that end, partitions, consumers and snapshots that are too old; nothing for a `write-only` table."""
+    if TABLE_OPTIONS.read(table.schema.options, "write-only"):
+        return Maintained()
+    made = create_automatic_tags(lake, table)
+    ended = expire_tags(lake, table) if TABLE_OPTIONS.read(table.schema.options, "tag.time-expire-enabled") else []
+    rules = PartitionExpiry.of(table, {}) if partitions_due else None
+    old = expired_partitions(table, lake.partitions(table, table.latest()), rules) if rules else []
+    drop_partitions(lake, table, old)
+    consumers = expire_consumers(table)
+    return Maintained(
+        tags_made=tuple(made),
+        tags_gone=tuple(tag.name for tag in ended),
+        partitions_gone=tuple(partition.name for partition in old),
+        consumers_gone=tuple(consumers),
+        snapshots=_expire(lake, table),
+    )
+
+
+def _expire(lake: Lake, table: LakeTable) -> Removed:
+    """Run after run until no run is full: many commits may have come since the last time."""
+    rules = ExpiryRules.of(table.schema)
+    done = Removed()
+    for _ in range(_MOST_RUNS):
+        run = expire_snapshots(lake, table, rules)
+        done += run
+        if rules.per_run is None or len(run.snapshots) < rules.per_run:
+            break
+    return done

@@ -1,0 +1,272 @@
+"""Expiry, rollback and tags: the catalog decides what is kept, then the files nothing needs any more are deleted.
+
+A crash between the two leaves files that `sys.remove_orphan_files` finds, and never a snapshot without its files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog import CatalogTransaction
+from catalog.records import TagRow
+from lake.names import check_name
+from lake.table import LakeTable
+from lake.tags import parse_retained
+from model.access import Access, table_resource
+from model.catalog_errors import TagAlreadyExist
+from model.errors import SnapshotNotExist, TableNotExist, TagNotExist
+from model.identifier import MAIN_BRANCH
+from model.snapshot import Snapshot
+from table.consumers import read_consumers
+from table.expire import ExpiryRules, Garbage, expired_before, left_by_expiry, left_by_rollback, left_by_tag
+
+if TYPE_CHECKING:
+    from lake.lake import Lake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A snapshot with a name, and how long it keeps it."""
+
+    name: str
+    snapshot: Snapshot
+    created_millis: int | None = None
+    retained: dt.timedelta | None = None
+
+    def expired(self, now_millis: int) -> bool:
+        """Whether its time is over."""
+        if self.created_millis is None or self.retained is None:
+            return False
+        return now_millis > self.created_millis + self.retained.total_seconds() * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What went, or would go."""
+
+    snapshots: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
+    data_files: int = 0
+    metadata_files: int = 0
+    size: int = 0
+    """Bytes of the files, as far as metadata tells."""
+
+    def __add__(self, other: Removed) -> Removed:
+        return Removed(
+            snapshots=self.snapshots + other.snapshots,
+            tags=self.tags + other.tags,
+            data_files=self.data_files + other.data_files,
+            metadata_files=self.metadata_files + other.metadata_files,
+            size=self.size + other.size,
+        )
+
+
+def _removed(snapshots: Sequence[Snapshot], garbage: Garbage, tags: Sequence[str] = ()) -> Removed:
+    return Removed(
+        snapshots=tuple(s.id for s in snapshots),
+        tags=tuple(tags),
+        data_files=len(garbage.data),
+        metadata_files=len(garbage.metadata),
+        size=garbage.size,
+    )
+
+
+def _lock(tx: CatalogTransaction, table: LakeTable) -> None:
+    """Keep what is retained from being changed by others until the transaction ends; commits go on."""
+    row = tx.tables.lock_retention(table.identifier)
+    if row is None or row != (table.table_id, table.location):
+        raise TableNotExist(str(table.identifier))
+
+
+def _may(lake: Lake, table: LakeTable) -> None:
+    """Raise `Forbidden` unless the caller may change the table."""
+    lake.caller.require(Access.UPDATE, table_resource(table.identifier))
+
+
+def _kept_elsewhere(tx: CatalogTransaction, table: LakeTable) -> list[Snapshot]:
+    """Snapshots and tags of other branches: their data lies in this table's directories, too."""
+    found = []
+    for branch in {MAIN_BRANCH, *tx.branches.names(table.table_id)} - {table.identifier.branch}:
+        found += [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)]
+        found += [Snapshot.from_json(row.snapshot) for row in tx.tags.all(table.table_id, branch)]
+    return found
+
+
+def _tag(row: TagRow) -> Tag:
+    retained = None if row.retained is None else parse_retained(row.retained)
+    return Tag(name=row.name, snapshot=Snapshot.from_json(row.snapshot), created_millis=row.created_millis, retained=retained)
+
+
+def tags_of(lake: Lake, table: LakeTable) -> list[Tag]:
+    """All tags with their snapshots, by name."""
+    return [_tag(row) for row in lake.tags.all(table)]
+
+
+def _tags(tx: CatalogTransaction, table: LakeTable) -> list[Tag]:
+    return [_tag(row) for row in tx.tags.all(table.table_id, table.identifier.branch)]
+
+
+def _delete(table: LakeTable, garbage: Garbage) -> None:
+    """Data first, then what names it: a half done deletion is never visible as a snapshot that lacks files."""
+    for path in (*garbage.data, *garbage.metadata):
+        table.files.io.delete(path)
+
+
+def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_run: bool = False, now_millis: int | None = None) -> Removed:
+    """Let snapshots go by count and age; what tags, branches and consumers need stays."""
+    _may(lake, table)
+    if table.identifier.branch != MAIN_BRANCH:
+        return Removed()
+    lake.tags.all(table)  # a client may have put one there itself
+    table.latest()  # publishes what is decided, so that no file is missing below
+    now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+    with lake.catalog.transaction() as tx:
+        _lock(tx, table)
+        # A busy table may keep hundreds of thousands of snapshots: only those one run may take are read, and their successor.
+        most = None if rules.per_run is None else rules.per_run + 1
+        history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch, first=most)]
+        newest = tx.snapshots.latest(table.table_id, table.identifier.branch)
+        unread = min((consumer.next_snapshot for consumer in read_consumers(table.files)), default=None)
+        latest = newest.snapshot_id if newest else None
+        end = expired_before(history, rules, first_unread=unread, now_millis=now, latest=latest)
+        expired = [s for s in history if s.id < end]
+        if not expired:
+            return Removed()
+        first = history[len(expired)]
+        kept = [tag.snapshot for tag in _tags(tx, table) if tag.snapshot.id < first.id] + _kept_elsewhere(tx, table)
+        if not dry_run:
+            tx.snapshots.forget(table.table_id, table.identifier.branch, below=end)
+    garbage = left_by_expiry(table.files, table.schema, expired, kept, first)
+    if not dry_run:
+        lake.step("expiry decided")
+        _delete(table, garbage)
+        for snapshot in expired:
+            table.files.io.delete(table.files.layout.snapshot_file(snapshot.id))
+        clear_stale_snapshots(lake, table)
+    return _removed(expired, garbage)
+
+
+def clear_stale_snapshots(lake: Lake, table: LakeTable) -> None:
+    """Delete snapshot files older than the catalog's earliest, which a crash left, and tell readers where history begins."""
+    with lake.catalog.reading() as tx:
+        row = tx.snapshots.earliest(table.table_id, table.identifier.branch)
+    if row is None:
+        return
+    earliest = row.snapshot_id
+    for snapshot_id in table.files.snapshot_ids():
+        if snapshot_id < earliest:
+            table.files.io.delete(table.files.layout.snapshot_file(snapshot_id))
+    if table.files.read_hint(table.files.layout.earliest_hint()) != earliest:
+        table.files.io.write(table.files.layout.earliest_hint(), str(earliest).encode())
+
+
+def create_tag(
+    lake: Lake,
+    table: LakeTable,
+    name: str,
+    *,
+    snapshot_id: int | None = None,
+    retained: dt.timedelta | None = None,
+    replace: bool = False,
+) -> Tag:
+    """Keep a snapshot under a name, for a time or for good; raises `SnapshotNotExist`, `TagAlreadyExist` or, to replace, `TagNotExist`."""
+    text = None if retained is None else f"{round(retained.total_seconds() * 1000)} ms"
+    if not replace:
+        lake.tags.create(table, name, snapshot_id=snapshot_id, retained=text)
+        return _tag(lake.tags.get(table, name))
+    _may(lake, table)
+    lake.tags.get(table, name)
+    latest = table.latest()
+    wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
+    with lake.catalog.transaction() as tx:
+        _lock(tx, table)
+        row = tx.snapshots.get(table.table_id, table.identifier.branch, wanted)
+        if row is None:
+            raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {wanted or ''} to tag.", resource_name=str(wanted))
+        tx.tags.drop(table.table_id, name, table.identifier.branch)
+        now = time.time_ns() // 1_000_000
+        tx.tags.put(table.table_id, name, row.body, table.identifier.branch, created_millis=now, retained=text)
+        made = tx.tags.find(table.table_id, name, table.identifier.branch)
+    assert made is not None
+    lake.tags.publish(table, made)
+    return _tag(made)
+
+
+def rename_tag(lake: Lake, table: LakeTable, name: str, to: str) -> None:
+    """Give a tag another name; raises `TagNotExist` or `TagAlreadyExist`."""
+    check_name(to, "tag")
+    _may(lake, table)
+    lake.tags.get(table, name)
+    with lake.catalog.transaction() as tx:
+        _lock(tx, table)
+        row = tx.tags.find(table.table_id, name, table.identifier.branch)
+        if row is None:
+            raise TagNotExist(name, str(table.identifier))
+        branch = table.identifier.branch
+        if not tx.tags.put(table.table_id, to, row.snapshot, branch, created_millis=row.created_millis, retained=row.retained):
+            raise TagAlreadyExist(to, str(table.identifier))
+        tx.tags.drop(table.table_id, name, branch)
+    lake.tags.publish(table, dataclasses.replace(row, name=to))
+    table.files.io.delete(table.files.layout.tag_file(name))
+
+
+def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False) -> Removed:
+    """Forget a tag, and with it what only it kept; raises `TagNotExist`."""
+    _may(lake, table)
+    lake.tags.get(table, name)
+    with lake.catalog.transaction() as tx:
+        _lock(tx, table)
+        tags = _tags(tx, table)
+        dropped = next((tag for tag in tags if tag.name == name), None)
+        if dropped is None:
+            raise TagNotExist(name, str(table.identifier))
+        history = tx.snapshots.history(table.table_id, table.identifier.branch)
+        garbage = Garbage()
+        others = [tag.snapshot for tag in tags if tag.name != name]
+        still_there = any(row.snapshot_id == dropped.snapshot.id for row in history)
+        neighbours = _neighbours(dropped.snapshot, [*others, *(Snapshot.from_json(row.body) for row in history[:1])])
+        kept = neighbours + _kept_elsewhere(tx, table)
+        if not dry_run:
+            # The file first: one that lies there without a row is taken for a tag some client made.
+            table.files.io.delete(table.files.layout.tag_file(name))
+            tx.tags.drop(table.table_id, name, table.identifier.branch)
+    if not still_there and not any(s.id == dropped.snapshot.id for s in others):
+        garbage = left_by_tag(table.files, table.schema, dropped.snapshot, kept)
+    if not dry_run:
+        lake.step("tag dropped")
+        _delete(table, garbage)
+    return _removed([], garbage, [name])
+
+
+def _neighbours(tagged: Snapshot, others: Sequence[Snapshot]) -> list[Snapshot]:
+    """The nearest kept snapshots on either side: a file lives from one commit to another, so what farther ones need these need, too."""
+    before = max((s for s in others if s.id < tagged.id), key=lambda s: s.id, default=None)
+    after = min((s for s in others if s.id > tagged.id), key=lambda s: s.id, default=None)
+    return [s for s in (before, after) if s is not None]
+
+
+def rollback(lake: Lake, table: LakeTable, to: Snapshot, *, tag: str | None = None, dry_run: bool = False) -> Removed:
+    """Make a snapshot, or one that only a tag has kept, the latest again.
+
+    Later snapshots and their tags go, and the files only they had.
+    """
+    _may(lake, table)
+    tags = tags_of(lake, table)
+    removed = [snapshot for snapshot in lake.snapshots(table) if snapshot.id > to.id]
+    later = [one.name for one in tags if one.snapshot.id > to.id]
+    with lake.catalog.reading() as tx:
+        kept = [one.snapshot for one in tags if one.snapshot.id <= to.id] + _kept_elsewhere(tx, table)
+    garbage = left_by_rollback(table.files, table.schema, removed, to, kept)
+    if not dry_run:
+        if tag is not None:
+            lake.history.rollback_to_tag(table, tag)
+        else:
+            lake.history.rollback_to_snapshot(table, to.id)
+        lake.step("rolled back")
+        _delete(table, garbage)
+    return _removed(removed, garbage, later)

@@ -1,0 +1,193 @@
+"""The coordinator: one in every server, each table looked after by one of them, by a lease in Postgres.
+
+It follows the catalog's pointers, so it sees commits of every writer; commits of its own process wake it. It holds no
+lock while it works: what it commits may lose a race like anybody's rewrite, and is then planned anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any
+from uuid import UUID, uuid4
+
+from catalog.maintenance import LEASE_SECONDS
+from catalog.records import WatchedTable
+from lake import Lake
+from model.errors import LakeError, StatementCanceled, TableNotExist
+from model.identifier import MAIN_BRANCH, Identifier
+from sql.jobs.keeper import Keeper, Means
+from sql.jobs.limits import UpkeepLimits
+
+_log = logging.getLogger(__name__)
+_RENEWED_AFTER = 0.25
+"""Share of a lease after which it is renewed."""
+_TRUSTED = 0.85
+"""Share of a lease after which a server that could not renew it stops working."""
+_WAKING_FILES = 16
+"""Files added by this process's own commits after which a table is looked at without waiting for the next round."""
+_LONGEST_PAUSE = 600.0
+
+
+class Coordinator:
+    """Looks after the tables nobody else does."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        limits: UpkeepLimits,
+        *,
+        background: Callable[[str], AbstractContextManager[Any]] | None = None,
+        server: str | None = None,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        self.owner = uuid4()
+        self._lake = lake
+        self._limits = limits
+        self._lease = lease_seconds
+        self._server = server or socket.gethostname()
+        self._means = Means(lake=lake, limits=limits, server=self._server, background=background, check=self._check)
+        self._keepers: dict[UUID, Keeper] = {}
+        self._running: dict[UUID, Future[None]] = {}
+        self._pauses: dict[UUID, float] = {}
+        self._added: dict[UUID, int] = {}
+        self._held: set[UUID] = set()
+        self._held_until = 0.0
+        self._renewed = 0.0
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._workers = ThreadPoolExecutor(limits.jobs, thread_name_prefix="sluice-upkeep")
+        self._thread = threading.Thread(target=self._run, name="sluice-coordinator", daemon=True)
+
+    def start(self) -> None:
+        """Begin; does nothing where looking after tables is switched off."""
+        if self._limits.enabled:
+            self._lake.listeners.append(self._heard)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop working and give the tables up at once, so that another server need not wait."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(10)
+        self._workers.shutdown(wait=True, cancel_futures=True)
+        if self._heard in self._lake.listeners:
+            self._lake.listeners.remove(self._heard)
+            try:
+                with self._lake.catalog.transaction() as tx:
+                    tx.leases.release(self.owner)
+            except LakeError:
+                _log.warning("The leases could not be given up; they run out by themselves")
+
+    def looks_after(self, table_id: UUID) -> bool:
+        """Whether this process looks after a table now."""
+        with self._lock:
+            return table_id in self._held and time.monotonic() < self._held_until
+
+    def _heard(self, table_id: UUID, added: int) -> None:
+        with self._lock:
+            count = self._added[table_id] = self._added.get(table_id, 0) + added
+        if count >= _WAKING_FILES:
+            self._wake.set()
+
+    def _check(self, table_id: UUID) -> None:
+        if self._stop.is_set() or not self.looks_after(table_id):
+            raise StatementCanceled("The server does not look after this table any more.")
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self.round()
+            except LakeError as problem:  # Postgres or the warehouse is away; they come back
+                _log.info("Tables are not looked after for now: %s", problem.message)
+            except Exception:  # tables are looked after as long as the server lives
+                _log.exception("A round of looking after tables failed")
+            self._wake.wait(self._limits.interval)
+            self._wake.clear()
+
+    def round(self) -> None:
+        """Look at the catalog once and hand out what is to be done."""
+        self._renew()
+        with self._lake.catalog.reading() as tx:
+            watched = tx.leases.watched(MAIN_BRANCH)
+        self._forget({table.table_id for table in watched})
+        now = time.monotonic()
+        for table in watched:
+            if self._stop.is_set():
+                return
+            if self._due(table, now) and self._take(table):
+                self._submit(table)
+
+    def _renew(self) -> None:
+        """Hold on to the leases; what was lost meanwhile is forgotten."""
+        asked = time.monotonic()
+        if asked - self._renewed < self._lease * _RENEWED_AFTER:
+            return
+        with self._lake.catalog.transaction() as tx:
+            held = tx.leases.renew(self.owner, self._lease)
+        with self._lock:
+            lost = self._held - held
+            self._held &= held
+            self._held_until = asked + self._lease * _TRUSTED
+        self._renewed = asked
+        for table_id in lost:
+            self._keepers.pop(table_id, None)
+
+    def _forget(self, present: set[UUID]) -> None:
+        for table_id in list(self._keepers):
+            if table_id not in present:
+                self._keepers.pop(table_id, None)
+
+    def _due(self, table: WatchedTable, now: float) -> bool:
+        if table.owner not in (None, self.owner) or self._pauses.get(table.table_id, 0.0) > now:
+            return False
+        running = self._running.get(table.table_id)
+        if running is not None and not running.done():
+            return False
+        keeper = self._keepers.get(table.table_id)
+        return keeper is None or keeper.seen != table.snapshot_uuid or keeper.wants_time(now)
+
+    def _take(self, table: WatchedTable) -> bool:
+        """Become the one who looks after the table."""
+        if self.looks_after(table.table_id):
+            return True
+        asked = time.monotonic()
+        with self._lake.catalog.transaction() as tx:
+            if not tx.leases.take(table.table_id, self.owner, self._server, self._lease):
+                return False
+        with self._lock:
+            if not self._held:
+                self._held_until = asked + self._lease * _TRUSTED
+            self._held.add(table.table_id)
+        return True
+
+    def _submit(self, table: WatchedTable) -> None:
+        identifier = Identifier(table.database, table.name)
+        keeper = self._keepers.get(table.table_id)
+        if keeper is None:
+            keeper = self._keepers[table.table_id] = Keeper(self._means, table.table_id, identifier)
+        keeper.identifier = identifier
+        with self._lock:
+            self._added.pop(table.table_id, None)
+        self._running[table.table_id] = self._workers.submit(self._work, table.table_id, keeper)
+
+    def _work(self, table_id: UUID, keeper: Keeper) -> None:
+        try:
+            keeper.work()
+            keeper.failures = 0
+            self._pauses.pop(table_id, None)
+        except (StatementCanceled, TableNotExist):
+            self._keepers.pop(table_id, None)
+        except Exception as problem:  # one table's trouble must not keep the others waiting
+            keeper.failures += 1
+            pause = min(_LONGEST_PAUSE, 5.0 * 2**keeper.failures)
+            self._pauses[table_id] = time.monotonic() + pause
+            detail = problem.message if isinstance(problem, LakeError) else "unexpected"
+            _log.warning("Looking after %s failed (%s); again in %d s", keeper.identifier, detail, pause, exc_info=problem)

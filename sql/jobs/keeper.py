@@ -1,0 +1,252 @@
+"""Looking after one table: what its commits left to merge, the merging, and what is kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from catalog.records import CompactionRunRow
+from lake import Lake, LakeTable
+from lake.compaction import Compacted, Rewriter, compact, in_this_process, plan
+from lake.maintenance import maintain
+from model.errors import LakeError, UnsupportedType
+from model.identifier import Identifier
+from model.snapshot import CommitKind, Snapshot
+from model.table_options import TABLE_OPTIONS
+from sql.jobs.limits import UpkeepLimits
+from table.compact import BucketKey, CompactionRules
+from table.debt import DebtLedger, due
+
+_log = logging.getLogger(__name__)
+_SPARK_BYTES = 1 << 30
+"""Input from which the merging is spread over Spark's executors."""
+_RETENTION_SECONDS = 10.0
+_TICK_SECONDS = 60.0
+_BY_THE_CLOCK = ("tag.automatic-creation", "partition.expiration-time", "tag.default-time-retained", "consumer.expiration-time")
+"""Options whose work falls due without a commit."""
+_HOT_FILES = 20.0
+"""Small files a second from which merging begins at half of `compaction.max.file-num`: by the time it ends as many will have come."""
+_LONGEST_DELTAS = 500
+"""Snapshots followed one by one; after a longer absence the table is read anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What keepers work with."""
+
+    lake: Lake
+    limits: UpkeepLimits
+    server: str
+    background: Callable[[str], AbstractContextManager[Any]] | None
+    """Gives a Spark session below users' statements; None where Spark does not run."""
+    check: Callable[[UUID], None]
+    """Raises where the work on a table must stop: the server ends, or another one looks after the table."""
+
+
+class Keeper:
+    """What this process knows of one table it looks after; used by one thread at a time."""
+
+    def __init__(self, means: Means, table_id: UUID, identifier: Identifier) -> None:
+        self._means = means
+        self._table_id = table_id
+        self.identifier = identifier
+        self.seen: str | None = None
+        """The uuid of the snapshot up to which commits were followed."""
+        self._seen_id = 0
+        self._schema_id = -1
+        self._ledger: DebtLedger | None = None
+        self._looked = 0.0
+        self._speed = 0.0
+        self._written: set[BucketKey] = set()
+        self._commits = 0
+        self._retention_at = 0.0
+        self._partitions_at = 0.0
+        self._retained: str | None = None
+        self._ticks = False
+        self.failures = 0
+
+    def wants_time(self, now: float) -> bool:
+        """Whether something may be due though nothing was committed: files that lie long enough, tags, retention put off."""
+        if self._ledger is not None and now - self._looked >= self._means.limits.patience and len(self._ledger):
+            return True
+        waited = now - self._retention_at
+        return (self._retained != self.seen and waited >= _RETENTION_SECONDS) or (self._ticks and waited >= _TICK_SECONDS)
+
+    def work(self) -> None:
+        """Follow the commits, merge what is due, let go what is too old."""
+        table = self._means.lake.open(self.identifier)
+        if table.table_id != self._table_id:
+            return
+        latest = table.latest()
+        if latest is None:
+            return
+        if TABLE_OPTIONS.read(table.schema.options, "write-only"):
+            self.seen, self._ledger, self._retained = latest.uuid, None, latest.uuid
+            return
+        self._follow(table, latest)
+        if not self._means.limits.quiet_now(dt.datetime.now().time()):
+            self._merge_due(table)
+            self._merge_full(table)
+        self._keep_retention(table)
+
+    def _follow(self, table: LakeTable, latest: Snapshot) -> None:
+        """Bring the ledger up to the latest snapshot: by its deltas, or anew where that cannot be."""
+        now = time.monotonic()
+        if self._ledger is None or self._schema_id != table.schema.id or latest.id < self._seen_id:
+            self._begin(table, latest)
+        elif latest.uuid != self.seen:
+            snapshots = self._between(table, latest)
+            if snapshots is None:
+                self._begin(table, latest)
+            else:
+                added = 0
+                for snapshot in snapshots:
+                    entries = list(table.files.delta_entries(snapshot))
+                    grown = self._ledger.apply(entries)
+                    added += snapshot.commit_kind is not CommitKind.COMPACT and len(entries)
+                    if snapshot.commit_kind is not CommitKind.COMPACT:
+                        self._written |= grown
+                        self._commits += 1
+                self._speed = added / max(now - self._looked, 0.05)
+        self.seen, self._seen_id, self._looked = latest.uuid, latest.id, now
+
+    def _begin(self, table: LakeTable, latest: Snapshot) -> None:
+        rules = CompactionRules.of(table.schema, task_bytes=self._means.limits.job_bytes)
+        self._ledger = DebtLedger(rules, time.monotonic)
+        self._schema_id = table.schema.id
+        for meta in table.files.manifests_of(latest):
+            self._means.check(self._table_id)
+            self._ledger.apply(table.files.manifest(meta.file_name))
+
+    def _between(self, table: LakeTable, latest: Snapshot) -> list[Snapshot] | None:
+        """The snapshots after the one seen last; None where some are gone or another history took their place."""
+        if latest.id - self._seen_id > _LONGEST_DELTAS:
+            return None
+        found = []
+        with self._means.lake.catalog.reading() as tx:
+            seen = tx.snapshots.get(table.table_id, table.identifier.branch, self._seen_id)
+            if seen is None or seen.snapshot_uuid != (self.seen or ""):
+                return None
+            for snapshot_id in range(self._seen_id + 1, latest.id + 1):
+                row = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
+                if row is None:
+                    return None
+                found.append(Snapshot.from_json(row.body))
+        return found
+
+    def _merge_due(self, table: LakeTable) -> None:
+        ledger = self._ledger
+        assert ledger is not None
+        rules = ledger.rules
+        if table.schema.bucket > 0 and self._speed >= _HOT_FILES:
+            rules = replace(rules, max_files=max(rules.min_files, rules.max_files // 2))
+        now = time.monotonic()
+        reasons: dict[BucketKey, str] = {}
+        for key, debt in ledger.items():
+            reason = due(table.schema, debt, rules, now=now, patience=self._means.limits.patience)
+            if reason is not None:
+                reasons[key] = reason
+        for reason in sorted(set(reasons.values())):
+            keys = [key for key, why in reasons.items() if why == reason]
+            self._merge(table, keys, reason, rules=rules, all_of_them=reason == "age")
+
+    def _merge_full(self, table: LakeTable) -> None:
+        """`full-compaction.delta-commits`: every so many commits the buckets written since are merged whole."""
+        every = TABLE_OPTIONS.read(table.schema.options, "full-compaction.delta-commits")
+        if every is None or table.schema.bucket <= 0 or self._commits < every or not self._written:
+            return
+        keys, self._written, self._commits = list(self._written), set(), 0
+        self._merge(table, keys, "delta-commits", full=True)
+
+    def _merge(
+        self,
+        table: LakeTable,
+        keys: list[BucketKey],
+        reason: str,
+        *,
+        full: bool = False,
+        all_of_them: bool = False,
+        rules: CompactionRules | None = None,
+    ) -> None:
+        means = self._means
+
+        def check() -> None:
+            means.check(self._table_id)
+
+        started = dt.datetime.now(dt.UTC)
+        done, message = Compacted(), None
+        try:
+            partitions, buckets = {key[0] for key in keys}, {key[1] for key in keys}
+            tasks = plan(
+                table,
+                full=full,
+                partitions=partitions,
+                buckets=buckets,
+                all_of_them=all_of_them,
+                task_bytes=means.limits.job_bytes,
+                rules=rules,
+            )
+            for task in tasks:  # one at a time: each is a commit of its own, and a race lost costs that one alone
+                check()
+                done += self._one(table, task, check)
+        except UnsupportedType:
+            return
+        except LakeError as problem:
+            message = problem.message
+            raise
+        finally:
+            if done.tasks or done.conflicts or message:
+                self._note(started, reason, done, message)
+
+    def _one(self, table: LakeTable, task: Any, check: Callable[[], None]) -> Compacted:
+        if task.input_bytes < _SPARK_BYTES or self._means.background is None:
+            return compact(self._means.lake.commit, table, [task], rewriter=in_this_process, check=check)
+        with self._means.background(f"compaction-{table.table_id}") as session:
+            return compact(self._means.lake.commit, table, [task], rewriter=_spark(session), check=check)
+
+    def _note(self, started: dt.datetime, reason: str, done: Compacted, message: str | None) -> None:
+        outcome = "failed" if message else "done" if done.tasks else "lost"
+        run = CompactionRunRow(
+            started_at=started,
+            ended_at=dt.datetime.now(dt.UTC),
+            reason=reason,
+            outcome=outcome,
+            message=message,
+            snapshot_id=done.snapshots[-1] if done.snapshots else None,
+            tasks=done.tasks,
+            files_before=done.files_before,
+            files_after=done.files_after,
+            bytes_before=done.bytes_before,
+            bytes_after=done.bytes_after,
+            row_count=done.rows,
+            server=self._means.server,
+        )
+        try:
+            with self._means.lake.catalog.transaction() as tx:
+                tx.compactions.add(self._table_id, run)
+        except LakeError:  # what was done is done; only its note is missing
+            _log.warning("A compaction of %s could not be noted", self.identifier, exc_info=True)
+
+    def _keep_retention(self, table: LakeTable) -> None:
+        now = time.monotonic()
+        if now - self._retention_at < _RETENTION_SECONDS and self._retention_at:
+            return
+        interval = TABLE_OPTIONS.read(table.schema.options, "partition.expiration-check-interval").total_seconds()
+        partitions_due = not self._partitions_at or now - self._partitions_at >= interval
+        maintain(self._means.lake, table, partitions_due=partitions_due)
+        self._ticks = any(table.schema.options.get(key, "none").lower() != "none" for key in _BY_THE_CLOCK)
+        self._retention_at, self._retained = now, self.seen
+        if partitions_due:
+            self._partitions_at = now
+
+
+def _spark(session: Any) -> Rewriter:
+    from sql.spark.compaction import on_spark
+
+    return on_spark(session)

@@ -1,0 +1,69 @@
+"""What a query over one table may name, and the few clauses read alike everywhere in this room."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from model.schema import Schema
+from model.types import Field
+from sql.analysis.references import TableReference
+from sql.local.literals import NotLocal
+
+
+class Scope:
+    """The names a query over one table may use."""
+
+    def __init__(self, reference: TableReference, schema: Schema) -> None:
+        self._schema = schema
+        alias = reference.node.alias
+        self._qualifiers = {(alias,)} if alias else {reference.parts[at:] for at in range(len(reference.parts))}
+
+    def column(self, node: exp.Column) -> Field:
+        """The table's column a name means; a name that means none, or a part of a ROW, is Spark's to resolve."""
+        if not isinstance(node.this, exp.Identifier) or not self._qualified(node):
+            raise NotLocal
+        field = self._schema.find(node.name)
+        if field is None:
+            raise NotLocal
+        return field
+
+    def _qualified(self, node: exp.Column) -> bool:
+        parts = tuple(part.name for part in node.parts[:-1])
+        return not parts or parts in self._qualifiers
+
+    def projected(self, node: exp.Expr) -> list[tuple[str, Field]]:
+        """The result's columns a projection stands for."""
+        match node:
+            case exp.Star() if is_star(node):
+                return [(field.name, field) for field in self._schema.fields]
+            case exp.Column(this=exp.Star() as star) if is_star(star) and self._qualified(node):
+                return [(field.name, field) for field in self._schema.fields]
+            case exp.Alias(this=exp.Column() as column) if not isinstance(column.this, exp.Star):
+                return [(node.alias, self.column(column))]
+            case exp.Column():
+                field = self.column(node)
+                return [(field.name, field)]
+        raise NotLocal
+
+
+def limit_of(tree: exp.Select) -> int | None:
+    """The number of LIMIT, or None; raises `NotLocal` for anything but a number."""
+    limit = tree.args.get("limit")
+    if limit is None:
+        return None
+    count = limit.args.get("expression")
+    if not isinstance(limit, exp.Limit) or not isinstance(count, exp.Literal) or count.is_string or not count.name.isdecimal():
+        raise NotLocal
+    if any(value for key, value in limit.args.items() if key != "expression"):
+        raise NotLocal
+    return int(count.name)
+
+
+def only_parts(tree: exp.Select, known: frozenset[str]) -> bool:
+    """Whether a query says nothing but these parts."""
+    return not any(value for key, value in tree.args.items() if key not in known)
+
+
+def is_star(node: exp.Expr) -> bool:
+    """Whether a node is a plain ``*``."""
+    return isinstance(node, exp.Star) and not any(node.args.values())

@@ -1,0 +1,143 @@
+"""SELECTs over system tables, answered in this process: pick, filter, order, limit and count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from model.predicate import Predicate
+from model.schema import Schema
+from model.table_options import check_hint
+from model.types import BigIntType, Field
+from sql.analysis.predicates import pushed
+from sql.analysis.references import TableReference, table_references
+from sql.local.conditions import Conditions
+from sql.local.literals import NotLocal
+from sql.local.scope import Scope, limit_of, only_parts
+from sql.results import ResultColumn, ResultSet, result_schema
+from sql.statements.base import ExecutionContext, LocalStatement
+from sql.system import SystemScan, SystemTable, find_system_table
+from sql.system.names import is_system
+
+_PARTS = frozenset({"expressions", "from_", "where", "limit", "order"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemSelect(LocalStatement):
+    """``SELECT columns FROM t$files [WHERE …] [ORDER BY …] [LIMIT n]``."""
+
+    system: SystemTable
+    scan: SystemScan
+    columns: Sequence[tuple[str, Field]]
+    """None of them where the rows are only counted."""
+    counted: str | None
+    condition: pc.Expression | None
+    read: Sequence[str]
+    """All columns that are looked at."""
+    order: Sequence[tuple[str, bool]]
+    """Columns, and whether each falls."""
+    limit: int | None
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        kept: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in self.system.read(self.scan, self.read):
+            context.cancellation.check()
+            found = pa.Table.from_batches([batch])
+            if self.condition is not None:
+                found = found.filter(self.condition)
+            if self.read:
+                kept += found.select(list(self.read)).combine_chunks().to_batches()
+            rows += found.num_rows
+            if self.limit is not None and not self.order and self.counted is None and rows >= self.limit:
+                break
+        if self.counted is not None:
+            return ResultSet.of_rows([ResultColumn(self.counted, BigIntType(nullable=False))], [(rows,)], is_query=True)
+        return self._ordered(kept)
+
+    def _ordered(self, kept: Sequence[pa.RecordBatch]) -> ResultSet:
+        columns = [ResultColumn(name, field.type) for name, field in self.columns]
+        schema = result_schema(columns)
+        table = pa.Table.from_batches(kept) if kept else None
+        if table is not None and self.order:
+            # NULLs are the smallest, as in Spark.
+            keys = [(name, "descending" if falling else "ascending", "at_end" if falling else "at_start") for name, falling in self.order]
+            table = table.take(pc.sort_indices(table, sort_keys=keys))
+        if table is not None and self.limit is not None:
+            table = table.slice(0, self.limit)
+        batches = [] if table is None else table.combine_chunks().to_batches()
+        positions = [list(self.read).index(field.name) for _, field in self.columns]
+        shaped = [pa.RecordBatch.from_arrays([batch.column(at) for at in positions], schema=schema) for batch in batches]
+        return ResultSet(columns, lambda: iter(shaped), is_query=True)
+
+
+def plan_system(tree: exp.Select, context: ExecutionContext) -> SystemSelect | None:
+    """The statement; None where the query reads no system table. Raises `NotLocal` where Spark must run it."""
+    references = table_references(tree)
+    if len(references) != 1 or not is_system(references[0].parts):
+        return None
+    reference = references[0]
+    if reference.as_of is not None or not only_parts(tree, _PARTS):
+        raise NotLocal
+    check_hint(reference.options)
+    found = find_system_table(context.lake, context.session, reference.parts, options=reference.options, zone=context.zone)
+    assert found is not None
+    system, scan = found
+    schema = system.schema()
+    scope = Scope(reference, schema)
+    conditions = Conditions(scope.column)
+    where = tree.args.get("where")
+    condition = conditions.translate(where.this) if where is not None else None
+    counted = _counted(tree)
+    columns = [] if counted else [column for part in tree.expressions for column in scope.projected(part)]
+    order = _order(tree, scope, columns)
+    read = dict.fromkeys([field.name for _, field in columns] + [name for name, _ in order] + sorted(conditions.columns))
+    return SystemSelect(
+        system=system,
+        scan=_narrowed(scan, reference, schema),
+        columns=columns,
+        counted=counted,
+        condition=condition,
+        read=list(read),
+        order=order,
+        limit=limit_of(tree),
+    )
+
+
+def _narrowed(scan: SystemScan, reference: TableReference, schema: Schema) -> SystemScan:
+    predicate: Predicate | None = pushed(reference, schema)
+    return SystemScan(lake=scan.lake, table=scan.table, predicate=predicate, options=scan.options, zone=scan.zone)
+
+
+def _counted(tree: exp.Select) -> str | None:
+    """The result's column name of ``SELECT COUNT(*)``; None for anything else."""
+    if not any(part.find(exp.AggFunc) for part in tree.expressions):
+        return None
+    (node,) = tree.expressions if len(tree.expressions) == 1 else (None,)
+    call = node.this if isinstance(node, exp.Alias) else node
+    if not isinstance(call, exp.Count) or not isinstance(call.this, exp.Star) or tree.args.get("order") or tree.args.get("limit"):
+        raise NotLocal
+    return node.alias if isinstance(node, exp.Alias) else "count(1)"
+
+
+def _order(tree: exp.Select, scope: Scope, columns: Sequence[tuple[str, Field]]) -> list[tuple[str, bool]]:
+    order = tree.args.get("order")
+    if order is None:
+        return []
+    found = []
+    for one in order.expressions:
+        if not isinstance(one, exp.Ordered) or not isinstance(one.this, exp.Column) or one.args.get("with_fill"):
+            raise NotLocal
+        falling = bool(one.args.get("desc"))
+        if one.args.get("nulls_first") not in (None, not falling):
+            raise NotLocal
+        named = [field for name, field in columns if name == one.this.name and not one.this.table]
+        field = named[0] if len(named) == 1 else scope.column(one.this)
+        if field.type.root == "ARRAY":
+            raise NotLocal
+        found.append((field.name, falling))
+    return found

@@ -1,0 +1,62 @@
+"""CALL sys.analyze_table: statistics of a table's columns, kept with its snapshots."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import uuid4
+
+from model.errors import AnalysisError, LakeError, OutcomeUnknown
+from model.snapshot import CommitKind
+from model.types import BigIntType, BooleanType
+from sql.results import STRING, ResultColumn, ResultSet
+from sql.statements.base import ExecutionContext
+from sql.statements.procedures import Arguments, procedure, table_to_write
+from table.commit import CommitRequest
+
+
+def _on_spark(_: Arguments) -> bool:
+    return True
+
+
+@procedure("analyze_table", required=1, spark=_on_spark, table=str, columns=str, dry_run=bool)
+def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Count rows, distinct values, NULLs and bounds of some columns or all, and commit them as an ANALYZE snapshot."""
+    from sql.spark.analyze import column_statistics
+    from sql.spark.errors import translating
+
+    table = table_to_write(context, arguments)
+    latest = table.latest()
+    if latest is None:
+        raise AnalysisError(f"Table {table.identifier} has no rows to analyze.")
+    names = [name.strip() for name in arguments.get("columns", "").split(",") if name.strip()] or list(table.schema.field_names)
+    for name in names:
+        table.schema.field(name, table=str(table.identifier))
+    with context.spark.running(context.statement_id) as session, translating(context.source, {}, context.spark.lost):
+        rows, found = column_statistics(session, table, latest, names)
+    size = sum(entry.file.file_size for entry in table.files.live_entries(latest))
+    body = {
+        "snapshotId": latest.id, "schemaId": latest.schema_id, "mergedRecordCount": rows, "mergedRecordSize": size, "colStats": found,
+    }  # fmt: skip
+    if not arguments.get("dry_run"):
+        _commit(context, table_to_write(context, arguments), body)
+    columns = [
+        ResultColumn("column", STRING), ResultColumn("distinct_count", BigIntType()), ResultColumn("null_count", BigIntType()),
+        ResultColumn("record_count", BigIntType(nullable=False)), ResultColumn("dry_run", BooleanType(nullable=False)),
+    ]  # fmt: skip
+    dry = bool(arguments.get("dry_run"))
+    return ResultSet.of_rows(columns, [(name, one["distinctCount"], one["nullCount"], rows, dry) for name, one in found.items()])
+
+
+def _commit(context: ExecutionContext, table: Any, body: dict[str, Any]) -> None:
+    name = f"stat-{uuid4()}-0"
+    path = table.files.layout.statistics_file(name)
+    table.files.io.write(path, json.dumps(body, ensure_ascii=False).encode())
+    request = CommitRequest(kind=CommitKind.ANALYZE, commit_user=str(uuid4()), statistics=name, operation="ANALYZE")
+    try:
+        context.lake.commit(table, request)
+    except OutcomeUnknown:
+        raise
+    except LakeError:
+        table.files.io.delete(path)
+        raise

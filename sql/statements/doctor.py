@@ -1,0 +1,26 @@
+"""CALL sys.doctor: what a table suffers from, in numbers, and the statement that mends it."""
+
+from __future__ import annotations
+
+from lake import LakeTable
+from model.table_options import TABLE_OPTIONS
+from sql.results import STRING, ResultColumn, ResultSet
+from sql.statements.base import ExecutionContext
+from sql.statements.procedures import Arguments, procedure, table_of
+from table.health import Finding, examine
+
+
+@procedure("doctor", required=1, table=str)
+def doctor(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Look at a table's files and say what could be better; no rows for a table in good shape."""
+    table = table_of(context, arguments)
+    context.lake.read_rules(table)
+    found = findings(table)
+    columns = [ResultColumn("finding", STRING), ResultColumn("reason", STRING), ResultColumn("statement", STRING)]
+    return ResultSet.of_rows(columns, [(one.what, one.why, one.statement) for one in found])
+
+
+def findings(table: LakeTable) -> list[Finding]:
+    """What could be better about a table."""
+    write_only = TABLE_OPTIONS.read(table.schema.options, "write-only")
+    return examine(table.schema, table.files.live_entries(table.latest()), table=str(table.identifier), write_only=write_only)

@@ -1,0 +1,128 @@
+"""What a system table is, and what one read of it may use."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from lake import Lake, LakeTable
+from model.predicate import Predicate
+from model.schema import Schema
+from model.snapshot import Snapshot
+from model.types import DataType, Field, parse_type
+from sql.results import ResultColumn, batch_of_rows
+from table.layout import partition_text
+
+_BATCH_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class SystemScan:
+    """One read of a system table: of which table, and which rows may matter."""
+
+    lake: Lake
+    table: LakeTable | None
+    """None for the tables about all tables."""
+    predicate: Predicate | None = None
+    """What is certain of every row that matters; a system table may leave out others, or not."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    zone: str = "UTC"
+
+    @property
+    def opened(self) -> LakeTable:
+        """The table; only for system tables that have one."""
+        assert self.table is not None
+        return self.table
+
+    @cached_property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot the read is about: the latest, or what its options say."""
+        return self.lake.resolve(self.opened, self.options, zone=self.zone)
+
+
+Rows = Callable[[SystemScan], Iterable[Sequence[Any]]]
+Batches = Callable[[SystemScan, Sequence[str]], Iterator[pa.RecordBatch]]
+"""Batches of the wanted columns, at least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemTable:
+    """A system table: its columns, and how its rows come about."""
+
+    name: str
+    columns: tuple[ResultColumn, ...]
+    read: Batches
+    holds_data: bool = False
+    """Whether its rows are the table's own, so that Spark reads them from the files."""
+
+    def schema(self) -> Schema:
+        """The columns as a schema, for what reads conditions."""
+        fields = tuple(Field(id=i, name=c.name, type=c.type) for i, c in enumerate(self.columns))
+        return Schema(id=0, fields=fields, highest_field_id=len(fields))
+
+
+REGISTRY: dict[str, SystemTable] = {}
+"""The metadata tables by the word behind the ``$``."""
+
+
+def columns_of(text: Mapping[str, str]) -> tuple[ResultColumn, ...]:
+    """Columns with their types as SQL spells them."""
+    return tuple(ResultColumn(name, _type(spelled)) for name, spelled in text.items())
+
+
+def _type(spelled: str) -> DataType:
+    if spelled.startswith("ARRAY<"):
+        return parse_type({"type": "ARRAY", "element": spelled[6:-1]})
+    return parse_type(spelled)
+
+
+def system_table(name: str, **columns: str) -> Callable[[Rows], Rows]:
+    """Register a table whose rows are made one by one."""
+
+    def register(rows: Rows) -> Rows:
+        made = columns_of(columns)
+        REGISTRY[name] = SystemTable(name=name, columns=made, read=in_batches(made, rows))
+        return rows
+
+    return register
+
+
+def in_batches(columns: Sequence[ResultColumn], rows: Rows) -> Batches:
+    """Rows of all columns as batches."""
+
+    def read(scan: SystemScan, _: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        left = iter(rows(scan))
+        while chunk := list(islice(left, _BATCH_ROWS)):
+            yield batch_of_rows(columns, chunk)
+
+    return read
+
+
+# How values are shown
+
+
+def moment(millis: int | None) -> dt.datetime | None:
+    """Milliseconds since the epoch as a time in UTC, without zone."""
+    return None if millis is None else dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=millis)
+
+
+def shown_row(types: Sequence[DataType], values: Sequence[object]) -> str:
+    """A row as Paimon casts it to text: ``{a, b}``."""
+    return "{" + ", ".join(shown(type_, value) for type_, value in zip(types, values, strict=True)) + "}"
+
+
+def shown(type_: DataType, value: object) -> str:
+    """One value as text; NULL is ``null``."""
+    return "null" if value is None else partition_text(type_, value, legacy=False)
+
+
+def as_json(value: object) -> str:
+    """Compact JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,236 @@
+"""Files, partitions, buckets of one table, and its indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from model.predicate import And, Compare, In, Op, Predicate
+from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
+from table import binary_row
+from table.formats import format_of
+from table.layout import partition_dirs
+from table.manifest import EntryKind, ManifestEntry, ManifestFile
+from table.stats import column_stats
+
+_FILE_COLUMNS = {
+    "partition": "STRING",
+    "bucket": "INT NOT NULL",
+    "file_path": "STRING NOT NULL",
+    "file_format": "STRING NOT NULL",
+    "schema_id": "BIGINT NOT NULL",
+    "level": "INT NOT NULL",
+    "record_count": "BIGINT NOT NULL",
+    "file_size_in_bytes": "BIGINT NOT NULL",
+    "min_key": "STRING",
+    "max_key": "STRING",
+}
+
+
+class _Live:
+    """The live files a condition on ``partition`` and ``bucket`` may match; other manifests are not opened."""
+
+    def __init__(self, scan: SystemScan, shown_partition: Callable[[SystemScan, bytes], str]) -> None:
+        self._scan = scan
+        self._buckets = _wanted(scan.predicate, "bucket")
+        self._partitions = _wanted(scan.predicate, "partition")
+        self._shown = shown_partition
+        self._names: dict[bytes, str] = {}
+
+    def name(self, partition: bytes) -> str:
+        """The partition as this table shows it."""
+        found = self._names.get(partition)
+        if found is None:
+            found = self._names[partition] = self._shown(self._scan, partition)
+        return found
+
+    def entries(self) -> Iterator[ManifestEntry]:
+        """The entries, in manifest order."""
+        for entry in self._scan.opened.files.some_entries(self._scan.snapshot, self._keep):
+            if entry.kind is not EntryKind.ADD or (self._buckets is not None and entry.bucket not in self._buckets):
+                continue
+            if self._partitions is None or self.name(entry.partition) in self._partitions:
+                yield entry
+
+    def _keep(self, meta: ManifestFile) -> bool:
+        if self._buckets is None or meta.min_bucket is None or meta.max_bucket is None:
+            return True
+        return any(isinstance(b, int) and meta.min_bucket <= b <= meta.max_bucket for b in self._buckets)
+
+
+def _wanted(predicate: Predicate | None, column: str) -> frozenset[object] | None:
+    """The values a column must have one of; None where the condition does not say."""
+    for part in predicate.parts if isinstance(predicate, And) else (predicate,):
+        if isinstance(part, Compare) and part.column == column and part.op is Op.EQ:
+            return frozenset((part.value,))
+        if isinstance(part, In) and part.column == column:
+            return frozenset(part.values)
+    return None
+
+
+def _braces(scan: SystemScan, partition: bytes) -> str:
+    types = [f.type for f in scan.opened.schema.partition_fields]
+    return shown_row(types, binary_row.decode(types, partition))
+
+
+def _directory(scan: SystemScan, partition: bytes) -> str:
+    schema = scan.opened.schema
+    return "/".join(partition_dirs(schema, binary_row.decode([f.type for f in schema.partition_fields], partition)))
+
+
+def _head(scan: SystemScan, live: _Live, entry: ManifestEntry) -> tuple[Any, ...]:
+    file = entry.file
+    path = scan.opened.files.data_path(scan.opened.schema, entry)
+    # An append table has no key, whose range Paimon shows as an empty row.
+    return (
+        live.name(entry.partition), entry.bucket, path, format_of(file.file_name), file.schema_id, file.level, file.row_count,
+        file.file_size, None, None,
+    )  # fmt: skip
+
+
+@system_table(
+    "files",
+    **_FILE_COLUMNS,
+    null_value_counts="STRING NOT NULL",
+    min_value_stats="STRING NOT NULL",
+    max_value_stats="STRING NOT NULL",
+    min_sequence_number="BIGINT",
+    max_sequence_number="BIGINT",
+    creation_time="TIMESTAMP(3)",
+    deleteRowCount="BIGINT",
+    file_source="STRING",
+    first_row_id="BIGINT",
+    write_cols="ARRAY<STRING>",
+)
+def files(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """The data files of the snapshot with their statistics."""
+    live = _Live(scan, _braces)
+    for entry in live.entries():
+        file = entry.file
+        stats = column_stats(file.value_stats, file.value_stats_cols, scan.opened.schema_at(file.schema_id))
+        yield (
+            *_head(scan, live, entry),
+            as_json({name: s.null_count for name, s in stats.items()}),
+            as_json({name: _plain(s.min) for name, s in stats.items()}),
+            as_json({name: _plain(s.max) for name, s in stats.items()}),
+            file.min_sequence_number,
+            file.max_sequence_number,
+            moment(file.creation_time_millis),
+            file.delete_row_count,
+            None if file.file_source is None else file.file_source.name,
+            file.first_row_id,
+            None if file.write_cols is None else list(file.write_cols),
+        )
+
+
+def _plain(value: object) -> object:
+    """A bound as JSON can hold it."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float) and value - value != 0:
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+@system_table("file_key_ranges", **_FILE_COLUMNS, first_row_id="BIGINT")
+def file_key_ranges(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """The data files; append tables have no key whose ranges could be told."""
+    live = _Live(scan, _braces)
+    for entry in live.entries():
+        yield (*_head(scan, live, entry), entry.file.first_row_id)
+
+
+class _Sums:
+    """Rows, bytes, files and the newest file of a group."""
+
+    __slots__ = ("buckets", "deleted", "files", "last", "oldest", "rows", "size")
+
+    def __init__(self) -> None:
+        self.rows = self.size = self.files = self.deleted = 0
+        self.last = 0
+        self.oldest: int | None = None
+        self.buckets = -1
+
+    def add(self, entry: ManifestEntry) -> None:
+        """Count one file."""
+        file = entry.file
+        self.rows += file.row_count
+        self.size += file.file_size
+        self.files += 1
+        self.deleted += file.delete_row_count or 0
+        self.last = max(self.last, file.creation_time_millis)
+        self.oldest = file.creation_time_millis if self.oldest is None else min(self.oldest, file.creation_time_millis)
+        self.buckets = entry.total_buckets
+
+
+@system_table(
+    "partitions",
+    partition="STRING",
+    record_count="BIGINT NOT NULL",
+    file_size_in_bytes="BIGINT NOT NULL",
+    file_count="BIGINT NOT NULL",
+    last_update_time="TIMESTAMP(3)",
+    created_at="TIMESTAMP(3)",
+    created_by="STRING",
+    updated_by="STRING",
+    options="STRING",
+    total_buckets="INT NOT NULL",
+    done="BOOLEAN NOT NULL",
+)
+def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """The partitions of the snapshot, by name, named as their directories are."""
+    live = _Live(scan, _directory)
+    sums: dict[bytes, _Sums] = {}
+    for entry in live.entries():
+        sums.setdefault(entry.partition, _Sums()).add(entry)
+    layout, io = scan.opened.files.layout, scan.opened.files.io
+    for partition, s in sorted(sums.items(), key=lambda item: live.name(item[0])):
+        name = live.name(partition)
+        done = bool(name) and io.exists(layout.success_file(scan.opened.schema, name))
+        yield name, s.rows, s.size, s.files, moment(s.last), moment(s.oldest), None, None, None, s.buckets, done
+
+
+@system_table(
+    "buckets",
+    partition="STRING",
+    bucket="INT NOT NULL",
+    record_count="BIGINT NOT NULL",
+    file_size_in_bytes="BIGINT NOT NULL",
+    file_count="BIGINT NOT NULL",
+    last_update_time="TIMESTAMP(3)",
+)
+def buckets(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """The buckets of the snapshot."""
+    live = _Live(scan, _braces)
+    sums: dict[tuple[bytes, int], _Sums] = {}
+    for entry in live.entries():
+        sums.setdefault((entry.partition, entry.bucket), _Sums()).add(entry)
+    for (partition, bucket), s in sorted(sums.items(), key=lambda item: (live.name(item[0][0]), item[0][1])):
+        yield live.name(partition), bucket, s.rows, s.size, s.files, moment(s.last)
+
+
+@system_table(
+    "table_indexes",
+    partition="STRING",
+    bucket="INT NOT NULL",
+    index_type="STRING NOT NULL",
+    file_name="STRING NOT NULL",
+    file_size="BIGINT NOT NULL",
+    row_count="BIGINT NOT NULL",
+    dv_ranges="STRING",
+    row_range_start="BIGINT",
+    row_range_end="BIGINT",
+    index_field_id="INT",
+    index_field_name="STRING",
+)
+def table_indexes(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """The index files of the snapshot: deletion vectors, which tables written here do not have."""
+    snapshot = scan.snapshot
+    if snapshot is None or snapshot.index_manifest is None:
+        return
+    for entry in scan.opened.files.index_manifest(snapshot.index_manifest):
+        ranges = entry.get("_DELETIONS_VECTORS_RANGES")
+        yield (
+            _braces(scan, entry["_PARTITION"]), entry["_BUCKET"], entry["_INDEX_TYPE"], entry["_FILE_NAME"], entry["_FILE_SIZE"],
+            entry["_ROW_COUNT"], None if ranges is None else as_json(ranges), None, None, None, None,
+        )  # fmt: skip

@@ -1,0 +1,150 @@
+"""Snapshots, schemas, options, tags, branches, consumers, statistics of one table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from lake.retention import tags_of
+from model.option import masked_all
+from model.snapshot import Snapshot
+from model.types import DataType
+from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
+from table import binary_row
+
+
+@system_table(
+    "snapshots",
+    snapshot_id="BIGINT NOT NULL",
+    schema_id="BIGINT NOT NULL",
+    commit_user="STRING NOT NULL",
+    commit_identifier="BIGINT NOT NULL",
+    commit_kind="STRING NOT NULL",
+    commit_time="TIMESTAMP(3) NOT NULL",
+    base_manifest_list="STRING NOT NULL",
+    delta_manifest_list="STRING NOT NULL",
+    changelog_manifest_list="STRING",
+    total_record_count="BIGINT",
+    delta_record_count="BIGINT",
+    changelog_record_count="BIGINT",
+    watermark="BIGINT",
+    next_row_id="BIGINT",
+)
+def snapshots(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """Every snapshot that is kept, oldest first."""
+    for s in scan.lake.snapshots(scan.opened):
+        yield (
+            s.id, s.schema_id, s.commit_user, s.commit_identifier, str(s.commit_kind), moment(s.time_millis), s.base_manifest_list,
+            s.delta_manifest_list, s.changelog_manifest_list, s.total_record_count, s.delta_record_count, s.changelog_record_count,
+            s.watermark, s.next_row_id,
+        )  # fmt: skip
+
+
+@system_table(
+    "schemas",
+    schema_id="BIGINT NOT NULL",
+    fields="STRING NOT NULL",
+    partition_keys="STRING NOT NULL",
+    primary_keys="STRING NOT NULL",
+    options="STRING NOT NULL",
+    comment="STRING",
+    update_time="TIMESTAMP(3) NOT NULL",
+)
+def schemas(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """Every version of the schema."""
+    table = scan.opened
+    for schema_id in range(table.schema.id + 1):
+        schema = table.schema_at(schema_id)
+        yield (
+            schema.id, as_json([f.to_json() for f in schema.fields]), as_json(list(schema.partition_keys)),
+            as_json(list(schema.primary_keys)), as_json(masked_all(schema.options)), schema.comment or "", moment(schema.time_millis),
+        )  # fmt: skip
+
+
+@system_table("options", key="STRING NOT NULL", value="STRING NOT NULL")
+def options(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """The options the table was given, by key."""
+    return sorted(masked_all(scan.opened.schema.options).items())
+
+
+@system_table(
+    "tags",
+    tag_name="STRING NOT NULL",
+    snapshot_id="BIGINT NOT NULL",
+    schema_id="BIGINT NOT NULL",
+    commit_time="TIMESTAMP(3) NOT NULL",
+    record_count="BIGINT",
+    create_time="TIMESTAMP(3)",
+    time_retained="STRING",
+)
+def tags(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """The snapshots kept under a name, by name."""
+    for tag in tags_of(scan.lake, scan.opened):
+        s = tag.snapshot
+        retained = None if tag.retained is None else _iso_duration(tag.retained.total_seconds())
+        yield tag.name, s.id, s.schema_id, moment(s.time_millis), s.total_record_count, moment(tag.created_millis), retained
+
+
+def _iso_duration(seconds: float) -> str:
+    """A span of time as Java prints it: ``PT24H``, ``PT1H30M``."""
+    whole = int(seconds)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, seconds - whole // 60 * 60
+    parts = [f"{hours}H" if hours else "", f"{minutes}M" if minutes else "", f"{rest:g}S" if rest else ""]
+    return "PT" + ("".join(parts) or "0S")
+
+
+@system_table("branches", branch_name="STRING NOT NULL", create_time="TIMESTAMP(3) NOT NULL")
+def branches(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """The branches beside main, by name."""
+    io, location = scan.opened.files.io, scan.opened.location
+    made = {s.path.rpartition("/branch-")[2]: s.mtime_millis for s in io.list(f"{location}/branch")}
+    return [(name, moment(made.get(name, 0))) for name in scan.lake.branches.names(scan.opened)]
+
+
+@system_table("consumers", consumer_id="STRING NOT NULL", next_snapshot_id="BIGINT NOT NULL")
+def consumers(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """Who reads the table as a stream, and the snapshot each will read next."""
+    return sorted(scan.lake.consumers(scan.opened).items())
+
+
+@system_table(
+    "statistics",
+    snapshot_id="BIGINT NOT NULL",
+    schema_id="BIGINT NOT NULL",
+    mergedRecordCount="BIGINT",
+    mergedRecordSize="BIGINT",
+    colstat="STRING",
+)
+def statistics(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """What ANALYZE found, where the snapshot has it."""
+    snapshot = scan.snapshot
+    if snapshot is None or snapshot.statistics is None:
+        return
+    body = json.loads(scan.opened.files.io.read(scan.opened.files.layout.statistics_file(snapshot.statistics)))
+    found = as_json(body.get("colStats") or {})
+    yield body["snapshotId"], body["schemaId"], body.get("mergedRecordCount"), body.get("mergedRecordSize"), found
+
+
+@system_table(
+    "manifests",
+    file_name="STRING NOT NULL",
+    file_size="BIGINT NOT NULL",
+    num_added_files="BIGINT NOT NULL",
+    num_deleted_files="BIGINT NOT NULL",
+    schema_id="BIGINT NOT NULL",
+    min_partition_stats="STRING",
+    max_partition_stats="STRING",
+    min_row_id="BIGINT",
+    max_row_id="BIGINT",
+)
+def manifests(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """The manifests of the snapshot."""
+    snapshot: Snapshot | None = scan.snapshot
+    types: list[DataType] = [f.type for f in scan.opened.schema.partition_fields]
+    for meta in scan.opened.files.manifests_of(snapshot) if snapshot else ():
+        low, high = (binary_row.decode(types, row) for row in (meta.partition_stats.min_values, meta.partition_stats.max_values))
+        yield (
+            meta.file_name, meta.file_size, meta.num_added_files, meta.num_deleted_files, meta.schema_id,
+            shown_row(types, low), shown_row(types, high), meta.min_row_id, meta.max_row_id,
+        )  # fmt: skip

@@ -1,0 +1,108 @@
+"""``sys.tables``, ``sys.partitions`` and ``sys.all_table_options``: every table of the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from lake import LakeTable
+from model.catalog_errors import MetadataOnlyTable
+from model.errors import DatabaseNotExist, Forbidden, TableNotExist
+from model.identifier import Identifier
+from model.option import masked_all
+from model.predicate import And, Compare, Op
+from sql.system.base import Rows, SystemScan, SystemTable, columns_of, in_batches
+
+OVERALL: dict[str, SystemTable] = {}
+
+
+def _overall(name: str, **columns: str) -> Callable[[Rows], Rows]:
+    def register(rows: Rows) -> Rows:
+        made = columns_of(columns)
+        OVERALL[name] = SystemTable(name=name, columns=made, read=in_batches(made, rows))
+        return rows
+
+    return register
+
+
+def _tables(scan: SystemScan) -> Iterator[LakeTable]:
+    """The tables the condition on their names leaves; one dropped meanwhile is left out."""
+    parts = scan.predicate.parts if isinstance(scan.predicate, And) else (scan.predicate,)
+    wanted = {p.column: p.value for p in parts if isinstance(p, Compare) and p.op is Op.EQ}
+    for database in scan.lake.list_databases():
+        if wanted.get("database_name", database) != database:
+            continue
+        try:
+            names = scan.lake.list_tables(database)
+        except DatabaseNotExist:
+            continue
+        for name in names:
+            if wanted.get("table_name", name) != name:
+                continue
+            try:
+                yield scan.lake.open(Identifier(database, name))
+            except (TableNotExist, DatabaseNotExist, Forbidden, MetadataOnlyTable):
+                continue
+
+
+@_overall(
+    "tables",
+    database_name="STRING",
+    table_name="STRING",
+    table_type="STRING",
+    partitioned="BOOLEAN",
+    primary_key="BOOLEAN",
+    owner="STRING",
+    created_at="BIGINT",
+    created_by="STRING",
+    updated_at="BIGINT",
+    updated_by="STRING",
+    record_count="BIGINT",
+    file_size_in_bytes="BIGINT",
+    file_count="BIGINT",
+    last_file_creation_time="BIGINT",
+)
+def tables(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """Every table with its size."""
+    for table in _tables(scan):
+        schema = table.schema
+        latest, counts = scan.lake.totals(table) or (None, None)
+        created = table.schema_at(0).time_millis or None
+        yield (
+            table.identifier.database, table.identifier.table, schema.options.get("type", "table"), bool(schema.partition_keys),
+            bool(schema.primary_keys), None, created, None, latest.time_millis if latest else schema.time_millis or None, None,
+            counts.record_count if counts else 0, counts.file_size if counts else 0, counts.file_count if counts else 0,
+            counts.last_file_millis if counts else None,
+        )  # fmt: skip
+
+
+@_overall(
+    "partitions",
+    database_name="STRING",
+    table_name="STRING",
+    partition_name="STRING",
+    record_count="BIGINT",
+    file_size_in_bytes="BIGINT",
+    file_count="BIGINT",
+    last_file_creation_time="BIGINT",
+    done="BOOLEAN",
+)
+def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """Every partition of every partitioned table."""
+    for table in _tables(scan):
+        if not table.schema.partition_keys or scan.lake.read_rules(table).restricted:
+            continue
+        for p in scan.lake.partitions(table, table.latest()):
+            done = table.files.io.exists(table.files.layout.success_file(table.schema, p.name))
+            yield (
+                table.identifier.database, table.identifier.table, p.name, p.record_count, p.file_size, p.file_count, p.last_file_millis,
+                done,
+            )  # fmt: skip
+
+
+@_overall("all_table_options", database_name="STRING", table_name="STRING", key="STRING", value="STRING")
+def all_table_options(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """Every option of every table."""
+    for table in _tables(scan):
+        for key, value in sorted(masked_all(table.schema.options).items()):
+            yield table.identifier.database, table.identifier.table, key, value

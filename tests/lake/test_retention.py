@@ -1,0 +1,438 @@
+"""Expiry, rollback, tags, orphans: what is kept stays readable, what nothing needs goes, whenever the process dies."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from catalog import CatalogStore
+from lake import Lake, LakeTable
+from lake.auto_tags import create_automatic_tags, expire_tags
+from lake.compaction import compact, plan
+from lake.maintenance import maintain
+from lake.orphans import remove_orphan_files
+from lake.retention import create_tag, delete_tag, expire_snapshots, rename_tag, rollback, tags_of
+from model.catalog_errors import TagAlreadyExist
+from model.errors import InvalidOption, SnapshotNotExist, TagNotExist
+from model.schema_change import SetOption
+from model.snapshot import CommitKind, Snapshot
+from table.commit import CommitRequest, everything
+from table.consumers import read_consumers, write_consumer
+from table.expire import ExpiryRules, expired_before
+from table.read import read_batches
+from table.scan import plan_scan
+from table.write import write_batches
+from tests.lake.test_compaction import QUEUE, append, batch_of, ids
+from tests.lake.test_tables import Crash, crashing_at
+from tests.sql.tables import make_table
+
+NOW = ExpiryRules(at_least=1, at_most=None, retained=dt.timedelta(0), per_run=None)
+
+
+def keep(count: int) -> ExpiryRules:
+    return replace(NOW, at_least=count, at_most=count)
+
+
+def go_on() -> None:
+    """Nothing stops the work."""
+
+
+def history(lake: Lake, table: LakeTable) -> list[int]:
+    return [s.id for s in lake.snapshots(table)]
+
+
+def at(table: LakeTable, snapshot: Snapshot) -> list[int]:
+    planned = plan_scan(table.files, table.schema, snapshot)
+    return [row["id"] for batch in read_batches(table.files, table.schema, planned.files) for row in batch.to_pylist()]
+
+
+def data_files(table: LakeTable) -> set[str]:
+    return {str(path) for path in Path(table.location).rglob("*.parquet")}
+
+
+def all_files(table: LakeTable) -> set[str]:
+    return {str(p.relative_to(table.location)) for p in Path(table.location).rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def table(lake: Lake) -> LakeTable:
+    made = make_table(lake, options=QUEUE, id="INT")
+    for n in range(6):
+        append(lake, made, [n])
+    return made
+
+
+def overwrite(lake: Lake, table: LakeTable, values: list[int]) -> None:
+    written = write_batches(table.files, table.schema, [batch_of(table, values)])
+    lake.commit(table, CommitRequest(kind=CommitKind.OVERWRITE, adds=tuple(written), overwrite=everything, commit_user="u"))
+
+
+def snapshots_of(times: list[int]) -> list[Snapshot]:
+    return [
+        Snapshot(
+            id=number, uuid=str(number), schema_id=0, base_manifest_list="b", base_manifest_list_size=1, delta_manifest_list="d",
+            delta_manifest_list_size=1, commit_user="u", commit_identifier=1, commit_kind=CommitKind.APPEND, time_millis=millis,
+            total_record_count=0, delta_record_count=0,
+        )
+        for number, millis in enumerate(times, 1)
+    ]  # fmt: skip
+
+
+def test_age_is_that_of_the_successor() -> None:
+    seven = snapshots_of([0, 10, 20, 30, 40, 50, 60])
+    old = ExpiryRules(at_least=1, at_most=None, retained=dt.timedelta(milliseconds=30), per_run=None)
+    assert expired_before(seven, old, first_unread=None, now_millis=65) == 4  # 4 was current at 35
+    assert expired_before(seven, replace(old, at_least=5), first_unread=None, now_millis=1000) == 3
+    assert expired_before(seven, replace(old, per_run=2), first_unread=None, now_millis=1000) == 3
+    assert expired_before(seven, old, first_unread=2, now_millis=1000) == 2
+    assert expired_before(seven, replace(old, consumers_pin=False), first_unread=2, now_millis=1000) == 7
+    assert expired_before(seven, replace(old, at_most=3), first_unread=None, now_millis=0) == 5
+    assert expired_before([], old, first_unread=None, now_millis=0) == 0
+
+
+def test_expired_snapshots_take_their_files_along(lake: Lake, table: LakeTable) -> None:
+    overwrite(lake, table, [100])
+    dry = expire_snapshots(lake, table, keep(1), dry_run=True)
+    assert history(lake, table) == [1, 2, 3, 4, 5, 6, 7]
+    done = expire_snapshots(lake, table, keep(1))
+    assert done == dry
+    assert (done.snapshots, done.data_files) == ((1, 2, 3, 4, 5, 6), 6)
+    assert history(lake, table) == [7]
+    assert ids(table) == [100]
+    assert len(data_files(table)) == 1
+    assert table.files.snapshot_ids() == [7]
+    assert table.files.read_hint(table.files.layout.earliest_hint()) == 7
+    with pytest.raises(SnapshotNotExist):
+        lake.resolve(table, {"scan.snapshot-id": "3"})
+    left = remove_orphan_files(lake, table, older_than_millis=time.time_ns() // 1_000_000, dry_run=True, check=go_on)
+    assert left.paths == ()
+
+
+def test_tags_keep_their_files_and_lose_them_with_the_tag(lake: Lake, table: LakeTable) -> None:
+    tag = create_tag(lake, table, "three", snapshot_id=3)
+    overwrite(lake, table, [100])
+    expire_snapshots(lake, table, keep(1))
+    assert at(table, tag.snapshot) == [0, 1, 2]
+    assert len(data_files(table)) == 4
+    assert delete_tag(lake, table, "three", dry_run=True).data_files == 3
+    assert delete_tag(lake, table, "three").data_files == 3
+    assert len(data_files(table)) == 1
+    assert ids(table) == [100]
+    with pytest.raises(TagNotExist):
+        delete_tag(lake, table, "three")
+
+
+def test_a_tag_dropped_between_others_leaves_theirs(lake: Lake, table: LakeTable) -> None:
+    tags = {n: create_tag(lake, table, f"t{n}", snapshot_id=n) for n in (2, 4, 5)}
+    overwrite(lake, table, [100])
+    expire_snapshots(lake, table, keep(1))
+    assert delete_tag(lake, table, "t4").data_files == 0
+    assert (at(table, tags[2].snapshot), at(table, tags[5].snapshot)) == ([0, 1], [0, 1, 2, 3, 4])
+    assert delete_tag(lake, table, "t5").data_files == 3
+    assert at(table, tags[2].snapshot) == [0, 1]
+
+
+def test_consumers_keep_what_they_have_not_read(lake: Lake, table: LakeTable) -> None:
+    write_consumer(table.files, "reader", 3)
+    expire_snapshots(lake, table, keep(1))
+    assert history(lake, table) == [3, 4, 5, 6]
+    write_consumer(table.files, "reader", 7)
+    expire_snapshots(lake, table, keep(1))
+    assert history(lake, table) == [6]
+
+
+@pytest.mark.parametrize("step", ["expiry decided", "tag dropped"])
+def test_a_crash_leaves_only_orphans(catalog: CatalogStore, lake: Lake, table: LakeTable, warehouse: Path, step: str) -> None:
+    create_tag(lake, table, "one", snapshot_id=1)
+    overwrite(lake, table, [100])
+    if step == "tag dropped":
+        expire_snapshots(lake, table, keep(1))
+    dying = crashing_at(step, catalog, warehouse)
+    opened = dying.open(table.identifier)
+    with pytest.raises(Crash):
+        expire_snapshots(dying, opened, keep(1)) if step == "expiry decided" else delete_tag(dying, opened, "one")
+    assert ids(table) == [100]
+    append(lake, table, [101])
+    expire_snapshots(lake, table, keep(1))
+    if step == "expiry decided":
+        delete_tag(lake, table, "one")
+    assert table.files.snapshot_ids() == [8]
+    for path in Path(table.location).rglob("*"):
+        os.utime(path, (0, 0))
+    remove_orphan_files(lake, table, check=go_on)
+    assert len(data_files(table)) == 2
+    assert ids(table) == [100, 101]
+
+
+def test_rollback(lake: Lake, table: LakeTable) -> None:
+    create_tag(lake, table, "late", snapshot_id=6)
+    to = lake.snapshots(table)[2]
+    dry = rollback(lake, table, to, dry_run=True)
+    assert history(lake, table)[-1] == 6
+    done = rollback(lake, table, to)
+    assert done == dry
+    assert (done.snapshots, done.tags, done.data_files) == ((4, 5, 6), ("late",), 3)
+    assert ids(table) == [0, 1, 2]
+    assert table.files.snapshot_ids() == [1, 2, 3]
+    assert (Path(table.location) / "snapshot" / "LATEST").read_text() == "3"
+    assert len(data_files(table)) == 3
+    append(lake, table, [50])
+    assert ids(table) == [0, 1, 2, 50]
+    assert history(lake, table) == [1, 2, 3, 4]
+
+
+def test_rollback_to_a_tag_whose_snapshot_has_expired(lake: Lake, table: LakeTable) -> None:
+    tag = create_tag(lake, table, "two", snapshot_id=2)
+    overwrite(lake, table, [100])
+    expire_snapshots(lake, table, keep(1))
+    rollback(lake, table, tag.snapshot, tag="two")
+    assert ids(table) == [0, 1]
+    assert table.files.snapshot_ids() == [2]
+    append(lake, table, [7])
+    assert ids(table) == [0, 1, 7]
+
+
+def test_a_crash_after_a_rollback_leaves_only_orphans(catalog: CatalogStore, lake: Lake, table: LakeTable, warehouse: Path) -> None:
+    dying = crashing_at("rolled back", catalog, warehouse)
+    opened, to = dying.open(table.identifier), lake.snapshots(table)[1]
+    with pytest.raises(Crash):
+        rollback(dying, opened, to)
+    again = Lake(catalog, str(warehouse))
+    assert ids(again.open(table.identifier)) == [0, 1]
+    append(again, again.open(table.identifier), [6])
+    again.close()
+    for path in Path(table.location).rglob("*"):
+        os.utime(path, (0, 0))
+    remove_orphan_files(lake, table, check=go_on)
+    assert len(data_files(table)) == 3
+    assert ids(table) == [0, 1, 6]
+
+
+def test_tags_end_and_are_renamed(lake: Lake, table: LakeTable) -> None:
+    create_tag(lake, table, "short", retained=dt.timedelta(milliseconds=1))
+    create_tag(lake, table, "long", retained=dt.timedelta(days=1))
+    create_tag(lake, table, "ever", snapshot_id=2)
+    time.sleep(0.01)
+    assert [tag.name for tag in expire_tags(lake, table, dry_run=True)] == ["short"]
+    expire_tags(lake, table)
+    rename_tag(lake, table, "ever", "always")
+    assert [tag.name for tag in tags_of(lake, table)] == ["always", "long"]
+    assert {p.name for p in (Path(table.location) / "tag").iterdir()} == {"tag-always", "tag-long"}
+    with pytest.raises(TagAlreadyExist):
+        rename_tag(lake, table, "long", "always")
+    create_tag(lake, table, "always", snapshot_id=4, replace=True)
+    assert [tag.snapshot.id for tag in tags_of(lake, table)] == [4, 6]
+    assert [tag.name for tag in expire_tags(lake, table, older_than=dt.datetime.now() + dt.timedelta(days=1))] == ["always", "long"]
+
+
+def with_options(lake: Lake, table: LakeTable, **options: str) -> LakeTable:
+    lake.alter_table(table.identifier, [SetOption(key=key, value=value) for key, value in options.items()])
+    return lake.open(table.identifier)
+
+
+def test_tags_are_made_for_periods_that_ended(lake: Lake, table: LakeTable) -> None:
+    options = {"tag.automatic-creation": "process-time", "tag.creation-delay": "10 min", "tag.num-retained-max": "2"}
+    daily = with_options(lake, table, **options)
+    assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 5, 0, 5)) == ["2026-01-03"]  # the delay is not over
+    assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 5, 0, 15)) == ["2026-01-04"]
+    assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 5, 23, 0)) == []
+    assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 9, 1, 0)) == ["2026-01-08"]
+    assert [tag.name for tag in tags_of(lake, daily)] == ["2026-01-04", "2026-01-08"]
+    complete = with_options(lake, daily, **{"tag.automatic-completion": "true", "tag.num-retained-max": "10"})
+    assert create_automatic_tags(lake, complete, now=dt.datetime(2026, 1, 12, 1, 0)) == ["2026-01-09", "2026-01-10", "2026-01-11"]
+
+
+def test_tags_follow_the_watermark_and_batches(lake: Lake, table: LakeTable) -> None:
+    hourly = with_options(lake, table, **{"tag.automatic-creation": "watermark", "tag.creation-period": "hourly"})
+    assert create_automatic_tags(lake, hourly) == []
+    mark = int(dt.datetime(2026, 1, 5, 7, 30, tzinfo=dt.UTC).timestamp() * 1000)
+    written = write_batches(hourly.files, hourly.schema, [batch_of(hourly, [9])])
+    lake.commit(hourly, CommitRequest(kind=CommitKind.APPEND, adds=tuple(written), commit_user="u", watermark=mark))
+    assert create_automatic_tags(lake, hourly) == ["2026-01-05 06"]
+    batch = with_options(lake, hourly, **{"tag.automatic-creation": "batch", "tag.batch.customized-name": "last"})
+    assert create_automatic_tags(lake, batch) == ["last"]
+    assert create_automatic_tags(lake, batch) == []
+    append(lake, batch, [10])
+    assert create_automatic_tags(lake, batch) == ["last"]
+
+
+def test_a_round_catches_up_with_many_commits(lake: Lake) -> None:
+    options = {**QUEUE, "snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3", "snapshot.expire.limit": "4"}
+    table = make_table(lake, options=options, id="INT")
+    for n in range(20):
+        append(lake, table, [n])
+    assert expire_snapshots(lake, table, ExpiryRules.of(table.schema), dry_run=True).snapshots == (1, 2, 3, 4)
+    assert maintain(lake, table).snapshots.snapshots == tuple(range(1, 18))
+    assert history(lake, table) == [18, 19, 20]
+    assert ids(table) == list(range(20))
+
+
+def test_maintenance_after_a_commit(lake: Lake) -> None:
+    options = {
+        "bucket": "-1", "partition.expiration-time": "7 d", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2",
+        "consumer.expiration-time": "1 h",
+    }  # fmt: skip
+    table = make_table(lake, options=options, partition="dt", id="INT", dt="STRING")
+    today = dt.datetime.now().strftime("%Y-%m-%d")
+    append(lake, table, [1, 2, 3], dt=["2020-01-01", today, "no date"])
+    write_consumer(table.files, "gone", 1)
+    os.utime(table.files.layout.consumer_file("gone"), (0, 0))
+    done = maintain(lake, table)
+    assert done.partitions_gone == ("dt=2020-01-01",)
+    assert done.consumers_gone == ("gone",)
+    assert read_consumers(table.files) == []
+    assert sorted(ids(table)) == [2, 3]
+    for n in range(4):
+        append(lake, table, [n], dt=[today])
+    maintain(lake, table)
+    assert len(history(lake, table)) == 2
+    silent = with_options(lake, table, **{"write-only": "true"})
+    append(lake, silent, [9], dt=["2020-01-01"])
+    assert maintain(lake, silent).partitions_gone == ()
+
+
+def test_orphans_are_found_and_nothing_else(lake: Lake, table: LakeTable) -> None:
+    create_tag(lake, table, "two", snapshot_id=2)
+    overwrite(lake, table, [100])
+    expire_snapshots(lake, table, keep(1))
+    before = all_files(table)
+    root = Path(table.location)
+    orphans = [
+        "bucket-0/data-x-0.parquet",
+        "manifest/manifest-x-0",
+        "snapshot/.snapshot-9.tmp",
+        "_staging/u/part-0.parquet",
+        "index/index-1",
+    ]
+    for name in orphans:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"xyz")
+    kept = ["schema/notes", "tag/notes", "README"]
+    for name in kept:
+        (root / name).write_bytes(b"x")
+    assert remove_orphan_files(lake, table, check=go_on).paths == ()  # too young
+    for path in root.rglob("*"):
+        os.utime(path, (0, 0))
+    dry = remove_orphan_files(lake, table, dry_run=True, check=go_on)
+    assert sorted(p.removeprefix(f"{table.location}/") for p in dry.paths) == sorted(orphans)
+    assert dry.size == 15
+    assert remove_orphan_files(lake, table, check=go_on) == dry
+    assert all_files(table) == before | set(kept)
+    assert at(table, tags_of(lake, table)[0].snapshot) == [0, 1]
+    with pytest.raises(InvalidOption, match="future"):
+        remove_orphan_files(lake, table, older_than_millis=2**50, check=go_on)
+
+
+STEP = st.one_of(
+    st.tuples(st.just("append"), st.integers(1, 4)),
+    st.tuples(st.just("overwrite"), st.integers(1, 3)),
+    st.tuples(st.just("compact"), st.booleans()),
+    st.tuples(st.just("expire"), st.integers(1, 4)),
+    st.tuples(st.just("tag"), st.integers(0, 3)),
+    st.tuples(st.just("untag"), st.integers(0, 3)),
+    st.tuples(st.just("rollback"), st.integers(0, 5)),
+    st.tuples(st.just("orphans"), st.none()),
+)
+
+
+class Model:
+    """What a table should hold: rows at every snapshot and tag that is kept."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, list[int]] = {}
+        self.tags: dict[str, tuple[int, list[int]]] = {}
+        self.next = 0
+
+    def fresh(self, count: int) -> list[int]:
+        self.next += count
+        return list(range(self.next - count, self.next))
+
+    @property
+    def now(self) -> list[int]:
+        return self.rows[max(self.rows)] if self.rows else []
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(steps=st.lists(STEP, max_size=20))
+def test_any_history_keeps_what_it_promises(lake: Lake, steps: list[tuple[str, Any]]) -> None:
+    """After any sequence of writes and maintenance every kept snapshot and tag reads as it was committed, and no file is lost or left."""
+    options = {**QUEUE, "compaction.max.file-num": "3"}
+    table = make_table(lake, f"t{uuid4().hex}", options=options, id="INT")
+    model = Model()
+    for step, argument in steps:
+        _STEPS[step](lake, table, model, argument)
+        assert {s.id for s in lake.snapshots(table)} == set(model.rows)
+        assert ids(table) == model.now
+    for snapshot in lake.snapshots(table):
+        assert at(table, snapshot) == model.rows[snapshot.id]
+    assert {tag.name: at(table, tag.snapshot) for tag in tags_of(lake, table)} == {name: rows for name, (_, rows) in model.tags.items()}
+    assert remove_orphan_files(lake, table, older_than_millis=time.time_ns() // 1_000_000, dry_run=True, check=go_on).paths == ()
+
+
+def _latest(table: LakeTable) -> int:
+    latest = table.latest()
+    return latest.id if latest else 0
+
+
+def _append(lake: Lake, table: LakeTable, model: Model, count: int) -> None:
+    new, before = model.fresh(count), model.now
+    append(lake, table, new)
+    model.rows[_latest(table)] = before + new
+
+
+def _overwrite(lake: Lake, table: LakeTable, model: Model, count: int) -> None:
+    new = model.fresh(count)
+    overwrite(lake, table, new)
+    model.rows[_latest(table)] = new
+
+
+def _compact(lake: Lake, table: LakeTable, model: Model, full: bool) -> None:
+    before = model.now
+    if compact(lake.commit, table, plan(table, full=full)).snapshots:
+        model.rows[_latest(table)] = before
+
+
+def _expire(lake: Lake, table: LakeTable, model: Model, count: int) -> None:
+    expire_snapshots(lake, table, keep(count))
+    model.rows = {key: model.rows[key] for key in sorted(model.rows)[-count:]}
+
+
+def _tag(lake: Lake, table: LakeTable, model: Model, number: int) -> None:
+    if model.rows and f"t{number}" not in model.tags:
+        chosen = sorted(model.rows)[number % len(model.rows)]
+        create_tag(lake, table, f"t{number}", snapshot_id=chosen)
+        model.tags[f"t{number}"] = (chosen, model.rows[chosen])
+
+
+def _untag(lake: Lake, table: LakeTable, model: Model, number: int) -> None:
+    if model.tags.pop(f"t{number}", None):
+        delete_tag(lake, table, f"t{number}")
+
+
+def _rollback(lake: Lake, table: LakeTable, model: Model, number: int) -> None:
+    if not model.rows:
+        return
+    chosen = sorted(model.rows)[number % len(model.rows)]
+    rollback(lake, table, next(s for s in lake.snapshots(table) if s.id == chosen))
+    model.rows = {key: rows for key, rows in model.rows.items() if key <= chosen}
+    model.tags = {name: tag for name, tag in model.tags.items() if tag[0] <= chosen}
+
+
+def _orphans(lake: Lake, table: LakeTable, model: Model, _: None) -> None:
+    assert remove_orphan_files(lake, table, older_than_millis=time.time_ns() // 1_000_000, check=go_on).paths == ()
+
+
+_STEPS: dict[str, Callable[[Lake, LakeTable, Model, Any], None]] = {
+    "append": _append, "overwrite": _overwrite, "compact": _compact, "expire": _expire, "tag": _tag, "untag": _untag,
+    "rollback": _rollback, "orphans": _orphans,
+}  # fmt: skip

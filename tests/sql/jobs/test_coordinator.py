@@ -1,0 +1,246 @@
+"""Tables that look after themselves: each by one server, taken over when that dies, and nobody waits for it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from catalog import CatalogStore
+from lake import Lake, LakeTable
+from model.errors import InvalidOption
+from model.option import Option
+from model.schema_change import SetOption
+from sql.gateway import Gateway
+from sql.jobs.coordinator import Coordinator
+from sql.jobs.limits import UpkeepLimits, hours
+from tests.lake.test_compaction import append, ids, live
+from tests.lake.test_retention import history
+from tests.sql.tables import make_table
+
+LIMITS = UpkeepLimits(interval=0.1, patience=0.5)
+QUEUE = {"bucket": "1", "bucket-key": "id", "compaction.max.file-num": "5"}
+LOOSE = {"bucket": "-1"}
+Start = Callable[..., Coordinator]
+
+
+def until(what: Callable[[], object], seconds: float = 15.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def start(lake: Lake) -> Iterator[Start]:
+    made: list[Coordinator] = []
+
+    def begin(on: Lake | None = None, limits: UpkeepLimits = LIMITS, **more: float) -> Coordinator:
+        coordinator = Coordinator(on or lake, limits, **more)  # type: ignore[arg-type]
+        made.append(coordinator)
+        coordinator.start()
+        return coordinator
+
+    yield begin
+    for coordinator in made:
+        coordinator.close()
+
+
+def test_a_queue_is_merged_in_order(lake: Lake, start: Start) -> None:
+    table = make_table(lake, options=QUEUE, id="INT")
+    start()
+    for n in range(23):
+        append(lake, table, [n])
+    until(lambda: len(live(table)) < 9)
+    assert ids(table) == list(range(23))
+
+
+def test_files_there_before_the_start_are_found(lake: Lake, start: Start) -> None:
+    table = make_table(lake, options=LOOSE, partition="p", id="INT", p="INT")
+    for n in range(6):
+        append(lake, table, [n, n], p=[0, 1])
+    start()
+    until(lambda: len(live(table)) == 2)
+    assert sorted(ids(table)) == sorted([*range(6), *range(6)])
+
+
+def test_the_last_few_files_are_merged_when_nothing_comes_any_more(lake: Lake, start: Start) -> None:
+    table = make_table(lake, options=LOOSE, id="INT")
+    start()
+    append(lake, table, [1])
+    append(lake, table, [2])
+    until(lambda: len(live(table)) == 1)
+    with lake.catalog.reading() as tx:
+        (run,) = tx.compactions.of(table.table_id)
+    assert (run.reason, run.outcome, run.files_before, run.files_after, run.row_count) == ("age", "done", 2, 1, 2)
+
+
+def test_every_so_many_commits_a_bucket_is_merged_whole(lake: Lake, start: Start) -> None:
+    table = make_table(lake, options={"bucket": "1", "bucket-key": "id", "full-compaction.delta-commits": "4"}, id="INT")
+    running = start()
+    append(lake, table, [0])
+    until(lambda: running.looks_after(table.table_id))
+    for n in range(1, 14):
+        append(lake, table, [n])
+        time.sleep(0.05)
+    until(lambda: len(live(table)) <= 5)
+    assert ids(table) == list(range(14))
+
+
+def test_write_only_tables_are_left_alone(lake: Lake, start: Start) -> None:
+    table = make_table(lake, options={**QUEUE, "write-only": "true"}, id="INT")
+    other = make_table(lake, "other", options=QUEUE, id="INT")
+    start()
+    for n in range(12):
+        append(lake, table, [n])
+        append(lake, other, [n])
+    until(lambda: len(live(other)) < 8)
+    assert len(live(table)) == 12
+    lake.alter_table(table.identifier, [SetOption(key="write-only", value="false")])
+    append(lake, lake.open(table.identifier), [12])
+    until(lambda: len(live(table)) < 9)
+
+
+def test_snapshots_go_by_the_options(lake: Lake, start: Start) -> None:
+    options = {**QUEUE, "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "3"}
+    table = make_table(lake, options=options, id="INT")
+    for n in range(8):
+        append(lake, table, [n])
+    start()
+    until(lambda: len(history(lake, table)) == 3)
+    assert ids(table) == list(range(8))
+
+
+def test_one_server_looks_after_a_table_and_another_takes_over(catalog: CatalogStore, lake: Lake, warehouse: Path, start: Start) -> None:
+    table = make_table(lake, options=QUEUE, id="INT")
+    append(lake, table, [0])
+    first = start(lease_seconds=2.0)
+    until(lambda: first.looks_after(table.table_id))
+    elsewhere = Lake(catalog, str(warehouse))
+    second = start(elsewhere, lease_seconds=2.0)
+    for n in range(1, 8):
+        append(lake, table, [n])
+    until(lambda: len(live(table)) < 8)
+    assert not second.looks_after(table.table_id)
+    first._stop.set()  # killed: it renews nothing and gives nothing up
+    first._wake.set()
+    dead_at = time.monotonic()
+    until(lambda: second.looks_after(table.table_id))
+    assert time.monotonic() - dead_at < 2.0 + 1.5
+    assert not first.looks_after(table.table_id)
+    for n in range(8, 15):
+        append(lake, table, [n])
+    until(lambda: len(live(table)) < 8)
+    assert ids(table) == list(range(15))
+    second.close()
+    elsewhere.close()
+
+
+def test_a_server_that_cannot_renew_stops_by_itself(lake: Lake, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(lake, options=QUEUE, id="INT")
+    append(lake, table, [0])
+    only = start(lease_seconds=1.0)
+    until(lambda: only.looks_after(table.table_id))
+    monkeypatch.setattr(only, "_renew", lambda: None)
+    until(lambda: not only.looks_after(table.table_id), seconds=3)
+
+
+def test_leases_given_up_are_free_at_once(catalog: CatalogStore, lake: Lake, start: Start) -> None:
+    table = make_table(lake, options=QUEUE, id="INT")
+    append(lake, table, [0])
+    first = start()
+    until(lambda: first.looks_after(table.table_id))
+    first.close()
+    second = start()
+    until(lambda: second.looks_after(table.table_id), seconds=3)
+
+
+def test_nothing_begins_in_quiet_hours(lake: Lake, start: Start) -> None:
+    table = make_table(lake, options=QUEUE, id="INT")
+    start(limits=replace(LIMITS, quiet=(dt.time(0), dt.time(23, 59, 59, 999999))))
+    for n in range(8):
+        append(lake, table, [n])
+    time.sleep(1)
+    assert len(live(table)) == 8
+
+
+def test_switched_off_is_off(lake: Lake, start: Start) -> None:
+    table = make_table(lake, options=QUEUE, id="INT")
+    off = start(limits=replace(LIMITS, enabled=False))
+    append(lake, table, [0])
+    time.sleep(0.5)
+    assert not off.looks_after(table.table_id)
+
+
+def test_hours_are_read() -> None:
+    option = Option("quiet", hours(), (dt.time(0), dt.time(0)), "")
+    day = UpkeepLimits(quiet=option.parse("08:00-20:00"))
+    night = UpkeepLimits(quiet=option.parse("22:00-06:00"))
+    assert [day.quiet_now(dt.time(h)) for h in (7, 8, 19, 20)] == [False, True, True, False]
+    assert [night.quiet_now(dt.time(h)) for h in (21, 22, 3, 6)] == [False, True, True, False]
+    with pytest.raises(InvalidOption):
+        option.parse("late")
+
+
+def test_writers_go_on_at_full_speed_and_nothing_is_lost(lake: Lake, start: Start) -> None:
+    """Eight writers on one queue, merged meanwhile: every row once, each writer's rows in its order, few files."""
+    table = make_table(lake, options={"bucket": "1", "bucket-key": "id"}, id="INT", w="INT")
+    start()
+    failures: list[BaseException] = []
+    most = [0]
+
+    def write(writer: int) -> None:
+        try:
+            for n in range(40):
+                append(lake, lake.open(table.identifier), [n], w=[writer])
+        except BaseException as failure:
+            failures.append(failure)
+
+    def watch(done: threading.Event) -> None:
+        while not done.wait(0.05):
+            most[0] = max(most[0], len(live(table)))
+
+    done = threading.Event()
+    watcher = threading.Thread(target=watch, args=(done,))
+    writers = [threading.Thread(target=write, args=(w,)) for w in range(8)]
+    for thread in (watcher, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    watcher.join()
+    assert not failures
+    rows = [(row["w"], row["id"]) for row in all_rows(table)]
+    assert sorted(rows) == [(w, n) for w in range(8) for n in range(40)]
+    for w in range(8):
+        assert [n for writer, n in rows if writer == w] == list(range(40))
+    assert most[0] < 120  # of 320; how close to 50 it stays is the load test's to say
+    until(lambda: len(live(table)) < 60)
+
+
+def all_rows(table: LakeTable) -> list[dict[str, int]]:
+    from tests.lake.test_compaction import rows
+
+    return rows(table)
+
+
+def test_what_was_done_and_what_is_left_can_be_asked(lake: Lake, start: Start, gateway: Gateway) -> None:
+    table = make_table(lake, options=QUEUE, id="INT")
+    for n in range(6):
+        append(lake, table, [n])
+
+    def ask(text: str) -> list[tuple[object, ...]]:
+        with gateway.run(text) as result:
+            return result.collect()
+
+    assert ask("SELECT file_count, small_file_count, mergeable_file_count, write_only FROM t$debt") == [(6, 6, 5, False)]
+    start()
+    until(lambda: len(live(table)) == 2)
+    until(lambda: ask("SELECT COUNT(*) FROM t$compaction") == [(1,)])
+    assert ask("SELECT reason, outcome, files_before, files_after, record_count FROM t$compaction") == [("files", "done", 5, 1, 5)]
+    assert ask("SELECT mergeable_file_count FROM t$debt") == [(0,)]

@@ -1,0 +1,146 @@
+"""Compaction on Spark: merging on executors, and sorting by columns and along curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lake import Lake, LakeTable
+from lake.compaction import compact, live_files, plan
+from sql.gateway import Gateway, GatewayLimits
+from sql.spark.compaction import on_spark
+from sql.spark.pool import SparkPool
+from table.manifest import FileSource
+from tests.lake.test_compaction import QUEUE, append, ids, live, rows
+from tests.sql.tables import make_table
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def gateway(lake: Lake, pool: SparkPool) -> Iterator[Gateway]:
+    made = Gateway(lake, pool, limits=GatewayLimits(spark_statements=1))
+    made.start()
+    yield made
+    made.close()
+
+
+def call(gateway: Gateway, text: str) -> list[tuple[Any, ...]]:
+    with gateway.run(text, timeout=120) as result:
+        return result.collect()
+
+
+def test_executors_merge_as_the_gateway_does(lake: Lake, pool: SparkPool) -> None:
+    table = make_table(lake, options={**QUEUE, "bucket": "3", "compaction.max.file-num": "2"}, id="INT", s="STRING")
+    for n in range(0, 40, 10):
+        append(lake, table, range(n, n + 10), s=[f"s{i}" for i in range(10)])
+    before = sorted(ids(table))
+    with pool.lease("c").running("c") as session:
+        done = compact(lake.commit, table, plan(table, full=True), rewriter=on_spark(session))
+    assert done.tasks == 3
+    assert len(live(table)) == 3
+    assert sorted(ids(table)) == before
+    assert all(entry.file.file_source is FileSource.COMPACT for entry in live(table))
+    for bucket in range(3):
+        of_bucket = [e.file for e in live_files(table, None, {bucket})]
+        assert of_bucket[0].max_sequence_number - of_bucket[0].min_sequence_number + 1 == of_bucket[0].row_count
+
+
+@pytest.fixture
+def scattered(lake: Lake) -> LakeTable:
+    options = {"bucket": "-1", "target-file-size": "16 kb", "file.compression": "none"}
+    table = make_table(lake, options=options, partition="p", id="INT", b="INT", p="INT")
+    for n in range(4):
+        numbers = [(n * 7919 + i * 104729) % 10000 for i in range(2000)]
+        append(lake, table, numbers, b=[(x * 31) % 10000 for x in numbers], p=[x % 2 for x in numbers])
+    return table
+
+
+@pytest.mark.parametrize("strategy", ["order", "zorder", "hilbert"])
+def test_sorted_partitions_let_files_be_skipped(lake: Lake, gateway: Gateway, scattered: LakeTable, strategy: str) -> None:
+    before = sorted(map(repr, rows(scattered)))
+    assert overlapping(scattered, "id") > 3
+    (done,) = call(gateway, f"CALL sys.compact(`table` => 't', order_strategy => '{strategy}', order_by => 'id,b')")
+    assert done[5] == 8000
+    assert sorted(map(repr, rows(scattered))) == before
+    assert overlapping(scattered, "id") < (1.2 if strategy == "order" else 3)
+    latest = scattered.latest()
+    assert latest is not None
+    assert (latest.commit_kind, latest.total_record_count, latest.delta_record_count) == ("OVERWRITE", 8000, 0)
+    if strategy == "order":
+        assert ordered(scattered)
+
+
+def overlapping(table: LakeTable, column: str) -> float:
+    """How many files of a partition hold a value, on average."""
+    from table.stats import column_stats
+
+    found = []
+    for partition in {e.partition for e in live(table)}:
+        files = [e.file for e in live(table) if e.partition == partition]
+        ranges: list[Any] = [column_stats(f.value_stats, f.value_stats_cols, table.schema)[column] for f in files]
+        found += [sum(r.min <= probe <= r.max for r in ranges) for probe in range(0, 10000, 500)]
+    return float(sum(found)) / len(found)
+
+
+def ordered(table: LakeTable) -> bool:
+    from table.read import read_batches
+    from table.rewrite import planned
+
+    for entry in live(table):
+        batches = read_batches(table.files, table.schema, planned(table.files, table.schema, [entry]))
+        values = [(r["id"], r["b"]) for batch in batches for r in batch.to_pylist()]
+        if values != sorted(values):
+            return False
+    return True
+
+
+def test_rows_appended_while_sorting_stay(lake: Lake, gateway: Gateway, scattered: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sql.spark import sorting
+
+    real = sorting.sort_files
+
+    def meanwhile(*arguments: Any, **named: Any) -> Any:
+        written = real(*arguments, **named)
+        append(lake, scattered, [123456], b=[0], p=[0])
+        return written
+
+    monkeypatch.setattr(sorting, "sort_files", meanwhile)
+    call(gateway, "CALL sys.compact(`table` => 't', order_strategy => 'order', order_by => 'id')")
+    assert len(rows(scattered)) == 8001
+
+
+def test_a_queue_is_not_sorted(lake: Lake, gateway: Gateway) -> None:
+    from model.errors import AnalysisError
+
+    make_table(lake, "q", id="INT")
+    with pytest.raises(AnalysisError, match="in the order they came"):
+        call(gateway, "CALL sys.compact(`table` => 'q', order_strategy => 'order', order_by => 'id')")
+
+
+def test_system_tables_join_on_spark(lake: Lake, gateway: Gateway, scattered: LakeTable) -> None:
+    found = call(
+        gateway,
+        "SELECT s.commit_kind, count(*), sum(f.record_count) FROM t$files f JOIN t$schemas c ON f.schema_id = c.schema_id "
+        "CROSS JOIN (SELECT max(commit_kind) AS commit_kind FROM t$snapshots) s GROUP BY s.commit_kind",
+    )
+    assert found == [("APPEND", len(live(scattered)), 8000)]
+    assert call(gateway, "SELECT rowkind, count(*) FROM t$audit_log WHERE p = 1 GROUP BY rowkind") == [
+        ("+I", sum(row["p"] == 1 for row in rows(scattered)))
+    ]
+
+
+def test_statistics_are_kept_with_the_snapshot(lake: Lake, gateway: Gateway) -> None:
+    table = make_table(lake, "a", id="INT", s="STRING")
+    append(lake, table, [3, 1, 2], s=["x", None, "long"])
+    assert call(gateway, "CALL sys.analyze_table(`table` => 'a', columns => 's', dry_run => true)") == [("s", 2, 1, 3, True)]
+    assert call(gateway, "CALL sys.analyze_table('a')") == [("id", 3, 0, 3, False), ("s", 2, 1, 3, False)]
+    assert call(gateway, "SELECT commit_kind, total_record_count FROM a$snapshots WHERE snapshot_id = 2") == [("ANALYZE", 3)]
+    ((snapshot_id, count, found),) = call(gateway, "SELECT snapshot_id, mergedRecordCount, colstat FROM a$statistics")
+    assert (snapshot_id, count) == (1, 3)
+    assert '"min":"1","max":"3"' in found
+    append(lake, table, [4], s=["y"])
+    assert len(call(gateway, "SELECT * FROM a$statistics")) == 1
+    assert ids(table) == [3, 1, 2, 4]
