@@ -66,15 +66,16 @@ def test_the_readme_from_top_to_bottom(start_server: StartServer) -> None:
 
     python = ROOT / ".venv-pypaimon" / "bin" / "python"
     if python.exists():
-        _read_from_pypaimon(python, server.directory)
+        _read_from_pypaimon(python, server.directory, server.url)
     assert [json.loads(line)["id"] for line in shell(follow).splitlines() if line.startswith("{")] in ([1, 3, 4], [3, 1, 4])
     if not python.exists():
         pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
 
 
-def _read_from_pypaimon(python: Path, directory: Path) -> None:
+def _read_from_pypaimon(python: Path, directory: Path, url: str) -> None:
     (reading,) = blocks("python")
-    done = subprocess.run([str(python), "-c", reading], cwd=directory, capture_output=True, text=True, timeout=120, check=False)
+    script = reading.replace(URL, url)
+    done = subprocess.run([str(python), "-c", script], cwd=directory, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert [line.split()[1:4] for line in done.stdout.splitlines()[1:]] == [
         ["1", "Bergen", "12.50"],
