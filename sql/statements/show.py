@@ -92,10 +92,8 @@ def _partitions(context: ExecutionContext, name: Names) -> Shown:
     table = context.lake.open(context.session.identifier(name or ()))
     if not table.schema.partition_keys:
         raise InvalidSchema(f"Table {table.identifier} is not partitioned.")
-    rows = context.lake.partition_page(table)  # what REST clients list, so those made by name without files too
-    return "partition name", sorted(
-        "/".join(f"{escape(key)}={escape(row.spec[key])}" for key in table.schema.partition_keys) for row in rows
-    )
+    keys, rows = table.schema.partition_keys, context.lake.partition_page(table)  # as REST lists them: also those without files
+    return "partition name", sorted("/".join(f"{escape(key)}={escape(row.spec[key])}" for key in keys) for row in rows)
 
 
 def _columns(context: ExecutionContext, name: Names) -> Shown:
