@@ -178,6 +178,14 @@ class NamedRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerRow:
+    """How far a consumer is, and what its file was last made to say; None where nothing was told yet."""
+
+    next_snapshot: int | None
+    written: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StaleFileRow:
     """A file to be removed as long as it holds what its mark says."""
 

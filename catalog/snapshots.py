@@ -125,6 +125,15 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(HeadRow)) as cur:
             return cur.execute(query, values).fetchone()
 
+    def since(self, table_id: UUID, branch: str, first: int, *, limit: int) -> list[SnapshotRow]:
+        """Snapshots from an id on, oldest first."""
+        query = f"""
+            SELECT {_COLUMNS} FROM table_snapshot s
+            WHERE table_id = %s AND branch = %s AND snapshot_id >= %s ORDER BY snapshot_id LIMIT %s
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch, first, limit)).fetchall()
+
     def page(self, table_id: UUID, branch: str, *, below: int | None, limit: int) -> list[SnapshotRow]:
         """Snapshots with ids below one, newest first."""
         query = f"""

@@ -17,9 +17,11 @@ from catalog.grants import GrantRepository, PolicyRepository
 from catalog.idempotency import IdempotencyRepository
 from catalog.maintenance import CompactionRunRepository, LeaseRepository
 from catalog.named import NamedRepository
+from catalog.notices import Notices
 from catalog.partitions import PartitionRepository
 from catalog.principals import RoleRepository, TokenRepository
 from catalog.snapshots import SnapshotRepository
+from catalog.streams import ConsumerRepository
 from catalog.tables import TableRepository
 from catalog.tags import TagRepository
 from model.catalog_errors import FunctionAlreadyExist, ViewAlreadyExist
@@ -52,12 +54,15 @@ class CatalogTransaction:
         self.roles = RoleRepository(conn)
         self.grants = GrantRepository(conn)
         self.policies = PolicyRepository(conn)
+        self.consumers = ConsumerRepository(conn)
 
 
 class CatalogStore:
     """A bounded pool of connections to the catalog's Postgres."""
 
     def __init__(self, dsn: str, *, max_connections: int = 16) -> None:
+        self.notices = Notices(dsn)
+        """Wakes whoever waits for a table's next snapshot."""
         self._worked: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
         """When each connection last gave an answer."""
         self._pool = ConnectionPool(
@@ -81,6 +86,7 @@ class CatalogStore:
 
     def close(self) -> None:
         """Close all connections."""
+        self.notices.close()
         self._pool.close()
 
     @contextlib.contextmanager

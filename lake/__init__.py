@@ -5,6 +5,8 @@ from lake.access import EVERYBODY as EVERYBODY
 from lake.access import AccessControl as AccessControl
 from lake.access import Caller as Caller
 from lake.client_commit import ClientCommit as ClientCommit
+from lake.follow import StreamStep as StreamStep
+from lake.follow import TableStream as TableStream
 from lake.idempotency import IdempotencyClaim as IdempotencyClaim
 from lake.idempotency import Replay as Replay
 from lake.lake import Lake as Lake
@@ -24,4 +26,6 @@ __all__ = [
     "Partition",
     "Repair",
     "Replay",
+    "StreamStep",
+    "TableStream",
 ]

@@ -25,6 +25,7 @@ from lake.partitions import Partition, partitions
 from lake.publish import Hook, no_hook
 from lake.repair import Repair, repair
 from lake.replace import partition_filter, replace_schema
+from lake.streams import LakeStreams
 from lake.table import LakeTable
 from lake.travel import resolve
 from model.access import Access, database_resource, table_resource
@@ -42,7 +43,7 @@ from table.store import TableFiles
 Decided = Callable[[Schema], None]
 
 
-class Lake(LakeMetadata, LakeAdoption):
+class Lake(LakeMetadata, LakeAdoption, LakeStreams):
     """All tables of one catalog and warehouse, as one caller may use them."""
 
     def __init__(

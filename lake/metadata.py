@@ -79,7 +79,7 @@ class LakeMetadata(LakeDatabases):
     @needs(Access.UPDATE)
     def reset_consumer(self, table: LakeTable, name: str, next_snapshot: int | None) -> None:
         """Let a consumer go on from a snapshot; None forgets it."""
-        reset_consumer(table, name, next_snapshot)
+        reset_consumer(self.catalog, table, name, next_snapshot)
 
     def _whole(self, table: LakeTable) -> None:
         """Partitions show values, so only to who may read all of the table."""

@@ -60,7 +60,7 @@ class _Travel:
         if key == "scan.timestamp-millis":
             return self._by_time(_whole(key, value))
         if key == "scan.timestamp":
-            return self._by_time(_parse_time(value, zone))
+            return self._by_time(parse_time(value, zone))
         return self._by_version(value)
 
     def _by_version(self, value: str) -> Snapshot:
@@ -120,7 +120,8 @@ def _whole(key: str, value: str) -> int:
         raise InvalidOption(f"Option '{key}' = '{value}': a whole number is expected.") from None
 
 
-def _parse_time(value: str, zone: str) -> int:
+def parse_time(value: str, zone: str) -> int:
+    """A time as milliseconds since the epoch; without a zone of its own it is in the one given. Raises `InvalidOption`."""
     try:
         moment = dt.datetime.fromisoformat(value)
     except ValueError:

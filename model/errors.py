@@ -239,6 +239,34 @@ class CommitConflict(ResourceError, status=409):
         self.expected = expected
 
 
+class ConsumerTaken(ResourceError, status=409):
+    """Another stream reads under this consumer's name by now, or its progress was reset."""
+
+    resource_type = "CONSUMER"
+
+    def __init__(self, name: str, table: str) -> None:
+        super().__init__(
+            f"Consumer {name} of table {table} goes on elsewhere: another stream was started under this name, or its progress was reset.",
+            resource_name=name,
+        )
+
+
+class StreamEnded(LakeError, status=503):
+    """The server ends a stream because it stops."""
+
+
+class StreamChanged(ResourceError, status=409):
+    """A column a stream shows has another type by now."""
+
+    resource_type = "TABLE"
+
+    def __init__(self, table: str, *, column: str, was: str, now: str) -> None:
+        super().__init__(
+            f"Column {column} of table {table} was {was} when the stream began and is {now} by now. Start the stream again.",
+            resource_name=table,
+        )
+
+
 class RewriteConflict(ResourceError, status=409):
     """A rewrite (overwrite, compaction) lost: files it replaces are gone. Nothing was changed; plan it anew."""
 

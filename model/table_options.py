@@ -74,6 +74,29 @@ _WRITE_HINTS = frozenset(
 )
 
 
+_NOT_IN_STREAMS = frozenset(
+    {
+        "scan.bounded", "scan.watermark.idle-timeout", "scan.watermark.alignment.group", "scan.watermark.alignment.max-drift",
+    }
+)  # fmt: skip
+
+
+def stream_options(stored: Mapping[str, str], hint: Mapping[str, str]) -> dict[str, str]:
+    """What a stream goes by: the table's options and over them the statement's own.
+
+    Raises `InvalidOption` for what it would ignore.
+    """
+    TABLE_OPTIONS.check(hint)
+    for key in hint:
+        if key not in _HINTS:
+            raise InvalidOption(f"Option '{key}' cannot be given in a hint of this statement; change the table with ALTER TABLE … SET.")
+    merged = {**stored, **hint}
+    for key in merged:
+        if key in _NOT_IN_STREAMS:
+            raise InvalidOption(f"Option '{key}' is not available in a streaming query yet; leave it out, or read in batch mode.")
+    return merged
+
+
 def check_hint(options: Mapping[str, str], *, writing: bool = False) -> None:
     """Raise `InvalidOption` for an option that cannot be given per statement, or that a batch statement would ignore."""
     TABLE_OPTIONS.check(options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -12,7 +13,7 @@ from flask import Blueprint, Response, request
 from model.errors import BadRequest, nearest
 from server.access import caller
 from server.bodies import json_object, member, read_body, strings
-from server.formats import negotiate
+from server.formats import Format, negotiate
 from server.services import services
 from server.streaming import stream
 from sql.gateway import RunningStatement
@@ -21,8 +22,9 @@ from sql.results import ResultSet
 bp = Blueprint("statements", __name__)
 CONNECTION = "sluice.connection"
 """Where the WSGI server puts the client's socket; absent in tests that call the app directly."""
-PARAMETERS = ("database", "timeout")
-MEMBERS = ("statement", "database", "timeout", "settings")
+PARAMETERS = ("database", "timeout", "mode")
+MEMBERS = ("statement", "database", "timeout", "mode", "settings")
+MODE = "execution.runtime-mode"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +56,20 @@ def run_sql() -> Response:
     except BaseException:
         link.release()
         raise
-    link.result = result
+    link.take(result)
+    if result.unbounded:
+        format_ = _endless(result, link)
     return stream(result, format_, release=link.release)
+
+
+def _endless(result: ResultSet, link: _ClientLink) -> Format:
+    """The format for rows without end."""
+    try:
+        return negotiate(request.headers.get("Accept"), endless=True)
+    except BaseException:
+        result.close()
+        link.release()
+        raise
 
 
 def idempotency_key() -> str | None:
@@ -72,7 +86,9 @@ class _ClientLink:
     """Ties a running statement to the client that waits for it."""
 
     def __init__(self) -> None:
-        self.result: ResultSet | None = None
+        self._result: ResultSet | None = None
+        self._left = False
+        self._lock = threading.Lock()
         self.release: Callable[[], None] = lambda: None
 
     def started(self, statement: RunningStatement) -> None:
@@ -80,10 +96,21 @@ class _ClientLink:
         if isinstance(connection, socket.socket):
             self.release = services().watcher.watch(connection, lambda: self._gone(statement))
 
+    def take(self, result: ResultSet) -> None:
+        """What is being read; nobody reads it where the client left meanwhile."""
+        with self._lock:
+            self._result = result
+            left = self._left
+        if left:
+            result.close()
+
     def _gone(self, statement: RunningStatement) -> None:
         statement.cancel()
-        if self.result is not None:
-            self.result.close()
+        with self._lock:
+            self._left = True
+            result = self._result
+        if result is not None:
+            result.close()
 
 
 def _read() -> SqlRequest:
@@ -99,7 +126,7 @@ def _read() -> SqlRequest:
         statement=found.statement,
         database=request.args.get("database") or found.database,
         timeout=_seconds(request.args["timeout"]) if "timeout" in request.args else found.timeout,
-        settings=found.settings,
+        settings=found.settings | ({MODE: request.args["mode"]} if "mode" in request.args else {}),
     )
 
 
@@ -114,7 +141,7 @@ def _from_json(body: bytes) -> SqlRequest:
         statement=member(value, "statement", str, required=True),
         database=member(value, "database", str),
         timeout=None if timeout is None else _seconds(str(timeout)),
-        settings=strings(value, "settings"),
+        settings=strings(value, "settings") | ({MODE: mode} if (mode := member(value, "mode", str)) is not None else {}),
     )
 
 

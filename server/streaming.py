@@ -23,6 +23,8 @@ def stream(result: ResultSet, format_: Format, *, release: Callable[[], None]) -
 
     ``release`` is called once, when the last byte is sent or the client has gone.
     """
+    if result.unbounded:
+        return _endless(result, format_, release)
     try:
         format_.check(result.columns)
         batches = result.batches()
@@ -36,6 +38,23 @@ def stream(result: ResultSet, format_: Format, *, release: Callable[[], None]) -
     if format_.idle_line is not None:
         chunks = with_idle_lines(chunks, format_.idle_line)
     return Response(_Body(chunks, result, release), 200, content_type=_content_type(format_))
+
+
+def _endless(result: ResultSet, format_: Format, release: Callable[[], None]) -> Response:
+    """The same for rows without end: headers go out at once, for nobody knows when the first row comes."""
+    try:
+        format_.check(result.columns)
+    except BaseException:
+        result.close()
+        release()
+        raise
+    chunks = format_.write(result.columns, result.batches(), partial(problem_document, id_=request_id()))
+    if format_.idle_line is not None:
+        chunks = itertools.chain((format_.idle_line,), with_idle_lines(chunks, format_.idle_line))
+    response = Response(_Body(chunks, result, release), 200, content_type=_content_type(format_))
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Accel-Buffering"] = "no"  # proxies hold rows back otherwise
+    return response
 
 
 def with_idle_lines(chunks: Iterator[bytes], line: bytes, *, seconds: float = IDLE_SECONDS) -> Iterator[bytes]:

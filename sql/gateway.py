@@ -10,7 +10,7 @@ from typing import IO
 from uuid import uuid4
 
 from lake import EVERYBODY, Caller, Lake
-from model.errors import IllegalMove, InvalidToken, LakeError, StatementTooLarge
+from model.errors import IllegalMove, InvalidToken, LakeError, StatementTooLarge, StreamEnded
 from model.identifier import Identifier
 from sql.append import Appender, AppendResult
 from sql.canceller import Canceller
@@ -80,6 +80,7 @@ class Gateway:
         self._appender = Appender(lake)
         self._canceller = Canceller(spark.cancel)
         self._running: dict[str, Operation] = {}
+        self._streams: dict[int, ResultSet] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._keeper = threading.Thread(target=self._keep_house, name="sluice-housekeeper", daemon=True)
@@ -234,10 +235,15 @@ class Gateway:
         return check_health(self._lake, self._spark)
 
     def drain(self, seconds: float) -> bool:
-        """Take no more statements and let those at work end, up to so long; the rest is canceled. True where all ended."""
+        """Take no more statements, end the streams and let statements at work end, up to so long; the rest is canceled.
+
+        True where all ended.
+        """
+        self._end_streams()
         ended = self._executor.drain(seconds)
         for operation in self.running():
             operation.cancel()
+        self._end_streams()
         return ended
 
     def close(self) -> None:
@@ -245,6 +251,7 @@ class Gateway:
         self._stopping.set()
         for operation in self.running():
             operation.cancel()
+        self._end_streams()
         self._sessions.close_all()
         self._executor.close()
         self._canceller.close()
@@ -296,9 +303,29 @@ class Gateway:
             managed.forget(operation.handle)
         return operation.outcome()
 
+    def streams(self) -> int:
+        """How many streaming queries are open."""
+        with self._lock:
+            return len(self._streams)
+
+    def _end_streams(self) -> None:
+        with self._lock:
+            streams = list(self._streams.values())
+        for stream in streams:
+            stream.close(StreamEnded("The server is stopping; start the stream again, with a consumer-id where it was."))
+
     def _ended(self, operation: Operation) -> None:
         with self._lock:
             self._running.pop(operation.handle, None)
+        result = operation.result
+        if result is not None and result.unbounded:
+            with self._lock:
+                self._streams[id(result)] = result
+            result.on_close(lambda: self._forget_stream(id(result)))
+
+    def _forget_stream(self, key: int) -> None:
+        with self._lock:
+            self._streams.pop(key, None)
 
     def _keep_house(self) -> None:
         while not self._stopping.wait(_TICK_SECONDS):

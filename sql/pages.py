@@ -43,7 +43,7 @@ class Pages:
 
     def __init__(self, result: ResultSet, *, rows: int = PAGE_ROWS, bytes_: int = PAGE_BYTES) -> None:
         self._result = result
-        self._slices = _slices(result.batches(), rows, bytes_)
+        self._slices = _slices(result.batches(), rows, bytes_, ticks=result.unbounded)
         self._rows = rows
         self._bytes = bytes_
         self._lock = threading.Lock()
@@ -64,13 +64,25 @@ class Pages:
             if self._error is not None:
                 raise self._error
             try:
-                batches = tuple(self._take())
+                batches, more = self._next()
             except Exception as error:  # kept: who asks again must not get a page as if nothing had failed
                 self._error = error
                 raise
             self._token = token
-            self._page = self._make(batches, token + 1 if batches else None)
+            self._page = self._make(batches, token + 1 if more else None)
             return self._page
+
+    def _next(self) -> tuple[tuple[pa.RecordBatch, ...], bool]:
+        """The next page's rows, and whether there is one.
+
+        Of rows without end it is one batch, or none where none came for a moment: asking for a page says that the one before has
+        arrived, so the stream must not be asked for more than the page holds.
+        """
+        if not self._result.unbounded:
+            batches = tuple(self._take())
+            return batches, bool(batches)
+        piece = next(self._slices, None)
+        return ((piece,) if piece is not None and piece.num_rows else ()), piece is not None
 
     def _take(self) -> Iterator[pa.RecordBatch]:
         """Slices that fit one page together; the first always does."""
@@ -97,10 +109,12 @@ class Pages:
         )
 
 
-def _slices(batches: Iterator[pa.RecordBatch], rows: int, bytes_: int) -> Iterator[pa.RecordBatch]:
-    """Cut batches so that each piece fits a page; empty ones are left out."""
+def _slices(batches: Iterator[pa.RecordBatch], rows: int, bytes_: int, *, ticks: bool) -> Iterator[pa.RecordBatch]:
+    """Cut batches so that each piece fits a page; empty ones are left out, except where they say that nothing came."""
     for batch in batches:
         if batch.num_rows == 0:
+            if ticks:
+                yield batch
             continue
         per_row = max(1, batch.nbytes // batch.num_rows)
         step = max(1, min(rows, bytes_ // per_row))

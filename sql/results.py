@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from model.errors import StatementCanceled
+from model.errors import LakeError, StatementCanceled
 from model.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
 from table.arrow import arrow_type
 
@@ -78,10 +78,13 @@ class ResultSet:
         """Rows an INSERT wrote; None for everything else."""
         self.snapshot_id: int | None = None
         """The snapshot a write made; None for everything else."""
+        self.unbounded = False
+        """Whether the rows go on for ever; an empty batch then says that none came for a moment."""
         self._open = open_batches
         self._releases: list[Callable[[], None]] = [close] if close else []
         self._lock = threading.Lock()
         self._closed = False
+        self._reason: LakeError | None = None
 
     @classmethod
     def ok(cls) -> ResultSet:
@@ -154,14 +157,16 @@ class ResultSet:
         """
         try:
             if self._closed:
-                raise _closed_early()
+                raise self._closed_early()
             for batch in self._open():
                 yield batch
                 if self._closed:
-                    raise _closed_early()
+                    raise self._closed_early()
+            if self._closed:  # a stream that is closed just ends
+                raise self._closed_early()
         except (OSError, pa.ArrowInvalid) as problem:
             if self._closed:  # the files went away because of the close, which is the true story
-                raise _closed_early() from problem
+                raise self._closed_early() from problem
             raise
         finally:
             self.close()
@@ -174,9 +179,11 @@ class ResultSet:
             rows.extend(zip(*columns, strict=True) if columns else [()] * batch.num_rows)
         return rows
 
-    def close(self) -> None:
-        """Free everything; from any thread, any number of times."""
+    def close(self, reason: LakeError | None = None) -> None:
+        """Free everything; from any thread, any number of times. Whoever still reads is told the reason."""
         with self._lock:
+            if not self._closed:
+                self._reason = reason
             self._closed = True
             releases, self._releases = self._releases, []
         for release in reversed(releases):
@@ -184,6 +191,9 @@ class ResultSet:
                 release()
             except Exception:  # one resource that fails to go must not keep the others
                 _log.exception("A result's resource could not be released")
+
+    def _closed_early(self) -> LakeError:
+        return self._reason or StatementCanceled("The result was closed before all of it was read.")
 
     def __enter__(self) -> ResultSet:
         return self
@@ -200,7 +210,3 @@ def batch_of_rows(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(held), pa.struct([])))
     arrays = [pa.array([row[i] for row in held], field.type) for i, field in enumerate(schema)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _closed_early() -> StatementCanceled:
-    return StatementCanceled("The result was closed before all of it was read.")

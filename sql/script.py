@@ -15,7 +15,7 @@ from model.errors import BadRequest, LakeError, OutcomeUnknown, ResourceError
 from sql.answers import answer_of, replayed
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.executor import Lane, Steps
-from sql.local import ValuesInsert, plan_locally, plan_values, read_values
+from sql.local import ValuesInsert, is_stream, plan_locally, plan_tail, plan_values, read_values
 from sql.operation import Operation
 from sql.places import place
 from sql.results import ResultSet
@@ -202,4 +202,6 @@ def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: Execut
         return planned
     if tree is None:
         tree = parse_one(context.source)
+    if is_stream(tree, context):
+        return plan_tail(tree, context)
     return plan_locally(tree, context) or build(tree)

@@ -24,21 +24,17 @@ def _zone() -> Parser[str]:
     return Parser("time zone", parse)
 
 
-def _batch_only() -> Parser[str]:
-    def parse(raw: str) -> str:
-        if raw.lower() == "streaming":
-            raise ValueError("streaming queries are not available yet; batch is")
-        if raw.lower() not in ("batch", "automatic"):
-            raise ValueError("batch is expected")
-        return raw.lower()
-
-    return Parser("batch", parse)
-
-
 LOCAL_TIME_ZONE = SQL_OPTIONS.declare(
     Option("table.local-time-zone", _zone(), "UTC", "Zone in which TIMESTAMP_LTZ values are shown and text without a zone is read.")
 )
-RUNTIME_MODE = SQL_OPTIONS.declare(Option("execution.runtime-mode", _batch_only(), "batch", "How queries run."))
+RUNTIME_MODE = SQL_OPTIONS.declare(
+    Option(
+        "execution.runtime-mode",
+        one_of("batch", "streaming", "automatic"),
+        "batch",
+        "How queries run: over what is there now, or `streaming`, endlessly, with every new row (docs/streaming.md). `automatic` is batch.",
+    )
+)
 STATEMENT_TIMEOUT = SQL_OPTIONS.declare(
     Option("statement.timeout", optional(duration()), None, "How long a statement may run, waiting included; none by default.")
 )

@@ -63,6 +63,13 @@ def plan_scan(files: TableFiles, schema: Schema, snapshot: Snapshot | None, pred
 
     Raises `UnsupportedType` for snapshots with deletion vectors, whose deleted rows this reader would show.
     """
+    return plan_entries(files, schema, snapshot, files.live_entries(snapshot), predicate)
+
+
+def plan_entries(
+    files: TableFiles, schema: Schema, snapshot: Snapshot | None, entries: Iterable[ManifestEntry], predicate: Predicate | None = None
+) -> ScanPlan:
+    """Plan a read of some of a snapshot's files; raises what `plan_scan` raises."""
     if snapshot is not None and snapshot.index_manifest is not None:
         raise UnsupportedType(f"Snapshot {snapshot.id} has an index manifest (deletion vectors), which is not read here yet.")
     partitions = _PartitionPruning(schema, predicate)
@@ -70,7 +77,7 @@ def plan_scan(files: TableFiles, schema: Schema, snapshot: Snapshot | None, pred
     matcher = _StatsPruning(files, schema, predicate)
     kept: list[ManifestEntry] = []
     total, size = 0, 0
-    for entry in files.live_entries(snapshot):
+    for entry in entries:
         total += 1
         size += entry.file.file_size
         if buckets is not None and entry.total_buckets == schema.bucket and entry.bucket not in buckets:

@@ -65,31 +65,43 @@ def write_ndjson(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) 
         yield b'{"$error":' + orjson.dumps(tell(failure)) + b"}\n"
 
 
-def write_csv(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
-    """A header line, then a line per row; a failure on the way cuts the connection."""
-    header = csv_quoted(pa.array([c.name for c in columns], pa.string())).to_pylist()
-    pending = (",".join(header) + "\n").encode()
+def write_events(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
+    """One server-sent event per row, its data the row as an object; then an event ``end`` or, on a failure, ``error``."""
+    names = [orjson.dumps(c.name).decode() for c in columns]
+    last = b"event: end\ndata: {}\n\n"
     try:
         for batch in batches:
             for piece in pieces(batch):
-                yield pending + _rows(piece, columns, csv_texts, opening="", between=",", closing="\n")
-                pending = b""
+                yield b"".join(b"data: %b\n\n" % row for row in _objects(piece, columns, names).splitlines())
+    except Exception as failure:  # headers are gone: the failure becomes the last event, and `tell` logs a bug
+        last = b"event: error\ndata: " + orjson.dumps(tell(failure)) + b"\n\n"
+    yield last
+
+
+def write_csv(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
+    """A header line, then a line per row; a failure on the way cuts the connection."""
+    header = csv_quoted(pa.array([c.name for c in columns], pa.string())).to_pylist()
+    yield (",".join(header) + "\n").encode()
+    try:
+        for batch in batches:
+            for piece in pieces(batch):
+                yield _rows(piece, columns, csv_texts, opening="", between=",", closing="\n")
     except Exception as failure:  # CSV has no place for it
         tell(failure)
         raise BrokenStream from failure
-    if pending:
-        yield pending
 
 
 def write_arrow(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
     """An Arrow IPC stream; a failure on the way leaves it without its end mark and cuts the connection."""
     sink = io.BytesIO()
     writer = pa.ipc.new_stream(sink, result_schema(columns))
+    begun = False
     try:
         for batch in batches:
-            for piece in pieces(batch):
+            for piece in pieces(batch) if begun or batch.num_rows else (batch,):  # the schema goes out before the first row is there
                 writer.write_batch(piece)
                 yield _taken(sink)
+                begun = True
     except Exception as failure:  # the format's own sign of a broken stream is a missing end
         tell(failure)
         raise BrokenStream from failure
@@ -113,7 +125,10 @@ JSON = Format("application/json", write_json)
 NDJSON = Format("application/x-ndjson", write_ndjson, check=distinct_names, idle_line=b"\n")
 CSV = Format("text/csv", write_csv)
 ARROW = Format("application/vnd.apache.arrow.stream", write_arrow)
-FORMATS = {format_.media_type: format_ for format_ in (JSON, NDJSON, CSV, ARROW)}
+EVENTS = Format("text/event-stream", write_events, check=distinct_names, idle_line=b":\n\n")
+FORMATS = {format_.media_type: format_ for format_ in (JSON, NDJSON, CSV, ARROW, EVENTS)}
+ENDLESS = {format_.media_type: format_ for format_ in (NDJSON, ARROW, EVENTS, CSV)}
+"""What rows without end are written in; JSON would be one value that never ends."""
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

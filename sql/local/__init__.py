@@ -8,6 +8,8 @@ from sql.local.insert import plan_insert, values_of
 from sql.local.literals import NotLocal
 from sql.local.scan import plan_select
 from sql.local.system import plan_system
+from sql.local.tail import is_stream as is_stream
+from sql.local.tail import plan_tail as plan_tail
 from sql.local.values import ValuesInsert as ValuesInsert
 from sql.local.values import read_values as read_values
 from sql.statements.base import ExecutionContext, Statement

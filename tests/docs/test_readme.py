@@ -53,7 +53,7 @@ def test_the_readme_from_top_to_bottom(start_server: StartServer) -> None:
         assert "urn:sluice:error" not in done.stdout, done.stdout
         return done.stdout + done.stderr
 
-    create, load = blocks("sh")
+    create, load, follow = blocks("sh")
     (shown,) = blocks("json")
     output = shell(create)
     assert output.endswith(shown), output
@@ -65,10 +65,16 @@ def test_the_readme_from_top_to_bottom(start_server: StartServer) -> None:
     assert "3,Bergen,7.5,2024-05-02T10:00:00.000" in loaded
 
     python = ROOT / ".venv-pypaimon" / "bin" / "python"
+    if python.exists():
+        _read_from_pypaimon(python, server.directory)
+    assert [json.loads(line)["id"] for line in shell(follow).splitlines() if line.startswith("{")] in ([1, 3, 4], [3, 1, 4])
     if not python.exists():
         pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
+
+
+def _read_from_pypaimon(python: Path, directory: Path) -> None:
     (reading,) = blocks("python")
-    done = subprocess.run([str(python), "-c", reading], cwd=server.directory, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([str(python), "-c", reading], cwd=directory, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert [line.split()[1:4] for line in done.stdout.splitlines()[1:]] == [
         ["1", "Bergen", "12.50"],

@@ -166,6 +166,7 @@ def test_a_result_without_rows_keeps_its_columns(format_: Format) -> None:
         "application/json": b'{"columns":[{"name":"id","type":"INT"}],"rows":[\n]}\n',
         "application/x-ndjson": b"",
         "text/csv": b"id\n",
+        "text/event-stream": b"event: end\ndata: {}\n\n",
         "application/vnd.apache.arrow.stream": pa.schema([("id", pa.int32())]).empty_table(),
     }[format_.media_type]
     body = write(format_, columns, iter([]))

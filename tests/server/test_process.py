@@ -216,3 +216,44 @@ def test_a_text_of_fifty_megabytes_is_refused_and_said_so(server: RunningServer)
     for body in (b"x" * (50 << 20), (b"x" * (1 << 20) for _ in range(50))):
         answer = httpx.post(f"{server.url}/sql", content=body, timeout=60)
         assert (answer.status_code, json.loads(answer.content)["errorClass"]) == (413, "StatementTooLarge")
+
+
+def test_a_stream_goes_on_after_the_server_was_killed(start_server: StartServer) -> None:
+    from tests.following import Follower
+
+    server = start_server()
+    server.sql("CREATE TABLE q (id BIGINT) WITH ('bucket' = '1')")
+    statement = "SELECT id FROM q /*+ OPTIONS('consumer-id' = 'me') */"
+    file = server.table_path("default.q") / "consumer" / "consumer-me"
+    seen: list[int] = []
+
+    def told(next_snapshot: int) -> bool:
+        return eventually(lambda: file.exists() and json.loads(file.read_text())["nextSnapshot"] == next_snapshot)
+
+    for round_ in range(2):
+        with Follower(server.url, statement) as stream:
+            for number in range(5):
+                server.sql(f"INSERT INTO q VALUES ({round_ * 10 + number})")
+            found = [row["id"] for row in stream.rows(5)]
+            assert told(round_ * 6 + 6)
+            seen += found
+            server.kill()
+            assert stream.ended.wait(10)
+        server.start()
+        server.sql(f"INSERT INTO q VALUES ({round_ * 10 + 5})")
+        with Follower(server.url, statement) as stream:
+            seen += [row["id"] for row in stream.rows(1)]
+            assert told(round_ * 6 + 7)
+    assert seen == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15]
+
+
+def test_a_stop_ends_streams_at_once(start_server: StartServer) -> None:
+    from tests.following import Follower
+
+    server = start_server()
+    server.sql("CREATE TABLE q (id BIGINT) WITH ('bucket' = '1')")
+    with Follower(server.url, "SELECT id FROM q") as stream:
+        begun = time.monotonic()
+        assert server.terminate() == 0
+        assert time.monotonic() - begun < 20
+        assert stream.rows(1)[0]["$error"]["errorClass"] == "StreamEnded"

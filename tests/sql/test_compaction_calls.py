@@ -46,6 +46,7 @@ def test_everything_is_merged(parted: Ask) -> None:
     (done,) = parted("CALL sys.compact('t')")
     assert (done[TASKS], done[BEFORE], done[AFTER], done[ROWS], done[DRY]) == (3, 15, 3, 15, False)
     assert set(counts(parted).values()) == {1}
+    assert parted("SELECT record_count, file_count FROM sys.tables WHERE table_name = 't'") == [(15, 3)]
     assert parted("SELECT commit_kind FROM t$snapshots WHERE snapshot_id = 6") == [("COMPACT",)]
     (again,) = parted("CALL sys.compact('t')")
     assert (again[TASKS], again[SNAPSHOT]) == (0, None)

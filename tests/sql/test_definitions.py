@@ -91,7 +91,7 @@ def test_one_alter_is_one_version_of_the_schema_or_none(gateway: Gateway, lake: 
         ("CREATE TABLE t (a INT) PARTITIONED BY (b)", "not a column"),
         ("CREATE TABLE t (a STRING, WATERMARK FOR a AS a)", "TIMESTAMP(3)"),
         ("SET 'spark.sql.shuffle.partitions' = '1'", "belong to the server"),
-        ("SET 'execution.runtime-mode' = 'streaming'", "streaming"),
+        ("SET 'execution.runtime-mode' = 'endless'", "one of batch, streaming, automatic"),
         ("RESET 'pipeline.nmae'", "Did you mean 'pipeline.name'"),
         ("CALL sys.nosuch()", "There is no procedure sys.nosuch"),
         ("USE CATALOG other", "There is no catalog other"),

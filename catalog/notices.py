@@ -1,0 +1,106 @@
+"""Being woken by commits: Postgres tells every server of each decided snapshot (`LISTEN sluice_snapshot`)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from uuid import UUID
+
+import psycopg
+
+_log = logging.getLogger(__name__)
+CHANNEL = "sluice_snapshot"
+_LOOK_SECONDS = 5.0
+"""How often the connection is asked whether it lives, and the thread whether it is still wanted."""
+_RETRY_SECONDS = 1.0
+
+Wake = Callable[[], None]
+
+
+class Notices:
+    """One connection and one thread for all waiters of the process, there only while somebody waits.
+
+    A notice may be lost (a broken connection, a standby that takes over); whoever waits also looks from time to time.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._lock = threading.Lock()
+        self._waiters: dict[str, dict[int, Wake]] = {}
+        self._number = 0
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def subscribe(self, table_id: UUID, branch: str, wake: Wake) -> Callable[[], None]:
+        """Call ``wake`` at each snapshot of the branch, on a thread that must not be kept; returns what ends it."""
+        key = f"{table_id} {branch}"
+        with self._lock:
+            self._number += 1
+            number = self._number
+            self._waiters.setdefault(key, {})[number] = wake
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._listen, name="sluice-notices", daemon=True)
+                self._thread.start()
+        return lambda: self._forget(key, number)
+
+    def close(self) -> None:
+        """Let the thread end; waiters hear nothing more."""
+        with self._lock:
+            self._closed = True
+            self._waiters.clear()
+
+    @property
+    def waiters(self) -> int:
+        """How many wait."""
+        with self._lock:
+            return sum(map(len, self._waiters.values()))
+
+    def _forget(self, key: str, number: int) -> None:
+        with self._lock:
+            waiters = self._waiters.get(key, {})
+            waiters.pop(number, None)
+            if not waiters:
+                self._waiters.pop(key, None)
+
+    def _wanted(self) -> bool:
+        """Whether anybody waits; where not, the thread that asks is the last to know of itself."""
+        with self._lock:
+            if self._waiters and not self._closed:
+                return True
+            self._thread = None
+            return False
+
+    def _listen(self) -> None:
+        pause = threading.Event()  # never set: a sleep
+        while self._wanted():
+            try:
+                if self._hear():
+                    return
+            except psycopg.Error:
+                _log.info("The connection that hears of commits was lost; streams look by themselves until it is back")
+                pause.wait(_RETRY_SECONDS)
+
+    def _hear(self) -> bool:
+        """Pass notices on until nobody waits (True) or the connection breaks."""
+        with psycopg.connect(self._dsn, autocommit=True, connect_timeout=3) as conn:
+            conn.execute(f"LISTEN {CHANNEL}")
+            self._wake_all()  # what was committed before this connection listened was told to nobody
+            while True:
+                for notice in conn.notifies(timeout=_LOOK_SECONDS):
+                    self._wake(notice.payload)
+                if not self._wanted():
+                    return True
+                conn.execute("SELECT 1")
+
+    def _wake(self, key: str) -> None:
+        with self._lock:
+            waiters = list(self._waiters.get(key, {}).values())
+        for wake in waiters:
+            wake()
+
+    def _wake_all(self) -> None:
+        with self._lock:
+            keys = list(self._waiters)
+        for key in keys:
+            self._wake(key)

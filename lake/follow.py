@@ -1,0 +1,230 @@
+"""Following a table: one step for each snapshot that adds rows, in order, as soon as it is committed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from catalog import CatalogStore
+from lake.consumers import ConsumerProgress
+from lake.stream_start import Past, expired
+from lake.table import LakeTable
+from model.errors import SnapshotNotExist, Unavailable
+from model.predicate import Predicate
+from model.snapshot import Snapshot
+from table.scan import PlannedFile
+from table.stream import Cursor, PartitionOrder, StreamRules, plan_next
+
+_log = logging.getLogger(__name__)
+TICK_SECONDS = 1.0
+"""A stream that waits looks up so often: whether its client is there, and whether progress is to be told."""
+SETTLED_SECONDS = 1.0
+"""Rows handed to a connection so long ago, with the client still there, count as read."""
+_REFRESH_SECONDS = 60.0
+"""An idle consumer says so often that it is alive, before `consumer.expiration-time` takes it for dead."""
+_PATIENCE_SECONDS = 300.0
+"""For so long a stream waits for a catalog database that is away."""
+_LOOK_AHEAD = 32
+"""Snapshots asked for at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowRules:
+    """What a stream reads, and when it looks and ends."""
+
+    stream: StreamRules = field(default_factory=StreamRules)
+    discovery: timedelta = timedelta(seconds=10)
+    """How long a commit may stay unseen when its notice is lost."""
+    bounded_watermark: int | None = None
+    delay: timedelta | None = None
+    """Snapshots are read when they are so old."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamStep:
+    """The files of one snapshot, to be read in this order."""
+
+    table: LakeTable
+    """The table as it is now: it may have another name, place or schema than when the stream began."""
+    snapshot: Snapshot
+    planned: tuple[PlannedFile, ...]
+
+
+class TableStream:
+    """A table followed from a cursor on; read by one thread, woken and closed from any."""
+
+    def __init__(
+        self,
+        catalog: CatalogStore,
+        table: LakeTable,
+        cursor: Cursor,
+        rules: FollowRules,
+        *,
+        reopen: Callable[[], LakeTable],
+        predicate: Predicate | None = None,
+        consumer: ConsumerProgress | None = None,
+    ) -> None:
+        self.cursor = cursor
+        self._catalog = catalog
+        self._schema = table.schema
+        self._table = table
+        self._rules = rules
+        self._reopen = reopen
+        self._predicate = predicate
+        self._progress = _Progress(consumer, cursor)
+        self._order = PartitionOrder()
+        self._last_key: str | None = None
+        self._wake = threading.Event()
+        self._wake.set()
+        self._closed = False
+        self._away_since: float | None = None
+        self._unsubscribe = catalog.notices.subscribe(table.table_id, table.identifier.branch, self._wake.set)
+
+    def close(self) -> None:
+        """End the stream; whoever waits in it is free at once. Any number of times."""
+        self._closed = True
+        self._unsubscribe()
+        self._wake.set()
+
+    def steps(self) -> Iterator[StreamStep | None]:
+        """Each snapshot with rows to read; None where none came for a moment. Ends at the watermark's bound or by `close`.
+
+        That the next is asked for means that the one before has been handed on. Raises `SnapshotNotExist` where the next snapshot
+        has expired or a read one was rolled back, `TableNotExist`, `Forbidden`, `ConsumerTaken`, and `Unavailable` where the catalog
+        stays away.
+        """
+        try:
+            look_at = 0.0
+            while not self._closed:
+                self._progress.tell(self._table)
+                woken = self._wake.wait(min(TICK_SECONDS, max(0.0, look_at - time.monotonic())))
+                if self._closed:
+                    return
+                if not woken and time.monotonic() < look_at:
+                    yield None
+                    continue
+                self._wake.clear()
+                found = self._look()
+                look_at = time.monotonic() + (self._rules.discovery.total_seconds() if self._away_since is None else TICK_SECONDS)
+                for snapshot in found:
+                    if self._beyond(snapshot):
+                        self._progress.tell(self._table, all_=True)
+                        return
+                    yield from self._wait_until_old_enough(snapshot)
+                    if self._closed:
+                        return
+                    yield from self._step(snapshot)
+                if len(found) == _LOOK_AHEAD:
+                    self._wake.set()
+                elif not found:
+                    yield None
+        finally:
+            self.close()
+
+    def _step(self, snapshot: Snapshot) -> Iterator[StreamStep]:
+        table = self._table
+        planned = plan_next(table.files, self._schema, snapshot, self.cursor, self._rules.stream, self._order, self._predicate)
+        if planned:
+            yield StreamStep(table=table, snapshot=snapshot, planned=planned)
+        self.cursor = self.cursor.after(snapshot)
+        self._last_key = snapshot.key
+        self._progress.read(self.cursor.next_snapshot_id)
+        self._progress.tell(table)
+
+    def _beyond(self, snapshot: Snapshot) -> bool:
+        bound = self._rules.bounded_watermark
+        return bound is not None and snapshot.watermark is not None and snapshot.watermark > bound
+
+    def _wait_until_old_enough(self, snapshot: Snapshot) -> Iterator[None]:
+        if self._rules.delay is None:
+            return
+        due = snapshot.time_millis / 1000 + self._rules.delay.total_seconds()
+        while not self._closed and (left := due - time.time()) > 0:
+            time.sleep(min(left, TICK_SECONDS / 4))
+            yield None
+
+    def _look(self) -> list[Snapshot]:
+        """The next snapshots, and the table as it is now; nothing while the catalog is away."""
+        try:
+            found = self._next()
+            self._table = self._reopen()
+        except Unavailable:
+            now = time.monotonic()
+            self._away_since = self._away_since or now
+            if now - self._away_since > _PATIENCE_SECONDS:
+                raise
+            _log.info("A stream of %s waits for the catalog", self._table.identifier)
+            return []
+        self._away_since = None
+        return found
+
+    def _next(self) -> list[Snapshot]:
+        """Snapshots from the cursor on. Decided is decided: their files need not be published for their rows to be true."""
+        table, cursor = self._table, self.cursor
+        first = cursor.next_snapshot_id - (1 if self._last_key is not None else 0)
+        with self._catalog.reading() as tx:
+            rows = tx.snapshots.since(table.table_id, table.identifier.branch, first, limit=_LOOK_AHEAD + 1)
+            if not rows and self._last_key is not None:
+                latest = tx.snapshots.latest(table.table_id, table.identifier.branch)
+                if latest is not None or tx.tables.by_id(table.table_id) is not None:
+                    raise self._rolled_back()
+        found = [Snapshot.from_json(row.body) for row in rows]
+        if found and found[0].id < cursor.next_snapshot_id:
+            if found[0].key != self._last_key:
+                raise self._rolled_back()
+            found = found[1:]
+        if found and found[0].id > cursor.next_snapshot_id:
+            raise expired(self._past(), cursor.next_snapshot_id, f"The stream of table {table.identifier}")
+        return found[:_LOOK_AHEAD]
+
+    def _past(self) -> Past:
+        table = self._table
+        with self._catalog.reading() as tx:
+            rows = tx.snapshots.history(table.table_id, table.identifier.branch)
+        return Past(table=str(table.identifier), snapshots=[Snapshot.from_json(row.body) for row in rows])
+
+    def _rolled_back(self) -> SnapshotNotExist:
+        name = str(self._table.identifier)
+        return SnapshotNotExist(
+            f"Table {name} was rolled back to before snapshot {self.cursor.next_snapshot_id - 1}, which this stream has read; "
+            f"{self._past().shown()}. Start the stream again where its rows are to begin.",
+            resource_name=name,
+        )
+
+
+class _Progress:
+    """What of a stream is read, and what of that its consumer was told."""
+
+    def __init__(self, consumer: ConsumerProgress | None, cursor: Cursor) -> None:
+        self._consumer = consumer
+        self._read = cursor.next_snapshot_id
+        self._told: int | None = None
+        self._settling: tuple[int, float] | None = None if cursor.whole else (cursor.next_snapshot_id, 0.0)
+        self._told_at = time.monotonic()
+
+    def read(self, next_snapshot: int) -> None:
+        """Everything before a snapshot has been handed on."""
+        self._read = next_snapshot
+        if self._settling is None:
+            self._settling = (next_snapshot, time.monotonic())
+
+    def tell(self, table: LakeTable, *, all_: bool = False) -> None:
+        """Tell the consumer what has been read for a while, or all."""
+        if self._consumer is None:
+            return
+        now = time.monotonic()
+        if all_ and self._read != self._told:
+            self._consumer.tell(table, self._read)
+            self._told = self._read
+        elif self._settling is not None and now - self._settling[1] >= SETTLED_SECONDS:
+            if self._settling[0] != self._told:
+                self._consumer.tell(table, self._settling[0])
+                self._told, self._told_at = self._settling[0], now
+            self._settling = (self._read, now) if self._read != self._told else None
+        elif self._told is not None and now - self._told_at >= _REFRESH_SECONDS:
+            self._consumer.tell(table, self._told)
+            self._told_at = now

@@ -1,0 +1,88 @@
+"""Streams of tables, as a caller may read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from catalog.records import TableRow
+from lake.base import LakeBase
+from lake.consumers import ConsumerProgress
+from lake.follow import FollowRules, TableStream
+from lake.guard import needs
+from lake.stream_start import Past, resumed, start_of
+from lake.table import LakeTable
+from model.access import Access, table_resource
+from model.errors import Forbidden, TableNotExist
+from model.identifier import MAIN_BRANCH, Identifier
+from model.predicate import Predicate
+from model.snapshot import Snapshot
+from model.table_options import TABLE_OPTIONS
+from table.stream import StreamRules
+
+
+class LakeStreams(LakeBase):
+    """Following tables."""
+
+    def _ready(self, row: TableRow) -> LakeTable:
+        """The open table; `Lake` has it."""
+        raise NotImplementedError
+
+    @needs(Access.SELECT)
+    def follow(self, table: LakeTable, options: Mapping[str, str], *, predicate: Predicate | None = None, zone: str = "UTC") -> TableStream:
+        """The rows of a table from where the options say, and then every new one; whoever takes the stream closes it.
+
+        ``predicate`` lets files be skipped. A 'consumer-id' needs the right to UPDATE: its progress holds back what may expire.
+        Raises `InvalidOption`, `SnapshotNotExist` for a start that has expired, and `Forbidden` where a part of the table is kept
+        from the caller.
+        """
+        self._whole_table(table)
+        name = TABLE_OPTIONS.read(options, "consumer-id")
+        if name is not None:
+            self.caller.require(Access.UPDATE, table_resource(table.identifier))
+        past = self._past(table)
+        cursor = start_of(past, options, zone=zone)
+        consumer: ConsumerProgress | None = None
+        if name is not None:
+            consumer, stored = ConsumerProgress.take(self.catalog, table, name)
+            if stored is not None and not TABLE_OPTIONS.read(options, "consumer.ignore-progress"):
+                cursor = resumed(past, name, stored)
+        return TableStream(
+            self.catalog, table, cursor, _rules(options), reopen=lambda: self._reopen(table), predicate=predicate, consumer=consumer
+        )
+
+    def _past(self, table: LakeTable) -> Past:
+        table.latest()  # publishes what is decided: a start may be told to other clients
+        with self.catalog.reading() as tx:
+            rows = tx.snapshots.history(table.table_id, table.identifier.branch)
+        return Past(table=str(table.identifier), snapshots=[Snapshot.from_json(row.body) for row in rows])
+
+    def _reopen(self, table: LakeTable) -> LakeTable:
+        """The same table where and what it is now; raises `TableNotExist` or `Forbidden`."""
+        with self.catalog.reading() as tx:
+            row = tx.tables.by_id(table.table_id)
+            if row is not None and table.identifier.branch != MAIN_BRANCH:
+                row = tx.tables.find(Identifier(row.database, row.name, table.identifier.branch))
+        if row is None:
+            raise TableNotExist(str(table.identifier))
+        opened = self._ready(row)
+        self._whole_table(opened)
+        return opened
+
+    def _whole_table(self, table: LakeTable) -> None:
+        if self.read_rules(table).restricted:
+            raise Forbidden(
+                f"{self.caller.principal} sees only a part of table {table.identifier}, and streams of a part are not available; "
+                "a query in batch mode shows it."
+            )
+
+
+def _rules(options: Mapping[str, str]) -> FollowRules:
+    return FollowRules(
+        stream=StreamRules(
+            overwrites=TABLE_OPTIONS.read(options, "streaming-read-append-overwrite"),
+            sort_partitions=TABLE_OPTIONS.read(options, "scan.plan-sort-partition"),
+        ),
+        discovery=TABLE_OPTIONS.read(options, "continuous.discovery-interval"),
+        bounded_watermark=TABLE_OPTIONS.read(options, "scan.bounded.watermark"),
+        delay=TABLE_OPTIONS.read(options, "streaming.read.snapshot.delay"),
+    )

@@ -1,0 +1,92 @@
+"""Where a stream stands in a table's history, and the rows of the next snapshot (`paimon-append.md` §8.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from model.predicate import Predicate
+from model.schema import Schema
+from model.snapshot import CommitKind, Snapshot
+from table.manifest import EntryKind, ManifestEntry
+from table.scan import PlannedFile, plan_entries
+from table.store import TableFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """A stream's whole memory: the snapshot it reads next, and whether all of that or only what it added."""
+
+    next_snapshot_id: int
+    whole: bool = False
+    created_since: int | None = None
+    """With ``whole``: only files made at this time (milliseconds) or later."""
+
+    def after(self, snapshot: Snapshot) -> Cursor:
+        """The cursor once a snapshot is read."""
+        return Cursor(next_snapshot_id=snapshot.id + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRules:
+    """Which snapshots a stream reads, and in what order their partitions come."""
+
+    overwrites: bool = False
+    """Whether what an OVERWRITE adds counts as new rows."""
+    sort_partitions: bool = False
+    """Smaller partition values first; else the partition that was there first."""
+
+
+class PartitionOrder:
+    """Which partition was there first. Only streams over partitioned tables need to know."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[bytes, int] | None = None
+
+    def ranked(self, files: TableFiles, snapshot: Snapshot, entries: Sequence[ManifestEntry], *, whole: bool) -> list[ManifestEntry]:
+        """The entries, those of older partitions first; in a partition as they came."""
+        if len({entry.partition for entry in entries}) < 2 and self._ranks is None:
+            return list(entries)
+        if self._ranks is None:
+            self._ranks = {}
+            if not whole:  # what was there before this snapshot, once; from here on each partition is met as it is made
+                before = (e for meta in files.manifest_list(snapshot.base_manifest_list) for e in files.manifest(meta.file_name))
+                self._meet(before)
+        self._meet(entries)
+        ranks = self._ranks
+        return sorted(entries, key=lambda entry: ranks[entry.partition])
+
+    def _meet(self, entries: Iterable[ManifestEntry]) -> None:
+        assert self._ranks is not None
+        for entry in entries:
+            self._ranks.setdefault(entry.partition, len(self._ranks))
+
+
+def plan_next(
+    files: TableFiles,
+    schema: Schema,
+    snapshot: Snapshot,
+    cursor: Cursor,
+    rules: StreamRules,
+    order: PartitionOrder,
+    predicate: Predicate | None = None,
+) -> tuple[PlannedFile, ...]:
+    """The files a stream reads of its next snapshot, in order; none for a compaction, or an overwrite it was not told to show.
+
+    ``schema`` is the one the stream gives rows under, whichever the table has by now: files are read by field id.
+    Raises `UnsupportedType` as `plan_scan` does.
+    """
+    if cursor.whole:
+        since = cursor.created_since
+        entries = [e for e in files.live_entries(snapshot) if since is None or e.file.creation_time_millis >= since]
+    elif snapshot.commit_kind is CommitKind.APPEND or (rules.overwrites and snapshot.commit_kind is CommitKind.OVERWRITE):
+        delta = files.manifest_list(snapshot.delta_manifest_list)
+        entries = [e for meta in delta for e in files.manifest(meta.file_name) if e.kind is EntryKind.ADD]
+    else:
+        return ()
+    if schema.partition_keys and not rules.sort_partitions:
+        entries = order.ranked(files, snapshot, entries, whole=cursor.whole)
+    planned = plan_entries(files, schema, snapshot, entries, predicate).files
+    if rules.sort_partitions:
+        return tuple(sorted(planned, key=lambda one: tuple((value is not None, value) for value in one.partition)))
+    return planned

@@ -1,0 +1,76 @@
+"""A client of a streaming SELECT over HTTP: reads lines on a thread of its own as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import threading
+import time
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+
+class Follower:
+    """``POST /sql?mode=streaming`` as NDJSON; `rows` waits for so many."""
+
+    def __init__(self, url: str, statement: str, *, accept: str = "application/x-ndjson") -> None:
+        self._client = httpx.Client(timeout=httpx.Timeout(30))
+        request = self._client.build_request(
+            "POST", f"{url}/sql", params={"mode": "streaming"}, content=statement.encode(), headers={"Accept": accept}
+        )
+        self.response = self._client.send(request, stream=True)
+        if self.response.status_code != 200:
+            self.response.read()
+        self.lines: queue.Queue[tuple[float, str]] = queue.Queue()
+        self.ended = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(httpx.HTTPError, httpx.StreamError, RuntimeError):
+            for line in self.response.iter_lines():
+                if line.strip() and line != ":":
+                    self.lines.put((time.perf_counter(), line))
+        self.ended.set()
+
+    def timed(self, count: int, *, seconds: float = 20) -> list[tuple[float, dict[str, Any]]]:
+        """So many rows, each with the moment it came; fails where they do not come in time."""
+        until = time.monotonic() + seconds
+        found: list[tuple[float, dict[str, Any]]] = []
+        while len(found) < count:
+            try:
+                at, line = self.lines.get(timeout=max(0.01, until - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"{len(found)} of {count} rows came: {found[-3:]}") from None
+            found.append((at, json.loads(line.removeprefix("data: "))))
+        return found
+
+    def rows(self, count: int, *, seconds: float = 20) -> list[dict[str, Any]]:
+        """So many rows."""
+        return [row for _, row in self.timed(count, seconds=seconds)]
+
+    def silent(self, seconds: float = 0.5) -> bool:
+        """Whether nothing comes for a moment."""
+        time.sleep(seconds)
+        return self.lines.empty()
+
+    def close(self) -> None:
+        """Go away without a word, as clients do."""
+        stream = self.response.extensions.get("network_stream")
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                import socket
+
+                stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+        self._thread.join(10)
+        self.response.close()
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
