@@ -28,7 +28,8 @@ from tests.server.paimon.speaking import Rest
 
 GOLDEN = Path(__file__).parent / "golden"
 OF_OTHER_DOORS = {
-    "AccessAlreadyExist", "ConsumerTaken", "StreamChanged", "StreamEnded", "AnalysisError", "ExecutionError", "IdempotencyInProgress", "IdempotencyMismatch", "IllegalMove", "InvalidData",
+    "AccessAlreadyExist", "ConsumerTaken", "StreamChanged", "StreamEnded",
+    "AnalysisError", "ExecutionError", "IdempotencyInProgress", "IdempotencyMismatch", "IllegalMove", "InvalidData",
     "InvalidToken", "NotAcceptable", "OperationNotExist", "ResultTooLarge", "RewriteConflict", "SessionNotExist", "SqlError",
     "SqlSyntaxError", "StatementCanceled", "StatementTimeout", "TooManyStatements", "UnsupportedMediaType", "UnsupportedStatement",
 }  # fmt: skip
