@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from benchmarks.server import BenchServer
+from benchmarks.server import SCRATCH, BenchServer
 from benchmarks.timing import in_turns, median_millis
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
-SCRATCH = ROOT / ".cache" / "benchmarks"
-"""Beside ``./data``, where servers keep theirs: file systems differ, and /tmp is often another one."""
 QUERY = "SELECT count(*), sum(a), max(b), count(DISTINCT s) FROM {} WHERE b > 0.5"
 Row = tuple[str, str, str, str]
 

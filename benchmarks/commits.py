@@ -20,7 +20,8 @@ from uuid import uuid4
 
 import orjson
 
-from benchmarks.server import BenchServer
+from benchmarks import peers
+from benchmarks.server import SCRATCH, BenchServer
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "8"))
 PREFIX = "/v1/sluice"
@@ -128,8 +129,13 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def measure(url: str, warehouse: Path, *, tables: int, commits: int) -> list[str]:
-    """The lines of the report."""
+def rows(url: str, warehouse: Path, scratch: Path, *, tables: int, commits: int) -> list[str]:
+    """Lines of Markdown: the endpoint alone, then pypaimon on it beside pypaimon on files, in the same run."""
+    return [*endpoint(url, warehouse, tables=tables, commits=commits), "", *peers.rows(url, scratch, tables=tables, seconds=SECONDS)]
+
+
+def endpoint(url: str, warehouse: Path, *, tables: int, commits: int) -> list[str]:
+    """What clients that do nothing else get from the server."""
     client = Client(url)
     make_table(client, warehouse, "hot")
     for at in range(16):
@@ -168,12 +174,13 @@ def _list(client: Client) -> int:
 
 def main() -> None:
     """Measure a server of one's own and print the report."""
-    with tempfile.TemporaryDirectory() as directory:
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
         data = Path(directory) / "data"
         server = BenchServer(data, Path(directory))
         try:
             wanted = [int(argument) for argument in sys.argv[1:]] or [10_000, 10_000]
-            print("\n".join(measure(server.url, data / "warehouse", tables=wanted[0], commits=wanted[1])))
+            print("\n".join(rows(server.url, data / "warehouse", Path(directory), tables=wanted[0], commits=wanted[1])))
         finally:
             server.stop()
 

@@ -13,6 +13,9 @@ from typing import Any
 
 import httpx
 
+SCRATCH = Path(__file__).parents[1] / ".cache" / "benchmarks"
+"""Beside ``./data``, where servers keep theirs: file systems differ, and /tmp is often another one."""
+
 
 class BenchServer:
     """Starts ``sluice serve`` on a free port and talks to it."""

@@ -95,9 +95,13 @@ class ClientCommitter:
 
     def _repeat(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> bool:
         """Whether this very commit has been made; then its file is seen to."""
+        told_apart = snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER
+        past = head.snapshot_id is not None and snapshot.id <= head.snapshot_id
+        if not told_apart and not past:  # nearly every commit: nothing to ask
+            return False
         found: SnapshotRow | None = None
         with self._catalog.reading() as tx:
-            if snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER:
+            if told_apart:
                 found = tx.snapshots.by_commit(
                     head.table_id,
                     table.branch,
@@ -105,7 +109,7 @@ class ClientCommitter:
                     identifier=snapshot.commit_identifier,
                     kind=snapshot.commit_kind.value,
                 )
-            if found is None and head.snapshot_id is not None and snapshot.id <= head.snapshot_id:
+            if found is None and past:
                 found = tx.snapshots.by_uuid(head.table_id, snapshot.key, table.branch)
         if found is None:
             return False

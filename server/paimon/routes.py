@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote_plus, urlsplit
@@ -52,6 +52,17 @@ def route(method: str, path: str) -> Callable[[Handler], Handler]:
         return handler
 
     return register
+
+
+def registered() -> Iterator[tuple[str, str]]:
+    """Method and path, as they were registered, of all there is below ``/v1/sluice``."""
+
+    def below(node: _Node, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        yield from ((method, "/".join(path)) for method in node.handlers)
+        for part, child in [*node.literals.items(), *([("{}", node.name)] if node.name else [])]:
+            yield from below(child, (*path, part))
+
+    return below(_ROOT, ())
 
 
 def find(segments: list[str]) -> tuple[Mapping[str, Handler], list[str]] | None:

@@ -21,6 +21,7 @@ from sql.statements.base import ExecutionContext, LocalStatement, handles
 from sql.statements.databases import database_name
 from sql.statements.procedures import PROCEDURES
 from sql.views import DIALECTS, is_view
+from table.layout import escape
 
 TEXT = VarCharType()
 
@@ -91,7 +92,8 @@ def _partitions(context: ExecutionContext, name: Names) -> Shown:
     table = context.lake.open(context.session.identifier(name or ()))
     if not table.schema.partition_keys:
         raise InvalidSchema(f"Table {table.identifier} is not partitioned.")
-    return "partition name", [partition.name for partition in context.lake.partitions(table, table.latest())]
+    keys, rows = table.schema.partition_keys, context.lake.partition_page(table)  # as REST lists them: also those without files
+    return "partition name", sorted("/".join(f"{escape(key)}={escape(row.spec[key])}" for key in keys) for row in rows)
 
 
 def _columns(context: ExecutionContext, name: Names) -> Shown:

@@ -122,6 +122,9 @@ def test_partitions(rest: Rest, gateway: Gateway) -> None:
     assert rest.refused("POST", f"{T}/partitions", {"partitionSpecs": [new, old], "ignoreIfExists": False})[:2] == (409, "PARTITION")
     assert len(rest.get(f"{T}/partitions")["partitions"]) == 3
     assert rest.post(f"{T}/partitions", {"partitionSpecs": [new, old, new]}) == {"created": [new], "existed": [old, new]}
+    shown = [name for (name,) in gateway.run("SHOW PARTITIONS d.t").collect()]
+    assert shown == sorted(f"dt={one['spec']['dt']}/h={one['spec']['h']}" for one in rest.get(f"{T}/partitions")["partitions"])
+    assert f"dt={new['dt']}/h={new['h']}" in shown, "made by name, without files"
     rest.post(f"{T}/partitions/mark", {"specs": [old]})
     (got,) = rest.post(f"{T}/partitions/list-by-names", {"specs": [old, {"dt": "5", "h": "5"}]})["partitions"]
     assert got["done"] is True

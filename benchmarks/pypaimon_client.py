@@ -1,0 +1,86 @@
+"""One pypaimon process of `benchmarks.peers`; runs in pypaimon's own environment and speaks JSON.
+
+``append catalog table seconds``: says it is ready, waits for a line, then appends one row at a time.
+``names catalog tables``: makes that many tables in ``many`` and one of 500 columns, then times the list and the load.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from pypaimon import CatalogFactory, Schema
+
+ROW = pa.table({"c0": [1], "c1": [2]})
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Milliseconds."""
+    begin = time.perf_counter()
+    work()
+    return (time.perf_counter() - begin) * 1000
+
+
+def append(table: Any) -> None:
+    """One commit of one row."""
+    builder = table.new_batch_write_builder()
+    writer, commit = builder.new_write(), builder.new_commit()
+    writer.write_arrow(ROW)
+    commit.commit(writer.prepare_commit())
+    writer.close()
+    commit.close()
+
+
+def appends(catalog: Any, name: str, duration: float) -> dict[str, Any]:
+    """How many were acknowledged and how many were refused."""
+    table = catalog.get_table(name)
+    append(table)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    done, refused, until = 0, 0, time.monotonic() + duration
+    while time.monotonic() < until:
+        try:
+            append(table)
+        except Exception:  # whatever pypaimon gives up with: it counts as one that did not come through
+            refused += 1
+        else:
+            done += 1
+    return {"done": done, "refused": refused}
+
+
+def names(catalog: Any, count: int) -> dict[str, Any]:
+    """Medians of the list and the load."""
+    catalog.create_database("many", True)
+    small = Schema.from_pyarrow_schema(pa.schema([("a", pa.int32())]))
+    for at in range(count):
+        catalog.create_table(f"many.t{at:06d}", small, False)
+    wide = Schema.from_pyarrow_schema(pa.schema([(f"c{at}", pa.int64()) for at in range(500)]))
+    catalog.create_database("broad", True)
+    catalog.create_table("broad.wide", wide, False)
+    return {
+        "list": statistics.median(timed(lambda: catalog.list_tables("many")) for _ in range(3)),
+        "load": statistics.median(timed(lambda: catalog.get_table("broad.wide")) for _ in range(20)),
+    }
+
+
+def main() -> None:
+    """Do what the arguments say."""
+    catalog = CatalogFactory.create(json.loads(sys.argv[2]))
+    if sys.argv[1] == "append":
+        answer = appends(catalog, sys.argv[3], float(sys.argv[4]))
+    elif sys.argv[1] == "make":
+        catalog.create_database("default", True)
+        catalog.create_table(sys.argv[3], Schema.from_pyarrow_schema(ROW.schema, options={"bucket": "-1"}), False)
+        answer = {}
+    else:
+        answer = names(catalog, int(sys.argv[3]))
+    print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
