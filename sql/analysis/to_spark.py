@@ -63,8 +63,8 @@ def _rewrite_cast(cast: exp.Cast) -> None:
         return
     if precision not in _UNITS:
         raise UnsupportedType(f"TIMESTAMP({precision}) is not available in a cast; precisions 0, 3 and 6 are.")
-    written = cast.sql(dialect=Flink, comments=False, normalize_functions=False)
     cast.to.set("expressions", [])
+    written = f"{cast.sql(dialect=Flink, comments=False, normalize_functions=False).removesuffix(')')}({precision}))"
     unit = _UNITS[precision]
     if unit is not None:
         cut = exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string(unit), cast.copy()])

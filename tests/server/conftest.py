@@ -20,6 +20,9 @@ from sql.gateway import Gateway, GatewayLimits
 
 
 class _Lease:
+    def require(self) -> None:
+        raise Unavailable("There is no Spark in this test.")
+
     def session(self) -> Any:
         raise Unavailable("There is no Spark in this test.")
 

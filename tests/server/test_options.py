@@ -22,11 +22,12 @@ def test_every_setting_is_read_from_its_variable() -> None:
     samples = {
         "listen": "[::1]:0", "data": "/tmp/d", "catalog.dsn": "postgresql:///x", "warehouse": "s3://bucket/w", "import.dirs": "/a, /b",
         "token": "secret", "spark.master": "spark://h:7077", "spark.driver-memory": "1 gb", "log.level": "DEBUG",
-        "data-token": "fs.s3.accessKey=a, b=c=d",
+        "data-token": "fs.s3.accessKey=a, b=c=d", "compaction.quiet-hours": "08:00-20:00",
     }  # fmt: skip
     defaults, changed = read_settings({}), {}
     for option in SERVER_OPTIONS:
-        text = samples.get(option.key) or ("17 mb" if option.parser.kind == "size" else "17")
+        flipped = str(option.default is False).lower()
+        text = samples.get(option.key) or {"size": "17 mb", "boolean": flipped}.get(option.parser.kind, "17")
         changed[variable(option)] = text
     settings = read_settings(changed | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000"})
     assert [name for name in type(settings).__slots__ if getattr(settings, name) == getattr(defaults, name)] == []
