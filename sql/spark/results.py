@@ -17,18 +17,22 @@ from sql.spark.prepared import Prepared
 from sql.statements.base import ExecutionContext
 
 FEW_ROWS = 100_000
+_UNLIKE_ARROW = (st.YearMonthIntervalType, st.DayTimeIntervalType, st.TimeType, st.NullType, st.CharType, st.VarcharType)
+"""Types `_shown` stands something else for; a small result without them goes as it is, which spares Spark two analyses."""
 
 
 def result_of(context: ExecutionContext, query: Prepared) -> ResultSet:
     """Run the query now; its rows can be read until the result is closed."""
     frame, columns = query.frame, query.columns()
-    plain = frame.toDF(*[f"c{i}" for i in range(len(columns))])
-    shown = plain.select(*[_shown(F.col(f"c{i}"), f.dataType).alias(f"c{i}") for i, f in enumerate(frame.schema.fields)])
-    if query.bound is not None and query.bound <= FEW_ROWS:
-        rows = shown.toArrow()
+    few = query.bound is not None and query.bound <= FEW_ROWS
+    if not few or any(isinstance(field.dataType, _UNLIKE_ARROW) for field in frame.schema.fields):
+        plain = frame.toDF(*[f"c{i}" for i in range(len(columns))])
+        frame = plain.select(*[_shown(F.col(f"c{i}"), f.dataType).alias(f"c{i}") for i, f in enumerate(frame.schema.fields)])
+    if few:
+        rows = frame.toArrow()
         batches = [_fitted(batch, columns) for batch in rows.to_batches()]
         return ResultSet(columns, lambda: iter(batches), is_query=True)
-    return _spooled(context, shown, columns)
+    return _spooled(context, frame, columns)
 
 
 def _shown(column: Column, type_: st.DataType) -> Column:
