@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 from typing import IO, Any
 
@@ -115,3 +116,17 @@ def discard() -> None:
 def too_large(cap: int) -> StatementTooLarge:
     """The refusal of a body past a cap."""
     return StatementTooLarge(f"The request's body is larger than the {cap} bytes read here.")
+
+
+def instant(sent: dict[str, Any], name: str) -> dt.datetime | None:
+    """A member that is an instant with its zone; None where it is left out; raises `BadRequest` for anything else."""
+    text = member(sent, name, str)
+    if text is None:
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise BadRequest(f"{name} is an ISO 8601 instant such as 2030-01-31T00:00:00Z, not {text!r}.")
+    return moment

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import orjson
 from flask import Blueprint, Response
 
@@ -11,7 +9,7 @@ from lake.permissions import Permissions
 from model.access import AccessToken
 from model.errors import BadRequest, nearest
 from server.access import caller
-from server.bodies import json_object, member, read_body
+from server.bodies import instant, json_object, member, read_body
 from server.services import services
 
 bp = Blueprint("tokens", __name__, url_prefix="/tokens")
@@ -35,7 +33,7 @@ def create() -> Response:
         member(body, "name", str, required=True),
         principal=member(body, "principal", str),
         administrator=bool(member(body, "administrator", bool)),
-        expires_at=_instant(member(body, "expiresAt", str)),
+        expires_at=instant(body, "expiresAt"),
     )
     return _answer(_shown(made) | {"token": secret}, 201)
 
@@ -50,18 +48,6 @@ def tokens() -> Response:
 def revoke(name: str) -> Response:
     """Make a token worthless at once."""
     return _answer({"open": _permissions().revoke_token(name)}, 200)
-
-
-def _instant(text: str | None) -> dt.datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise BadRequest(f"expiresAt is an ISO 8601 instant such as 2030-01-31T00:00:00Z, not {text!r}.")
-    return moment
 
 
 def _shown(token: AccessToken) -> dict[str, object]:

@@ -10,8 +10,8 @@ from typing import Any
 from model.access import Access, Columns, Grant, ReadRules, Resource, ResourceType, access_of, table_resource
 from model.errors import BadRequest, Forbidden, NotImplementedHere
 from model.identifier import Identifier
-from server.bodies import member
-from server.paimon.paging import max_results
+from server.bodies import instant, member
+from server.paimon.paging import max_results, number_token
 from server.paimon.routes import argument, body, lake, route
 from server.paimon.wire import identifier_of, object_name, string_list
 from server.services import services
@@ -73,7 +73,7 @@ def list_permissions() -> object:
         for grant in lake().permissions.grants_on(resource)
         if argument("principal") in (None, grant.principal) and (access is None or grant.access is access_of(access))
     ]
-    start = _position(argument("pageToken"))
+    start = number_token(digits=9) or 0
     page = found[start : start + max_results()]
     more = start + len(page) < len(found)
     return {"permissions": page, "nextPageToken": str(start + len(page)) if more else None}
@@ -88,7 +88,7 @@ def grant_permission() -> None:
         access=access_of(member(sent, "access", str, required=True)),
         principal=member(sent, "principal", str, required=True),
         columns=_columns(member(sent, "columns", dict)),
-        expires_at=_instant(member(sent, "expireTime", str)),
+        expires_at=instant(sent, "expireTime"),
     )
     lake().permissions.grant(grant)
 
@@ -125,26 +125,6 @@ def _columns(given: dict[str, Any] | None) -> Columns | None:
         raise BadRequest("columns holds exactly one of columnNames and excludedColumnNames.")
     key = "columnNames" if named is not None else "excludedColumnNames"
     return Columns(names=tuple(string_list(given, key)), excluded=named is None)
-
-
-def _instant(text: str | None) -> dt.datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise BadRequest(f"expireTime is an ISO 8601 instant such as 2030-01-31T00:00:00Z, not {text!r}.")
-    return moment
-
-
-def _position(token: str | None) -> int:
-    if token is None:
-        return 0
-    if not (token.isascii() and token.isdigit() and len(token) < 10):
-        raise BadRequest(f"The page token {token!r} is none of this list's.")
-    return int(token)
 
 
 def _shown(grant: Grant) -> dict[str, object]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from model.errors import BadRequest, SnapshotNotExist
 from server.bodies import member
-from server.paimon.paging import max_results
-from server.paimon.routes import argument, body, lake, route
+from server.paimon.paging import max_results, number_token
+from server.paimon.routes import body, lake, route
 from server.paimon.snapshots import client_commit
 from server.paimon.wire import object_name
 
@@ -40,10 +40,8 @@ def latest_snapshot(database: str, table: str) -> object:
 def list_snapshots(database: str, table: str) -> object:
     """All of them, newest first, in pages."""
     here = lake()
-    token, limit = argument("pageToken"), max_results()
-    if token is not None and not (token.isascii() and token.isdigit() and len(token) < 19):
-        raise BadRequest(f"The page token {token!r} is none of this list's.")
-    found = here.history.page(here.open_any(object_name(database, table)), below=int(token) if token else None, limit=limit + 1)
+    below, limit = number_token(digits=18), max_results()
+    found = here.history.page(here.open_any(object_name(database, table)), below=below, limit=limit + 1)
     shown = found[:limit]
     return {"snapshots": [one.to_json() for one in shown], "nextPageToken": str(shown[-1].id) if len(found) > limit else None}
 

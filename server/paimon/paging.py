@@ -24,6 +24,16 @@ def max_results(given: str | None = None) -> int:
     return min(int(text[:18]) or MOST, MOST)
 
 
+def number_token(*, digits: int) -> int | None:
+    """The place where a list continues that is paged by number; raises `BadRequest` for a token it never gave."""
+    token = argument("pageToken")
+    if token is None:
+        return None
+    if not (token.isascii() and token.isdigit() and len(token) <= digits):
+        raise BadRequest(f"The page token {token!r} is none of this list's.")
+    return int(token)
+
+
 def slice_of(pattern: str) -> Slice:
     """The part of a list of names that the query asks for; ``pattern`` is the name of its pattern's parameter."""
     return Slice(after=argument("pageToken"), limit=max_results(), like=like(argument(pattern)))
