@@ -33,6 +33,8 @@ class Caller:
     administrator: bool = False
     roles: frozenset[str] = frozenset()
     grants: tuple[Grant, ...] = ()
+    token: bytes | None = None
+    """The digest of the token it came with; None for who needs none or has the settings' own."""
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -164,6 +166,16 @@ class AccessControl:
             raise NotAuthorized("The token is not one this server knows, or it has expired.")
         return found
 
+    def renewed(self, caller: Caller) -> Caller:
+        """The same caller with what is granted to it now; raises `NotAuthorized` once its token is revoked or has expired."""
+        digest = caller.token
+        if digest is None:
+            return caller
+        found = self._ask(digest, lambda: self._look_up(digest))
+        if not isinstance(found, Caller):
+            raise NotAuthorized("The token this stream was started with was revoked or has expired.")
+        return found
+
     def _ask(self, key: bytes, look: Callable[[], Caller | bool | None]) -> Caller | bool | None:
         with self._lock:
             known, age = self._known.get(key), self._age
@@ -188,9 +200,9 @@ class AccessControl:
                 return None
             roles = frozenset(tx.roles.of(token.principal))
             if token.administrator or ADMIN in roles:
-                return Caller(principal=token.principal, administrator=True, roles=roles | {ADMIN})
+                return Caller(principal=token.principal, administrator=True, roles=roles | {ADMIN}, token=digest)
             grants = tx.grants.of(roles | {token.principal, PUBLIC})
-        return Caller(principal=token.principal, roles=roles, grants=tuple(grants))
+        return Caller(principal=token.principal, roles=roles, grants=tuple(grants), token=digest)
 
     def forget(self) -> None:
         """Ask Postgres anew from now on: something was granted, revoked, renamed or dropped here."""
