@@ -127,12 +127,17 @@ def left_by_expiry(files: TableFiles, schema: Schema, expired: Sequence[Snapshot
 
 def left_by_rollback(files: TableFiles, schema: Schema, removed: Sequence[Snapshot], to: Snapshot, kept: Sequence[Snapshot]) -> Garbage:
     """What only the snapshots after ``to`` needed, which are rolled back: the files they added."""
+    return left_by_branch(files, schema, removed, [to, *kept])
+
+
+def left_by_branch(files: TableFiles, schema: Schema, gone: Sequence[Snapshot], kept: Sequence[Snapshot]) -> Garbage:
+    """What only snapshots at the end of a line of history needed: the files they added."""
     added: dict[str, _Candidate] = {}
-    for snapshot in removed:
+    for snapshot in gone:
         for entry in files.delta_entries(snapshot):
             if entry.kind is EntryKind.ADD:
                 added.update(_candidates(files, schema, entry))
-    return _garbage(files, schema, added, removed, [to], [to, *kept])
+    return _garbage(files, schema, added, gone, [], kept)
 
 
 def left_by_tag(files: TableFiles, schema: Schema, tagged: Snapshot, kept: Sequence[Snapshot]) -> Garbage:
