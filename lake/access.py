@@ -12,7 +12,7 @@ from functools import cached_property
 
 from cachetools import LRUCache
 
-from catalog import CatalogStore
+from catalog import CatalogStore, CatalogTransaction
 from model.access import ADMIN, PUBLIC, Access, Columns, Grant, Resource, ResourceType, covering, database_resource, table_resource
 from model.errors import Forbidden, NotAuthorized, Unavailable
 from model.identifier import DEFAULT_DATABASE, Identifier
@@ -186,14 +186,29 @@ class AccessControl:
             token = tx.tokens.valid(digest)
             if token is None:
                 return None
-            roles = frozenset(tx.roles.of(token.principal))
-            if token.administrator or ADMIN in roles:
-                return Caller(principal=token.principal, administrator=True, roles=roles | {ADMIN})
-            grants = tx.grants.of(roles | {token.principal, PUBLIC})
-        return Caller(principal=token.principal, roles=roles, grants=tuple(grants))
+            return _with_grants(tx, token.principal, administrator=token.administrator)
+
+    def named(self, principal: str) -> Caller:
+        """A principal nobody speaks for now, with what is granted to it at this moment; raises `NotAuthorized` where it has no token left."""
+        if self.open():
+            return EVERYBODY
+        if principal == ADMINISTRATOR.principal and self._token is not None:
+            return ADMINISTRATOR
+        with self._catalog.reading() as tx:
+            tokens = tx.tokens.of(principal)
+            if not tokens:
+                raise NotAuthorized(f"{principal} has no token any more; its jobs do not run.")
+            return _with_grants(tx, principal, administrator=any(token.administrator for token in tokens))
 
     def forget(self) -> None:
         """Ask Postgres anew from now on: something was granted, revoked, renamed or dropped here."""
         with self._lock:
             self._age += 1
             self._known.clear()
+
+
+def _with_grants(tx: CatalogTransaction, principal: str, *, administrator: bool) -> Caller:
+    roles = frozenset(tx.roles.of(principal))
+    if administrator or ADMIN in roles:
+        return Caller(principal=principal, administrator=True, roles=roles | {ADMIN})
+    return Caller(principal=principal, roles=roles, grants=tuple(tx.grants.of(roles | {principal, PUBLIC})))
