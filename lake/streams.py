@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping
 
 from catalog.records import TableRow
 from lake.base import LakeBase
 from lake.consumers import ConsumerProgress
 from lake.follow import FollowRules, TableStream
-from lake.guard import needs
-from lake.stream_start import Past, resumed, start_of
+from lake.guard import asks_itself, needs
 from lake.table import LakeTable
 from model.access import Access, table_resource
 from model.errors import Forbidden, TableNotExist
@@ -18,6 +19,7 @@ from model.predicate import Predicate
 from model.snapshot import Snapshot
 from model.table_options import TABLE_OPTIONS
 from table.stream import StreamRules
+from table.stream_start import Past, resumed, start_of
 
 
 class LakeStreams(LakeBase):
@@ -49,6 +51,26 @@ class LakeStreams(LakeBase):
         return TableStream(
             self.catalog, table, cursor, _rules(options), reopen=lambda: self._reopen(table), predicate=predicate, consumer=consumer
         )
+
+    @asks_itself
+    def wait_beyond(self, table: LakeTable, known: int, seconds: float, *, most_waiters: int) -> None:
+        """Come back when the table has a snapshot behind the known one, or after so many seconds; at once where too many wait.
+
+        Whoever could open the table may know it.
+        """
+        branch = table.identifier.branch
+        news = threading.Event()
+        until = time.monotonic() + seconds
+        unsubscribe = self.catalog.notices.subscribe(table.table_id, branch, news.set)
+        try:
+            while self.catalog.notices.waiters <= most_waiters:
+                news.clear()
+                with self.catalog.reading() as tx:
+                    latest = tx.snapshots.latest(table.table_id, branch)
+                if (latest is not None and latest.snapshot_id != known) or not news.wait(max(0.0, until - time.monotonic())):
+                    return
+        finally:
+            unsubscribe()
 
     def _past(self, table: LakeTable) -> Past:
         table.latest()  # publishes what is decided: a start may be told to other clients

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from zoneinfo import ZoneInfo
 
 from catalog import CatalogStore
 from lake.table import LakeTable
 from lake.tags import Tags
 from model.errors import InvalidOption, SnapshotNotExist, TagNotExist
+from model.scan_options import parse_time
 from model.snapshot import Snapshot
 
 _MODES = {
@@ -118,17 +118,6 @@ def _whole(key: str, value: str) -> int:
         return int(value)
     except ValueError:
         raise InvalidOption(f"Option '{key}' = '{value}': a whole number is expected.") from None
-
-
-def parse_time(value: str, zone: str) -> int:
-    """A time as milliseconds since the epoch; without a zone of its own it is in the one given. Raises `InvalidOption`."""
-    try:
-        moment = dt.datetime.fromisoformat(value)
-    except ValueError:
-        raise InvalidOption(f"Option 'scan.timestamp' = '{value}': a time such as '2026-01-31 12:00:00' is expected.") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=ZoneInfo(zone))
-    return int(moment.timestamp() * 1000)
 
 
 def _shown(millis: int) -> str:

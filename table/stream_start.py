@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lake.travel import parse_time
 from model.errors import InvalidOption, SnapshotNotExist
+from model.scan_options import parse_time
 from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
 from table.stream import Cursor
