@@ -48,7 +48,9 @@ class TableDefinition:
 
     columns: tuple[Field, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """METADATA columns and the key each shows; they are among the columns, and only temporary tables have them."""
+    """METADATA columns and the key each shows; they are among the columns, and only tables with a connector have them."""
+    virtual: frozenset[str] = frozenset()
+    """METADATA columns that are only read."""
     watermarks: tuple[Watermark, ...] = ()
     comment: str | None = None
     partition_keys: tuple[str, ...] = ()
@@ -61,6 +63,7 @@ class DdlParser(TypeParser):
 
     _metadata: dict[str, str] | None = None
     """Keys of the METADATA columns read so far, in a statement whose table may have them."""
+    _virtual: frozenset[str] = frozenset()
 
     def create(self) -> exp.Expr:
         """``CREATE …``, from behind the word."""
@@ -71,10 +74,14 @@ class DdlParser(TypeParser):
         temporary = self.eat("TEMPORARY") or self.eat("TEMP")
         if not self.eat("TABLE"):
             self.refuse(f"CREATE {self.word()} is not available; CREATE TABLE, CREATE TEMPORARY TABLE and CREATE DATABASE are.")
-        self._metadata = {} if temporary else None
+        self._metadata = {}
         missing_only = self.eat("IF", "NOT", "EXISTS")
         name = self.names("the table's name")
         definition, query = self._definition()
+        if self._metadata and "connector" not in definition.options:
+            self.refuse(
+                f"METADATA columns are not available: append tables have no metadata to show in column {next(iter(self._metadata))}."
+            )
         return trees.CreateTable(name=name, temporary=temporary, if_not_exists=missing_only, definition=definition, query=query)
 
     def _create_database(self) -> exp.Expr:
@@ -129,6 +136,7 @@ class DdlParser(TypeParser):
         return TableDefinition(
             columns=tuple(columns),
             metadata=self._metadata or {},
+            virtual=self._virtual,
             watermarks=tuple(watermarks),
             comment=comment,
             partition_keys=partitions,
@@ -168,10 +176,11 @@ class DdlParser(TypeParser):
 
     def _metadata_column(self, name: str) -> None:
         if self._metadata is None:
-            self.refuse(f"METADATA columns are not available: append tables have no metadata to show in column {name}.")
+            self.refuse(f"METADATA columns are declared when a table is created: column {name}.")
         self.need("METADATA")
         self._metadata[name] = self.text("the metadata's key") if self.eat("FROM") else name
-        self.eat("VIRTUAL")
+        if self.eat("VIRTUAL"):
+            self._virtual |= {name}
 
     def _watermark(self) -> Watermark:
         self.need("WATERMARK", "FOR")

@@ -12,6 +12,7 @@ from sqlglot import exp
 from lake import IdempotencyClaim, Lake
 from model.errors import UnsupportedStatement
 from sql.cancellation import Cancellation
+from sql.connectors import ConnectorScope
 from sql.results import ResultSet
 from sql.session import Session
 
@@ -57,6 +58,11 @@ class ExecutionContext:
     import_dirs: tuple[str, ...] = ()
     source: str = ""
     """The statement as the user wrote it."""
+
+    @property
+    def connector_scope(self) -> ConnectorScope:
+        """What connectors may use."""
+        return ConnectorScope(import_dirs=self.import_dirs, zone=self.zone)
 
     @property
     def zone(self) -> str:

@@ -25,11 +25,10 @@ from model.table_options import TABLE_OPTIONS
 from model.types import DataType, Field, unreadable_in_sql
 from model.watermark import watermark_of, watermark_options
 from sql import trees
+from sql.connectors import connector_table
 from sql.parsing.ddl import LikeClause, TableDefinition
 from sql.results import ResultSet
-from sql.session import TemporaryTable
 from sql.statements.base import ExecutionContext, LocalStatement, handles
-from sql.temporary import temporary_table
 from table.commit import CommitRequest, everything
 
 
@@ -69,8 +68,13 @@ class CreateTable:
 
     def _temporary(self, context: ExecutionContext, definition: TableDefinition) -> ResultSet:
         if self.needs_spark or definition.like:
-            raise UnsupportedStatement("A temporary table names its columns and files; AS SELECT and LIKE are not available for it.")
-        made: TemporaryTable = temporary_table(self.tree.args["name"], definition, context.import_dirs)
+            raise UnsupportedStatement("A temporary table names its columns and connector; AS SELECT and LIKE are not available for it.")
+        name: tuple[str, ...] = self.tree.args["name"]
+        if len(name) != 1:
+            raise AnalysisError(
+                "A temporary table belongs to the session, not to a database; give it a plain name.", fragment=".".join(name)
+            )
+        made = connector_table(name[0], definition, context.connector_scope)
         if not context.session.add_temporary(made) and not self.tree.args["if_not_exists"]:
             raise TableAlreadyExist(made.name)
         return ResultSet.ok()
@@ -227,7 +231,7 @@ class TruncateTable(LocalStatement):
         """Empty the table; earlier snapshots still hold the rows."""
         name: tuple[str, ...] = self.tree.args["name"]
         if len(name) == 1 and name[0] in context.session.temporary_tables:
-            raise AnalysisError(f"{name[0]} is a temporary table over files; they are not emptied by SQL.", fragment=name[0])
+            raise AnalysisError(f"{name[0]} is a temporary table; what it shows is not emptied by SQL.", fragment=name[0])
         table = context.lake.open(context.session.identifier(name))
         request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="TRUNCATE")
         context.lake.commit(table, request, claim=context.idempotency, answer=lambda snapshot: {"ok": True})
