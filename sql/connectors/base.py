@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from model.option import Option, OptionGroup, one_of
 from model.types import DataType, Field
-from sql.parsing.ddl import Watermark
+from model.watermark import Watermark
 
 
 class Bound(Enum):

@@ -10,11 +10,13 @@ from sqlglot import exp
 from model.schema_change import (
     AddColumn,
     DropColumn,
+    DropWatermark,
     Position,
     RemoveOption,
     RenameColumn,
     SchemaChange,
     SetOption,
+    SetWatermark,
     UpdateColumnComment,
     UpdateColumnNullability,
     UpdateColumnPosition,
@@ -22,6 +24,7 @@ from model.schema_change import (
     UpdateComment,
 )
 from model.types import DataType, Field
+from model.watermark import Watermark
 from sql import trees
 from sql.parsing.types import TypeParser
 
@@ -29,14 +32,6 @@ _NO_KEYS = (
     "PRIMARY KEY is not available: Sluice holds append tables, which have none. "
     "To keep rows of one key in order, give the key as 'bucket-key'."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watermark:
-    """``WATERMARK FOR column AS expression``; the expression as the user wrote it."""
-
-    column: str
-    expression: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,14 +332,16 @@ class DdlParser(TypeParser):
     def _add_column(self) -> list[SchemaChange]:
         if self.word() in ("PRIMARY", "CONSTRAINT"):
             self.refuse(_NO_KEYS)
-        if self.word() in ("PARTITION", "WATERMARK"):
-            self.refuse(f"ALTER TABLE ADD {self.word()} is not available.")
+        if self.word() == "PARTITION":
+            self.refuse("ALTER TABLE ADD PARTITION is not available; INSERT makes partitions.")
+        if self.word() == "WATERMARK" and self.word(1) == "FOR":
+            return [SetWatermark(watermark=self._watermark(), new=True)]
         column = self._column_rest(self.name("a column's name"))
         return [AddColumn(name=column.name, type=column.type, comment=column.description, position=self._position())]
 
     def _modify_column(self) -> list[SchemaChange]:
         if self.word() == "WATERMARK" and self.word(1) == "FOR":
-            self.refuse("ALTER TABLE MODIFY WATERMARK is not available.")
+            return [SetWatermark(watermark=self._watermark(), new=False)]
         name = self.name("a column's name")
         type_, said_not_null = self._type_with_nullability()
         comment = self.text("the comment") if self.eat("COMMENT") else None
@@ -363,7 +360,10 @@ class DdlParser(TypeParser):
         return type_, not type_.nullable
 
     def _drop_columns(self) -> list[SchemaChange]:
-        if self.word() in ("PRIMARY", "CONSTRAINT", "WATERMARK", "PARTITION"):
+        if self.word() == "WATERMARK" and self.word(1) in ("", ";"):
+            self._advance()
+            return [DropWatermark()]
+        if self.word() in ("PRIMARY", "CONSTRAINT", "PARTITION"):
             self.refuse(f"ALTER TABLE DROP {self.word()} is not available.")
         self.eat("COLUMN") or self.eat("COLUMNS")
         names = self.name_list() if self.word() == "(" else (self.name("a column"),)
