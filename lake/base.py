@@ -12,6 +12,7 @@ from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.access import EVERYBODY, AccessControl, Caller
 from lake.guard import asks_itself
+from lake.jobs import Jobs
 from lake.permissions import Permissions, read_rules
 from lake.publish import Hook, Publisher, no_hook
 from lake.table import LakeTable
@@ -59,6 +60,11 @@ class LakeBase:
     def permissions(self) -> Permissions:
         """Tokens, roles, grants and policies, as the caller may see and change them."""
         return Permissions(self.catalog, self.access, self.caller)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Streaming INSERTs, as the caller may see and steer them."""
+        return Jobs(self.catalog, self.caller)
 
     @asks_itself
     def read_rules(self, table: LakeTable) -> ReadRules:

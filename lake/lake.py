@@ -15,7 +15,7 @@ from catalog.records import TableRow
 from lake.adopt import LakeAdoption
 from lake.base import seen
 from lake.client_commit import ClientCommit, ClientCommitter
-from lake.commit import AnswerOf, Claimed, Committer, Listener
+from lake.commit import AnswerOf, Claim, Claimed, Committer, Listener
 from lake.databases import own_directory
 from lake.guard import asks_itself, its_database, needs
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
@@ -276,9 +276,7 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
     # Commits
 
     @needs(Access.UPDATE)
-    def commit(
-        self, table: LakeTable, request: CommitRequest, *, claim: IdempotencyClaim | None = None, answer: AnswerOf | None = None
-    ) -> Snapshot:
+    def commit(self, table: LakeTable, request: CommitRequest, *, claim: Claim | None = None, answer: AnswerOf | None = None) -> Snapshot:
         """Commit to one table; see `Committer.commit`."""
         claimed = Claimed(claim=claim, answer=answer or _bare_answer) if claim else None
         return self._committer.commit(table, request, claimed)
@@ -288,7 +286,7 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
         self,
         commits: Sequence[tuple[LakeTable, CommitRequest]],
         *,
-        claim: IdempotencyClaim | None = None,
+        claim: Claim | None = None,
         answer: AnswerOf | None = None,
     ) -> list[Snapshot]:
         """Commit to several tables in one transaction, all of them or none; appends to the same table share a snapshot."""

@@ -25,6 +25,7 @@ from sql.session import Session
 from sql.sessions import GatewaySession, Sessions
 from sql.spool import Spool, SpoolLimits
 from sql.sql_options import SQL_OPTIONS, STATEMENT_TIMEOUT, statement_seconds
+from sql.statements.base import OwnDoor, no_door
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
@@ -76,7 +77,8 @@ class Gateway:
             chain=self._executor.chain,
             release=spark.release,
         )
-        self._runner = ScriptRunner(lake, spark, self._spool, import_dirs=self.limits.import_dirs)
+        self._uri: str | None = None
+        self._runner = ScriptRunner(lake, spark, self._spool, import_dirs=self.limits.import_dirs, door=self._door)
         self._appender = Appender(lake)
         self._canceller = Canceller(spark.cancel)
         self._running: dict[str, Operation] = {}
@@ -92,6 +94,13 @@ class Gateway:
         except LakeError:  # the warehouse is away; it will be cleaned at the next start
             _log.warning("The spool could not be cleaned", exc_info=True)
         self._keeper.start()
+
+    def serve_at(self, uri: str) -> None:
+        """The server answers at this address now, where Spark's own processes ask for tables."""
+        self._uri = uri
+
+    def _door(self, caller: Caller) -> OwnDoor:
+        return no_door() if self._uri is None else OwnDoor(uri=self._uri, token=self._lake.access.lend(caller))
 
     # Statements, one text at a time
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -21,11 +20,14 @@ from sql.analysis.bounds import row_bound
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, replace_reference, table_references
 from sql.analysis.to_spark import spark_sql
+from sql.connectors.registry import hinted
 from sql.places import place
 from sql.results import ResultColumn, result_schema
+from sql.spark.connectors import spark_connector
 from sql.spark.declared import metadata, result_columns
 from sql.spark.errors import translating
-from sql.spark.reads import dataframe, temporary_dataframe
+from sql.spark.reads import dataframe
+from sql.spark.streams import stream_of
 from sql.spark.visible import visible
 from sql.statements.base import ExecutionContext
 from sql.system import find_system_table
@@ -101,8 +103,11 @@ class Preparation:
 
 
 @contextlib.contextmanager
-def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
-    """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last."""
+def prepared(context: ExecutionContext, tree: exp.Expr, *, stream: bool = False) -> Iterator[Prepared]:
+    """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last.
+
+    ``stream``: over tables that are followed, which gives a streaming frame.
+    """
     with context.spark.running(context.statement_id) as session:
         apply_zone(session, context.zone)
         tree = expand_views(context, tree.copy())
@@ -115,7 +120,8 @@ def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
                 for reference in table_references(tree):
                     context.cancellation.check()
                     view = f"__sluice_{uuid4().hex}"
-                    frame, planned = _source(context, session, preparation, reference)
+                    followed = stream_of(context, session, reference, tree) if stream else None
+                    frame, planned = (followed, None) if followed is not None else _source(context, session, preparation, reference)
                     frame.createTempView(view)
                     views[view] = reference.name
                     if planned is not None:
@@ -157,11 +163,10 @@ def apply_zone(session: SparkSession, zone: str) -> None:
 def _source(
     context: ExecutionContext, session: SparkSession, preparation: Preparation, reference: TableReference
 ) -> tuple[DataFrame, PlannedTable | None]:
-    own: Any = context.session.temporary_tables.get(reference.parts[0]) if len(reference.parts) == 1 else None
+    own = context.session.temporary_tables.get(reference.parts[0]) if len(reference.parts) == 1 else None
     if own is not None:
-        if reference.options or reference.as_of is not None:
-            raise InvalidOption(f"{reference.name} is a temporary table over files; it has no options or snapshots to choose.")
-        return temporary_dataframe(session, own, context.import_dirs), None
+        own = hinted(own, reference, context.connector_scope)
+        return spark_connector(own).read(session, own, context.connector_scope), None
     if is_system(reference.parts):
         return _system_frame(context, session, reference), None
     table, scan = preparation.table(reference, session)

@@ -15,8 +15,9 @@ from model.types import BooleanType, VarCharType
 from model.view import View
 from sql import trees
 from sql.analysis.functions import FUNCTIONS
+from sql.connectors import ConnectorTable
 from sql.results import ResultColumn, ResultSet
-from sql.session import CATALOG, TemporaryTable
+from sql.session import CATALOG
 from sql.statements.base import ExecutionContext, LocalStatement, handles
 from sql.statements.databases import database_name
 from sql.statements.procedures import PROCEDURES
@@ -155,13 +156,12 @@ def _options_text(options: dict[str, str]) -> str:
     return "WITH (\n  " + ",\n  ".join(f"{_text(key)} = {_text(shown[key])}" for key in sorted(shown)) + "\n)"
 
 
-def create_temporary_text(table: TemporaryTable) -> str:
+def create_temporary_text(table: ConnectorTable) -> str:
     """The CREATE TEMPORARY TABLE that made it."""
-    columns = ",\n  ".join(
-        _column_text(f.name, str(f.type) + (f" METADATA FROM '{key}'" if key else ""), f.description)
-        for f in table.columns
-        for key in [table.metadata.get(f.name)]
-    )
+    lines = [_column_text(f.name, str(f.type) + _from(table, f.name), f.description) for f in table.columns]
+    if table.watermark is not None:
+        lines.append(f"WATERMARK FOR {quote(table.watermark.column)} AS {table.watermark.expression}")
+    columns = ",\n  ".join(lines)
     body = f" (\n  {columns}\n)" if columns else ""
     return f"CREATE TEMPORARY TABLE {quote(table.name)}{body}\n{_options_text(dict(table.options))}"
 
@@ -198,10 +198,15 @@ class DescribeTable(LocalStatement):
         return ResultSet.of_rows(columns, rows)
 
 
-def _extras(table: TemporaryTable, column: str) -> str | None:
+def _extras(table: ConnectorTable, column: str) -> str | None:
     """Flink's word for where a METADATA column comes from."""
+    return _from(table, column).strip() or None
+
+
+def _from(table: ConnectorTable, column: str) -> str:
+    """What stands behind the type of a METADATA column."""
     key = table.metadata.get(column)
-    return f"METADATA FROM '{key}'" if key else None
+    return f" METADATA FROM '{key}'{' VIRTUAL' if column in table.virtual else ''}" if key else ""
 
 
 def _described_name(context: ExecutionContext, name: tuple[str, ...]) -> list[tuple[object, ...]]:

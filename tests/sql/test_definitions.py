@@ -178,3 +178,17 @@ def test_a_table_written_past_the_catalog_is_repaired_by_call(gateway: Gateway, 
     assert Path(moved_to).read_text() == "not ours"
     gateway.run("INSERT INTO t VALUES (2)").close()
     assert sorted(rows(gateway, "SELECT a FROM t")) == [(1,), (2,)]
+
+
+def test_alter_table_changes_the_watermark(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE t (id INT, ts TIMESTAMP(3))").close()
+
+    def shown(change: str) -> str:
+        gateway.run(f"ALTER TABLE t {change}").close()
+        return str(gateway.run("SHOW CREATE TABLE t").collect()[0][0])
+
+    assert "WATERMARK FOR `ts` AS `ts` - INTERVAL '5' SECOND" in shown("ADD WATERMARK FOR ts AS ts - INTERVAL '5' SECOND")
+    text = shown("MODIFY (id BIGINT, WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE)")
+    assert "`id` BIGINT" in text
+    assert "WATERMARK FOR `ts` AS `ts` - INTERVAL '1' MINUTE" in text
+    assert "WATERMARK" not in shown("DROP WATERMARK")
