@@ -100,7 +100,8 @@ class JobRepository:
             UPDATE stream_job
             SET applied = applied || jsonb_build_object(%(part)s::text, jsonb_build_object('checkpoint', %(checkpoint)s::text,
                                                                                           'batch', %(batch)s::bigint)),
-                batches = batches + 1, rows = rows + %(rows)s, watermark = greatest(watermark, %(watermark)s), attempts = 0, updated_at = now()
+                batches = batches + 1, rows = rows + %(rows)s, watermark = greatest(watermark, %(watermark)s),
+                attempts = 0, updated_at = now()
             WHERE job_id = %(job)s AND epoch = %(epoch)s AND state = 'RUNNING' AND NOT coalesce(
                 applied -> %(part)s ->> 'checkpoint' = %(checkpoint)s AND (applied -> %(part)s ->> 'batch')::bigint >= %(batch)s, false)
         """
@@ -147,7 +148,8 @@ class JobRepository:
         if wish is Wish.RESTART:
             query = f"""
                 UPDATE stream_job SET wish = CASE WHEN {_FREE} THEN NULL ELSE %(wish)s END, attempts = 0, ended_at = NULL,
-                    state = CASE WHEN {_FREE} AND state <> 'CREATED' THEN 'RESTARTING' ELSE state END, next_start = now(), updated_at = now()
+                    state = CASE WHEN {_FREE} AND state <> 'CREATED' THEN 'RESTARTING' ELSE state END, next_start = now(),
+                    updated_at = now()
                 WHERE job_id = %(job)s
             """  # noqa: S608 - the condition is a literal of this module
         elif wish is Wish.DRAIN:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +23,7 @@ TRUSTED_SECONDS = 1.0
 OUTAGE_SECONDS = 60.0
 """So long it still counts while Postgres cannot be asked: results are fetched and sessions kept through a restart of it."""
 _ANY_TOKEN = b""
+_MOST_LENT = 10_000
 _OBJECT_ACCESSES = frozenset({Access.ALL, Access.SELECT, Access.UPDATE, Access.ALTER, Access.DROP, Access.GRANT})
 
 
@@ -136,6 +138,8 @@ class AccessControl:
         self._lock = threading.Lock()
         self._known: LRUCache[bytes, _Known] = LRUCache(10_000)
         self._age = 0
+        self._lent: LRUCache[Caller, str] = LRUCache(_MOST_LENT)
+        self._borrowers: LRUCache[str, Caller] = LRUCache(_MOST_LENT)
 
     def open(self) -> bool:
         """Whether no token is configured anywhere, so that everybody may do everything."""
@@ -158,6 +162,10 @@ class AccessControl:
             raise NotAuthorized("This server wants a token: send the header 'Authorization: Bearer …'.")
         if self._token is not None and hmac.compare_digest(token.encode(), self._token.encode()):
             return ADMINISTRATOR
+        with self._lock:
+            borrower = self._borrowers.get(token)
+        if borrower is not None:
+            return borrower
         digest = hashlib.sha256(token.encode()).digest()
         found = self._ask(digest, lambda: self._look_up(digest))
         if not isinstance(found, Caller):
@@ -188,8 +196,19 @@ class AccessControl:
                 return None
             return _with_grants(tx, token.principal, administrator=token.administrator)
 
+    def lend(self, caller: Caller) -> str | None:
+        """A token by which this process's own helpers come in as the caller; None where nobody is asked for one."""
+        if self.open():
+            return None
+        with self._lock:
+            token = self._lent.get(caller)
+            if token is None:
+                token = self._lent[caller] = f"lent-{secrets.token_urlsafe(32)}"
+                self._borrowers[token] = caller
+            return token
+
     def named(self, principal: str) -> Caller:
-        """A principal nobody speaks for now, with what is granted to it at this moment; raises `NotAuthorized` where it has no token left."""
+        """A principal nobody speaks for now, with its present grants; raises `NotAuthorized` where it has no token left."""
         if self.open():
             return EVERYBODY
         if principal == ADMINISTRATOR.principal and self._token is not None:

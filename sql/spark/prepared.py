@@ -28,6 +28,7 @@ from sql.spark.connectors import spark_connector
 from sql.spark.declared import metadata, result_columns
 from sql.spark.errors import translating
 from sql.spark.reads import dataframe
+from sql.spark.streams import stream_of
 from sql.spark.visible import visible
 from sql.statements.base import ExecutionContext
 from sql.system import find_system_table
@@ -103,8 +104,11 @@ class Preparation:
 
 
 @contextlib.contextmanager
-def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
-    """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last."""
+def prepared(context: ExecutionContext, tree: exp.Expr, *, stream: bool = False) -> Iterator[Prepared]:
+    """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last.
+
+    ``stream``: over tables that are followed, which gives a streaming frame.
+    """
     with context.spark.running(context.statement_id) as session:
         apply_zone(session, context.zone)
         tree = expand_views(context, tree.copy())
@@ -117,7 +121,10 @@ def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
                 for reference in table_references(tree):
                     context.cancellation.check()
                     view = f"__sluice_{uuid4().hex}"
-                    frame, planned = _source(context, session, preparation, reference)
+                    if stream:
+                        frame, planned = stream_of(context, session, reference), None
+                    else:
+                        frame, planned = _source(context, session, preparation, reference)
                     frame.createTempView(view)
                     views[view] = reference.name
                     if planned is not None:

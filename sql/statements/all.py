@@ -7,6 +7,7 @@ import sql.statements.compaction
 import sql.statements.databases
 import sql.statements.doctor
 import sql.statements.insert
+import sql.statements.jobs
 import sql.statements.procedures
 import sql.statements.query
 import sql.statements.retention
