@@ -35,6 +35,8 @@ class Caller:
     administrator: bool = False
     roles: frozenset[str] = frozenset()
     grants: tuple[Grant, ...] = ()
+    token: bytes | None = None
+    """The digest of the token it came with; None for who needs none or has the settings' own."""
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -172,6 +174,16 @@ class AccessControl:
             raise NotAuthorized("The token is not one this server knows, or it has expired.")
         return found
 
+    def renewed(self, caller: Caller) -> Caller:
+        """The same caller with what is granted to it now; raises `NotAuthorized` once its token is revoked or has expired."""
+        digest = caller.token
+        if digest is None:
+            return caller
+        found = self._ask(digest, lambda: self._look_up(digest))
+        if not isinstance(found, Caller):
+            raise NotAuthorized("The token this stream was started with was revoked or has expired.")
+        return found
+
     def _ask(self, key: bytes, look: Callable[[], Caller | bool | None]) -> Caller | bool | None:
         with self._lock:
             known, age = self._known.get(key), self._age
@@ -194,7 +206,7 @@ class AccessControl:
             token = tx.tokens.valid(digest)
             if token is None:
                 return None
-            return _with_grants(tx, token.principal, administrator=token.administrator)
+            return _with_grants(tx, token.principal, administrator=token.administrator, token=digest)
 
     def lend(self, caller: Caller) -> str | None:
         """A token by which this process's own helpers come in as the caller; None where nobody is asked for one."""
@@ -226,8 +238,8 @@ class AccessControl:
             self._known.clear()
 
 
-def _with_grants(tx: CatalogTransaction, principal: str, *, administrator: bool) -> Caller:
+def _with_grants(tx: CatalogTransaction, principal: str, *, administrator: bool, token: bytes | None = None) -> Caller:
     roles = frozenset(tx.roles.of(principal))
     if administrator or ADMIN in roles:
-        return Caller(principal=principal, administrator=True, roles=roles | {ADMIN})
-    return Caller(principal=principal, roles=roles, grants=tuple(tx.grants.of(roles | {principal, PUBLIC})))
+        return Caller(principal=principal, administrator=True, roles=roles | {ADMIN}, token=token)
+    return Caller(principal=principal, roles=roles, grants=tuple(tx.grants.of(roles | {principal, PUBLIC})), token=token)

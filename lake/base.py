@@ -19,7 +19,9 @@ from lake.table import LakeTable
 from model.access import Access, Grant, ReadRules, Resource
 from model.errors import Forbidden
 from model.identifier import Identifier
+from model.schema import Schema
 from table.file_io import FileIO, file_io_for, local_path
+from table.store import TableFiles
 
 T = TypeVar("T")
 
@@ -79,6 +81,34 @@ class LakeBase:
             return read_rules(self.catalog, self.caller, Identifier(row.database, row.name), row.table_id, names).restricted
         except Forbidden:
             return True
+
+    def _ready(self, row: TableRow) -> LakeTable:
+        """The open table, once what a crash or another server left half done is finished."""
+        if row.moving_from:
+            self._finish_move(row)
+        files = TableFiles(self.file_io, row.location, row.branch)
+        schema = Schema.from_json(row.schema)
+        if row.stale:
+            self._publisher.remove_stale(row.table_id, files)
+        if row.published_schema_id < schema.id:
+            self._publisher.schemas(row.table_id, files, row.branch, published=row.published_schema_id, newest=schema)
+        return LakeTable(
+            identifier=Identifier(row.database, row.name, row.branch),
+            table_id=row.table_id,
+            schema=schema,
+            location=row.location,
+            files=files,
+            read_latest=self._publisher.latest,
+        )
+
+    def _finish_move(self, row: TableRow) -> None:
+        """Move the directory of a renamed table; several may try, the lock lets one."""
+        assert row.moving_from is not None
+        with self.catalog.transaction() as tx:
+            tx.tables.lock_location(row.location)
+            if self.file_io.exists(row.moving_from) and not self.file_io.exists(row.location):
+                self.file_io.rename(row.moving_from, row.location)
+            tx.tables.moved(row.table_id)
 
     def _own(self, tx: CatalogTransaction, *resources: Resource, table_id: UUID | None = None) -> list[Grant]:
         """Give all of what is being made to its maker."""

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Mapping
 
-from catalog.records import TableRow
 from lake.base import LakeBase
 from lake.consumers import ConsumerProgress
 from lake.follow import FollowRules, TableStream
@@ -24,10 +23,6 @@ from table.stream_start import Past, resumed, start_of
 
 class LakeStreams(LakeBase):
     """Following tables."""
-
-    def _ready(self, row: TableRow) -> LakeTable:
-        """The open table; `Lake` has it."""
-        raise NotImplementedError
 
     @needs(Access.SELECT)
     def follow(self, table: LakeTable, options: Mapping[str, str], *, predicate: Predicate | None = None, zone: str = "UTC") -> TableStream:
@@ -79,7 +74,7 @@ class LakeStreams(LakeBase):
         return Past(table=str(table.identifier), snapshots=[Snapshot.from_json(row.body) for row in rows])
 
     def _reopen(self, table: LakeTable) -> LakeTable:
-        """The same table where and what it is now; raises `TableNotExist` or `Forbidden`."""
+        """The same table where and what it is now; raises `TableNotExist`, `Forbidden`, or `NotAuthorized` for a revoked token."""
         with self.catalog.reading() as tx:
             row = tx.tables.by_id(table.table_id)
             if row is not None and table.identifier.branch != MAIN_BRANCH:
@@ -87,7 +82,7 @@ class LakeStreams(LakeBase):
         if row is None:
             raise TableNotExist(str(table.identifier))
         opened = self._ready(row)
-        self._whole_table(opened)
+        self.for_caller(self.access.renewed(self.caller))._whole_table(opened)
         return opened
 
     def _whole_table(self, table: LakeTable) -> None:

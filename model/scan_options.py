@@ -77,12 +77,12 @@ SCAN_OPTIONS: tuple[Option[Any], ...] = (
 )
 
 
-def parse_time(value: str, zone: str) -> int:
+def parse_time(value: str, zone: str, *, key: str = "scan.timestamp") -> int:
     """A time as milliseconds since the epoch; without a zone of its own it is in the one given. Raises `InvalidOption`."""
     try:
         moment = dt.datetime.fromisoformat(value)
     except ValueError:
-        raise InvalidOption(f"Option 'scan.timestamp' = '{value}': a time such as '2026-01-31 12:00:00' is expected.") from None
+        raise InvalidOption(f"Option '{key}' = '{value}': a time such as '2026-01-31 12:00:00' is expected.") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=ZoneInfo(zone))
     return int(moment.timestamp() * 1000)

@@ -67,7 +67,9 @@ IMMUTABLE = frozenset(option.key for option in TABLE_OPTIONS if not option.mutab
 """Options that fix where or how existing files are found."""
 _HINTS = frozenset(option.key for option in SCAN_OPTIONS)
 _HONOURED_HINTS = frozenset(
-    {"scan.mode", "scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version", "scan.timestamp-millis", "scan.timestamp"}
+    {"scan.mode", "scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version", "scan.timestamp-millis", "scan.timestamp",
+     "scan.file-creation-time-millis", "scan.creation-time-millis", "incremental-between", "incremental-between-timestamp",
+     "incremental-to-auto-tag", "incremental-between-scan-mode", "incremental-between-tag-to-snapshot"}
 )  # fmt: skip
 _TUNING_HINTS = frozenset(
     {

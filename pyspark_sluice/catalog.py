@@ -68,6 +68,11 @@ class RemoteTable:
         found = [Snapshot.from_json(one) for one in self._pages("/snapshots", "snapshots")]
         return found[::-1]
 
+    def tags(self) -> dict[str, Snapshot]:
+        """The snapshots tags keep, by the tags' names."""
+        names = list(self._pages("/tags", "tags"))
+        return {name: Snapshot.from_json(self._ask("GET", self._path(f"/tags/{quote_plus(name)}"))["snapshot"]) for name in names}
+
     def consumers(self) -> dict[str, int]:
         """The next snapshot of each consumer."""
         return {one["consumerId"]: one["nextSnapshot"] for one in self._pages("/consumers", "consumers")}
@@ -85,7 +90,7 @@ class RemoteTable:
         name = str(self.identifier).removeprefix(f"{self.identifier.database}.")
         return f"/v1/{self.prefix}/databases/{quote_plus(self.identifier.database)}/tables/{quote_plus(name)}{below}"
 
-    def _pages(self, below: str, member: str) -> Iterator[dict[str, Any]]:
+    def _pages(self, below: str, member: str) -> Iterator[Any]:
         token: str | None = None
         while True:
             body = self._ask("GET", self._path(below), params={"maxResults": _PAGE} | ({"pageToken": token} if token else {}))

@@ -83,11 +83,13 @@ class History:
         if start.after is not None and (newest < start.snapshot - 1 or (newest >= start.snapshot and not self._follows(start))):
             raise self._rolled_back(start)
         for snapshot in self.between(start, min(newest + 1, before or newest + 1)):
-            if self._bound is not None and snapshot.watermark is not None and snapshot.watermark > self._bound:
-                return
             if self._delay is not None and snapshot.time_millis / 1000 + self._delay.total_seconds() > time.time():
                 return
             yield snapshot
+
+    def beyond(self, snapshot: Snapshot) -> bool:
+        """Whether the stream ends before a snapshot."""
+        return self._bound is not None and snapshot.watermark is not None and snapshot.watermark > self._bound
 
     def between(self, start: Position, before: int) -> Iterator[Snapshot]:
         """The snapshots from a position on and before an id; raises `SnapshotNotExist` where one of them has expired."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from model.snapshot import Snapshot
@@ -18,6 +18,8 @@ class Position:
     rows: int = 0
     after: str | None = None
     """The key of the snapshot before, which tells a table that was rolled back."""
+    end: bool = False
+    """Whether the stream ends here: what comes next is beyond its watermark."""
 
     @property
     def snapshot(self) -> int:
@@ -35,7 +37,7 @@ class Position:
 
     def within(self, files: int, rows: int) -> Position:
         """The position once a part of the snapshot is read."""
-        return Position(cursor=self.cursor, files=files, rows=rows, after=self.after)
+        return replace(self, files=files, rows=rows)
 
     def to_json(self) -> dict[str, Any]:
         """What Spark keeps; the same position is always the same text."""
@@ -48,13 +50,15 @@ class Position:
             found |= {"files": self.files, "rows": self.rows}
         if self.after is not None:
             found["after"] = self.after
+        if self.end:
+            found["end"] = True
         return found
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Position:
         """Read it back."""
         cursor = Cursor(next_snapshot_id=body["snapshot"], whole=body.get("whole", False), created_since=body.get("since"))
-        return cls(cursor=cursor, files=body.get("files", 0), rows=body.get("rows", 0), after=body.get("after"))
+        return cls(cursor=cursor, files=body.get("files", 0), rows=body.get("rows", 0), after=body.get("after"), end=body.get("end", False))
 
 
 class Budget:

@@ -15,6 +15,8 @@ from pyspark_sluice.types import to_spark
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyspark_sluice.batch import BatchReader
+    from pyspark_sluice.sink import BatchWriter, StreamWriter
     from pyspark_sluice.stream import StreamReader
 
 
@@ -41,6 +43,24 @@ class DefaultSource(DataSource):
         from pyspark_sluice.stream import StreamReader
 
         return StreamReader(self._options(), self.pinned, schema)
+
+    def reader(self, schema: StructType) -> BatchReader:
+        """A reader of one version of the table."""
+        from pyspark_sluice.batch import BatchReader
+
+        return BatchReader(self._options(), self.pinned, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """A writer of one commit."""
+        from pyspark_sluice.sink import BatchWriter
+
+        return BatchWriter(self._options(), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+        """A writer of a commit per micro-batch."""
+        from pyspark_sluice.sink import StreamWriter
+
+        return StreamWriter(self._options(), schema, overwrite)
 
     def _options(self) -> SourceOptions:
         return SourceOptions.read(dict(self.options))

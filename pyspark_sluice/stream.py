@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -86,7 +87,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _advance(self, start: Position, budget: Budget, patience: float) -> Position:
         end = start
+        if start.end:
+            return start
         for snapshot in self._table.snapshots(start, patience=patience, before=self._target):
+            if self._table.beyond(snapshot):
+                return replace(end, end=True)
             planned = self._table.planned(snapshot, end.cursor)
             for number in range(end.files, len(planned)):
                 file = planned[number].file
