@@ -100,7 +100,8 @@ class JobRepository:
             UPDATE stream_job
             SET applied = applied || jsonb_build_object(%(part)s::text, jsonb_build_object('checkpoint', %(checkpoint)s::text,
                                                                                           'batch', %(batch)s::bigint)),
-                batches = batches + 1, rows = rows + %(rows)s, watermark = greatest(watermark, %(watermark)s), attempts = 0, updated_at = now()
+                batches = batches + 1, rows = rows + %(rows)s, watermark = greatest(watermark, %(watermark)s),
+                attempts = 0, updated_at = now()
             WHERE job_id = %(job)s AND epoch = %(epoch)s AND state = 'RUNNING' AND NOT coalesce(
                 applied -> %(part)s ->> 'checkpoint' = %(checkpoint)s AND (applied -> %(part)s ->> 'batch')::bigint >= %(batch)s, false)
         """
@@ -141,13 +142,22 @@ class JobRepository:
         query = "UPDATE stream_job SET owner = NULL, lease_until = NULL, next_start = now() WHERE job_id = %s AND epoch = %s"
         self._conn.execute(query, (lease.job_id, lease.epoch))
 
+    def servers(self) -> list[str]:
+        """Where jobs run now."""
+        return [server for (server,) in self._conn.execute(f"SELECT DISTINCT server FROM stream_job WHERE NOT {_FREE}")]  # noqa: S608
+
+    def abandon(self, server: str) -> None:
+        """Let others take the jobs of a server that is known to be dead."""
+        self._conn.execute("UPDATE stream_job SET lease_until = now() WHERE server = %s", (server,))
+
     def wish(self, job_id: UUID, wish: Wish) -> None:
         """Ask the job's server for something; a job without one is stopped, or made to start, here and now."""
         values = {"job": job_id, "wish": wish}
         if wish is Wish.RESTART:
             query = f"""
                 UPDATE stream_job SET wish = CASE WHEN {_FREE} THEN NULL ELSE %(wish)s END, attempts = 0, ended_at = NULL,
-                    state = CASE WHEN {_FREE} AND state <> 'CREATED' THEN 'RESTARTING' ELSE state END, next_start = now(), updated_at = now()
+                    state = CASE WHEN {_FREE} AND state <> 'CREATED' THEN 'RESTARTING' ELSE state END, next_start = now(),
+                    updated_at = now()
                 WHERE job_id = %(job)s
             """  # noqa: S608 - the condition is a literal of this module
         elif wish is Wish.DRAIN:

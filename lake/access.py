@@ -206,7 +206,7 @@ class AccessControl:
             token = tx.tokens.valid(digest)
             if token is None:
                 return None
-            return replace(_with_grants(tx, token.principal, administrator=token.administrator), token=digest)
+            return _with_grants(tx, token.principal, administrator=token.administrator, token=digest)
 
     def lend(self, caller: Caller) -> str | None:
         """A token by which this process's own helpers come in as the caller; None where nobody is asked for one."""
@@ -220,7 +220,7 @@ class AccessControl:
             return token
 
     def named(self, principal: str) -> Caller:
-        """A principal nobody speaks for now, with what is granted to it at this moment; raises `NotAuthorized` where it has no token left."""
+        """A principal nobody speaks for now, with its present grants; raises `NotAuthorized` where it has no token left."""
         if self.open():
             return EVERYBODY
         if principal == ADMINISTRATOR.principal and self._token is not None:
@@ -238,8 +238,8 @@ class AccessControl:
             self._known.clear()
 
 
-def _with_grants(tx: CatalogTransaction, principal: str, *, administrator: bool) -> Caller:
+def _with_grants(tx: CatalogTransaction, principal: str, *, administrator: bool, token: bytes | None = None) -> Caller:
     roles = frozenset(tx.roles.of(principal))
     if administrator or ADMIN in roles:
-        return Caller(principal=principal, administrator=True, roles=roles | {ADMIN})
-    return Caller(principal=principal, roles=roles, grants=tuple(tx.grants.of(roles | {principal, PUBLIC})))
+        return Caller(principal=principal, administrator=True, roles=roles | {ADMIN}, token=token)
+    return Caller(principal=principal, roles=roles, grants=tuple(tx.grants.of(roles | {principal, PUBLIC})), token=token)

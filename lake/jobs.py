@@ -77,7 +77,7 @@ class Jobs:
         return job
 
     def wish(self, job_id: UUID, wish: Wish) -> Job:
-        """Ask for something to happen to a job, wherever it runs; returns it as it was. Raises `IllegalMove` for stopping one that ended."""
+        """Ask for something to happen to a job, wherever it runs; returns it as it was. Raises `IllegalMove` where it has ended."""
         job = self.get(job_id)
         if job.state.ended and wish is not Wish.RESTART:
             raise IllegalMove(f"Job {job_id} is {job.state} already; ALTER JOB '{job_id}' RESTART lets it go on.")

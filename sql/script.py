@@ -23,6 +23,7 @@ from sql.session import Session
 from sql.spool import Spool
 from sql.statements.base import ExecutionContext, OwnDoor, SparkLease, Statement, build
 from sql.statements.follow import plan_stream
+from sql.statements.jobs import StartJob, is_job
 
 _log = logging.getLogger(__name__)
 
@@ -207,6 +208,8 @@ def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: Execut
         return planned
     if tree is None:
         tree = parse_one(context.source)
+    if is_job(tree, context):
+        return StartJob(tree)
     if is_stream(tree, context):
         return plan_stream(tree, context)
     return plan_locally(tree, context) or build(tree)

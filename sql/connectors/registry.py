@@ -58,11 +58,17 @@ def hinted(table: ConnectorTable, reference: TableReference, scope: ConnectorSco
         raise InvalidOption(f"{reference.name} has connector {table.connector}; it has no snapshots to choose.")
     if not reference.options:
         return table
-    connector = connector_named(table.connector)
-    connector.options.check(reference.options)
-    changed = replace(table, options={**table.options, **reference.options})
-    connector.check(changed, scope)
+    changed = replace(table, options={**table.options, **checked_options(table, reference.options)})
+    connector_named(table.connector).check(changed, scope)
     return changed
+
+
+def checked_options(table: ConnectorTable, hint: Mapping[str, str]) -> Mapping[str, str]:
+    """The options of a hint; raises `InvalidOption` for what the table's connector does not know."""
+    connector_named(table.connector).options.check(hint)
+    if "connector" in hint:
+        raise InvalidOption("Option 'connector' cannot be given in a hint.")
+    return hint
 
 
 def _check_columns(connector: Connector, table: ConnectorTable) -> None:

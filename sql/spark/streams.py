@@ -20,14 +20,13 @@ from sql.spark.reads import named, tagged
 from sql.statements.base import ExecutionContext
 from sql.system.names import is_system
 
-MICRO_BATCH_BYTES = 64 << 20
-"""Bytes of data files one micro-batch takes, so that a long history comes in parts."""
 
-
-def stream_of(context: ExecutionContext, session: SparkSession, reference: TableReference, tree: exp.Expr) -> DataFrame | None:
+def stream_of(
+    context: ExecutionContext, session: SparkSession, reference: TableReference, tree: exp.Expr, micro_batch: int | None
+) -> DataFrame | None:
     """What a table holds, from where its options say, and all that comes; None for one that is to be read as it is (`scan.bounded`).
 
-    Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read.
+    Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read; ``micro_batch`` bounds the bytes of data files read at once.
     """
     own = context.session.temporary_tables.get(reference.parts[0]) if len(reference.parts) == 1 else None
     if own is not None:
@@ -44,12 +43,9 @@ def stream_of(context: ExecutionContext, session: SparkSession, reference: Table
     context.lake.check_followed(table, reference.options)
     door = context.own_door()
     columns = needed_columns(tree, table.schema)
-    given = dict(reference.options) | {
-        "uri": door.uri,
-        "timeZone": context.zone,
-        "columns": json.dumps(columns),
-        "maxBytesPerTrigger": str(MICRO_BATCH_BYTES),
-    }
+    given = dict(reference.options) | {"uri": door.uri, "timeZone": context.zone, "columns": json.dumps(columns)}
+    if micro_batch is not None:
+        given["maxBytesPerTrigger"] = str(micro_batch)
     if door.token is not None:
         given["token"] = door.token
     predicate = pushed(reference, table.schema)
