@@ -20,7 +20,7 @@ from sql.statements.base import ExecutionContext
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _TICK_SECONDS = 1.0
 _MOST_BATCHES = 16

@@ -26,7 +26,8 @@ def stream_of(
 ) -> DataFrame | None:
     """What a table holds, from where its options say, and all that comes; None for one that is to be read as it is (`scan.bounded`).
 
-    Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read; ``micro_batch`` bounds the bytes of data files read at once.
+    Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read; ``micro_batch`` bounds
+    the bytes of data files read at once.
     """
     own = context.session.temporary_tables.get(reference.parts[0]) if len(reference.parts) == 1 else None
     if own is not None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -21,10 +20,6 @@ from model.identifier import Identifier
 from model.schema import column
 from model.snapshot import CommitKind
 from model.view import View
-from server.app import create_app
-from server.options import read_settings
-from server.services import Services
-from server.wsgi import HttpServer
 from sql.gateway import Gateway
 from table.commit import CommitRequest, everything
 from tests.following import Follower
@@ -32,16 +27,6 @@ from tests.following import Follower
 T = Identifier("default", "t")
 QUEUE = "CREATE TABLE t (id BIGINT, word STRING) WITH ('bucket' = '1')"
 NO_POLL = "/*+ OPTIONS('scan.mode' = 'latest', 'continuous.discovery-interval' = '1 h') */"
-
-
-@pytest.fixture
-def url(gateway: Gateway, tmp_path: Path) -> Iterator[str]:
-    settings = read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_LISTEN": "127.0.0.1:0", "SLUICE_DRAIN_SECONDS": "1"})
-    http = HttpServer(create_app(Services(gateway=gateway, settings=settings)), settings)
-    host, port = http.start_serving()
-    yield f"http://{host}:{port}"
-    gateway.drain(0)
-    http.stop_serving()
 
 
 @pytest.fixture
