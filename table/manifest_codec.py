@@ -122,7 +122,7 @@ def encode_manifests(entries: Sequence[ManifestEntry], *, target: int) -> Iterat
         end = at
         # A manifest of a target below one block holds that block: with less, each entry would get a file.
         while end < len(entries) and buffer.tell() < max(target, header + 1):
-            writer.write(_entry_record(entries[end]))
+            writer.write(entry_record(entries[end]))
             end += 1
         writer.flush()
         yield entries[at:end], buffer.getvalue()
@@ -134,9 +134,14 @@ def encode_manifest_list(files: Iterable[ManifestFile]) -> bytes:
     return _encode(_PARSED_LIST, (_list_record(file) for file in files))
 
 
+def manifest_records(data: bytes) -> Iterable[Any]:
+    """The Avro records of a manifest, one after another."""
+    return fastavro.reader(io.BytesIO(data))
+
+
 def decode_manifest(data: bytes) -> list[ManifestEntry]:
     """The entries of a manifest, also one an older writer made: what it lacks is None."""
-    return [_entry(record) for record in _read(data)]
+    return [_entry(record) for record in manifest_records(data)]
 
 
 def decode_manifest_list(data: bytes) -> list[ManifestFile]:
@@ -156,7 +161,8 @@ def _stats_of(record: Mapping[str, Any]) -> SimpleStats:
     return SimpleStats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record.get("_NULL_COUNTS") or ()))
 
 
-def _entry_record(entry: ManifestEntry) -> dict[str, object]:
+def entry_record(entry: ManifestEntry) -> dict[str, Any]:
+    """An entry as the Avro record it is in a manifest."""
     file = entry.file
     return {
         "_VERSION": VERSION,
@@ -209,7 +215,7 @@ def _entry(record: Mapping[str, Any]) -> ManifestEntry:
             schema_id=file["_SCHEMA_ID"],
             level=file["_LEVEL"],
             extra_files=tuple(file.get("_EXTRA_FILES") or ()),
-            creation_time_millis=_millis(file.get("_CREATION_TIME")),
+            creation_time_millis=epoch_millis(file.get("_CREATION_TIME")),
             delete_row_count=file.get("_DELETE_ROW_COUNT"),
             embedded_file_index=file.get("_EMBEDDED_FILE_INDEX"),
             file_source=None if source is None else FileSource(source),
@@ -230,8 +236,8 @@ def _tuple(values: Iterable[Any] | None) -> tuple[Any, ...] | None:
     return None if values is None else tuple(values)
 
 
-def _millis(value: Any) -> int:
-    """fastavro turns the logical type into a UTC datetime; old writers have none."""
+def epoch_millis(value: Any) -> int:
+    """A creation time as a number: fastavro turns the logical type into a UTC datetime; old writers have none."""
     if value is None or isinstance(value, int):
         return value or 0
     return round(value.timestamp() * 1000)  # type: ignore[no-any-return]

@@ -16,10 +16,21 @@ from model.snapshot import Snapshot
 from model.types import DataType
 from table import binary_row
 from table.cache import ByteCache
+from table.column_cache import COLUMNS
 from table.file_io import FileIO
 from table.layout import TableLayout
+from table.live import Irregular
+from table.live_files import LiveFiles
 from table.manifest import EntryKind, ManifestEntry, ManifestFile, SimpleStats
-from table.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest_list, encode_manifests
+from table.manifest_codec import (
+    decode_manifest,
+    decode_manifest_list,
+    encode_manifest_list,
+    encode_manifests,
+    entry_record,
+    manifest_records,
+)
+from table.manifest_columns import ManifestColumns
 
 PartitionFilter = Callable[[bytes], bool]
 
@@ -49,8 +60,14 @@ def _list_bytes(manifests: Sequence[ManifestFile]) -> int:
 
 
 # One cache each for all tables of the process, so that the bounds hold however many tables are open.
-_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(384 << 20, _entries_bytes)
+_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(192 << 20, _entries_bytes)
 _LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(64 << 20, _list_bytes)
+
+
+_MANY_ENTRIES = 4096
+"""Entries from which manifests are looked at as columns; fewer are decoded quicker than columns are set up."""
+_KEPT_ENTRIES = 256
+"""Entries from which the columns of a manifest are worth a file."""
 
 
 class TableFiles:
@@ -162,6 +179,26 @@ class TableFiles:
         path = self.layout.manifest(name)
         return _MANIFESTS.or_load(path, lambda: tuple(decode_manifest(self._read_whole(path))))
 
+    def columns(self, meta: ManifestFile) -> ManifestColumns:
+        """The entries of a manifest as columns; kept in the process's column cache."""
+        path = self.layout.manifest(meta.file_name)
+
+        def load() -> ManifestColumns:
+            known = _MANIFESTS.get(path)
+            return ManifestColumns.of(manifest_records(self._read_whole(path)) if known is None else map(entry_record, known))
+
+        return COLUMNS.columns(path, meta.file_size, load, persist=_entry_count([meta]) >= _KEPT_ENTRIES)
+
+    def live_files(self, manifests: Sequence[ManifestFile]) -> LiveFiles | None:
+        """What is live in some manifests, by their columns; None where they are few, or tell a history that only the plain rule tells."""
+        if _entry_count(manifests) < _MANY_ENTRIES:
+            return None
+        names = [self.layout.manifest(meta.file_name) for meta in manifests]
+        try:
+            return LiveFiles(names, [self.columns(meta) for meta in manifests])
+        except Irregular:
+            return None
+
     def data_path(self, schema: Schema, entry: ManifestEntry) -> str:
         """Where an entry's data file lies."""
         if entry.file.external_path is not None:
@@ -234,6 +271,10 @@ class TableFiles:
         It must be a rule about partitions or buckets, so that an ADD and its DELETE are left out together.
         """
         wanted = [m for m in self.manifests_of(snapshot) if keep(m)] if snapshot else []
+        many = self.live_files(wanted)
+        if many is not None:
+            yield from many.entries()
+            return
         if not any(m.num_deleted_files for m in wanted):
             for meta in wanted:
                 yield from self.manifest(meta.file_name)
@@ -250,6 +291,12 @@ class TableFiles:
         if snapshot is None:
             return
         manifests = self.manifests_of(snapshot)
+        many = self.live_files(manifests)
+        if many is not None:
+            if orphan := many.first_orphan():
+                raise never_added(self.location, snapshot, orphan)
+            yield from many.entries()
+            return
         entries = (entry for meta in manifests for entry in self.manifest(meta.file_name))
         if not any(m.num_deleted_files for m in manifests):
             yield from entries
@@ -257,7 +304,7 @@ class TableFiles:
         left = list(merge_entries(entries, location=self.location))
         for entry in left:
             if entry.kind is not EntryKind.ADD:
-                raise corrupt(self.location, f"snapshot {snapshot.id} removes file {entry.file.file_name} without having added it")
+                raise never_added(self.location, snapshot, entry)
         yield from left
 
 
@@ -284,6 +331,15 @@ def corrupt(location: str, what: str) -> Unavailable:
         f"The metadata of the table at {location} is corrupt: {what}. Nothing was changed; "
         "read an earlier snapshot (scan.snapshot-id) or restore the table's files."
     )
+
+
+def never_added(location: str, snapshot: Snapshot, entry: ManifestEntry) -> Unavailable:
+    """The failure of a snapshot that removes a file it does not have."""
+    return corrupt(location, f"snapshot {snapshot.id} removes file {entry.file.file_name} without having added it")
+
+
+def _entry_count(manifests: Iterable[ManifestFile]) -> int:
+    return sum(meta.num_added_files + meta.num_deleted_files for meta in manifests)
 
 
 def same_snapshot(one: Snapshot, other: Snapshot) -> bool:

@@ -89,4 +89,4 @@ def plan_next(
     planned = plan_entries(files, schema, snapshot, entries, predicate).files
     if rules.sort_partitions:
         return tuple(sorted(planned, key=lambda one: tuple((value is not None, value) for value in one.partition)))
-    return planned
+    return tuple(planned)
