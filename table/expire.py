@@ -143,7 +143,7 @@ def _garbage(
     kept: Sequence[Snapshot],
 ) -> Garbage:
     found = Garbage()
-    used = _names_used(files, schema, candidates.values(), kept)
+    used = _names_used(files, schema, list(candidates.values()), kept)
     for entry in candidates.values():
         if entry.file.file_name not in used:
             found.data[files.data_path(schema, entry)] = entry.file.file_size
@@ -154,13 +154,21 @@ def _garbage(
     return found
 
 
-def _names_used(files: TableFiles, schema: Schema, candidates: Iterable[ManifestEntry], kept: Sequence[Snapshot]) -> set[str]:
+def _names_used(files: TableFiles, schema: Schema, candidates: Sequence[ManifestEntry], kept: Sequence[Snapshot]) -> set[str]:
     """Names of the candidates' partitions' files that something kept needs."""
     partitions = {entry.partition for entry in candidates}
     if not partitions or not kept:
         return set()
     touched = Touched([f.type for f in schema.partition_fields], partitions)
-    return {entry.file.file_name for snapshot in kept for entry in files.some_entries(snapshot, touched.may_hold) if touched.holds(entry)}
+    names = {entry.file.file_name for entry in candidates}
+    used: set[str] = set()
+    for snapshot in kept:
+        many = files.live_files([meta for meta in files.manifests_of(snapshot) if touched.may_hold(meta)])
+        if many is not None:
+            used |= many.names_among(names, partitions)
+        else:
+            used.update(entry.file.file_name for entry in files.touched_entries(snapshot, touched))
+    return used
 
 
 def without_limit(rules: ExpiryRules) -> ExpiryRules:

@@ -6,7 +6,7 @@ It is a function of the manifest alone, so it may be kept in a file (`table/colu
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from table.manifest import DataFile, EntryKind, FileSource, ManifestEntry, SimpleStats
 from table.manifest_codec import epoch_millis
@@ -74,6 +75,12 @@ def key_digest(
     if extra or index is not None or external is not None:
         head = repr((head, tuple(extra), index, external)).encode()
     return blake2b(head, digest_size=16).digest()
+
+
+def digest_of(entry: ManifestEntry) -> bytes:
+    """The digest of an entry's key."""
+    f = entry.file
+    return key_digest(entry.partition, entry.bucket, f.level, f.file_name, f.extra_files, f.embedded_file_index, f.external_path)
 
 
 class ManifestColumns:
@@ -159,6 +166,11 @@ class ManifestColumns:
             schema_id, layout = divmod(shape, len(self._layouts) + 1)
             mask = shapes == shape
             found.append((schema_id, self._layouts[layout], None if mask.all() else mask))
+        return found
+
+    def of_keys(self, digests: Collection[bytes]) -> Mask:
+        """Which entries have one of these keys (`digest_of`)."""
+        found: Mask = pc.is_in(self.column("key"), value_set=pa.array(list(digests), pa.binary(16))).to_numpy(zero_copy_only=False)
         return found
 
     def entries(self, rows: Numbers | None = None) -> Iterator[ManifestEntry]:

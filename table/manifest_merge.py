@@ -10,6 +10,7 @@ from model.table_options import TABLE_OPTIONS
 from model.types import DataType
 from table import binary_row
 from table.manifest import EntryKind, ManifestEntry, ManifestFile
+from table.manifest_columns import digest_of
 from table.store import TableFiles, corrupt, merge_entries
 
 _Row = tuple[object, ...]
@@ -80,12 +81,13 @@ class _Merge:
     ) -> list[ManifestFile]:
         """With the large manifests that hold the deleted files; only those whose partitions and buckets allow it are read."""
         names = {m.file_name for m in picked}
+        digests = {digest_of(entry) for entry in deletions.values()}
         places = {(entry.partition, entry.bucket) for entry in deletions.values()}
         wanted = [(binary_row.decode(self._types, partition), bucket) for partition, bucket in places]
         for manifest in manifests:
             if manifest.file_name in names or not self._may_hold(manifest, wanted):
                 continue
-            if any(entry.key() in deletions for entry in self._files.manifest(manifest.file_name)):
+            if self._files.columns(manifest).of_keys(digests).any():
                 names.add(manifest.file_name)
         return [m for m in manifests if m.file_name in names]
 

@@ -20,7 +20,7 @@ from table.column_cache import COLUMNS
 from table.file_io import FileIO
 from table.layout import TableLayout
 from table.live import Irregular
-from table.live_files import LiveFiles
+from table.live_files import BucketSums, LiveFiles, sums_of
 from table.manifest import EntryKind, ManifestEntry, ManifestFile, SimpleStats
 from table.manifest_codec import (
     decode_manifest,
@@ -31,6 +31,7 @@ from table.manifest_codec import (
     manifest_records,
 )
 from table.manifest_columns import ManifestColumns
+from table.touched import Touched
 
 PartitionFilter = Callable[[bytes], bool]
 
@@ -189,6 +190,12 @@ class TableFiles:
 
         return COLUMNS.columns(path, meta.file_size, load, persist=_entry_count([meta]) >= _KEPT_ENTRIES)
 
+    def partitions_in(self, meta: ManifestFile) -> Iterable[bytes]:
+        """The partitions of a manifest's entries, in the order these are first seen; some may come again."""
+        if _entry_count([meta]) < _KEPT_ENTRIES:
+            return (entry.partition for entry in self.manifest(meta.file_name))
+        return self.columns(meta).partitions.to_pylist()  # type: ignore[no-any-return]
+
     def live_files(self, manifests: Sequence[ManifestFile]) -> LiveFiles | None:
         """What is live in some manifests, by their columns; None where they are few, or tell a history that only the plain rule tells."""
         if _entry_count(manifests) < _MANY_ENTRIES:
@@ -198,6 +205,21 @@ class TableFiles:
             return LiveFiles(names, [self.columns(meta) for meta in manifests])
         except Irregular:
             return None
+
+    def bucket_sums(self, snapshot: Snapshot | None) -> list[BucketSums]:
+        """The live files of a snapshot by partition and bucket, in the order these are first seen; raises what `live_entries` raises."""
+        many = self._many(snapshot)
+        return sums_of(self.live_entries(snapshot)) if many is None else many.sums()
+
+    def touched_entries(self, snapshot: Snapshot | None, touched: Touched) -> Iterator[ManifestEntry]:
+        """The live files of a snapshot in some partitions and buckets, in manifest order."""
+        many = self.live_files([m for m in self.manifests_of(snapshot) if touched.may_hold(m)]) if snapshot else None
+        if many is not None:
+            yield from many.within(touched.partitions, touched.buckets)
+            return
+        yield from (
+            entry for entry in self.some_entries(snapshot, touched.may_hold) if entry.kind is EntryKind.ADD and touched.holds(entry)
+        )
 
     def data_path(self, schema: Schema, entry: ManifestEntry) -> str:
         """Where an entry's data file lies."""
@@ -282,6 +304,13 @@ class TableFiles:
         entries = (entry for meta in wanted for entry in self.manifest(meta.file_name))
         yield from (entry for entry in merge_entries(entries, location=self.location) if entry.kind is EntryKind.ADD)
 
+    def _many(self, snapshot: Snapshot | None) -> LiveFiles | None:
+        """All of a snapshot, where `live_files` gives it; raises `Unavailable` where it lacks what it removes."""
+        many = None if snapshot is None else self.live_files(self.manifests_of(snapshot))
+        if snapshot is not None and many is not None and (orphan := many.first_orphan()):
+            raise never_added(self.location, snapshot, orphan)
+        return many
+
     def live_entries(self, snapshot: Snapshot | None) -> Iterator[ManifestEntry]:
         """The files of a snapshot, each an ADD, in manifest order.
 
@@ -290,13 +319,11 @@ class TableFiles:
         """
         if snapshot is None:
             return
-        manifests = self.manifests_of(snapshot)
-        many = self.live_files(manifests)
+        many = self._many(snapshot)
         if many is not None:
-            if orphan := many.first_orphan():
-                raise never_added(self.location, snapshot, orphan)
             yield from many.entries()
             return
+        manifests = self.manifests_of(snapshot)
         entries = (entry for meta in manifests for entry in self.manifest(meta.file_name))
         if not any(m.num_deleted_files for m in manifests):
             yield from entries
