@@ -15,10 +15,11 @@ from table import binary_row
 from table.cache import ByteCache
 from table.column_prune import Bounds, Pruning, Special
 from table.entry_prune import PartitionPruning, StatsPruning, planned_file, wanted_buckets
+from table.file_index.skip import without_skipped
 from table.live_files import LiveFiles
 from table.manifest import ManifestFile
 from table.manifest_columns import ManifestColumns, Mask, Numbers
-from table.plan import ManyFiles, ScanPlan
+from table.plan import ManyFiles, PlannedFile, ScanPlan
 from table.prune import may_match
 from table.row_columns import row_column
 from table.stats import ColumnStats
@@ -48,11 +49,25 @@ def plan_columns(files: TableFiles, schema: Schema, snapshot: Snapshot, predicat
     found = ManyFiles(live.manifests, owners[order], picked[order], lambda entry: planned_file(files, schema, entry, partitions))
     return ScanPlan(
         snapshot_id=snapshot.id,
-        files=tuple(found) if len(found) <= _AT_ONCE else found,
+        files=_looked_into(files, schema, found, predicate, indexed=_indexed(live.manifests, rows)),
         total_files=_count(manifests, wanted, live),
         count_bytes=lambda: _bytes(files, snapshot, live if len(wanted) == len(manifests) else files.live_files(manifests)),
         predicate=predicate,
     )
+
+
+def _looked_into(
+    files: TableFiles, schema: Schema, found: ManyFiles, predicate: Predicate | None, *, indexed: bool
+) -> Sequence[PlannedFile]:
+    """The files that their own indexes leave; where none has one, files of a large plan are not made yet."""
+    if predicate is not None and indexed:
+        return tuple(without_skipped(files, schema, list(found), predicate))
+    return tuple(found) if len(found) <= _AT_ONCE else found
+
+
+def _indexed(manifests: Sequence[ManifestColumns], rows: Sequence[Numbers]) -> bool:
+    """Whether an index may lie in the manifests' entries, or files beside them."""
+    return any(len(picked) and columns.beside[picked].any() for columns, picked in zip(manifests, rows, strict=True))
 
 
 def _may_hold(schema: Schema, predicate: Predicate | None, meta: ManifestFile) -> bool:

@@ -115,13 +115,13 @@ class LiveFiles:
             yield from columns.entries(np.flatnonzero(_masked(alive, columns.of_keys(digests))))
 
     def names_among(self, names: Collection[str], partitions: Collection[bytes]) -> set[str]:
-        """Which of these file names are live in some partitions."""
+        """Which of these names are of live files in some partitions, or of what lies beside them."""
         wanted = pa.array(list(names), pa.string())
         found: set[str] = set()
         for columns, alive in self.masks():
-            met = pc.is_in(columns.column("file_name"), value_set=wanted).to_numpy(zero_copy_only=False)
-            mask = _masked(alive, met & _inside(columns, partitions, None))
-            found.update(columns.column("file_name").take(pa.array(np.flatnonzero(mask))).to_pylist())
+            rows = pa.array(np.flatnonzero(_masked(alive, _inside(columns, partitions, None))))
+            for column in (columns.column("file_name").take(rows), columns.column("extra_files").take(rows).flatten()):
+                found.update(column.filter(pc.is_in(column, value_set=wanted)).to_pylist())
         return found
 
     def partitions(self) -> list[bytes]:

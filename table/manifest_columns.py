@@ -152,10 +152,11 @@ class ManifestColumns:
         return int(np.count_nonzero(self.numbers("kind") == EntryKind.DELETE))
 
     @cached_property
-    def total_size(self) -> int:
-        """Bytes of all its files, removed ones counting against it."""
-        sizes = self.numbers("file_size")
-        return int(sizes.sum()) - (2 * int(sizes[self.numbers("kind") == EntryKind.DELETE].sum()) if self.deletes else 0)
+    def beside(self) -> Mask:
+        """Which files have something beside them, or an index in their entry."""
+        lengths: Numbers = self.column("extra_files").value_lengths().to_numpy()
+        found: Mask = (lengths > 0) | self.column("embedded_file_index").is_valid().to_numpy(zero_copy_only=False)
+        return found
 
     @cached_property
     def statistics_shapes(self) -> list[tuple[int, list[str] | None, Mask | None]]:

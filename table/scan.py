@@ -13,6 +13,7 @@ from table.entry_prune import PartitionPruning, StatsPruning, planned_file, want
 from table.entry_prune import exactly as exactly
 from table.entry_prune import file_stats as file_stats
 from table.entry_prune import only_columns as only_columns
+from table.file_index.skip import without_skipped
 from table.manifest import ManifestEntry
 from table.plan import PlannedFile as PlannedFile
 from table.plan import ScanPlan as ScanPlan
@@ -47,9 +48,13 @@ def plan_entries(
             continue
         if partitions.keep(entry.partition) and matcher.keep(entry):
             kept.append(entry)
-    planned = tuple(planned_file(files, schema, entry, partitions) for entry in _ordered(schema, kept))
+    planned = [planned_file(files, schema, entry, partitions) for entry in _ordered(schema, kept)]
     return ScanPlan(
-        snapshot_id=snapshot.id if snapshot else None, files=planned, total_files=total, count_bytes=lambda: size, predicate=predicate
+        snapshot_id=snapshot.id if snapshot else None,
+        files=tuple(without_skipped(files, schema, planned, predicate)),
+        total_files=total,
+        count_bytes=lambda: size,
+        predicate=predicate,
     )
 
 

@@ -165,13 +165,10 @@ def outcome(plan: ScanPlan) -> tuple[object, ...]:
     return list(plan.files), plan.total_files, plan.total_bytes, plan.kept_bytes, plan.kept_rows
 
 
-@pytest.mark.parametrize(("bucket", "evolved"), CASES)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_the_plan_is_the_same_in_the_same_order(tmp_path: Path, bucket: int, evolved: bool, data: st.DataObject) -> None:
+def check_plan(directory: Path, bucket: int, evolved: bool, data: st.DataObject) -> None:
     first = first_schema(bucket)
     schemas = (first, evolved_schema(first)) if evolved else (first,)
-    files = TableFiles(LocalFileIO(), str(tmp_path / uuid4().hex))
+    files = TableFiles(LocalFileIO(), str(directory / uuid4().hex))
     for schema in schemas:
         files.write_schema(schema)
     manifests = data.draw(histories(schemas))
@@ -184,7 +181,22 @@ def test_the_plan_is_the_same_in_the_same_order(tmp_path: Path, bucket: int, evo
         assert outcome(plan_scan(files, schemas[-1], snapshot, predicate)) == outcome(plain)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.parametrize(("bucket", "evolved"), CASES)
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_the_plan_is_the_same_in_the_same_order(tmp_path: Path, bucket: int, evolved: bool, data: st.DataObject) -> None:
+    check_plan(tmp_path, bucket, evolved, data)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize(("bucket", "evolved"), CASES)
+@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_the_plan_is_the_same_for_long(tmp_path: Path, bucket: int, evolved: bool, data: st.DataObject) -> None:
+    check_plan(tmp_path, bucket, evolved, data)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_asked_of_many_files_is_what_their_entries_say(tmp_path: Path, data: st.DataObject) -> None:
     schema = first_schema(-1)
