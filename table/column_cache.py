@@ -79,6 +79,7 @@ class ColumnCache:
     def _write(self, directory: Path, name: str, columns: ManifestColumns) -> bool:
         temporary = directory / f"{uuid4().hex}.tmp"
         try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # whoever wants its room may have deleted it
             with open(temporary, "xb") as file:
                 table = columns.to_table()
                 with pa.ipc.new_file(file, table.schema) as writer:
@@ -102,13 +103,13 @@ class ColumnCache:
         """Let the files used longest ago go until the bytes are within bounds, and what a crash left half written."""
         assert self._directory is not None
         found = []
-        for entry in os.scandir(self._directory):
+        for entry in self._directory.iterdir():
             with contextlib.suppress(OSError):  # another process lets go of files, too
                 status = entry.stat()
                 if entry.name.endswith(".tmp") and time.time() - status.st_mtime > _ABANDONED_SECONDS:
-                    os.unlink(entry.path)
+                    entry.unlink()
                 elif entry.name.endswith(_SUFFIX):
-                    found.append((status.st_mtime, status.st_size, entry.path))
+                    found.append((status.st_mtime, status.st_size, entry))
         self._bytes = sum(size for _, size, _ in found)
         if self._bytes <= self._most_bytes:
             return
@@ -116,7 +117,7 @@ class ColumnCache:
             if self._bytes <= self._most_bytes * _SHARE_KEPT:
                 return
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                path.unlink()
             self._bytes -= size
 
 

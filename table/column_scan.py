@@ -37,7 +37,7 @@ def plan_columns(files: TableFiles, schema: Schema, snapshot: Snapshot, predicat
     manifests = files.manifests_of(snapshot)
     partitions = PartitionPruning(schema, predicate)
     wanted = [meta for meta in manifests if _may_hold(schema, partitions.predicate, meta)]
-    live = files.live_files(wanted)
+    live = files.live_files(wanted, of=manifests)
     if live is None:
         return None
     kept = _Kept(files, schema, predicate, partitions)

@@ -196,9 +196,12 @@ class TableFiles:
             return (entry.partition for entry in self.manifest(meta.file_name))
         return self.columns(meta).partitions.to_pylist()  # type: ignore[no-any-return]
 
-    def live_files(self, manifests: Sequence[ManifestFile]) -> LiveFiles | None:
-        """What is live in some manifests, by their columns; None where they are few, or tell a history that only the plain rule tells."""
-        if _entry_count(manifests) < _MANY_ENTRIES:
+    def live_files(self, manifests: Sequence[ManifestFile], *, of: Sequence[ManifestFile] | None = None) -> LiveFiles | None:
+        """What is live in some manifests, by their columns.
+
+        None where they (or those they are chosen ``of``) hold few entries, or tell a history that only the plain rule tells.
+        """
+        if _entry_count(manifests if of is None else of) < _MANY_ENTRIES:
             return None
         names = [self.layout.manifest(meta.file_name) for meta in manifests]
         try:

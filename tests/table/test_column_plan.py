@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -260,13 +261,14 @@ def test_a_removed_file_that_was_never_added_is_told_where_it_could_be_read(tmp_
             plan_scan(files, schema, snapshot, predicate)
 
 
-def test_manifests_of_other_partitions_are_not_opened(tmp_path: Path) -> None:
+def test_manifests_of_other_partitions_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = first_schema(-1)
     files = TableFiles(LocalFileIO(), str(tmp_path))
     types = [f.type for f in schema.partition_fields]
     parts = [[replace(entry, partition=binary_row.encode_prefixed(types, (n, None)))] for n, entry in enumerate(entries_named(3))]
     snapshot = written(files, schema, parts)
     store._MANIFESTS.clear()
+    monkeypatch.setattr(store, "_MANY_ENTRIES", 3)  # one manifest of a table of many files, which alone holds few
     for meta in files.manifests_of(snapshot)[::2]:
         (tmp_path / "manifest" / meta.file_name).unlink()
     plan = plan_scan(files, schema, snapshot, Compare("p", Op.EQ, 1))
@@ -315,6 +317,9 @@ def test_a_restart_and_another_process_find_what_was_decoded(tmp_path: Path) -> 
     assert [load_counted(cache, "m", entries_named(3)) for cache in (one, other, one)] == [1, 0, 0]
     one.forget()
     assert load_counted(one, "m", entries_named(3)) == 0
+    shutil.rmtree(tmp_path / "cache")
+    one.forget()
+    assert load_counted(one, "m", entries_named(3)) == 1
     assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
 
 
