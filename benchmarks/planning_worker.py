@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.timing import median_millis
 from model.predicate import And, Compare, Op, Predicate
 from model.snapshot import CommitKind
+from server.process import do_without_pandas
 from sql.jobs.limits import UpkeepLimits
 from table.column_cache import COLUMNS
 from table.commit import CommitRequest, build_snapshot
@@ -119,6 +120,7 @@ class Work:
 
 def main() -> None:
     """Do one act."""
+    do_without_pandas()  # as the server does
     location, count, cache, act = sys.argv[1:]
     work = Work(location, int(count), cache)
     print(json.dumps({"plan": work.plan, "commit": work.commit, "plain": work.plain}[act]()))

@@ -183,7 +183,7 @@ def check_plan(directory: Path, bucket: int, evolved: bool, data: st.DataObject)
 
 
 @pytest.mark.parametrize(("bucket", "evolved"), CASES)
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_the_plan_is_the_same_in_the_same_order(tmp_path: Path, bucket: int, evolved: bool, data: st.DataObject) -> None:
     check_plan(tmp_path, bucket, evolved, data)
@@ -197,7 +197,7 @@ def test_the_plan_is_the_same_for_long(tmp_path: Path, bucket: int, evolved: boo
     check_plan(tmp_path, bucket, evolved, data)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_asked_of_many_files_is_what_their_entries_say(tmp_path: Path, data: st.DataObject) -> None:
     schema = first_schema(-1)
