@@ -16,6 +16,7 @@ from table.cache import ByteCache
 from table.column_prune import Bounds, Pruning, Special
 from table.entry_prune import PartitionPruning, StatsPruning, planned_file, wanted_buckets
 from table.file_index.skip import without_skipped
+from table.live import never_added
 from table.live_files import LiveFiles
 from table.manifest import ManifestFile
 from table.manifest_columns import ManifestColumns, Mask, Numbers
@@ -23,7 +24,7 @@ from table.plan import ManyFiles, PlannedFile, ScanPlan
 from table.prune import may_match
 from table.row_columns import row_column
 from table.stats import ColumnStats
-from table.store import TableFiles, never_added
+from table.store import TableFiles
 
 _BOUNDS_BYTES = 192 << 20
 _AT_ONCE = 4096

@@ -1,16 +1,18 @@
-"""Which entries of many manifests are live: what `merge_entries` leaves, found in columns."""
+"""Which entries of some manifests are live: found in columns, and by the plain rule entry by entry, which both follow."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from model.errors import Unavailable
+from model.snapshot import Snapshot
 from table.cache import ByteCache
-from table.manifest import EntryKind
+from table.manifest import EntryKind, ManifestEntry
 from table.manifest_columns import ManifestColumns, Mask, Numbers
 
 _CACHED_BYTES = 32 << 20
@@ -114,3 +116,36 @@ def _net(manifests: Sequence[ManifestColumns], rows: Sequence[Numbers]) -> tuple
 def _by_manifest(places: Numbers, bounds: Numbers, rows: Sequence[Numbers]) -> list[Numbers]:
     cuts = np.searchsorted(places, bounds)
     return [picked[places[a:b] - start] for picked, a, b, start in zip(rows, cuts[:-1], cuts[1:], bounds[:-1], strict=True)]
+
+
+# The plain rule
+
+
+def merge_entries(entries: Iterable[ManifestEntry], *, location: str) -> Iterator[ManifestEntry]:
+    """What is left after each DELETE took its ADD away; a DELETE without an ADD is kept (its ADD may be in other manifests)."""
+    alive: dict[tuple[object, ...], ManifestEntry] = {}
+    for entry in entries:
+        key = entry.key()
+        before = alive.get(key)
+        if entry.kind is EntryKind.ADD:
+            if before is not None and before.kind is EntryKind.ADD:
+                raise corrupt(location, f"file {entry.file.file_name} is added twice")
+            alive[key] = entry
+        elif before is not None and before.kind is EntryKind.ADD:
+            del alive[key]
+        else:
+            alive[key] = entry
+    return iter(alive.values())
+
+
+def corrupt(location: str, what: str) -> Unavailable:
+    """The failure of a table whose manifests contradict each other."""
+    return Unavailable(
+        f"The metadata of the table at {location} is corrupt: {what}. Nothing was changed; "
+        "read an earlier snapshot (scan.snapshot-id) or restore the table's files."
+    )
+
+
+def never_added(location: str, snapshot: Snapshot, entry: ManifestEntry) -> Unavailable:
+    """The failure of a snapshot that removes a file it does not have."""
+    return corrupt(location, f"snapshot {snapshot.id} removes file {entry.file.file_name} without having added it")

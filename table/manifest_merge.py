@@ -9,9 +9,10 @@ from model.schema import Schema
 from model.table_options import TABLE_OPTIONS
 from model.types import DataType
 from table import binary_row
+from table.live import corrupt, merge_entries
 from table.manifest import EntryKind, ManifestEntry, ManifestFile
 from table.manifest_columns import digest_of
-from table.store import TableFiles, corrupt, merge_entries
+from table.store import TableFiles
 
 _Row = tuple[object, ...]
 

@@ -19,7 +19,7 @@ from table.cache import ByteCache
 from table.column_cache import COLUMNS
 from table.file_io import FileIO
 from table.layout import TableLayout
-from table.live import Irregular
+from table.live import Irregular, merge_entries, never_added
 from table.live_files import BucketSums, LiveFiles, sums_of
 from table.manifest import EntryKind, ManifestEntry, ManifestFile, SimpleStats
 from table.manifest_codec import (
@@ -196,6 +196,14 @@ class TableFiles:
             return (entry.partition for entry in self.manifest(meta.file_name))
         return self.columns(meta).partitions.to_pylist()  # type: ignore[no-any-return]
 
+    def newest_sizes(self, meta: ManifestFile, most: int) -> Iterable[tuple[int, int]]:
+        """Bytes and rows of the files a manifest speaks of, the last ones first."""
+        if _entry_count([meta]) < _KEPT_ENTRIES:
+            return ((entry.file.file_size, entry.file.row_count) for entry in reversed(self.manifest(meta.file_name)[-most:]))
+        columns = self.columns(meta)
+        sizes, rows = (columns.numbers(name)[-most:][::-1].tolist() for name in ("file_size", "row_count"))
+        return zip(sizes, rows, strict=True)
+
     def live_files(self, manifests: Sequence[ManifestFile], *, of: Sequence[ManifestFile] | None = None) -> LiveFiles | None:
         """What is live in some manifests, by their columns.
 
@@ -336,36 +344,6 @@ class TableFiles:
             if entry.kind is not EntryKind.ADD:
                 raise never_added(self.location, snapshot, entry)
         yield from left
-
-
-def merge_entries(entries: Iterable[ManifestEntry], *, location: str) -> Iterator[ManifestEntry]:
-    """What is left after each DELETE took its ADD away; a DELETE without an ADD is kept (its ADD may be in other manifests)."""
-    alive: dict[tuple[object, ...], ManifestEntry] = {}
-    for entry in entries:
-        key = entry.key()
-        before = alive.get(key)
-        if entry.kind is EntryKind.ADD:
-            if before is not None and before.kind is EntryKind.ADD:
-                raise corrupt(location, f"file {entry.file.file_name} is added twice")
-            alive[key] = entry
-        elif before is not None and before.kind is EntryKind.ADD:
-            del alive[key]
-        else:
-            alive[key] = entry
-    return iter(alive.values())
-
-
-def corrupt(location: str, what: str) -> Unavailable:
-    """The failure of a table whose manifests contradict each other."""
-    return Unavailable(
-        f"The metadata of the table at {location} is corrupt: {what}. Nothing was changed; "
-        "read an earlier snapshot (scan.snapshot-id) or restore the table's files."
-    )
-
-
-def never_added(location: str, snapshot: Snapshot, entry: ManifestEntry) -> Unavailable:
-    """The failure of a snapshot that removes a file it does not have."""
-    return corrupt(location, f"snapshot {snapshot.id} removes file {entry.file.file_name} without having added it")
 
 
 def _entry_count(manifests: Iterable[ManifestFile]) -> int:

@@ -24,7 +24,7 @@ from model.snapshot import CommitKind, Snapshot
 from table import binary_row, column_scan, store
 from table.column_cache import COLUMNS, ColumnCache
 from table.file_io import LocalFileIO
-from table.live import Irregular, netted
+from table.live import Irregular, merge_entries, netted
 from table.live_files import sums_of
 from table.manifest import EMPTY_ROW, DataFile, EntryKind, FileSource, ManifestEntry
 from table.manifest_codec import decode_manifest, encode_manifests, entry_record, manifest_records
@@ -32,7 +32,7 @@ from table.manifest_columns import ManifestColumns, digest_of
 from table.plan import ManyFiles, ScanPlan
 from table.scan import plan_entries, plan_scan
 from table.stats import ColumnStats, StatsModes
-from table.store import TableFiles, merge_entries
+from table.store import TableFiles
 from tests.table.test_commit import a_file
 
 TIMES = st.datetimes(dt.datetime(1960, 1, 1), dt.datetime(2030, 1, 1))
