@@ -22,13 +22,15 @@ from benchmarks.timing import median_millis, seconds
 from model.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from table.file_io import LocalFileIO
-from table.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry
+from table.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, ManifestFile
 from table.stats import ColumnStats, StatsModes
 from table.store import TableFiles
 
 LIMIT_SECONDS = 120
 """A peer that takes longer is given up."""
-_PART = 50_000
+_PART = 100_000
+_TARGET = 8 << 20
+"""Bytes of a manifest, as tables have it by default."""
 START = dt.datetime(2024, 1, 1)
 
 
@@ -64,10 +66,17 @@ def build(location: str, count: int) -> Snapshot:
     schema = new_schema([column("a", "BIGINT"), column("s", "STRING"), column("ts", "TIMESTAMP(6)")], options={"bucket": "-1"})
     files = TableFiles(LocalFileIO(), location)
     files.write_schema(schema)
-    metas = []
+    metas: list[ManifestFile] = []
+    pending: list[ManifestEntry] = []
     for start in range(0, count, _PART):
-        part = list(_entries(StatsModes(schema), start, min(count, start + _PART)))
-        metas += files.new_manifests(part, [], target=8 << 20)
+        pending += _entries(StatsModes(schema), start, min(count, start + _PART))
+        metas += files.new_manifests(pending, [], target=_TARGET)
+        if start + _PART >= count or metas[-1].file_size >= _TARGET:
+            pending = []
+        else:  # a commit would merge it with the next
+            short = metas.pop()
+            pending = pending[-short.num_added_files :]
+            files.io.delete(files.layout.manifest(short.file_name))
     base, delta = files.new_manifest_list(metas), files.new_manifest_list([])
     snapshot = Snapshot(
         id=1, uuid=str(uuid4()), schema_id=0, base_manifest_list=base[0], base_manifest_list_size=base[1], delta_manifest_list=delta[0],

@@ -67,12 +67,11 @@ class LiveFiles:
         """Each manifest's columns and which entries are live; None means all."""
         return zip(self.manifests, self.netted.alive, strict=True)
 
-    def first_orphan(self) -> ManifestEntry | None:
-        """A DELETE whose ADD is not in these manifests."""
+    def orphans(self) -> Iterator[ManifestEntry]:
+        """The DELETEs whose ADD is not in these manifests."""
         for columns, rows in zip(self.manifests, self.netted.orphans, strict=True):
             if len(rows):
-                return next(columns.entries(rows[:1]))
-        return None
+                yield from columns.entries(rows)
 
     def entries(self) -> Iterator[ManifestEntry]:
         """The live entries, in manifest order, made as they are asked for."""

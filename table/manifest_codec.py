@@ -112,21 +112,22 @@ def _encode(schema: AvroSchema, records: Iterable[Mapping[str, Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def encode_manifests(entries: Sequence[ManifestEntry], *, target: int) -> Iterator[tuple[Sequence[ManifestEntry], bytes]]:
+def encode_manifests(entries: Iterable[ManifestEntry], *, target: int) -> Iterator[tuple[Sequence[ManifestEntry], bytes]]:
     """The entries as manifest files, each closed by the block that brings it to ``target`` bytes, with what each holds."""
-    at = 0
-    while at < len(entries):
+    left = iter(entries)
+    for first in left:
         buffer = io.BytesIO()
         writer = Writer(buffer, _PARSED_MANIFEST, codec="zstandard", compression_level=1)
         header = buffer.tell()
-        end = at
-        # A manifest of a target below one block holds that block: with less, each entry would get a file.
-        while end < len(entries) and buffer.tell() < max(target, header + 1):
-            writer.write(entry_record(entries[end]))
-            end += 1
+        part = []
+        entry: ManifestEntry | None = first
+        while entry is not None:
+            part.append(entry)
+            writer.write(entry_record(entry))
+            # A manifest of a target below one block holds that block: with less, each entry would get a file.
+            entry = next(left, None) if buffer.tell() < max(target, header + 1) else None
         writer.flush()
-        yield entries[at:end], buffer.getvalue()
-        at = end
+        yield part, buffer.getvalue()
 
 
 def encode_manifest_list(files: Iterable[ManifestFile]) -> bytes:

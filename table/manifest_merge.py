@@ -48,11 +48,11 @@ class _Merge:
         picked = [m for m in manifests if m.num_deleted_files or m.file_size < self._target]
         if sum(m.file_size for m in picked) < self._threshold:
             return None
-        deletions = _deletions(self._entries(picked))
+        entries, deletions = self._netted(picked)
         if deletions:
             picked = self._with_targets(manifests, picked, deletions)
-        entries = list(self._entries(picked))
-        if orphan := next(iter(_deletions(entries).values()), None):
+            entries, deletions = self._netted(picked)
+        if orphan := next(iter(deletions.values()), None):
             raise corrupt(self._files.location, f"file {orphan.file.file_name} is removed without having been added")
         rewritten = {m.file_name for m in picked}
         untouched = [m for m in manifests if m.file_name not in rewritten]
@@ -73,6 +73,14 @@ class _Merge:
         if len(run) <= 1:
             return list(run)
         return self._files.new_manifests(list(self._entries(run)), self._types, target=self._target)
+
+    def _netted(self, picked: Sequence[ManifestFile]) -> tuple[Iterable[ManifestEntry], dict[_Row, ManifestEntry]]:
+        """What is live in some manifests, made as it is asked for where it is much, and the DELETEs whose ADD is in others."""
+        many = self._files.live_files(picked)
+        if many is not None:
+            return many.entries(), {entry.key(): entry for entry in many.orphans()}
+        entries = list(self._entries(picked))
+        return entries, _deletions(entries)
 
     def _entries(self, run: Sequence[ManifestFile]) -> Iterable[ManifestEntry]:
         return merge_entries((entry for meta in run for entry in self._files.manifest(meta.file_name)), location=self._files.location)

@@ -257,7 +257,7 @@ class TableFiles:
         except FileNotFoundError:
             raise Unavailable(f"The metadata file {path} is missing; the snapshot that names it may have expired.") from None
 
-    def new_manifests(self, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType], *, target: int) -> list[ManifestFile]:
+    def new_manifests(self, entries: Iterable[ManifestEntry], partition_types: Sequence[DataType], *, target: int) -> list[ManifestFile]:
         """Write the entries, in their order, as manifests of about ``target`` encoded bytes under fresh names; none make no file."""
         return [self._new_manifest(part, data, partition_types) for part, data in encode_manifests(entries, target=target)]
 
@@ -318,7 +318,7 @@ class TableFiles:
     def _many(self, snapshot: Snapshot | None) -> LiveFiles | None:
         """All of a snapshot, where `live_files` gives it; raises `Unavailable` where it lacks what it removes."""
         many = None if snapshot is None else self.live_files(self.manifests_of(snapshot))
-        if snapshot is not None and many is not None and (orphan := many.first_orphan()):
+        if snapshot is not None and many is not None and (orphan := next(many.orphans(), None)):
             raise never_added(self.location, snapshot, orphan)
         return many
 
