@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from model.clustering import check_clustering
 from model.errors import ColumnNotExist, InvalidName, InvalidOption, InvalidSchema, nearest
 from model.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType, parse_type
 
@@ -227,6 +228,7 @@ def check_schema(schema: Schema) -> None:
     if schema.partition_keys and len(schema.partition_keys) == len(schema.fields):
         raise InvalidSchema("Every column is a partition column; at least one must not be.")
     _check_buckets(schema)
+    check_clustering(schema.options, schema.find, schema.bucket)
 
 
 def check_column_name(name: str) -> None:

@@ -205,6 +205,11 @@ class Keeper:
                 self._note(started, reason, done, message)
 
     def _one(self, table: LakeTable, task: Any, check: Callable[[], None]) -> Compacted:
+        if task.level is not None:  # sorting is Spark's; without it the files wait
+            if self._means.background is None:
+                return Compacted()
+            with self._means.background(f"compaction-{table.table_id}") as session:
+                return compact(self._means.lake.commit, table, [task], rewriter=_clustering(session), check=check)
         if task.input_bytes < _SPARK_BYTES or self._means.background is None:
             return compact(self._means.lake.commit, table, [task], rewriter=in_this_process, check=check)
         with self._means.background(f"compaction-{table.table_id}") as session:
@@ -244,6 +249,12 @@ class Keeper:
         self._retention_at, self._retained = now, self.seen
         if partitions_due:
             self._partitions_at = now
+
+
+def _clustering(session: Any) -> Rewriter:
+    from sql.spark.sorting import cluster_files
+
+    return cluster_files(session)
 
 
 def _spark(session: Any) -> Rewriter:
