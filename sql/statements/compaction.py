@@ -18,7 +18,7 @@ from model.catalog_errors import MetadataOnlyTable
 from model.clustering import cluster_columns
 from model.errors import AnalysisError, Forbidden, LakeError, OutcomeUnknown, RewriteConflict, TableNotExist, UnsupportedType
 from model.identifier import Identifier
-from model.snapshot import CommitKind
+from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
 from model.types import BigIntType
 from sql.partition_choice import chosen, numbers
@@ -165,14 +165,29 @@ def _clusters(table: LakeTable, clustering: Clustering, arguments: Arguments, *,
 
 
 def _run(context: ExecutionContext, table: LakeTable, tasks: Sequence[CompactionTask]) -> Compacted:
-    check = context.cancellation.check
-    if tasks and tasks[0].level is not None:
+    if not tasks:
+        return Compacted()
+    check, progress = context.cancellation.check, context.progress
+    files, size = sum(len(task.inputs) for task in tasks), sum(task.input_bytes for task in tasks)
+
+    def commit(table: LakeTable, request: CommitRequest) -> Snapshot:
+        progress.begin(f"committing {table.identifier}", total=1)
+        return context.lake.commit(table, request)
+
+    if tasks[0].level is not None:
+        progress.begin(f"sorting {files} files of {table.identifier} (Spark tasks)")
         with context.spark.running(context.statement_id) as session:
-            return compact(context.lake.commit, table, tasks, rewriter=_cluster_rewriter(session), check=check)
-    if sum(task.input_bytes for task in tasks) < _SPARK_BYTES:
-        return compact(context.lake.commit, table, tasks, rewriter=in_threads(_THREADS), check=check)
+            return compact(commit, table, tasks, rewriter=_cluster_rewriter(session), check=check)
+    if size < _SPARK_BYTES:
+        progress.begin(f"merging files of {table.identifier}", total=files, total_bytes=size)
+
+        def told(task: CompactionTask) -> None:
+            progress.advance(len(task.inputs), task.input_bytes)
+
+        return compact(commit, table, tasks, rewriter=in_threads(_THREADS, told), check=check)
+    progress.begin(f"merging {files} files of {table.identifier} (Spark tasks)")
     with context.spark.running(context.statement_id) as session:
-        return compact(context.lake.commit, table, tasks, rewriter=_spark_rewriter(session), check=check)
+        return compact(commit, table, tasks, rewriter=_spark_rewriter(session), check=check)
 
 
 def _spark_rewriter(session: Any) -> Rewriter:
@@ -245,6 +260,7 @@ def _sorted(
     from sql.spark.sorting import Order, sort_files, text_bytes
 
     order = Order(columns=columns, strategy=strategy, text_bytes=text_bytes(table.schema))
+    context.progress.begin(f"sorting {len(entries)} files of {table.identifier} (Spark tasks)")
     with context.spark.running(context.statement_id) as session, translating(context.source, {}, context.spark.lost):
         written = sort_files(session, table, entries, order)
     # Exactly the files that were read are replaced: rows appended meanwhile stay, where Paimon's overwrite would take them.
@@ -288,6 +304,7 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
     _full(given)
     rows = []
     for identifier in matching_tables(context, arguments):
+        context.cancellation.check()
         try:
             table = _with_options(context.lake.open_to_write(identifier), arguments.get("table_options"))
             done = _merge(context, table, given, dry_run=dry_run)

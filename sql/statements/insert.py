@@ -161,7 +161,7 @@ def write_query(context: ExecutionContext, target: Target, query: exp.Expr) -> l
     with prepared(context, query) as found:
         context.cancellation.check()
         frame = assigned(found.frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
-        return before_commit(target.table, write(frame.sparkSession, frame, target.table, arrange=order and order.arrange()))
+        return before_commit(target.table, write(frame.sparkSession, frame, target.table, arrange=order.arrange() if order else None))
 
 
 def request_of(target: Target, files: list[NewFile]) -> CommitRequest | None:
