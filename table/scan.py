@@ -11,6 +11,7 @@ from model.errors import UnsupportedType
 from model.predicate import And, Compare, In, IsNull, Op, Predicate, all_of, columns_of
 from model.schema import Schema
 from model.snapshot import Snapshot
+from model.table_options import is_on
 from table import binary_row
 from table.bucket import bucket_of
 from table.manifest import DataFile, ManifestEntry
@@ -61,7 +62,8 @@ class ScanPlan:
 def plan_scan(files: TableFiles, schema: Schema, snapshot: Snapshot | None, predicate: Predicate | None = None) -> ScanPlan:
     """Plan a read of a snapshot under the given schema.
 
-    Raises `UnsupportedType` for snapshots with deletion vectors, whose deleted rows this reader would show.
+    Raises `UnsupportedType` for snapshots with deletion vectors, whose deleted rows this reader would show, and for tables whose
+    files hold parts of rows.
     """
     return plan_entries(files, schema, snapshot, files.live_entries(snapshot), predicate)
 
@@ -72,6 +74,8 @@ def plan_entries(
     """Plan a read of some of a snapshot's files; raises what `plan_scan` raises."""
     if snapshot is not None and snapshot.index_manifest is not None:
         raise UnsupportedType(f"Snapshot {snapshot.id} has an index manifest (deletion vectors), which is not read here yet.")
+    if is_on(schema.options, "data-evolution.enabled"):
+        raise UnsupportedType("The table has 'data-evolution.enabled' = 'true': its files hold parts of rows, which are not read here.")
     partitions = _PartitionPruning(schema, predicate)
     buckets = _buckets(schema, predicate)
     matcher = _StatsPruning(files, schema, predicate)

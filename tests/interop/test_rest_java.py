@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -14,12 +13,18 @@ from tests.running import RunningServer
 pytestmark = pytest.mark.interop
 
 
-def test_all_a_java_program_does(server: RunningServer, tmp_path: Path) -> None:
+@pytest.fixture(scope="session")
+def java_user(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command that runs the program; its first argument is the server's URL."""
     if shutil.which("javac") is None:
-        pytest.skip("javac cannot be had here: the Java reader is not run.")
-    class_path = f"{tmp_path}:{_bundle()}:{_spark_jars()}/*"
+        pytest.skip("javac cannot be had here: the Java client is not run.")
+    directory = tmp_path_factory.mktemp("java-user")
+    class_path = f"{directory}:{_bundle()}:{_spark_jars()}/*"
     source = HERE / "java" / "RestCatalogUser.java"
-    subprocess.run(["javac", "-nowarn", "-d", str(tmp_path), "-cp", class_path, str(source)], check=True, capture_output=True)
-    command = ["java", "-Xmx512m", "-cp", class_path, "RestCatalogUser", server.url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    subprocess.run(["javac", "-nowarn", "-d", str(directory), "-cp", class_path, str(source)], check=True, capture_output=True)
+    return ["java", "-Xmx512m", "-cp", class_path, "RestCatalogUser"]
+
+
+def test_all_a_java_program_does(server: RunningServer, java_user: list[str]) -> None:
+    done = subprocess.run([*java_user, server.url], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout.strip()[-4:]) == (0, "done"), done.stderr[-4000:]

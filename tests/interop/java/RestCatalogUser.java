@@ -40,6 +40,15 @@ public class RestCatalogUser {
         options.set("token", "any");
         options.set("cache-enabled", "false"); // the cache of 1.4 forgets to pass some calls on
         catalog = CatalogFactory.createCatalog(CatalogContext.create(options));
+        if (arguments.length == 4) { // table, first id, how many: one row a commit, whatever the server answers
+            Identifier name = Identifier.fromString(arguments[1]);
+            int first = Integer.parseInt(arguments[2]);
+            for (int id = first; id < first + Integer.parseInt(arguments[3]); id++) {
+                write(name, id, 1);
+            }
+            System.out.println("done");
+            return;
+        }
         databases();
         for (String bucket : List.of("2", "-1")) {
             Identifier name = Identifier.create("java", "t" + bucket.replace("-", "m"));
