@@ -18,6 +18,7 @@ from server.app import create_app
 from server.services import Services
 from server.wsgi import HttpServer
 from sql.gateway import Gateway
+from tests.interop.test_rest_java import java_options
 from tests.interop.test_rest_java import java_user as java_user
 from tests.interop.test_rest_rust import rust_python as rust_python
 
@@ -95,7 +96,8 @@ def hammered(faulty: tuple[str, Faulty], gateway: Gateway, command: list[str]) -
     url, spoiler = faulty
     count = len(spoiler.faults)
     gateway.run("CREATE TABLE q (id BIGINT, name STRING, day STRING) WITH ('bucket'='-1')").collect()
-    done = subprocess.run([*command, url, "default.q", "0", str(count)], capture_output=True, text=True, timeout=900)
+    to = java_options(url) if command[0] == "java" else url
+    done = subprocess.run([*command, to, "default.q", "0", str(count)], capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-4000:]
     assert spoiler.met == set(range(1, count + 1))
     assert sorted(row[0] for row in gateway.run("SELECT id FROM q").collect()) == list(range(count))
