@@ -18,7 +18,7 @@ from model.access import Access, table_resource
 from model.errors import InvalidName, InvalidSchema, LakeError, OutcomeUnknown, TableAlreadyExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema import Schema, new_schema
-from model.snapshot import CommitKind
+from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
 from table.commit import CommitRequest, build_snapshot
 from table.file_io import FileIO
@@ -45,17 +45,17 @@ class LakeAdoption(LakeBase):
     """Tables made of what lies there already."""
 
     @needs(Access.CREATETABLE, its_database)
-    def register_table(self, table: Identifier, path: str) -> None:
+    def register_table(self, table: Identifier, path: str, *, dry_run: bool = False) -> Snapshot | None:
         """Make the Paimon append table that lies at ``path`` a table of this catalog; its files stay there, also when it is dropped.
 
-        Its branches and tags come along. Raises `Forbidden` for other places than the import directories and the warehouse,
-        `InvalidSchema` for a directory that holds no such table, `TableAlreadyExist`.
+        Its branches and tags come along; returns main's latest snapshot. Raises `Forbidden` for other places than the import
+        directories and the warehouse, `InvalidSchema` for a directory that holds no such table, `TableAlreadyExist`.
         """
         check_name(table.table, "table")
         location = self._own_place(path)
         main, *branches = what_lies(self.file_io, location)
         newest = main.schema
-        with self.catalog.transaction() as tx:
+        with self.catalog.transaction(keep=not dry_run) as tx:
             tx.tables.lock_location(location)
             if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
                 raise TableAlreadyExist(str(table))
@@ -70,9 +70,11 @@ class LakeAdoption(LakeBase):
                 tx.branches.create(table_id, branch.branch, schema_id=branch.schema.id, table=str(table))
                 branch.put(tx, table_id)
             owned = self._own(tx, table_resource(table), table_id=table_id)
-        self._owns(owned)
-        for lying in (main, *branches):
-            self._publisher.catch_up(table_id, lying.files, lying.branch)
+        if not dry_run:
+            self._owns(owned)
+            for lying in (main, *branches):
+                self._publisher.catch_up(table_id, lying.files, lying.branch)
+        return main.snapshots[-1] if main.snapshots else None
 
     def _own_place(self, path: str) -> str:
         location = allowed_place(path, (*self.import_dirs, self.warehouse))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from model.errors import ColumnNotExist, InvalidName, InvalidOption, InvalidSchema, nearest
+from model.file_index import check_file_indexes
 from model.table_options import TABLE_OPTIONS
 from model.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType, parse_type
 
@@ -237,6 +238,7 @@ def check_schema(schema: Schema) -> None:
         raise InvalidSchema("Every column is a partition column; at least one must not be.")
     _check_buckets(schema)
     TABLE_OPTIONS.check_values(schema.options)
+    check_file_indexes(schema.options, schema.fields)
 
 
 def check_column_name(name: str) -> None:
