@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -13,6 +14,7 @@ from catalog import CatalogStore
 from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.adopt import LakeAdoption
+from lake.audit import AuditLog
 from lake.base import seen
 from lake.client_commit import ClientCommit, ClientCommitter
 from lake.commit import AnswerOf, Claimed, Committer, Listener
@@ -55,6 +57,7 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
         hook: Hook = no_hook,
         token: str | None = None,
         import_dirs: Sequence[str] = (),
+        audit_kept: timedelta = timedelta(days=30),
     ) -> None:
         super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token, import_dirs=import_dirs)
         self.listeners: list[Listener] = []
@@ -62,6 +65,7 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
         self._committer = Committer(catalog, self._publisher, hook, self._heard)
         self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, hook)
         self.idempotency = Idempotency(catalog)
+        self.audit = AuditLog(catalog, kept=audit_kept)
 
     def _heard(self, table_id: UUID, added: int) -> None:
         for listener in self.listeners:
@@ -70,6 +74,7 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
     def close(self) -> None:
         """Stop background work; the catalog store is its owner's to close."""
         self.idempotency.close()
+        self.audit.close()
 
     # Tables
 

@@ -18,8 +18,10 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     """A gateway on the catalog and warehouse of the settings, and the pool whose Spark is not started yet."""
     catalog = CatalogStore(dsn, max_connections=settings.catalog_connections)
     cleanup.callback(catalog.close)
-    lake = Lake(catalog, settings.warehouse, token=settings.token, import_dirs=settings.import_dirs)
+    lake = Lake(catalog, settings.warehouse, token=settings.token, import_dirs=settings.import_dirs, audit_kept=settings.audit_kept)
     cleanup.callback(lake.close)
+    if settings.audit_kept:
+        lake.audit.start()
     spark = SparkPool(
         SparkSettings(
             master=settings.spark_master,

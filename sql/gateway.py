@@ -81,6 +81,7 @@ class Gateway:
         self._canceller = Canceller(spark.cancel)
         self._running: dict[str, Operation] = {}
         self._streams: dict[int, ResultSet] = {}
+        self._listeners: list[Callable[[Operation], None]] = []
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._keeper = threading.Thread(target=self._keep_house, name="sluice-housekeeper", daemon=True)
@@ -230,6 +231,22 @@ class Gateway:
         with self._lock:
             return list(self._running.values())
 
+    def listen(self, listener: Callable[[Operation], None]) -> None:
+        """Call ``listener`` with every operation that ends, however it ends."""
+        self._listeners.append(listener)
+
+    def queued(self) -> dict[str, int]:
+        """Pieces of work that wait for a thread, by lane."""
+        return self._executor.queued()
+
+    def open_sessions(self) -> int:
+        """How many sessions clients hold."""
+        return len(self._sessions)
+
+    def spark_ready(self) -> bool:
+        """Whether Spark takes statements."""
+        return self._spark.ready
+
     def health(self) -> Health:
         """What of Postgres, Spark and the warehouse can be used now."""
         return check_health(self._lake, self._spark)
@@ -279,6 +296,7 @@ class Gateway:
     def _submit(self, operation: Operation, script: Script, managed: GatewaySession | None) -> Work:
         """Hand a script to the executor; whichever way its operation ends, no place stays taken for it."""
         operation.move(OperationState.PENDING)
+        operation.principal = script.caller.principal
         with self._lock:
             self._running[operation.handle] = operation
         if managed is not None:
@@ -317,6 +335,8 @@ class Gateway:
     def _ended(self, operation: Operation) -> None:
         with self._lock:
             self._running.pop(operation.handle, None)
+        for listener in self._listeners:
+            listener(operation)
         result = operation.result
         if result is not None and result.unbounded:
             with self._lock:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from model.errors import IllegalMove, LakeError, StatementCanceled, StatementTimeout
 from sql.cancellation import Cancellation
+from sql.origin import ORIGIN
 from sql.pages import Pages
 from sql.results import ResultSet
 
@@ -55,6 +56,9 @@ class Operation:
         self.text = text
         self.session = session
         self.cancellation = Cancellation()
+        self.origin = ORIGIN.get()
+        self.principal = ""
+        """Who runs it; empty for nobody in particular."""
         self.submitted = time.time()
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self.timeout = timeout
