@@ -9,7 +9,6 @@ import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -174,12 +173,12 @@ def test_eight_thousand_commits_and_thirty_kills(url: str, lake: Lake) -> None:
 
 
 @pytest.fixture
-def queue(lake: Lake) -> Iterator[Lake]:
+def queue(lake: Lake) -> Lake:
     """Three commits of three rows each to one bucket."""
     lake.create_table(T, new_schema([column("id", "BIGINT"), column("n", "INT")], options={"bucket": "1", "bucket-key": "id"}))
     for number in range(3):
         append(lake, number)
-    yield lake
+    return lake
 
 
 def append(lake: Lake, number: int, *, watermark: int | None = None) -> None:
@@ -289,9 +288,14 @@ def test_a_token_is_wanted_and_a_part_of_a_table_is_not_given(url: str, queue: L
     queue.permissions.create_token("other", administrator=True)
     queue.permissions.revoke_token("root")
     with pytest.raises((NotAuthorized, Forbidden)):
-        for _ in range(200):
-            reader.latestOffset(offset, ReadAllAvailable())
-            time.sleep(0.1)
+        look_for_ever(reader, offset)
+
+
+def look_for_ever(reader: StreamReader, offset: dict[str, Any]) -> None:
+    """As an idle query does; at most for 20 seconds."""
+    for _ in range(200):
+        reader.latestOffset(offset, ReadAllAvailable())
+        time.sleep(0.1)
 
 
 def test_conditions_survive_being_an_option() -> None:
