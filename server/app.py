@@ -20,6 +20,7 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 def create_app(services: Services) -> Flask:
     """Put the doors in front of running services; nothing is started here."""
     from server import health, jobs, metrics, rows, statements, tokens
+    from server.flink import FLINK_BLUEPRINTS
     from server.paimon import PAIMON_BLUEPRINT
 
     app = Flask("sluice", static_folder=None)
