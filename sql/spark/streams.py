@@ -40,8 +40,7 @@ def stream_of(
     table = context.lake.open(context.session.identifier(reference.parts))
     if is_bounded(table, reference):
         return None
-    stream_options(table.schema.options, reference.options)
-    context.lake.check_followed(table, reference.options)
+    context.lake.check_followed(table, stream_options(table.schema.options, reference.options))
     door = context.own_door()
     columns = needed_columns(tree, table.schema)
     given = dict(reference.options) | {"uri": door.uri, "timeZone": context.zone, "columns": json.dumps(columns)}
