@@ -58,8 +58,9 @@ class History:
     def close(self) -> None:
         """Listen no more."""
         if self._listener is not None:
-            self._listener.close()
-        self._table.client.close()
+            self._listener.close()  # which waits for an answer and lets go of the server then
+        else:
+            self._table.close()
 
     def start(self) -> Position:
         """Where a query without a checkpoint begins; raises what `start_of` raises."""
@@ -156,7 +157,7 @@ class _Listener:
         self._news = threading.Condition()
         self._closed = False
         self._failure: LakeError | None = None
-        threading.Thread(target=self._listen, name="sluice-listen", daemon=True).start()
+        threading.Thread(target=self._run, name="sluice-listen", daemon=True).start()
 
     def close(self) -> None:
         """Let the thread end with its next answer."""
@@ -169,6 +170,12 @@ class _Listener:
             if self._failure is not None:
                 raise self._failure
             return self._newest
+
+    def _run(self) -> None:
+        try:
+            self._listen()
+        finally:
+            self._table.close()
 
     def _listen(self) -> None:
         away_since: float | None = None
