@@ -35,6 +35,7 @@ class History:
         self.schema = schema or table.schema
         self._columns = frozenset(columns)
         self._zone = options.zone
+        self._start = options.start
         self._options: Mapping[str, str] = stream_options(self.schema.options, options.scan)
         self._rules = StreamRules(
             overwrites=TABLE_OPTIONS.read(self._options, "streaming-read-append-overwrite"),
@@ -64,6 +65,8 @@ class History:
 
     def start(self) -> Position:
         """Where a query without a checkpoint begins; raises what `start_of` raises."""
+        if self._start is not None:
+            return Position.from_text(self._start)
         past = Past(table=str(self._table.identifier), snapshots=self._table.history())
         cursor = start_of(past, self._options, zone=self._zone)
         if self._consumer is not None and not TABLE_OPTIONS.read(self._options, "consumer.ignore-progress"):
