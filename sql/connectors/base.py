@@ -77,6 +77,8 @@ class ConnectorScope:
     """What of the server and the session a connector may use."""
 
     import_dirs: tuple[str, ...] = ()
+    remote_catalogs: tuple[str, ...] = ()
+    """Addresses of other catalogs whose word is trusted."""
     zone: str = "UTC"
 
 

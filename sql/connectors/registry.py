@@ -12,10 +12,11 @@ from sql.connectors.base import Connector, ConnectorScope, ConnectorTable
 from sql.connectors.blackhole import Blackhole
 from sql.connectors.datagen import Datagen
 from sql.connectors.filesystem import Filesystem
+from sql.connectors.paimon import Paimon
 from sql.connectors.print import Print
 from sql.parsing.ddl import TableDefinition
 
-CONNECTORS: Mapping[str, Connector] = {one.name: one for one in (Filesystem(), Datagen(), Print(), Blackhole())}
+CONNECTORS: Mapping[str, Connector] = {one.name: one for one in (Filesystem(), Datagen(), Paimon(), Print(), Blackhole())}
 
 
 def connector_named(name: str) -> Connector:

@@ -69,6 +69,7 @@ class ExecutionContext:
     spool: Spool
     idempotency: IdempotencyClaim | None = None
     import_dirs: tuple[str, ...] = ()
+    remote_catalogs: tuple[str, ...] = ()
     source: str = ""
     """The statement as the user wrote it."""
     own_door: Callable[[], OwnDoor] = no_door
@@ -77,7 +78,7 @@ class ExecutionContext:
     @property
     def connector_scope(self) -> ConnectorScope:
         """What connectors may use."""
-        return ConnectorScope(import_dirs=self.import_dirs, zone=self.zone)
+        return ConnectorScope(import_dirs=self.import_dirs, remote_catalogs=self.remote_catalogs, zone=self.zone)
 
     @property
     def zone(self) -> str:
