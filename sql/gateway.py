@@ -106,7 +106,7 @@ class Gateway:
             _log.warning("The spool could not be cleaned", exc_info=True)
         self._keeper.start()
 
-    def serve_jobs(self, uri: str) -> None:
+    def serve_at(self, uri: str) -> None:
         """Begin to run jobs; the server answers at this address now, where Spark's own processes ask for tables."""
         self._uri = uri
         self.jobs.start()

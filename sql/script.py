@@ -15,13 +15,14 @@ from model.errors import BadRequest, LakeError, OutcomeUnknown, ResourceError
 from sql.answers import answer_of, replayed
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.executor import Lane, Steps
-from sql.local import ValuesInsert, is_stream, plan_locally, plan_tail, plan_values, read_values
+from sql.local import ValuesInsert, is_stream, plan_locally, plan_values, read_values
 from sql.operation import Operation
 from sql.places import place
 from sql.results import ResultSet
 from sql.session import Session
 from sql.spool import Spool
 from sql.statements.base import ExecutionContext, OwnDoor, SparkLease, Statement, build
+from sql.statements.follow import plan_stream
 from sql.statements.jobs import StartJob, is_job
 
 _log = logging.getLogger(__name__)
@@ -219,5 +220,5 @@ def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: Execut
     if is_job(tree, context):
         return StartJob(tree)
     if is_stream(tree, context):
-        return plan_tail(tree, context)
+        return plan_stream(tree, context)
     return plan_locally(tree, context) or build(tree)

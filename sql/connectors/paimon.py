@@ -25,7 +25,7 @@ class Paimon(Connector):
     options = PAIMON_OPTIONS
 
     def check(self, table: ConnectorTable, scope: ConnectorScope) -> None:
-        """Raise `Forbidden` for a catalog the server does not trust: it says where files lie, and they are read with the server's rights."""
+        """Raise `Forbidden` for a catalog that is not trusted: it says where files lie, and the server's rights read them."""
         uri = URI.read(table.options).rstrip("/")
         if not uri or TABLE.read(table.options).count(".") != 1:
             raise InvalidOption("Connector paimon needs 'uri', the other catalog's address, and 'table', as 'database.table'.")
