@@ -21,6 +21,7 @@ from model.job import Job, JobLease
 from model.snapshot import CommitKind
 from sql.analysis.references import table_references
 from sql.connectors import Bound, ConnectorTable, connector_named
+from sql.connectors.stored import find_connector
 from sql.spark.assign import assigned, literals
 from sql.spark.connectors import spark_connector
 from sql.spark.errors import translated
@@ -233,7 +234,7 @@ class JobQuery:
 
 
 def _source(context: ExecutionContext, parts: tuple[str, ...]) -> ConnectorTable | None:
-    return context.session.temporary_tables.get(parts[0]) if len(parts) == 1 else None
+    return find_connector(context.lake, context.session, parts)
 
 
 def _ms(span: timedelta) -> int:
