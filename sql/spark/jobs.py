@@ -35,6 +35,8 @@ from table.commit import CommitRequest
 from table.manifest import NewFile
 
 _LOOK_SECONDS = 0.05
+_BATCH_BYTES = 1 << 30
+"""Of a table's files in one batch, which is one commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +112,7 @@ class JobQuery:
     def start(self, *, every: timedelta, drain: bool = False) -> None:
         """Begin, or go on from the checkpoint; ``drain``: only with what is there now."""
         now = drain or self._ends_now()
-        with prepared(self._context, source_of(self._insert), stream=True) as found:
+        with prepared(self._context, source_of(self._insert), stream=True, micro_batch=_BATCH_BYTES) as found:
             self._sink.check(found.frame)
             writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
             writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
