@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from catalog import CatalogStore
-from lake import Lake
+from lake import MANIFEST_CACHE, Lake
 from server.options import Settings
 from sql.gateway import Gateway, GatewayLimits
 from sql.jobs.coordinator import Coordinator
@@ -18,6 +18,7 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     """A gateway on the catalog and warehouse of the settings, and the pool whose Spark is not started yet."""
     catalog = CatalogStore(dsn, max_connections=settings.catalog_connections)
     cleanup.callback(catalog.close)
+    MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache)
     lake = Lake(catalog, settings.warehouse, token=settings.token, import_dirs=settings.import_dirs)
     cleanup.callback(lake.close)
     spark = SparkPool(

@@ -169,6 +169,15 @@ SPOOL_RESULT_BYTES = SERVER_OPTIONS.declare(
 SPOOL_BYTES = SERVER_OPTIONS.declare(
     Option("spool.bytes", memory_size(), 256 * 1024**3, "All results kept on disk together; a statement past it fails.")
 )
+PLANNING_CACHE = SERVER_OPTIONS.declare(
+    Option(
+        "planning.cache-bytes",
+        memory_size(),
+        4 * 1024**3,
+        "Decoded manifests kept in `cache/manifests` inside `data`, so that tables of very many files are planned at once also after a "
+        "restart: about 350 MB for a million files. What was used longest ago goes first; 0 keeps them in memory only.",
+    )
+)
 THREADS = SERVER_OPTIONS.declare(Option("http.threads", integer(at_least=4), 256, "Requests answered at the same time; further ones wait."))
 STALL = SERVER_OPTIONS.declare(
     Option("http.stall-seconds", number(at_least=1), 120.0, "A connection on which nothing moves for so long is closed.")
@@ -230,6 +239,7 @@ class Settings:
     rows_bytes: int = ROWS_BYTES.default
     spool_result_bytes: int = SPOOL_RESULT_BYTES.default
     spool_bytes: int = SPOOL_BYTES.default
+    planning_cache: int = PLANNING_CACHE.default
     threads: int = THREADS.default
     stall: float = STALL.default
     drain: float = DRAIN.default
@@ -279,6 +289,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         rows_bytes=ROWS_BYTES.read(raw),
         spool_result_bytes=SPOOL_RESULT_BYTES.read(raw),
         spool_bytes=SPOOL_BYTES.read(raw),
+        planning_cache=PLANNING_CACHE.read(raw),
         threads=THREADS.read(raw),
         stall=STALL.read(raw),
         drain=DRAIN.read(raw),
