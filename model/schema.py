@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from model.clustering import check_clustering
 from model.errors import ColumnNotExist, InvalidName, InvalidOption, InvalidSchema, nearest
 from model.file_index import check_file_indexes
 from model.table_options import TABLE_OPTIONS
@@ -239,6 +240,7 @@ def check_schema(schema: Schema) -> None:
     _check_buckets(schema)
     TABLE_OPTIONS.check_values(schema.options)
     check_file_indexes(schema.options, schema.fields)
+    check_clustering(schema.options, schema.find, schema.bucket)
 
 
 def check_column_name(name: str) -> None:

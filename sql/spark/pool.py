@@ -272,6 +272,25 @@ class SparkPool:
         if root is not None:
             root.sparkContext.cancelJobGroup(statement_id)
 
+    def progress(self, statement_id: str) -> tuple[int, int] | None:
+        """How many tasks of a statement have ended, of how many Spark knows by now; None for a statement without jobs."""
+        root = self._root
+        if root is None:
+            return None
+        tracker = root.sparkContext.statusTracker()
+        stages: dict[int, bool] = {}
+        for job_id in tracker.getJobIdsForGroup(statement_id):
+            job = tracker.getJobInfo(job_id)
+            if job is not None:
+                stages |= {stage: stages.get(stage, False) or job.status == "SUCCEEDED" for stage in job.stageIds}
+        done = total = 0
+        for stage_id, ended in stages.items():
+            stage = tracker.getStageInfo(stage_id)
+            if stage is not None:
+                total += stage.numTasks
+                done += stage.numTasks if ended else stage.numCompletedTasks  # a stage whose output was there already runs no task
+        return (done, total) if total else None
+
     def ping(self) -> None:
         """Raise `Unavailable` unless Spark answers."""
         if not self.ready:
