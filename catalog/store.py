@@ -11,6 +11,7 @@ import psycopg
 from psycopg import Connection
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from catalog.audit import AuditRepository
 from catalog.branches import BranchRepository, StaleFileRepository
 from catalog.databases import DatabaseRepository
 from catalog.grants import GrantRepository, PolicyRepository
@@ -55,6 +56,7 @@ class CatalogTransaction:
         self.grants = GrantRepository(conn)
         self.policies = PolicyRepository(conn)
         self.consumers = ConsumerRepository(conn)
+        self.audit = AuditRepository(conn)
 
 
 class CatalogStore:
@@ -120,6 +122,12 @@ class CatalogStore:
             raise away(problem) from problem
         except psycopg.DataError as problem:
             raise unfit(problem) from problem
+
+    def pool_stats(self) -> dict[str, float]:
+        """How many connections there are, how many are free, and how many requests wait for one."""
+        found = self._pool.get_stats()
+        names = {"size": "pool_size", "available": "pool_available", "waiting": "requests_waiting"}
+        return {shown: float(found.get(name, 0)) for shown, name in names.items()}
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Postgres answers."""

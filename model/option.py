@@ -14,6 +14,9 @@ T = TypeVar("T")
 MASK = "******"
 _SECRET = re.compile(r"(password|passwd|secret|token|credential|access[-._]?key|private[-._]?key|api[-._]?key|sas)", re.IGNORECASE)
 
+_PAIR = re.compile(r"((?:'[^']*'|\w[\w.-]*)\s*=>?\s*)'(?:[^']|'')*'")
+"""``'key' = 'value'`` and ``key => 'value'`` inside a statement."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parser(Generic[T]):
@@ -145,6 +148,11 @@ def masked(key: str, value: str) -> str:
 def masked_all(options: Mapping[str, str]) -> dict[str, str]:
     """Options fit to be shown or logged."""
     return {key: masked(key, value) for key, value in options.items()}
+
+
+def masked_text(statement: str) -> str:
+    """A statement with stars for the values of options that look like secrets."""
+    return _PAIR.sub(lambda found: f"{found[1]}'{MASK}'" if _SECRET.search(found[1]) else found[0], statement)
 
 
 def text() -> Parser[str]:
