@@ -27,11 +27,7 @@ def plan_scan(files: TableFiles, schema: Schema, snapshot: Snapshot | None, pred
     Raises `UnsupportedType` for snapshots with deletion vectors, whose deleted rows this reader would show, and for tables whose
     files hold parts of rows.
     """
-<<<<<<< HEAD
-    _check_readable(schema, snapshot)
-=======
     check_readable(schema, snapshot)
->>>>>>> main
     if snapshot is not None and (plan := plan_columns(files, schema, snapshot, predicate)) is not None:
         return plan
     return plan_entries(files, schema, snapshot, files.live_entries(snapshot), predicate)
@@ -41,11 +37,7 @@ def plan_entries(
     files: TableFiles, schema: Schema, snapshot: Snapshot | None, entries: Iterable[ManifestEntry], predicate: Predicate | None = None
 ) -> ScanPlan:
     """Plan a read of some of a snapshot's files; raises what `plan_scan` raises."""
-<<<<<<< HEAD
-    _check_readable(schema, snapshot)
-=======
     check_readable(schema, snapshot)
->>>>>>> main
     partitions = PartitionPruning(schema, predicate)
     buckets = wanted_buckets(schema, predicate)
     matcher = StatsPruning(files, schema, predicate)
@@ -68,13 +60,8 @@ def plan_entries(
     )
 
 
-<<<<<<< HEAD
-def _check_readable(schema: Schema, snapshot: Snapshot | None) -> None:
-    """Raise `UnsupportedType` for a snapshot whose deleted rows a reader here would show, or whose files hold parts of rows."""
-=======
 def check_readable(schema: Schema, snapshot: Snapshot | None) -> None:
     """Raise `UnsupportedType` for a snapshot whose deleted rows a reader here would show, and for files that hold parts of rows."""
->>>>>>> main
     if is_on(schema.options, "data-evolution.enabled"):
         raise UnsupportedType("The table has 'data-evolution.enabled' = 'true': its files hold parts of rows, which are not read here.")
     if snapshot is not None and snapshot.index_manifest is not None:
