@@ -8,6 +8,7 @@ from typing import Any
 
 from model.clustering import check_clustering
 from model.errors import ColumnNotExist, InvalidName, InvalidOption, InvalidSchema, nearest
+from model.file_index import check_file_indexes
 from model.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType, parse_type
 
 SCHEMA_VERSION = 3
@@ -229,6 +230,7 @@ def check_schema(schema: Schema) -> None:
         raise InvalidSchema("Every column is a partition column; at least one must not be.")
     _check_buckets(schema)
     check_clustering(schema.options, schema.find, schema.bucket)
+    check_file_indexes(schema.options, schema.fields)
 
 
 def check_column_name(name: str) -> None:

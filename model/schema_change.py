@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from model.clustering import CLUSTERING_COLUMNS, cluster_columns
 from model.errors import ColumnAlreadyExist, InvalidOption, InvalidSchemaChange
+from model.file_index import renamed_in_file_indexes
 from model.schema import FieldIds, Schema, check_column_name, check_schema, default_bucket_key
 from model.table_options import IMMUTABLE
 from model.types import (
@@ -286,6 +287,7 @@ class _Work:
             if "," in to:
                 raise InvalidSchemaChange(f"Column {name} is in 'clustering.columns', where names are parted by commas; {to} has one.")
             self.options[CLUSTERING_COLUMNS.key] = ",".join(to if each == name else each for each in clustered)
+        renamed_in_file_indexes(self.options, name, to)
         for key in [k for k in self.options if k.startswith(f"fields.{name}.")]:
             self.options[f"fields.{to}." + key.removeprefix(f"fields.{name}.")] = self.options.pop(key)
         for key, value in list(self.options.items()):

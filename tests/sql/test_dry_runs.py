@@ -46,6 +46,7 @@ CALLS = {
     "sys.create_branch": "`table` => 't', branch => 'new', tag => 'one'",
     "sys.rename_branch": "`table` => 't', from_branch => 'b', to_branch => 'c'",
     "sys.fast_forward": "`table` => 't', branch => 'b'",
+    "sys.rewrite_file_index": "`table` => 'i'",
     "sys.delete_branch": "`table` => 't', branch => 'b'",
 }
 ELSEWHERE = dict.fromkeys(("sys.register_table", "sys.migrate_table", "sys.migrate_file"), "tests/sql/test_adopt.py") | {
@@ -76,6 +77,9 @@ def ask(gateway: Gateway, lake: Lake) -> Ask:
     write_consumer(lake.open(Identifier("default", "t")).files, "c", 2)
     run("CREATE TABLE p (dt STRING, id INT) PARTITIONED BY (dt)")
     run("INSERT INTO p VALUES ('2020-01-01', 1)")
+    run("CREATE TABLE i (id INT)")
+    run("INSERT INTO i VALUES (1)")
+    run("ALTER TABLE i SET ('file-index.bitmap.columns' = 'id')")
     run("CREATE TABLE w (id INT)")
     marked = lake.open(Identifier("default", "w"))
     lake.commit(marked, CommitRequest(kind=CommitKind.APPEND, commit_user="u", watermark=5))
