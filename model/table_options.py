@@ -64,6 +64,11 @@ def keyed_only(key: str) -> bool:
     return TABLE_OPTIONS.refusal(key) == _NO_KEY
 
 
+def is_on(options: Mapping[str, str], key: str) -> bool:
+    """Whether a switch is on that only other clients know what to do with."""
+    return options.get(key, "false").strip().lower() == "true"
+
+
 IMMUTABLE = frozenset(option.key for option in TABLE_OPTIONS if not option.mutable) | {"primary-key"}
 """Options that fix where or how existing files are found."""
 _HINTS = frozenset(option.key for option in SCAN_OPTIONS)

@@ -124,7 +124,12 @@ class Keeper:
         rules = CompactionRules.of(table.schema, task_bytes=self._means.limits.job_bytes)
         self._ledger = DebtLedger(rules, time.monotonic)
         self._schema_id = table.schema.id
-        for meta in table.files.manifests_of(latest):
+        manifests = table.files.manifests_of(latest)
+        many = table.files.live_files(manifests)
+        if many is not None:
+            self._ledger.begin(many.sums(below=rules.small_bytes))
+            return
+        for meta in manifests:
             self._means.check(self._table_id)
             self._ledger.apply(table.files.manifest(meta.file_name))
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -96,6 +97,15 @@ def driver_address(settings: SparkSettings) -> dict[str, str]:
     if settings.driver_host is not None:
         return {"spark.driver.host": settings.driver_host, "spark.driver.bindAddress": "0.0.0.0"}
     return {"spark.driver.host": "127.0.0.1"} if is_here(settings.master) else {}
+
+
+def hadoop_version() -> str:
+    """The version of the Hadoop that comes with Spark, by its jar's name; what is fetched for Spark must be of the same."""
+    spec = find_spec("pyspark")
+    assert spec is not None
+    places = spec.submodule_search_locations or []
+    (jar,) = [found for place in places for found in (Path(place) / "jars").glob("hadoop-client-api-*.jar")]
+    return jar.stem.removeprefix("hadoop-client-api-")
 
 
 class SparkLease:

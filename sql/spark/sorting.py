@@ -34,7 +34,7 @@ def sort_files(session: SparkSession, table: LakeTable, entries: Sequence[Manife
     """Write the rows of the files anew, sorted within each partition; returns the new files, not yet committed."""
     size = sum(entry.file.file_size for entry in entries)
     files = planned(table.files, table.schema, entries)
-    plan = ScanPlan(snapshot_id=None, files=tuple(files), total_files=len(files), total_bytes=size)
+    plan = ScanPlan(snapshot_id=None, files=tuple(files), total_files=len(files), count_bytes=lambda: size)
     tasks = max(1, min(_MOST_TASKS, round(size / FileFormat.of(table.schema).target_bytes)))
     written = write(session, dataframe(session, table, plan), table, arrange=order.arrange(tasks))
     return [replace(new, file=replace(new.file, file_source=FileSource.COMPACT)) for new in written]
