@@ -23,6 +23,8 @@ from model.schema import Schema, column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from table import binary_row, column_scan, store
 from table.column_cache import COLUMNS, ColumnCache
+from table.compact import CompactionRules
+from table.debt import DebtLedger
 from table.file_io import LocalFileIO
 from table.live import Irregular, merge_entries, netted
 from table.live_files import sums_of
@@ -212,6 +214,11 @@ def test_what_is_asked_of_many_files_is_what_their_entries_say(tmp_path: Path, d
         return  # a history only the plain rule tells
     small = [entry for entry in live if entry.file.file_size < 50]
     assert sorted(many.sums(below=50), key=repr) == sorted(sums_of(small), key=repr)
+    rules = replace(CompactionRules.of(schema), small_bytes=50)
+    begun, followed = DebtLedger(rules, lambda: 1.0), DebtLedger(rules, lambda: 1.0)
+    begun.begin(many.sums(below=50))
+    followed.apply(entry for entries in manifests for entry in entries)
+    assert dict(begun.items()) == dict(followed.items())
     partitions, buckets = {entry.partition for entry in live[::2]}, {0, 3}
     assert list(many.within(partitions, buckets)) == [e for e in live if e.partition in partitions and e.bucket in buckets]
     candidates = [entry for entry in small if entry.total_buckets == 7]
