@@ -44,7 +44,7 @@ def plan_columns(files: TableFiles, schema: Schema, snapshot: Snapshot, predicat
     kept = _Kept(files, schema, predicate, partitions)
     rows = [kept.rows(meta, columns, alive) for meta, (columns, alive) in zip(wanted, live.masks(), strict=True)]
     _check_orphans(files, snapshot, live, kept, whole=len(wanted) == len(manifests))
-    owners = np.repeat(np.arange(len(rows)), [len(found) for found in rows])
+    owners = np.repeat(np.arange(len(rows)), np.array([len(found) for found in rows], dtype=np.int64))
     picked = np.concatenate([*rows, np.zeros(0, dtype=np.int64)])
     order = _order(schema, live.manifests, rows)
     found = ManyFiles(live.manifests, owners[order], picked[order], lambda entry: planned_file(files, schema, entry, partitions))
@@ -90,10 +90,9 @@ def _may_hold(schema: Schema, predicate: Predicate | None, meta: ManifestFile) -
 
 def _check_orphans(files: TableFiles, snapshot: Snapshot, live: LiveFiles, kept: _Kept, *, whole: bool) -> None:
     """Raise for a file that is removed without having been added; its ADD may only be in manifests of other partitions."""
-    for columns, orphans in zip(live.manifests, live.netted.orphans, strict=True):
-        for entry in columns.entries(orphans) if len(orphans) else ():
-            if whole or kept.partitions.keep(entry.partition):
-                raise never_added(files.location, snapshot, entry)
+    for entry in live.orphans():
+        if whole or kept.partitions.keep(entry.partition):
+            raise never_added(files.location, snapshot, entry)
 
 
 def _count(manifests: Sequence[ManifestFile], wanted: Sequence[ManifestFile], live: LiveFiles) -> int:

@@ -280,6 +280,7 @@ def test_manifests_of_other_partitions_are_not_opened(tmp_path: Path, monkeypatc
         (tmp_path / "manifest" / meta.file_name).unlink()
     plan = plan_scan(files, schema, snapshot, Compare("p", Op.EQ, 1))
     assert ([f.partition for f in plan.files], plan.total_files) == ([(1, None)], 3)
+    assert (list(plan_scan(files, schema, snapshot, Compare("p", Op.EQ, 9)).files), plan.skipped_files) == ([], 2)
 
 
 def test_files_of_a_large_plan_are_made_when_they_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
