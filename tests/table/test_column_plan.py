@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shutil
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -329,6 +331,21 @@ def test_a_restart_and_another_process_find_what_was_decoded(tmp_path: Path) -> 
     one.forget()
     assert load_counted(one, "m", entries_named(3)) == 1
     assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+
+
+def test_who_wants_what_is_being_decoded_waits_for_it(tmp_path: Path) -> None:
+    cache = ColumnCache()
+    loads: list[int] = []
+    columns = columns_of(entries_named(2))
+
+    def load() -> ManifestColumns:
+        loads.append(1)
+        time.sleep(0.05)
+        return columns
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: cache.columns("m", 1, load, persist=True), range(4)))
+    assert (len(loads), [one is columns for one in found]) == (1, [True] * 4)
 
 
 @pytest.mark.parametrize("damage", ["empty", "half", "zeros", "other", "foreign"])
