@@ -24,7 +24,7 @@ from table.plan import ManyFiles, PlannedFile, ScanPlan
 from table.prune import may_match
 from table.row_columns import row_column
 from table.stats import ColumnStats
-from table.store import TableFiles
+from table.store import TableFiles, many_entries
 
 _BOUNDS_BYTES = 192 << 20
 _AT_ONCE = 4096
@@ -36,9 +36,11 @@ _BOUNDS: ByteCache[tuple[object, ...], Bounds] = ByteCache(_BOUNDS_BYTES, lambda
 def plan_columns(files: TableFiles, schema: Schema, snapshot: Snapshot, predicate: Predicate | None) -> ScanPlan | None:
     """Plan a read of a snapshot of many files; None for one of few, or whose history only the plain rule tells."""
     manifests = files.manifests_of(snapshot)
+    if not many_entries(manifests):
+        return None
     partitions = PartitionPruning(schema, predicate)
     wanted = [meta for meta in manifests if _may_hold(schema, partitions.predicate, meta)]
-    live = files.live_files(wanted, of=manifests)
+    live = files.live_files(wanted, however_few=True)
     if live is None:
         return None
     kept = _Kept(files, schema, predicate, partitions)
