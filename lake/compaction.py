@@ -100,6 +100,10 @@ def plan(
     return choose(table.schema, _candidates(table, partitions, buckets, rules), rules, full=full, all_of_them=all_of_them)
 
 
+Told = Callable[[CompactionTask], None]
+"""Hears of each task whose merging has ended."""
+
+
 def in_this_process(table: LakeTable, tasks: Sequence[CompactionTask], check: Check = go_on) -> list[list[NewFile]]:
     """Merge the tasks one after another; what was written is removed where one fails."""
     done: list[list[NewFile]] = []
@@ -114,14 +118,18 @@ def in_this_process(table: LakeTable, tasks: Sequence[CompactionTask], check: Ch
     return done
 
 
-def in_threads(workers: int) -> Rewriter:
+def in_threads(workers: int, told: Told = lambda task: None) -> Rewriter:
     """A rewriter that merges several tasks at once in this process; reading and writing leave Python's lock alone."""
 
     def run(table: LakeTable, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
-        if workers < 2 or len(tasks) < 2:
-            return in_this_process(table, tasks, check)
+        def merge(task: CompactionTask) -> list[NewFile]:
+            check()
+            written = rewrite(table.files, table.schema, task, check)
+            told(task)
+            return written
+
         with ThreadPoolExecutor(min(workers, len(tasks)), thread_name_prefix="compaction") as threads:
-            running = [threads.submit(rewrite, table.files, table.schema, task, check) for task in tasks]
+            running = [threads.submit(merge, task) for task in tasks]
             wait(running, return_when=FIRST_EXCEPTION)
             failed = next((one for one in running if one.done() and not one.cancelled() and one.exception()), None)
             if failed is None:

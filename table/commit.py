@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from model.errors import RewriteConflict
+from model.errors import RewriteConflict, UnsupportedType
 from model.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from model.table_options import TABLE_OPTIONS
+from model.table_options import TABLE_OPTIONS, is_on
 from table.manifest import DataFile, EntryKind, ManifestEntry, NewFile
 from table.manifest_columns import digest_of
 from table.manifest_merge import merged
@@ -59,6 +59,8 @@ def build_snapshot(
     first = requests[0]
     if len(requests) > 1 and not all(request.plain_append for request in requests):
         raise ValueError("only plain appends share a snapshot")
+    if any(request.adds for request in requests):
+        _check_writable(schema)
     changes, tops = _changes(files, schema, latest, requests)
     types = [f.type for f in schema.partition_fields]
     delta = files.new_manifests(changes, types, target=TABLE_OPTIONS.read(schema.options, "manifest.target-file-size"))
@@ -89,6 +91,13 @@ def build_snapshot(
         next_row_id=(latest.next_row_id if latest else None) or 0,
         operation=first.operation,
     )
+
+
+def _check_writable(schema: Schema) -> None:
+    """Raise `UnsupportedType` for a table whose rows have ids that its files must tell, which those written here do not."""
+    for key in ("row-tracking.enabled", "data-evolution.enabled"):
+        if is_on(schema.options, key):
+            raise UnsupportedType(f"The table has '{key}' = 'true', which is not written here; use the client that made it.")
 
 
 def _watermark(latest: Snapshot | None, requests: Sequence[CommitRequest]) -> int | None:

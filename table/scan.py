@@ -8,6 +8,7 @@ from model.errors import UnsupportedType
 from model.predicate import Predicate
 from model.schema import Schema
 from model.snapshot import Snapshot
+from model.table_options import is_on
 from table.column_scan import plan_columns
 from table.entry_prune import PartitionPruning, StatsPruning, planned_file, wanted_buckets
 from table.entry_prune import exactly as exactly
@@ -23,9 +24,10 @@ from table.store import TableFiles
 def plan_scan(files: TableFiles, schema: Schema, snapshot: Snapshot | None, predicate: Predicate | None = None) -> ScanPlan:
     """Plan a read of a snapshot under the given schema.
 
-    Raises `UnsupportedType` for snapshots with deletion vectors, whose deleted rows this reader would show.
+    Raises `UnsupportedType` for snapshots with deletion vectors, whose deleted rows this reader would show, and for tables whose
+    files hold parts of rows.
     """
-    check_readable(snapshot)
+    check_readable(schema, snapshot)
     if snapshot is not None and (plan := plan_columns(files, schema, snapshot, predicate)) is not None:
         return plan
     return plan_entries(files, schema, snapshot, files.live_entries(snapshot), predicate)
@@ -35,7 +37,7 @@ def plan_entries(
     files: TableFiles, schema: Schema, snapshot: Snapshot | None, entries: Iterable[ManifestEntry], predicate: Predicate | None = None
 ) -> ScanPlan:
     """Plan a read of some of a snapshot's files; raises what `plan_scan` raises."""
-    check_readable(snapshot)
+    check_readable(schema, snapshot)
     partitions = PartitionPruning(schema, predicate)
     buckets = wanted_buckets(schema, predicate)
     matcher = StatsPruning(files, schema, predicate)
@@ -58,8 +60,10 @@ def plan_entries(
     )
 
 
-def check_readable(snapshot: Snapshot | None) -> None:
-    """Raise `UnsupportedType` for a snapshot whose deleted rows a reader here would show."""
+def check_readable(schema: Schema, snapshot: Snapshot | None) -> None:
+    """Raise `UnsupportedType` for a snapshot whose deleted rows a reader here would show, and for files that hold parts of rows."""
+    if is_on(schema.options, "data-evolution.enabled"):
+        raise UnsupportedType("The table has 'data-evolution.enabled' = 'true': its files hold parts of rows, which are not read here.")
     if snapshot is not None and snapshot.index_manifest is not None:
         raise UnsupportedType(f"Snapshot {snapshot.id} has an index manifest (deletion vectors), which is not read here yet.")
 
