@@ -298,6 +298,8 @@ def test_files_of_a_large_plan_are_made_when_they_are_looked_at(tmp_path: Path, 
     assert [one.file.file_name for one in planned] == names
     assert (planned[700].file.file_name, planned[-1].file.file_name) == (names[700], names[-1])
     assert [one.file.file_name for one in planned[640:660]] == names[640:660]
+    with pytest.raises(IndexError):
+        planned[1300]
 
 
 # What is kept on disk
