@@ -7,7 +7,7 @@ import contextlib
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import TableRow
 from lake.guard import needs
-from lake.history import stale_file
+from lake.history import clear_expired, stale_file
 from lake.names import check_name
 from lake.publish import Publisher
 from lake.table import LakeTable
@@ -114,6 +114,7 @@ class Branches:
             if not history:
                 raise SnapshotNotExist(f"Branch {name} of {table.identifier} has no snapshot to go forward to.", resource_name=name)
             first = Snapshot.from_json(history[0].body)
+            clear_expired(tx, table)
             self._clear(tx, table, name, first)
             for schema_id, body in tx.tables.schemas(table.table_id, name):
                 if schema_id >= first.schema_id:
@@ -144,7 +145,7 @@ class Branches:
         tx.tables.drop_schemas(table.table_id, MAIN_BRANCH, above=first.schema_id - 1)
         kept = {tag.name: tag.snapshot for tag in tx.tags.all(table.table_id, branch)}
         for tag in tx.tags.all(table.table_id):
-            if int(tag.snapshot["id"]) >= first.id and kept.get(tag.name) != tag.snapshot:
+            if (tag.name in kept or int(tag.snapshot["id"]) >= first.id) and kept.get(tag.name) != tag.snapshot:
                 tx.tags.drop(table.table_id, tag.name)
                 stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
 

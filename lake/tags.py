@@ -81,6 +81,7 @@ class Tags:
                     with self._catalog.reading() as tx:
                         tx.tags.drop(table.table_id, row.name, branch)
                     continue
+            if not row.published:
                 self.publish(table, row)
             kept.append(row)
         for name in lying - {row.name for row in rows}:
