@@ -135,8 +135,10 @@ class Branches:
     def _clear(tx: CatalogTransaction, table: LakeTable, branch: str, first: Snapshot) -> None:
         """Take away what of main the branch replaces."""
         files = TableFiles(table.files.io, table.location)
+        same = {row.snapshot_uuid for row in tx.snapshots.history(table.table_id, branch)}
         for row in tx.snapshots.remove(table.table_id, MAIN_BRANCH, above=first.id - 1):
-            stale_file(tx, table, files.layout.snapshot_file(row.snapshot_id), row.body)
+            if row.snapshot_uuid not in same:
+                stale_file(tx, table, files.layout.snapshot_file(row.snapshot_id), row.body)
         taken = dict(tx.tables.schemas(table.table_id, branch))
         for schema_id, body in tx.tables.schemas(table.table_id, MAIN_BRANCH):
             if schema_id >= first.schema_id and taken.get(schema_id) != body:

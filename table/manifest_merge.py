@@ -37,6 +37,7 @@ class _Merge:
     def __init__(self, files: TableFiles, schema: Schema, *, always: bool = False) -> None:
         self._files = files
         self._types: list[DataType] = [field.type for field in schema.partition_fields]
+        self._ordered = schema.bucket > 0
         self._target: int = TABLE_OPTIONS.read(schema.options, "manifest.target-file-size")
         self._threshold: int = 1 if always else TABLE_OPTIONS.read(schema.options, "manifest.full-compaction-threshold-size")
         self._min_count: int = TABLE_OPTIONS.read(schema.options, "manifest.merge-min-count")
@@ -52,6 +53,8 @@ class _Merge:
         entries = list(self._entries(picked))
         if orphan := next(iter(_deletions(entries).values()), None):
             raise corrupt(self._files.location, f"file {orphan.file.file_name} is removed without having been added")
+        if self._ordered:  # readers that go by manifest order alone (pypaimon) then read a queue in its order
+            entries.sort(key=lambda entry: (entry.partition, entry.bucket, entry.file.min_sequence_number))
         rewritten = {m.file_name for m in picked}
         untouched = [m for m in manifests if m.file_name not in rewritten]
         return [*untouched, *self._files.new_manifests(entries, self._types, target=self._target)]

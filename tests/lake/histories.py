@@ -150,6 +150,8 @@ class History:
         self.random = random.Random(f"{mode}-{seed}")
         self.mode = mode
         self.world: World = {MAIN_BRANCH: Line()}
+        self.merged: str | None = None
+        """The branch whose queue the step at hand merges."""
         self.steps: list[str] = []
         self._catalog, self._warehouse = catalog, warehouse
         self._name = f"t{uuid4().hex}"
@@ -189,6 +191,10 @@ class History:
         if dies:
             self._io.changes_left = self.random.choice([0, 1, 2, 3, 5, 8, 13])
         worlds = [after]
+        if self.merged is not None:  # a second snapshot may put the manifests in order
+            worlds.append(copy.deepcopy(after))
+            worlds[-1][self.merged].commit(after[self.merged].now)
+            self.merged = None
         try:
             action()
         except Killed:
@@ -345,6 +351,7 @@ def _compaction(history: History, after: World, *, full: bool) -> Action | None:
     if not plan(history.table(branch), full=full):
         return None
     after[branch].commit(after[branch].now)
+    history.merged = branch
 
     def action() -> None:
         table = history.table(branch)
@@ -399,6 +406,7 @@ def _won_race(history: History, after: World) -> Action | None:
     line.commit(history.added(line.now, rows))
     history.commit(MAIN_BRANCH, rows, CommitKind.APPEND)
     history.world = copy.deepcopy(after)
+    history.merged = MAIN_BRANCH
     line.commit(line.now)
     return lambda: _compacted(history, table, tasks)
 
