@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import psycopg
@@ -90,7 +91,7 @@ def check(server: RunningServer, leases: Leases) -> None:
     assert len(done) == server.value("SELECT COUNT(*) FROM t$snapshots WHERE commit_kind = 'COMPACT'")
     for start, end, name in done:
         assert leases.between(start, end) <= {name}, f"{name} merged from {start} to {end} while another held the lease"
-    for (_, before, one), (after, _, other) in zip(done, done[1:], strict=False):
+    for (_, before, one), (after, _, other) in pairwise(done):
         assert before <= after, f"{one} and {other} merged at the same time"
 
 

@@ -18,10 +18,8 @@ import pyarrow.fs as pafs
 from catalog import CatalogStore
 from lake import Lake, LakeTable
 from lake.compaction import compact, live_files, plan
-from lake.discard import discard
 from lake.orphans import remove_orphan_files
-from lake.retention import create_tag, delete_tag, expire_snapshots, rename_tag, rollback, tags_of
-from model.errors import RewriteConflict
+from lake.retention import create_tag, delete_tag, expire_snapshots, rename_tag, replace_tag, rollback, tags_of
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import CommitKind, Snapshot
 from table.arrow import arrow_schema
@@ -30,7 +28,6 @@ from table.cast import fit
 from table.commit import CommitRequest, everything
 from table.expire import ExpiryRules
 from table.file_io import FileStatus, LocalFileIO
-from table.manifest import EMPTY_ROW, ManifestEntry
 from table.read import read_batches
 from table.rewrite import go_on, planned
 from table.scan import plan_scan
@@ -444,7 +441,8 @@ def _tag(history: History, after: World) -> Action | None:
         return None
     chosen, replace = history.random.choice(sorted(line.snapshots)), name in line.tags
     line.tags[name] = (chosen, line.snapshots[chosen])
-    return lambda: _ignore(create_tag(history.lake, history.table(branch), name, snapshot_id=chosen, replace=replace))
+    change = replace_tag if replace else create_tag
+    return lambda: _ignore(change(history.lake, history.table(branch), name, snapshot_id=chosen))
 
 
 def _rename_tag(history: History, after: World) -> Action | None:
@@ -454,7 +452,7 @@ def _rename_tag(history: History, after: World) -> Action | None:
         return None
     name = history.random.choice(sorted(line.tags))
     line.tags[to] = line.tags.pop(name)
-    return lambda: rename_tag(history.lake, history.table(branch), name, to)
+    return lambda: _ignore(rename_tag(history.lake, history.table(branch), name, to))
 
 
 def _untag(history: History, after: World) -> Action | None:
@@ -507,7 +505,7 @@ def _drop_branch(history: History, after: World) -> Action | None:
         return None
     name = history.random.choice(names)
     del after[name]
-    return lambda: history.lake.branches.drop(history.table(), name)
+    return lambda: _ignore(history.lake.branches.drop(history.table(), name))
 
 
 def _fast_forward(history: History, after: World) -> Action | None:
@@ -519,7 +517,7 @@ def _fast_forward(history: History, after: World) -> Action | None:
     first = min(line.snapshots)
     main.snapshots = {number: state for number, state in main.snapshots.items() if number < first} | line.snapshots
     main.tags = {tag: kept for tag, kept in main.tags.items() if kept[0] < first or line.tags.get(tag) == kept} | line.tags
-    return lambda: history.lake.branches.fast_forward(history.table(), name)
+    return lambda: _ignore(history.lake.branches.fast_forward(history.table(), name))
 
 
 def _orphans(history: History, after: World) -> Action:

@@ -30,5 +30,5 @@ def test_writers_do_not_feel_it(start_server: StartServer) -> None:
     for table in most:
         with_, without = book.p99(table), book.p99(f"{table}_only")
         rate = len(book.taken[table]) / 180
-        print(f"{table}: p99 {with_:.0f} ms, write-only {without:.0f} ms, ratio {with_ / without:.2f}; {rate:.0f} rows/s; files {most[table]}")
+        print(f"{table}: {rate:.0f} rows/s, p99 {with_:.0f} ms, write-only {without:.0f} ms: {with_ / without:.2f}; {most[table]} files")
     assert max(most.values()) < MOST_FILES

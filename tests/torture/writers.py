@@ -73,7 +73,7 @@ class Writers:
                 if attempt == 0:
                     self._book.taken[table].append((time.perf_counter() - begin) * 1000)
                 return
-            if answer.status_code not in (409, 503) or attempt == 0 and answer.status_code == 409:
+            if answer.status_code not in (409, 503) or attempt == 0:
                 self._book.problems.append(f"{table}, writer {number}, row {n}: {answer.status_code} {answer.text}")
                 return
             time.sleep(0.1)
