@@ -92,11 +92,11 @@ def test_both_compact(server: RunningServer, database: str, java: Java, pypaimon
         if number % 2:
             assert server.sql(f"CALL sys.compact('{table}', '', 'minor')")[0][0] > 0
         else:
-            assert java.do(table=table, full=False) > 0
+            assert java.do(table=table) > 0
         append(server, table, written, 5)
         written += 5
         check(server, table, kind, written, [pypaimon, java_paimon])
-    assert java.do(table=table, full=True) > 0 or kind == "scalable"
+    assert java.do(table=table) > 0 or kind == "scalable"
     append(server, table, written, 5)
     server.sql(f"CALL sys.compact('{table}')")
     check(server, table, kind, written + 5, [pypaimon, java_paimon])

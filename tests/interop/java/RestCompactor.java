@@ -32,7 +32,7 @@ import org.apache.paimon.utils.Pair;
 
 /**
  * Appends to and compacts tables of a REST catalog as engines with Paimon inside do, one request a line on standard input:
- * {"table": "db.t", "append": [first, count]} or {"table": "db.t", "full": true}. Answers {"messages": n}: what it committed.
+ * {"table": "db.t", "append": [first, count]} or {"table": "db.t"} to compact. Answers {"messages": n}: what it committed.
  */
 public class RestCompactor {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -69,7 +69,7 @@ public class RestCompactor {
         if (rows != null) {
             return append(table, rows.get(0), rows.get(1));
         }
-        return table.bucketMode() == BucketMode.HASH_FIXED ? buckets(table, Boolean.TRUE.equals(request.get("full"))) : bins(table);
+        return table.bucketMode() == BucketMode.HASH_FIXED ? buckets(table) : bins(table);
     }
 
     private static int append(FileStoreTable table, int first, int count) throws Exception {
@@ -84,7 +84,8 @@ public class RestCompactor {
         }
     }
 
-    private static int buckets(FileStoreTable table, boolean full) throws Exception {
+    private static int buckets(FileStoreTable writeOnly) throws Exception {
+        FileStoreTable table = writeOnly.copy(Map.of("write-only", "false")); // as Flink's dedicated compaction does
         Set<Pair<BinaryRow, Integer>> buckets = new LinkedHashSet<>();
         for (Split split : table.newReadBuilder().newScan().plan().splits()) {
             buckets.add(Pair.of(((DataSplit) split).partition().copy(), ((DataSplit) split).bucket()));
@@ -93,7 +94,7 @@ public class RestCompactor {
         try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
             write.withIOManager(IOManager.create(System.getProperty("java.io.tmpdir")));
             for (Pair<BinaryRow, Integer> bucket : buckets) {
-                write.compact(bucket.getLeft(), bucket.getRight(), full);
+                write.compact(bucket.getLeft(), bucket.getRight(), true);
             }
             List<CommitMessage> messages = write.prepareCommit();
             commit.commit(messages);
