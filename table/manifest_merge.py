@@ -54,7 +54,8 @@ class _Merge:
         if orphan := next(iter(_deletions(entries).values()), None):
             raise corrupt(self._files.location, f"file {orphan.file.file_name} is removed without having been added")
         if self._ordered:  # readers that go by manifest order alone (pypaimon) then read a queue in its order
-            entries.sort(key=lambda entry: (entry.partition, entry.bucket, entry.file.min_sequence_number))
+            first_seen = {partition: at for at, partition in enumerate(dict.fromkeys(entry.partition for entry in entries))}
+            entries.sort(key=lambda entry: (first_seen[entry.partition], entry.bucket, entry.file.min_sequence_number))
         rewritten = {m.file_name for m in picked}
         untouched = [m for m in manifests if m.file_name not in rewritten]
         return [*untouched, *self._files.new_manifests(entries, self._types, target=self._target)]

@@ -88,7 +88,8 @@ def check(server: RunningServer, leases: Leases) -> None:
     """The rows are there in order, and every merge was done by the holder of the lease and by nobody else at that time."""
     assert server.arrow("SELECT n FROM t").column("n").to_pylist() == [*range(FILES * ROWS), -1]
     done = merges(server)
-    assert len(done) == server.value("SELECT COUNT(*) FROM t$snapshots WHERE commit_kind = 'COMPACT'")
+    # A merge that is overtaken by an append is followed by a snapshot that puts the manifests in order.
+    assert len(done) <= server.value("SELECT COUNT(*) FROM t$snapshots WHERE commit_kind = 'COMPACT'") <= 2 * len(done)
     for start, end, name in done:
         assert leases.between(start, end) <= {name}, f"{name} merged from {start} to {end} while another held the lease"
     for (_, before, one), (after, _, other) in pairwise(done):
