@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Row = tuple[str, str, str, str]
-ROUNDS = 3
 PARTITIONS = 100
 
 
@@ -41,8 +40,8 @@ def measure(run: Run) -> list[Table]:
     """Compaction, sorting, expiry, and the search for orphans."""
     with run.server(spark=True) as server:
         rows = [
-            compaction(run, server, run.size(1000, 100), run.size(2_000_000, 200_000)),
-            compaction(run, server, run.size(10_000, 1000), run.size(20_000_000, 2_000_000)),
+            compaction(run, server, run.size(1000, 100), run.size(2_000_000, 200_000), rounds=3),
+            compaction(run, server, run.size(10_000, 1000), run.size(20_000_000, 2_000_000), rounds=1),
             zorder(run, server, run.size(20_000_000, 1_000_000)),
             expiry(run, server, run.size(1000, 100)),
             orphans(server, run.size(100_000, 5000)),
@@ -69,24 +68,24 @@ def taken_over(server: BenchServer, table: str, source: Path) -> None:
     server.sql(f"CALL sys.migrate_file(source_table => '{source}', target_table => 'default.{table}')")
 
 
-def compaction(run: Run, server: BenchServer, files: int, rows: int) -> Row:
+def compaction(run: Run, server: BenchServer, files: int, rows: int, *, rounds: int) -> Row:
     """Merge small files; plain Spark reads, coalesces to as many files as we end with, and writes."""
     spark = run.plain_spark()
     with tempfile.TemporaryDirectory(dir=run.scratch) as directory:
         source, out = many_files(spark, Path(directory), files, rows), str(Path(directory) / "out")
-        tables = iter(range(ROUNDS + 1))
+        tables = iter(range(rounds + 1))
 
         def ours() -> None:
             server.sql(f"CALL sys.compact('default.merge_{files}_{next(tables)}')")
 
-        for number in range(ROUNDS + 1):
+        for number in range(rounds + 1):
             taken_over(server, f"merge_{files}_{number}", source)
         after = max(1, server.sql(f"CALL sys.compact('default.merge_{files}_0', dry_run => true)")[0][2])
         small = spark.read.parquet(str(source)).coalesce(after)
         work: dict[str, Callable[[], object]] = {"ours": ours, "plain": lambda: small.write.mode("overwrite").parquet(out)}
-        found = in_turns(work, ROUNDS, most_seconds=10 * run.seconds)
-        left = server.sql(f"SELECT COUNT(*) FROM merge_{files}_{ROUNDS}$files")[0][0]
-        for number in range(ROUNDS + 1):
+        found = in_turns(work, rounds, most_seconds=10 * run.seconds)
+        left = server.sql(f"SELECT COUNT(*) FROM merge_{files}_{rounds}$files")[0][0]
+        for number in range(rounds + 1):
             server.sql(f"DROP TABLE merge_{files}_{number}")
     name = f"compact {files:,} files of {rows:,} rows into {left}"
     return name, f"{found['ours']:.2f} s", f"{found['plain']:.2f} s", f"{found['ours'] / found['plain']:.2f}"

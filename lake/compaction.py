@@ -19,8 +19,8 @@ from table.rewrite import Check, go_on, rewrite
 from table.touched import Touched
 
 _log = logging.getLogger(__name__)
-_QUICKLY_ORDERED = 1 << 20
-"""Bytes of manifests, some ten thousand files, that are rewritten in a few hundredths of a second."""
+_QUICKLY_ORDERED = 256 << 10
+"""Bytes of manifests, some two thousand files, that are rewritten in a hundredth of a second or two: writers wait meanwhile."""
 Commit = Callable[[LakeTable, CommitRequest], Snapshot]
 Rewriter = Callable[[LakeTable, Sequence[CompactionTask], Check], list[list[NewFile]]]
 """Does the merging of some tasks; gives each one's new files, in the tasks' order."""
