@@ -22,6 +22,7 @@ def create_app(services: Services) -> Flask:
 
     app = Flask("sluice", static_folder=None)
     app.url_map.strict_slashes = False
+    app.url_map.merge_slashes = False  # a client of no protocol here follows a redirect
     app.extensions[EXTENSION] = services
     app.before_request(_name_request)
     app.before_request(lambda: check_access(services))
