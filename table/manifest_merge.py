@@ -55,7 +55,7 @@ class _Merge:
             entries, deletions = self._netted(picked)
         if orphan := next(iter(deletions.values()), None):
             raise corrupt(self._files.location, f"file {orphan.file.file_name} is removed without having been added")
-        if self._ordered:  # readers that go by manifest order alone (pypaimon) then read a queue in its order
+        if self._ordered and isinstance(entries, list):  # readers that go by manifest order alone (pypaimon) then find a queue's
             first_seen = {partition: at for at, partition in enumerate(dict.fromkeys(entry.partition for entry in entries))}
             entries.sort(key=lambda entry: (first_seen[entry.partition], entry.bucket, entry.file.min_sequence_number))
         rewritten = {m.file_name for m in picked}
