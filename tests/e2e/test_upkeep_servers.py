@@ -110,10 +110,12 @@ def test_the_other_takes_over_from_a_killed_one(start_server: StartServer, dsn: 
     leases = Leases(dsn)
     try:
         busy, other = caught_merging(servers, leases, bucket)
+        name = leases.holder()
         busy.kill()
         taken = until_merged(other, TAKEN_OVER_SECONDS)
         print(f"taken over and merged {taken:.1f} s after the kill")
         check(other, leases)
+        assert other.sql("SELECT server FROM t$compaction WHERE outcome = 'interrupted'") == [[name]]
     finally:
         leases.stop()
 
