@@ -148,8 +148,8 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
     garbage = left_by_expiry(table.files, table.schema, expired, kept, first)
     if not dry_run:
         lake.step("expiry decided")
+        clear_stale_snapshots(lake, table)  # first, so that nobody who goes by files finds a snapshot whose rows are gone
         _delete(table, garbage)
-        clear_stale_snapshots(lake, table)
     return _removed(expired, garbage)
 
 
