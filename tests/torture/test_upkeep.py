@@ -9,6 +9,7 @@ import pytest
 from tests.fix_server import StartServer
 from tests.torture.upkeep import MOST_FILES, run, side_by_side
 
+SIDE_BY_SIDE_SECONDS = float(os.environ.get("SLUICE_TEST_SECONDS", "180"))
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261121"))
 
 
@@ -26,9 +27,9 @@ def test_thirty_kills_while_files_are_merged(start_server: StartServer) -> None:
 @pytest.mark.torture
 @pytest.mark.timeout(1800)
 def test_writers_do_not_feel_it(start_server: StartServer) -> None:
-    book, most = side_by_side(start_server(), seconds=180, turns=6)
+    book, most = side_by_side(start_server(), seconds=SIDE_BY_SIDE_SECONDS, turns=6)
     for table in most:
         with_, without = book.p99(table), book.p99(f"{table}_only")
-        rate = len(book.taken[table]) / 180
+        rate = len(book.taken[table]) / SIDE_BY_SIDE_SECONDS
         print(f"{table}: {rate:.0f} rows/s, p99 {with_:.0f} ms, write-only {without:.0f} ms: {with_ / without:.2f}; {most[table]} files")
     assert max(most.values()) < MOST_FILES

@@ -61,14 +61,16 @@ def run(server: RunningServer, *, kills: int, seed: int, seconds: float) -> dict
     watch = Watch(server, tables)
     writers = Writers(server, tables, book).start()
     try:
+        begin, each = time.monotonic(), seconds / (kills + 1)
         for number in range(kills):
-            time.sleep(moments.uniform(0.5, 1.5) * seconds / (kills + 1))
+            at = begin + each * (number + moments.uniform(0.5, 1.5))
+            time.sleep(max(moments.uniform(0.0, 0.5), at - time.monotonic()))
             server.kill()
             server.start()
             where = f"seed {seed}, kill {number}"
             check_rows(server, moments.choice(tables), book, ordered=False, where=where)
             check_rows(server, QUEUE, book, ordered=True, where=where)
-        time.sleep(seconds / (kills + 1))
+        time.sleep(each)
     finally:
         writers.stop()
         watch.stop()
