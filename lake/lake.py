@@ -70,6 +70,7 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
     def close(self) -> None:
         """Stop background work; the catalog store is its owner's to close."""
         self.idempotency.close()
+        self._publisher.close()
 
     # Tables
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Any
 from uuid import uuid4
+
+import orjson
 
 from model.errors import Unavailable
 from model.identifier import MAIN_BRANCH
@@ -16,8 +19,9 @@ from model.snapshot import Snapshot
 from model.types import DataType
 from table import binary_row
 from table.cache import ByteCache
+from table.directory import Directory
 from table.file_io import FileIO
-from table.layout import TableLayout
+from table.layout import EARLIEST, LATEST, TableLayout
 from table.manifest import EntryKind, ManifestEntry, ManifestFile, SimpleStats
 from table.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest_list, encode_manifests
 
@@ -90,24 +94,32 @@ class TableFiles:
         except FileNotFoundError:
             return None
 
-    def publish_snapshot(self, snapshot: Snapshot) -> Published:
+    def snapshots(self, *, make: bool = True) -> AbstractContextManager[Directory]:
+        """A hand on the directory of snapshots, for `publish_snapshot` and `write_hints`; see `FileIO.directory`."""
+        return self.io.directory(self.layout.snapshot_dir(), make=make)
+
+    def publish_snapshot(self, snapshot: Snapshot, place: Directory) -> Published:
         """Put the decided snapshot's file there; one that is there already is either the same or somebody else's."""
-        data = json.dumps(snapshot.to_json(), indent=2, ensure_ascii=False).encode()
-        if self.io.create(self.layout.snapshot_file(snapshot.id), data):
+        name = self.layout.snapshot_name(snapshot.id)
+        if place.create(name, _snapshot_file(snapshot)):
             return Published.WRITTEN
         try:
-            found = self.read_snapshot(snapshot.id)
-        except (ValueError, KeyError, TypeError, AttributeError):  # not a snapshot at all, so surely not ours
+            found = Snapshot.from_json(json.loads(place.read(name)))
+        except (
+            FileNotFoundError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+        ):  # gone again, or no snapshot: not ours
             return Published.FOREIGN
-        if found is not None and same_snapshot(found, snapshot):
-            return Published.THERE
-        return Published.FOREIGN
+        return Published.THERE if same_snapshot(found, snapshot) else Published.FOREIGN
 
-    def write_hints(self, latest: int, *, earliest: int | None = None) -> None:
+    def write_hints(self, latest: int, place: Directory, *, earliest: int | None = None) -> None:
         """Tell readers where to look first; hints may lag, they are never believed unchecked."""
-        self.io.update(self.layout.latest_hint(), str(latest).encode())
+        place.update(LATEST, str(latest).encode())
         if earliest is not None:
-            self.io.write(self.layout.earliest_hint(), str(earliest).encode())
+            place.write(EARLIEST, str(earliest).encode())
 
     def remove_marked(self, path: str, mark: Mapping[str, Any]) -> None:
         """Remove a JSON file below the table's directory as long as it holds all that the mark says."""
@@ -118,11 +130,6 @@ class TableFiles:
             return
         if isinstance(found, dict) and all(found.get(key) == value for key, value in mark.items()):
             self.io.delete(full)
-
-    def remove_hints(self) -> None:
-        """Take both hints back."""
-        self.io.delete(self.layout.latest_hint())
-        self.io.delete(self.layout.earliest_hint())
 
     def read_hint(self, path: str) -> int | None:
         """The id a hint file holds, or None."""
@@ -284,6 +291,14 @@ def corrupt(location: str, what: str) -> Unavailable:
         f"The metadata of the table at {location} is corrupt: {what}. Nothing was changed; "
         "read an earlier snapshot (scan.snapshot-id) or restore the table's files."
     )
+
+
+def _snapshot_file(snapshot: Snapshot) -> bytes:
+    body = snapshot.to_json()
+    try:
+        return orjson.dumps(body, option=orjson.OPT_INDENT_2)
+    except TypeError:  # a number of some client's that 64 bits do not hold
+        return json.dumps(body, indent=2, ensure_ascii=False).encode()
 
 
 def same_snapshot(one: Snapshot, other: Snapshot) -> bool:
