@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.rows import class_row
+from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
 from catalog.records import CountsRow, HeadRow, SnapshotRow
@@ -16,6 +16,7 @@ from model.errors import CommitConflict
 from model.identifier import MAIN_BRANCH, Identifier
 
 _COLUMNS = "s.snapshot_id, s.snapshot_uuid, s.body, s.published"
+_COUNTS = "p.record_count, p.file_size, p.file_count, p.last_file_millis, p.counted, p.listed"
 _POINTER = """
     snapshot_pointer (table_id, branch, snapshot_id, snapshot_uuid, record_count, file_size, file_count, last_file_millis, counted, listed)
 """
@@ -92,6 +93,20 @@ class SnapshotRepository:
         """  # noqa: S608 - the columns are a literal of this module
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch)).fetchone()
+
+    def latest_counted(self, table_id: UUID, branch: str) -> tuple[SnapshotRow, CountsRow] | None:
+        """The same with what it holds, as far as that is known."""
+        query = f"""
+            SELECT {_COLUMNS}, {_COUNTS} FROM snapshot_pointer p
+            JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
+            WHERE p.table_id = %s AND p.branch = %s
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=dict_row) as cur:
+            found = cur.execute(query, (table_id, branch)).fetchone()
+        if found is None:
+            return None
+        row = SnapshotRow(**{name: found.pop(name) for name in ("snapshot_id", "body", "published")}, snapshot_uuid=found["snapshot_uuid"])
+        return row, CountsRow(**found)
 
     def get(self, table_id: UUID, branch: str, snapshot_id: int) -> SnapshotRow | None:
         """One snapshot, or None."""
@@ -219,10 +234,7 @@ class SnapshotRepository:
 
     def counts(self, table_id: UUID, branch: str) -> CountsRow | None:
         """What the latest snapshot holds, as far as it is known; None without snapshots."""
-        query = """
-            SELECT snapshot_uuid, record_count, file_size, file_count, last_file_millis, counted, listed
-            FROM snapshot_pointer WHERE table_id = %s AND branch = %s
-        """
+        query = f"SELECT p.snapshot_uuid, {_COUNTS} FROM snapshot_pointer p WHERE table_id = %s AND branch = %s"  # noqa: S608
         with self._conn.cursor(row_factory=class_row(CountsRow)) as cur:
             return cur.execute(query, (table_id, branch)).fetchone()
 

@@ -19,7 +19,7 @@ from model.snapshot import Snapshot
 Hook = Callable[[str], None]
 """Called with the name of a step that was just finished; tests stop the process there."""
 
-PAUSE_SECONDS = 0.005
+PAUSE_SECONDS = 0.02
 """Under load notes are sent together so often."""
 IDLE_SECONDS = 2.0
 """The thread ends when for so long nothing was to be noted."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+from itertools import count
 from typing import Protocol
 from uuid import uuid4
+
+_MINE, _NUMBER = uuid4(), count()
+"""Names nobody else uses; random bytes for each would be a system call more."""
 
 
 class Directory(Protocol):
@@ -99,8 +103,6 @@ class LocalDirectory:
 
     def create(self, name: str, data: bytes) -> bool:
         """Put the file there unless one exists; whole or not at all. A rename would replace silently, a link cannot."""
-        if self.exists(name):
-            return False
         temporary = self._temporary(name, data)
         try:
             os.link(temporary, name, src_dir_fd=self._handle, dst_dir_fd=self._handle)
@@ -137,7 +139,7 @@ class LocalDirectory:
             os.unlink(name, dir_fd=self._handle)
 
     def _temporary(self, name: str, data: bytes) -> str:
-        temporary = f".{name}.{uuid4()}.tmp"
+        temporary = f".{name}.{_MINE}-{next(_NUMBER)}.tmp"
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=self._handle)
         try:
             with open(handle, "wb", buffering=0) as file:
