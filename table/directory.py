@@ -140,14 +140,19 @@ class LocalDirectory:
 
     def _temporary(self, name: str, data: bytes) -> str:
         temporary = f".{name}.{_MINE}-{next(_NUMBER)}.tmp"
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=self._handle)
-        try:
-            with open(handle, "wb", buffering=0) as file:
-                left = memoryview(data)
-                while left:  # a disk that fills up takes a part of it
-                    left = left[file.write(left) :]
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=self._handle)
-            raise
+        write_new(temporary, data, directory=self._handle)
         return temporary
+
+
+def write_new(path: str, data: bytes, *, directory: int | None = None) -> None:
+    """Make a file that is not there yet; raises `OSError`, after taking away what was written of it."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=directory)
+    try:
+        with open(handle, "wb", buffering=0) as file:
+            left = memoryview(data)
+            while left:  # a disk that fills up takes a part of it
+                left = left[file.write(left) :]
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(path, dir_fd=directory)
+        raise

@@ -14,7 +14,7 @@ from typing import Protocol
 import pyarrow.fs as pafs
 
 from model.errors import InvalidOption, LakeError, StorageFull, Unavailable
-from table.directory import Directory, LocalDirectory, NamedDirectory
+from table.directory import Directory, LocalDirectory, NamedDirectory, write_new
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,7 @@ class FileIO(Protocol):
 
     def read(self, path: str) -> bytes: ...
     def write(self, path: str, data: bytes) -> None: ...
+    def add(self, path: str, data: bytes) -> None: ...
     def create(self, path: str, data: bytes) -> bool: ...
     def exists(self, path: str) -> bool: ...
     def size(self, path: str) -> int: ...
@@ -105,6 +106,16 @@ class LocalFileIO:
         directory, name = os.path.split(path)
         with self.directory(directory) as place, _translating(local_path(path)):
             place.write(name, data)
+
+    def add(self, path: str, data: bytes) -> None:
+        """Put a file there under a name that is nobody else's, and that nobody is told of before: what readers see needs no care."""
+        path = local_path(path)
+        with _translating(path):
+            try:
+                write_new(path, data)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                write_new(path, data)
 
     def create(self, path: str, data: bytes) -> bool:
         """Put the file there unless one exists; whole or not at all."""
@@ -221,6 +232,10 @@ class ArrowFileIO:
         """Put the object, replacing what was."""
         with _translating(path), self._fs.open_output_stream(self.arrow_path(path)) as stream:
             stream.write(data)
+
+    def add(self, path: str, data: bytes) -> None:
+        """Put an object of a name that is nobody else's."""
+        self.write(path, data)
 
     @contextlib.contextmanager
     def directory(self, path: str, *, make: bool = True) -> Iterator[Directory]:

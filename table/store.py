@@ -201,7 +201,7 @@ class TableFiles:
     def _new_manifest(self, entries: Sequence[ManifestEntry], data: bytes, partition_types: Sequence[DataType]) -> ManifestFile:
         name = f"manifest-{uuid4()}-0"
         path = self.layout.manifest(name)
-        self.io.write(path, data)
+        self.io.add(path, data)
         _MANIFESTS.put(path, tuple(entries))
         added = sum(entry.kind is EntryKind.ADD for entry in entries)
         return ManifestFile(
@@ -222,7 +222,7 @@ class TableFiles:
         name = f"manifest-list-{uuid4()}-0"
         data = encode_manifest_list(files)
         path = self.layout.manifest(name)
-        self.io.write(path, data)
+        self.io.add(path, data)
         _LISTS.put(path, tuple(files))
         return name, len(data)
 
