@@ -11,6 +11,7 @@ import psycopg
 from psycopg import Connection
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from catalog.audit import AuditRepository
 from catalog.branches import BranchRepository, StaleFileRepository
 from catalog.databases import DatabaseRepository
 from catalog.grants import GrantRepository, PolicyRepository
@@ -25,7 +26,7 @@ from catalog.streams import ConsumerRepository
 from catalog.tables import TableRepository
 from catalog.tags import TagRepository
 from model.catalog_errors import FunctionAlreadyExist, ViewAlreadyExist
-from model.errors import OutcomeUnknown, Unavailable
+from model.errors import InvalidData, OutcomeUnknown, Unavailable
 
 WAIT_SECONDS = 4.0
 """How long a request waits for a connection before it says that Postgres is away."""
@@ -55,6 +56,7 @@ class CatalogTransaction:
         self.grants = GrantRepository(conn)
         self.policies = PolicyRepository(conn)
         self.consumers = ConsumerRepository(conn)
+        self.audit = AuditRepository(conn)
 
 
 class CatalogStore:
@@ -90,22 +92,24 @@ class CatalogStore:
         self._pool.close()
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[CatalogTransaction]:
-        """Commit when the block ends, roll back when it raises.
+    def transaction(self, *, keep: bool = True) -> Iterator[CatalogTransaction]:
+        """Commit when the block ends, roll back when it raises; without ``keep`` roll back in any case, as a dry run does.
 
         Raises `Unavailable` when Postgres cannot be reached or goes away before the commit, and `OutcomeUnknown` when
         it goes away during it: then only a look at the data can tell.
         """
         done = False
         try:
-            with self._pool.connection() as conn, conn.transaction():
+            with self._pool.connection() as conn, conn.transaction(force_rollback=not keep):
                 yield CatalogTransaction(conn)
-                done = True
+                done = keep
             self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
             if done:
                 raise OutcomeUnknown("The catalog database went away while a change was being committed.") from problem
             raise away(problem) from problem
+        except psycopg.DataError as problem:
+            raise unfit(problem) from problem
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[CatalogTransaction]:
@@ -116,6 +120,14 @@ class CatalogStore:
                 self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
             raise away(problem) from problem
+        except psycopg.DataError as problem:
+            raise unfit(problem) from problem
+
+    def pool_stats(self) -> dict[str, float]:
+        """How many connections there are, how many are free, and how many requests wait for one."""
+        found = self._pool.get_stats()
+        names = {"size": "pool_size", "available": "pool_available", "waiting": "requests_waiting"}
+        return {shown: float(found.get(name, 0)) for shown, name in names.items()}
 
     @contextlib.contextmanager
     def deciding(self) -> Iterator[CatalogTransaction]:
@@ -139,6 +151,15 @@ class CatalogStore:
         """Raise `Unavailable` unless Postgres answers."""
         with self.reading() as tx:
             tx.databases.names()
+
+
+def unfit(problem: psycopg.DataError) -> Exception:
+    """The error told for a text or number that Postgres cannot hold, wherever in a request it stood; any other is a bug."""
+    if isinstance(problem, psycopg.errors.NumericValueOutOfRange):
+        return InvalidData("A number is larger than the catalog can hold or look for: 64 bits.")
+    if isinstance(problem, psycopg.errors.UntranslatableCharacter) or "NUL" in str(problem):
+        return InvalidData("A text holds a NUL character, which the catalog can neither keep nor look for.")
+    return problem
 
 
 def away(problem: Exception) -> Unavailable:

@@ -93,7 +93,8 @@ def _batch(lake: Lake, table: LakeTable, latest: Snapshot, tags: list[Tag], keep
     there = next((tag for tag in tags if tag.name == name), None)
     if latest.commit_kind is CommitKind.COMPACT or (there is not None and there.snapshot.id >= latest.id):
         return []
-    retention.create_tag(lake, table, name, snapshot_id=latest.id, retained=keep, replace=there is not None)
+    keep_it = retention.create_tag if there is None else retention.replace_tag
+    keep_it(lake, table, name, snapshot_id=latest.id, retained=keep)
     return [name]
 
 

@@ -274,7 +274,7 @@ def _fault(table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapsh
         )
     if snapshot.schema_id > head.schema_id:
         return InvalidCommit(f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}; the newest is {head.schema_id}.")
-    for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list):
+    for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list, snapshot.index_manifest):
         if name is not None and ("/" in name or not files.io.exists(files.layout.manifest(name))):
             return InvalidCommit(f"Snapshot {snapshot.id} of {table} names the manifest list {name}, which does not exist.")
     return None

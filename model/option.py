@@ -14,6 +14,9 @@ T = TypeVar("T")
 MASK = "******"
 _SECRET = re.compile(r"(password|passwd|secret|token|credential|access[-._]?key|private[-._]?key|api[-._]?key|sas)", re.IGNORECASE)
 
+_PAIR = re.compile(r"((?:'[^']*'|\w[\w.-]*)\s*=>?\s*)'(?:[^']|'')*'")
+"""``'key' = 'value'`` and ``key => 'value'`` inside a statement."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parser(Generic[T]):
@@ -22,6 +25,8 @@ class Parser(Generic[T]):
     kind: str
     parse: Callable[[str], T]
     show: Callable[[T], str] = str
+    everywhere: bool = True
+    """False where other Paimon clients know more values than this server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,7 @@ class OptionGroup:
         self.title = title
         self.doc = doc
         self._options: dict[str, Option[Any]] = {}
-        self._families: list[tuple[re.Pattern[str], Option[str]]] = []
+        self._families: list[tuple[re.Pattern[str], Option[Any]]] = []
         self._refused: list[tuple[re.Pattern[str], str]] = []
         self._known: dict[str, Option[Any]] = {}
         """Declared keys that were asked for before: a small INSERT asks for a dozen, each against every refused pattern."""
@@ -72,7 +77,7 @@ class OptionGroup:
         self._known.clear()
         return option
 
-    def family(self, pattern: str, option: Option[str]) -> Option[str]:
+    def family(self, pattern: str, option: Option[T]) -> Option[T]:
         """Declare keys by pattern, such as ``fields.<column>.stats-mode``; ``option.key`` is how docs show it."""
         self._families.append((re.compile(pattern), option))
         return option
@@ -85,7 +90,7 @@ class OptionGroup:
     def __iter__(self) -> Iterator[Option[Any]]:
         return iter(self._options.values())
 
-    def families(self) -> Iterator[Option[str]]:
+    def families(self) -> Iterator[Option[Any]]:
         """The options declared by pattern."""
         return (option for _, option in self._families)
 
@@ -103,6 +108,13 @@ class OptionGroup:
         """Raise `InvalidOption` for an unknown or refused key or a value that does not parse."""
         for key, text in raw.items():
             self.known(key).parse(text)
+
+    def check_values(self, raw: Mapping[str, str]) -> None:
+        """Raise `InvalidOption` for a value no Paimon client could read; unknown keys, and values only others know, are theirs."""
+        for key, text in raw.items():
+            option = self.get(key)
+            if option is not None and option.parser.everywhere:
+                option.parse(text)
 
     def known(self, key: str) -> Option[Any]:
         """The declaration of a key; raises `InvalidOption` for an unknown or refused one."""
@@ -146,6 +158,11 @@ def masked_all(options: Mapping[str, str]) -> dict[str, str]:
     return {key: masked(key, value) for key, value in options.items()}
 
 
+def masked_text(statement: str) -> str:
+    """A statement with stars for the values of options that look like secrets."""
+    return _PAIR.sub(lambda found: f"{found[1]}'{MASK}'" if _SECRET.search(found[1]) else found[0], statement)
+
+
 def text() -> Parser[str]:
     """Any text."""
     return Parser("text", str)
@@ -153,7 +170,7 @@ def text() -> Parser[str]:
 
 def optional(parser: Parser[T]) -> Parser[T | None]:
     """The same parser for an option without default."""
-    return Parser(parser.kind, parser.parse, lambda value: "" if value is None else parser.show(value))
+    return Parser(parser.kind, parser.parse, lambda value: "" if value is None else parser.show(value), parser.everywhere)
 
 
 def integer(*, at_least: int | None = None, at_most: int | None = None) -> Parser[int]:
@@ -210,7 +227,7 @@ def only_false() -> Parser[bool]:
             raise ValueError("this feature is not available here, only 'false' is")
         return False
 
-    return Parser("false", parse, lambda _: "false")
+    return Parser("false", parse, lambda _: "false", everywhere=False)
 
 
 def one_of(*values: str) -> Parser[str]:
@@ -221,7 +238,7 @@ def one_of(*values: str) -> Parser[str]:
             return lowered
         raise ValueError("one of " + ", ".join(values) + " is expected")
 
-    return Parser(" \\| ".join(values), parse)
+    return Parser(" \\| ".join(values), parse, everywhere=False)
 
 
 _UNITS = {"": 1, "b": 1, "bytes": 1}

@@ -6,6 +6,7 @@ import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 from model.errors import InvalidOption, nearest
@@ -58,6 +59,18 @@ def pairs() -> Parser[tuple[tuple[str, str], ...]]:
     return Parser("key=value pairs", parse, lambda value: ",".join(f"{key}={one}" for key, one in value))
 
 
+def packages() -> Parser[tuple[str, ...]]:
+    """Maven coordinates, parted by commas."""
+
+    def parse(raw: str) -> tuple[str, ...]:
+        found = tuple(part.strip() for part in raw.split(",") if part.strip())
+        if wrong := next((one for one in found if len(list(filter(None, one.split(":")))) != 3), None):
+            raise ValueError(f"group:artifact:version is expected, not {wrong}")
+        return found
+
+    return Parser("packages", parse, ",".join)
+
+
 LISTEN = SERVER_OPTIONS.declare(
     Option(
         "listen",
@@ -107,7 +120,17 @@ SPARK_JARS = SERVER_OPTIONS.declare(
         "spark.jars",
         directories(),
         (),
-        "Jars Spark is started with, parted by commas. A warehouse on S3 needs `hadoop-aws` of Spark's Hadoop version and AWS's `bundle`.",
+        "Jars Spark is started with, parted by commas. For a warehouse on S3 without network: `hadoop-aws` of Spark's Hadoop version and "
+        "AWS's `bundle`.",
+    )
+)
+SPARK_PACKAGES = SERVER_OPTIONS.declare(
+    Option(
+        "spark.packages",
+        packages(),
+        (),
+        "Maven coordinates of what Spark fetches when it first starts, with all they need, parted by commas. A warehouse on S3 without "
+        "`spark.jars` has `hadoop-aws` of Spark's Hadoop version fetched (700 MB, once).",
     )
 )
 SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(
@@ -147,6 +170,15 @@ SPOOL_RESULT_BYTES = SERVER_OPTIONS.declare(
 SPOOL_BYTES = SERVER_OPTIONS.declare(
     Option("spool.bytes", memory_size(), 256 * 1024**3, "All results kept on disk together; a statement past it fails.")
 )
+PLANNING_CACHE = SERVER_OPTIONS.declare(
+    Option(
+        "planning.cache-bytes",
+        memory_size(),
+        4 * 1024**3,
+        "Decoded manifests kept in `cache/manifests` inside `data`, so that tables of very many files are planned at once also after a "
+        "restart: about 350 MB for a million files. What was used longest ago goes first; 0 keeps them in memory only.",
+    )
+)
 THREADS = SERVER_OPTIONS.declare(Option("http.threads", integer(at_least=4), 256, "Requests answered at the same time; further ones wait."))
 STALL = SERVER_OPTIONS.declare(
     Option("http.stall-seconds", number(at_least=1), 120.0, "A connection on which nothing moves for so long is closed.")
@@ -177,6 +209,9 @@ COMPACTION_PATIENCE = SERVER_OPTIONS.declare(
 COMPACTION_QUIET = SERVER_OPTIONS.declare(
     Option("compaction.quiet-hours", optional(hours()), None, "Local time in which no automatic merge begins, such as 08:00-20:00.")
 )
+AUDIT_DAYS = SERVER_OPTIONS.declare(
+    Option("audit.days", number(at_least=0), 30.0, "How long `sys.audit_log` keeps who ran what; 0 keeps no such log.")
+)
 LOG_LEVEL = SERVER_OPTIONS.declare(Option("log.level", one_of("debug", "info", "warning", "error"), "info", "How much is logged."))
 
 
@@ -194,6 +229,7 @@ class Settings:
     data_token: tuple[tuple[str, str], ...] = ()
     spark_master: str = SPARK_MASTER.default
     spark_jars: tuple[str, ...] = ()
+    spark_packages: tuple[str, ...] = ()
     s3_endpoint: str | None = None
     """Where S3 answers, if elsewhere than at AWS: as AWS's own libraries are told."""
     spark_driver_host: str | None = None
@@ -207,9 +243,11 @@ class Settings:
     rows_bytes: int = ROWS_BYTES.default
     spool_result_bytes: int = SPOOL_RESULT_BYTES.default
     spool_bytes: int = SPOOL_BYTES.default
+    planning_cache: int = PLANNING_CACHE.default
     threads: int = THREADS.default
     stall: float = STALL.default
     drain: float = DRAIN.default
+    audit_kept: timedelta = timedelta(days=AUDIT_DAYS.default)
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
     log_level: str = LOG_LEVEL.default
 
@@ -243,6 +281,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         data_token=DATA_TOKEN.read(raw),
         spark_master=SPARK_MASTER.read(raw),
         spark_jars=tuple(_absolute(path) for path in SPARK_JARS.read(raw)),
+        spark_packages=SPARK_PACKAGES.read(raw),
         s3_endpoint=environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
         spark_driver_host=SPARK_DRIVER_HOST.read(raw),
         spark_driver_memory=SPARK_DRIVER_MEMORY.read(raw),
@@ -255,9 +294,11 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         rows_bytes=ROWS_BYTES.read(raw),
         spool_result_bytes=SPOOL_RESULT_BYTES.read(raw),
         spool_bytes=SPOOL_BYTES.read(raw),
+        planning_cache=PLANNING_CACHE.read(raw),
         threads=THREADS.read(raw),
         stall=STALL.read(raw),
         drain=DRAIN.read(raw),
+        audit_kept=timedelta(days=AUDIT_DAYS.read(raw)),
         upkeep=UpkeepLimits(
             enabled=COMPACTION_ENABLED.read(raw),
             jobs=COMPACTION_JOBS.read(raw),

@@ -6,6 +6,7 @@ import sql.statements.analyze
 import sql.statements.compaction
 import sql.statements.databases
 import sql.statements.doctor
+import sql.statements.file_index
 import sql.statements.insert
 import sql.statements.procedures
 import sql.statements.query

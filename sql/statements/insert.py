@@ -154,12 +154,14 @@ def write_query(context: ExecutionContext, target: Target, query: exp.Expr) -> l
     """Run the query and write its rows as files of the table, not yet committed."""
     from sql.spark.assign import assigned, literals
     from sql.spark.prepared import prepared
+    from sql.spark.sorting import Order
     from sql.spark.writes import write
 
+    order = Order.of_writes(target.table.schema)
     with prepared(context, query) as found:
         context.cancellation.check()
         frame = assigned(found.frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
-        return before_commit(target.table, write(frame.sparkSession, frame, target.table))
+        return before_commit(target.table, write(frame.sparkSession, frame, target.table, arrange=order.arrange() if order else None))
 
 
 def request_of(target: Target, files: list[NewFile]) -> CommitRequest | None:

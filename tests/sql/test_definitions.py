@@ -174,7 +174,7 @@ def test_a_table_written_past_the_catalog_is_repaired_by_call(gateway: Gateway, 
         gateway.run("INSERT INTO t VALUES (2)")
     assert [row[:2] for row in rows(gateway, "CALL sys.repair_table('default.t', true)")] == [("set aside", 2)]
     assert foreign.exists()
-    [(_, _, moved_to)] = rows(gateway, "CALL sys.repair_table('t')")
+    [(_, _, moved_to, _)] = rows(gateway, "CALL sys.repair_table('t')")
     assert Path(moved_to).read_text() == "not ours"
     gateway.run("INSERT INTO t VALUES (2)").close()
     assert sorted(rows(gateway, "SELECT a FROM t")) == [(1,), (2,)]

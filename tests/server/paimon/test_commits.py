@@ -134,6 +134,15 @@ def test_another_table_is_no_table(rest: Rest, writer: Writer) -> None:
         ({"commitIdentifier": None}, "commitIdentifier"),
         ({"commitIdentifier": 2**63}, "commitIdentifier"),
         ({"uuid": 3}, "uuid"),
+        ({"uuid": ""}, "uuid"),
+        ({"baseManifestList": ""}, "baseManifestList"),
+        ({"indexManifest": "index-manifest-none"}, "does not exist"),
+        ({"watermark": "late"}, "watermark"),
+        ({"watermark": 2**63}, "64 bits"),
+        ({"properties": {"k": 1}}, "properties"),
+        ({"timeMillis": 2**62}, "timeMillis"),
+        ({"totalRecordCount": -1}, "totalRecordCount"),
+        ({"commitUser": "a\0b"}, "NUL"),
     ],
 )
 def test_what_can_never_be_read_is_refused_with_the_reason(rest: Rest, writer: Writer, changed: dict[str, Any], words: str) -> None:
@@ -155,7 +164,7 @@ def test_a_table_written_past_the_catalog_stops_until_it_is_repaired(rest: Rest,
     foreign = snapshot_file(tmp_path, 2)
     foreign.write_text(json.dumps(writer.body(writer.latest(), uuid="theirs")["snapshot"]))
     assert rest.refused("POST", COMMIT, writer.body(writer.latest()))[:2] == (409, "TABLE")
-    assert gateway.run("CALL sys.repair_table('d.t', true)").collect() == [("adopted", 2, None)]
+    assert gateway.run("CALL sys.repair_table('d.t', true)").collect() == [("adopted", 2, None, True)]
     gateway.run("CALL sys.repair_table('d.t')").collect()
     assert writer.latest()["uuid"] == "theirs"  # type: ignore[index]
     writer.commit()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from alembic import op
 
-revision, down_revision = "0010", "0007"
+revision, down_revision = "0012", "0011"
 
 
 def upgrade() -> None:
