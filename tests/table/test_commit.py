@@ -224,18 +224,20 @@ def test_manifests_survive_their_bytes() -> None:
 def test_a_published_snapshot_is_never_replaced(files: TableFiles) -> None:
     first = commit(files, a_schema(), None, append("a"))
     other = commit(files, a_schema(), None, append("b"))
-    assert files.publish_snapshot(first) is Published.WRITTEN
-    assert files.publish_snapshot(first) is Published.THERE
-    other = Snapshot.from_json(other.to_json() | {"uuid": "somebody else"})
-    assert files.publish_snapshot(other) is Published.FOREIGN
+    with files.snapshots() as place:
+        assert files.publish_snapshot(first, place) is Published.WRITTEN
+        assert files.publish_snapshot(first, place) is Published.THERE
+        other = Snapshot.from_json(other.to_json() | {"uuid": "somebody else"})
+        assert files.publish_snapshot(other, place) is Published.FOREIGN
     assert files.read_snapshot(1) == first
 
 
 @pytest.mark.parametrize(("hint", "found"), [("2", 2), ("1", 2), ("7", 2), ("x", 2), (None, 2)])
 def test_a_hint_is_not_believed_unchecked(files: TableFiles, hint: str | None, found: int) -> None:
     first = commit(files, a_schema(), None, append("a"))
-    files.publish_snapshot(first)
-    files.publish_snapshot(commit(files, a_schema(), first, append("b")))
+    with files.snapshots() as place:
+        files.publish_snapshot(first, place)
+        files.publish_snapshot(commit(files, a_schema(), first, append("b")), place)
     if hint is not None:
         files.io.write(files.layout.latest_hint(), hint.encode())
     assert files.latest_on_disk() == found
