@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from model.errors import InvalidOption, InvalidSchema, nearest
-from model.types import unreadable_in_sql
+from model.type_parts import unreadable_in_sql
 from sql.analysis.references import TableReference
 from sql.connectors.base import Connector, ConnectorScope, ConnectorTable
 from sql.connectors.blackhole import Blackhole
