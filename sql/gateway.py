@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 from uuid import uuid4
 
 from lake import EVERYBODY, Caller, Lake
@@ -52,6 +51,7 @@ class GatewayLimits:
     result_bytes: int = 50 << 30
     spool_bytes: int = 200 << 30
     import_dirs: tuple[str, ...] = ()
+    remote_catalogs: tuple[str, ...] = ()
     jobs: JobLimits = field(default_factory=JobLimits)
 
 
@@ -84,12 +84,12 @@ class Gateway:
             release=spark.release,
         )
         self._uri: str | None = None
-        self._runner = ScriptRunner(lake, spark, self._spool, import_dirs=self.limits.import_dirs, door=self._door)
-        self.jobs = JobRunner(
-            lake,
-            self.limits.jobs,
-            JobMaker(lake, spark, self._spool, import_dirs=self.limits.import_dirs, limits=self.limits.jobs, door=self._door),
-        )
+        means: dict[str, Any] = {
+            "import_dirs": self.limits.import_dirs, "remote_catalogs": self.limits.remote_catalogs, "door": self._door,
+        }  # fmt: skip
+        self._runner = ScriptRunner(lake, spark, self._spool, **means)
+        jobs = self.limits.jobs
+        self.jobs = JobRunner(lake, jobs, JobMaker(lake, spark, self._spool, limits=jobs, **means))
         self._appender = Appender(lake)
         self._canceller = Canceller(spark.cancel)
         self._watch = SparkWatch(spark.progress)
@@ -108,7 +108,7 @@ class Gateway:
             _log.warning("The spool could not be cleaned", exc_info=True)
         self._keeper.start()
 
-    def serve_jobs(self, uri: str) -> None:
+    def serve_at(self, uri: str) -> None:
         """Begin to run jobs; the server answers at this address now, where Spark's own processes ask for tables."""
         self._uri = uri
         self.jobs.start()
@@ -290,10 +290,11 @@ class Gateway:
 
         True where all ended.
         """
-        until = time.monotonic() + seconds
         self._end_streams()
-        self.jobs.drain(seconds)
-        ended = self._executor.drain(max(0.0, until - time.monotonic()))
+        jobs = threading.Thread(target=self.jobs.drain, args=(seconds,), name="sluice-jobs-drain", daemon=True)
+        jobs.start()
+        ended = self._executor.drain(seconds)
+        jobs.join()
         for operation in self.running():
             operation.cancel()
         self._end_streams()

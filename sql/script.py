@@ -70,12 +70,20 @@ class ScriptRunner:
     """Turns scripts into steps for the executor."""
 
     def __init__(
-        self, lake: Lake, spark: SparkPool, spool: Spool, *, import_dirs: Sequence[str], door: Callable[[Caller], OwnDoor]
+        self,
+        lake: Lake,
+        spark: SparkPool,
+        spool: Spool,
+        *,
+        import_dirs: Sequence[str],
+        remote_catalogs: Sequence[str] = (),
+        door: Callable[[Caller], OwnDoor],
     ) -> None:
         self._lake = lake
         self._spark = spark
         self._spool = spool
         self._import_dirs = tuple(import_dirs)
+        self._remote_catalogs = tuple(remote_catalogs)
         self._door = door
 
     def steps(self, operation: Operation, script: Script) -> Steps:
@@ -164,6 +172,7 @@ class ScriptRunner:
             progress=operation.progress,
             idempotency=claim,
             import_dirs=self._import_dirs,
+            remote_catalogs=self._remote_catalogs,
             spool=self._spool,
             source=text.text,
             own_door=lambda: self._door(script.caller),

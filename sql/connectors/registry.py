@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from model.errors import InvalidOption, InvalidSchema, nearest
-from model.types import unreadable_in_sql
+from model.type_parts import unreadable_in_sql
 from sql.analysis.references import TableReference
 from sql.connectors.base import Connector, ConnectorScope, ConnectorTable
 from sql.connectors.blackhole import Blackhole
 from sql.connectors.datagen import Datagen
 from sql.connectors.filesystem import Filesystem
+from sql.connectors.paimon import Paimon
 from sql.connectors.print import Print
 from sql.parsing.ddl import TableDefinition
 
-CONNECTORS: Mapping[str, Connector] = {one.name: one for one in (Filesystem(), Datagen(), Print(), Blackhole())}
+CONNECTORS: Mapping[str, Connector] = {one.name: one for one in (Filesystem(), Datagen(), Paimon(), Print(), Blackhole())}
 
 
 def connector_named(name: str) -> Connector:

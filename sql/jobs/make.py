@@ -31,6 +31,7 @@ class JobMaker:
         spool: Spool,
         *,
         import_dirs: Sequence[str],
+        remote_catalogs: Sequence[str],
         limits: JobLimits,
         door: Callable[[Caller], OwnDoor],
     ) -> None:
@@ -38,6 +39,7 @@ class JobMaker:
         self._spark = spark
         self._spool = spool
         self._import_dirs = tuple(import_dirs)
+        self._remote_catalogs = tuple(remote_catalogs)
         self._limits = limits
         self._door = door
 
@@ -58,6 +60,7 @@ class JobMaker:
             cancellation=Cancellation(),
             statement_id=handle,
             import_dirs=self._import_dirs,
+            remote_catalogs=self._remote_catalogs,
             spool=self._spool,
             source=job.statement,
             own_door=lambda: self._door(caller),

@@ -21,9 +21,11 @@ from model.job import Job, JobLease
 from model.snapshot import CommitKind
 from sql.analysis.references import table_references
 from sql.connectors import Bound, ConnectorTable, connector_named
+from sql.connectors.stored import find_connector
 from sql.spark.assign import assigned, literals
 from sql.spark.connectors import spark_connector
 from sql.spark.errors import translated
+from sql.spark.follow import at_end
 from sql.spark.prepared import prepared
 from sql.spark.writes import write
 from sql.statements.base import ExecutionContext
@@ -33,6 +35,8 @@ from table.commit import CommitRequest
 from table.manifest import NewFile
 
 _LOOK_SECONDS = 0.05
+_BATCH_BYTES = 1 << 30
+"""Of a table's files in one batch, which is one commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +63,11 @@ def _millis(text: str) -> int:
     return int(dt.datetime.fromisoformat(text).timestamp() * 1000)
 
 
-def check(context: ExecutionContext, insert: exp.Insert) -> None:
-    """Raise what keeps an INSERT from running as a stream, before there is a job."""
+def check(context: ExecutionContext, insert: exp.Insert) -> bool:
+    """Raise what keeps an INSERT from running as a stream, before there is a job; False where all it reads is read as it is now."""
     with prepared(context, source_of(insert), stream=True) as found:
         _Sink(context, insert).check(found.frame)
+        return found.frame.isStreaming
 
 
 class _Sink:
@@ -102,20 +107,22 @@ class JobQuery:
         self._ready = threading.Event()
         self._stopping = False
         self._problem: BaseException | None = None
-        self._sources = [source for reference in table_references(source_of(insert)) if (source := _source(context, reference.parts))]
-        self._all_bounded = bool(self._sources) and len(self._sources) == len(table_references(source_of(insert)))
         self._applied = dict(job.applied.get(part, {}))
 
     def start(self, *, every: timedelta, drain: bool = False) -> None:
         """Begin, or go on from the checkpoint; ``drain``: only with what is there now."""
-        bounds = {connector_named(source.connector).bound(source) for source in self._sources}
-        now = drain or (self._all_bounded and bounds == {Bound.NOW})
-        with prepared(self._context, source_of(self._insert), stream=True) as found:
+        now = drain or self._ends_now()
+        with prepared(self._context, source_of(self._insert), stream=True, micro_batch=_BATCH_BYTES) as found:
             self._sink.check(found.frame)
             writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
             writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
             self._query = writer.queryName(f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}").start()
         self._ready.set()
+
+    def _ends_now(self) -> bool:
+        """Whether all sources end with what is there when they are first read."""
+        sources = [_source(self._context, reference.parts) for reference in table_references(source_of(self._insert))]
+        return all(source is not None and connector_named(source.connector).bound(source) is Bound.NOW for source in sources)
 
     @property
     def ended(self) -> bool:
@@ -136,19 +143,8 @@ class JobQuery:
         return translated(problem, "", {})
 
     def at_end(self) -> bool:
-        """Whether all that can ever come has come."""
-        if not self._all_bounded:
-            return False
-        progress = self._progress()
-        told = [] if progress is None else progress["sources"]
-        if len(told) != len(self._sources):
-            return False
-        for source, one in zip(self._sources, told, strict=True):
-            if connector_named(source.connector).bound(source) is not Bound.OFFSET:
-                return False
-            if not spark_connector(source).ended(source, _parsed(one.get("endOffset"))):
-                return False
-        return True
+        """Whether all that can ever come has come: every source's offset says so."""
+        return at_end(self._progress())
 
     def progress(self) -> list[dict[str, Any]]:
         """What each source has given: its offsets as Spark tells them."""
@@ -240,7 +236,7 @@ class JobQuery:
 
 
 def _source(context: ExecutionContext, parts: tuple[str, ...]) -> ConnectorTable | None:
-    return context.session.temporary_tables.get(parts[0]) if len(parts) == 1 else None
+    return find_connector(context.lake, context.session, parts)
 
 
 def _ms(span: timedelta) -> int:

@@ -72,6 +72,7 @@ class ExecutionContext:
     spool: Spool
     idempotency: IdempotencyClaim | None = None
     import_dirs: tuple[str, ...] = ()
+    remote_catalogs: tuple[str, ...] = ()
     source: str = ""
     """The statement as the user wrote it."""
     own_door: Callable[[], OwnDoor] = no_door
@@ -80,7 +81,7 @@ class ExecutionContext:
     @property
     def connector_scope(self) -> ConnectorScope:
         """What connectors may use."""
-        return ConnectorScope(import_dirs=self.import_dirs, zone=self.zone)
+        return ConnectorScope(import_dirs=self.import_dirs, remote_catalogs=self.remote_catalogs, zone=self.zone)
 
     @property
     def zone(self) -> str:
