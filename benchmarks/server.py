@@ -18,13 +18,18 @@ import psutil
 ROOT = Path(__file__).parents[1]
 
 
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class BenchServer:
     """Starts the server of this repository on a free port and talks to it; its data lie in ``directory``."""
 
     def __init__(self, directory: Path, import_dir: Path, settings: Mapping[str, str]) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        self.url = f"http://127.0.0.1:{free_port()}"
         data = directory / "data"
         self.warehouse = data / "warehouse"
         environment = {

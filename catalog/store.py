@@ -11,6 +11,7 @@ import psycopg
 from psycopg import Connection
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from catalog.audit import AuditRepository
 from catalog.branches import BranchRepository, StaleFileRepository
 from catalog.databases import DatabaseRepository
 from catalog.grants import GrantRepository, PolicyRepository
@@ -55,6 +56,7 @@ class CatalogTransaction:
         self.grants = GrantRepository(conn)
         self.policies = PolicyRepository(conn)
         self.consumers = ConsumerRepository(conn)
+        self.audit = AuditRepository(conn)
 
 
 class CatalogStore:
@@ -120,6 +122,30 @@ class CatalogStore:
             raise away(problem) from problem
         except psycopg.DataError as problem:
             raise unfit(problem) from problem
+
+    def pool_stats(self) -> dict[str, float]:
+        """How many connections there are, how many are free, and how many requests wait for one."""
+        found = self._pool.get_stats()
+        names = {"size": "pool_size", "available": "pool_available", "waiting": "requests_waiting"}
+        return {shown: float(found.get(name, 0)) for shown, name in names.items()}
+
+    @contextlib.contextmanager
+    def deciding(self) -> Iterator[CatalogTransaction]:
+        """One statement that changes something: its own transaction, in one round trip.
+
+        Raises `Unavailable` when Postgres cannot be reached or refuses it, and `OutcomeUnknown` when it goes away meanwhile.
+        """
+        sent = False
+        try:
+            with self._pool.connection() as conn:
+                sent = True
+                yield CatalogTransaction(conn)
+                self._worked[conn] = time.monotonic()
+        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
+            code = getattr(problem, "sqlstate", None) or ""
+            if sent and (not code or code.startswith(("08", "57P"))):  # otherwise it is Postgres that says no
+                raise OutcomeUnknown("The catalog database went away while a change was being committed.") from problem
+            raise away(problem) from problem
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Postgres answers."""

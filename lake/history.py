@@ -143,7 +143,8 @@ class History:
         self._publisher.remove_stale(table.table_id, table.files)
         latest = table.latest()
         if latest is not None:
-            table.files.write_hints(latest.id)
+            with table.files.snapshots() as place:
+                table.files.write_hints(latest.id, place)
 
 
 def stale_file(tx: CatalogTransaction, table: LakeTable, path: str, snapshot: Mapping[str, Any]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore
 from lake.adopt import LakeAdoption
+from lake.audit import AuditLog
 from lake.client_commit import ClientCommit, ClientCommitter
 from lake.commit import AnswerOf, Claimed, Committer, Listener
 from lake.guard import asks_itself, needs
@@ -44,6 +46,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         hook: Hook = no_hook,
         token: str | None = None,
         import_dirs: Sequence[str] = (),
+        audit_kept: timedelta = timedelta(days=30),
     ) -> None:
         super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token, import_dirs=import_dirs)
         self.listeners: list[Listener] = []
@@ -51,6 +54,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         self._committer = Committer(catalog, self._publisher, hook, self._heard)
         self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, hook)
         self.idempotency = Idempotency(catalog)
+        self.audit = AuditLog(catalog, kept=audit_kept)
 
     def _heard(self, table_id: UUID, added: int) -> None:
         for listener in self.listeners:
@@ -59,6 +63,8 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
     def close(self) -> None:
         """Stop background work; the catalog store is its owner's to close."""
         self.idempotency.close()
+        self._publisher.close()
+        self.audit.close()
 
     # Commits
 

@@ -6,6 +6,7 @@ import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 from model.errors import InvalidOption, nearest
@@ -208,6 +209,9 @@ COMPACTION_PATIENCE = SERVER_OPTIONS.declare(
 COMPACTION_QUIET = SERVER_OPTIONS.declare(
     Option("compaction.quiet-hours", optional(hours()), None, "Local time in which no automatic merge begins, such as 08:00-20:00.")
 )
+AUDIT_DAYS = SERVER_OPTIONS.declare(
+    Option("audit.days", number(at_least=0), 30.0, "How long `sys.audit_log` keeps who ran what; 0 keeps no such log.")
+)
 LOG_LEVEL = SERVER_OPTIONS.declare(Option("log.level", one_of("debug", "info", "warning", "error"), "info", "How much is logged."))
 
 
@@ -243,6 +247,7 @@ class Settings:
     threads: int = THREADS.default
     stall: float = STALL.default
     drain: float = DRAIN.default
+    audit_kept: timedelta = timedelta(days=AUDIT_DAYS.default)
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
     log_level: str = LOG_LEVEL.default
 
@@ -293,6 +298,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         threads=THREADS.read(raw),
         stall=STALL.read(raw),
         drain=DRAIN.read(raw),
+        audit_kept=timedelta(days=AUDIT_DAYS.read(raw)),
         upkeep=UpkeepLimits(
             enabled=COMPACTION_ENABLED.read(raw),
             jobs=COMPACTION_JOBS.read(raw),

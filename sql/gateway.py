@@ -83,6 +83,7 @@ class Gateway:
         self._watch = SparkWatch(spark.progress)
         self._running: dict[str, Operation] = {}
         self._streams: dict[int, ResultSet] = {}
+        self._listeners: list[Callable[[Operation], None]] = []
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._keeper = threading.Thread(target=self._keep_house, name="sluice-housekeeper", daemon=True)
@@ -171,7 +172,7 @@ class Gateway:
         self._check_size(text)
         managed = self._sessions.get(handle)
         script = Script(text=text, session=managed.session, only_settings=True, caller=caller)
-        operation = Operation(text, session=handle, timeout=self._seconds(script, timeout))
+        operation = Operation(text, session=handle, timeout=self._seconds(script, timeout), principal=caller.principal)
         self._submit(operation, script, managed)
         self._outcome(operation, managed).close()
 
@@ -243,6 +244,22 @@ class Gateway:
     def progress(self, operation: Operation) -> ProgressRecord:
         """How far a statement is."""
         return self._watch.look(operation.handle, operation.progress.record())
+
+    def listen(self, listener: Callable[[Operation], None]) -> None:
+        """Call ``listener`` with every operation that ends, however it ends."""
+        self._listeners.append(listener)
+
+    def queued(self) -> dict[str, int]:
+        """Pieces of work that wait for a thread, by lane."""
+        return self._executor.queued()
+
+    def open_sessions(self) -> int:
+        """How many sessions clients hold."""
+        return len(self._sessions)
+
+    def spark_ready(self) -> bool:
+        """Whether Spark takes statements."""
+        return self._spark.ready
 
     def health(self) -> Health:
         """What of Postgres, Spark and the warehouse can be used now."""
@@ -332,6 +349,8 @@ class Gateway:
     def _ended(self, operation: Operation) -> None:
         with self._lock:
             self._running.pop(operation.handle, None)
+        for listener in self._listeners:
+            listener(operation)
         result = operation.result
         if result is not None and result.unbounded:
             with self._lock:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from model.errors import IllegalMove, LakeError, StatementCanceled, StatementTimeout
 from sql.cancellation import Cancellation
+from sql.origin import ORIGIN
 from sql.pages import Pages
 from sql.progress import Progress
 from sql.results import ResultSet
@@ -63,6 +64,7 @@ class Operation:
         self.text = text
         self.session = session
         self.cancellation = Cancellation()
+        self.origin = ORIGIN.get()
         self.submitted = time.time()
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self.timeout = timeout
