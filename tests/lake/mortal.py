@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-
 import threading
+from collections.abc import Iterator
 
 import pyarrow.fs as pafs
 
