@@ -71,6 +71,11 @@ class BenchServer:
         answer.raise_for_status()
         return answer.json()["rows"]
 
+    def catalog_dsn(self) -> str:
+        """DSN of the server's embedded Postgres."""
+        lines = (self.warehouse.parent / "postgres" / "postmaster.pid").read_text().splitlines()
+        return f"host={lines[4]} port={lines[3]} user=postgres dbname=postgres"
+
     def resident_bytes(self) -> int:
         """Memory of the server's Python process, its JVM left out."""
         return int(self._me.memory_info().rss)

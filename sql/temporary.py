@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from model.errors import AnalysisError, Forbidden, InvalidOption, InvalidSchema
 from model.option import Option, OptionGroup, boolean, one_of, optional, text
-from model.types import BigIntType, DataType, LocalZonedTimestampType, VarCharType, unreadable_in_sql
+from model.type_parts import unreadable_in_sql
+from model.types import BigIntType, DataType, LocalZonedTimestampType, VarCharType
 from sql.parsing.ddl import TableDefinition
 from sql.session import TemporaryTable
 

@@ -211,12 +211,9 @@ class TableFiles:
         sizes, rows = (columns.numbers(name)[-most:][::-1].tolist() for name in ("file_size", "row_count"))
         return zip(sizes, rows, strict=True)
 
-    def live_files(self, manifests: Sequence[ManifestFile], *, of: Sequence[ManifestFile] | None = None) -> LiveFiles | None:
-        """What is live in some manifests, by their columns.
-
-        None where they (or those they are chosen ``of``) hold few entries, or tell a history that only the plain rule tells.
-        """
-        if _entry_count(manifests if of is None else of) < _MANY_ENTRIES:
+    def live_files(self, manifests: Sequence[ManifestFile], *, however_few: bool = False) -> LiveFiles | None:
+        """What is live in some manifests, by their columns; None where they are few, or tell a history that only the plain rule tells."""
+        if not however_few and not many_entries(manifests):
             return None
         names = [self.layout.manifest(meta.file_name) for meta in manifests]
         try:
@@ -351,6 +348,11 @@ class TableFiles:
             if entry.kind is not EntryKind.ADD:
                 raise never_added(self.location, snapshot, entry)
         yield from left
+
+
+def many_entries(manifests: Iterable[ManifestFile]) -> bool:
+    """Whether manifests hold so many entries that they are better looked at as columns."""
+    return _entry_count(manifests) >= _MANY_ENTRIES
 
 
 def _entry_count(manifests: Iterable[ManifestFile]) -> int:

@@ -15,7 +15,8 @@ from pyspark.sql import types as st
 
 from lake import LakeTable
 from model.errors import UnsupportedType
-from model.types import ArrayType, DataType, Field, MapType, RowType, TimeType, walk
+from model.type_parts import walk
+from model.types import ArrayType, DataType, Field, MapType, RowType, TimeType
 from sql.session import TemporaryTable
 from sql.spark.declared import metadata
 from sql.spark.types import in_file, in_orc, to_spark

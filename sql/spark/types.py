@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import types as st
 
 from model.errors import UnsupportedType
+from model.type_parts import unreadable_in_sql
 from model.types import (
     ArrayType,
     BigIntType,
@@ -28,7 +29,6 @@ from model.types import (
     TinyIntType,
     VarBinaryType,
     VarCharType,
-    unreadable_in_sql,
 )
 
 _SIMPLE: dict[str, st.DataType] = {

@@ -23,7 +23,8 @@ from model.schema import Schema, new_schema, with_queue_defaults
 from model.schema_change import AddColumn, RemoveOption, SchemaChange, SetOption, UpdateColumnType
 from model.snapshot import CommitKind
 from model.table_options import TABLE_OPTIONS
-from model.types import DataType, Field, LocalZonedTimestampType, TimestampType, unreadable_in_sql
+from model.type_parts import unreadable_in_sql
+from model.types import DataType, Field, LocalZonedTimestampType, TimestampType
 from sql import trees
 from sql.parsing.ddl import LikeClause, TableDefinition, Watermark
 from sql.results import ResultSet

@@ -12,7 +12,7 @@ from model.errors import RewriteConflict, Unavailable
 from model.schema import Schema, column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from model.types import parse_type
-from table import binary_row
+from table import binary_row, store
 from table.commit import CommitRequest, build_snapshot, everything
 from table.file_io import LocalFileIO
 from table.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, NewFile, SimpleStats
@@ -23,8 +23,12 @@ BIGINT = parse_type("BIGINT")
 QUEUE = {"bucket": "1", "bucket-key": "id"}
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> TableFiles:
+@pytest.fixture(params=["few", "many"])
+def files(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> TableFiles:
+    """A table's files; what is done for tables of very many is done for the small ones here, too."""
+    if request.param == "many":
+        monkeypatch.setattr(store, "_MANY_ENTRIES", 0)
+        monkeypatch.setattr(store, "_KEPT_ENTRIES", 1)
     return TableFiles(LocalFileIO(), str(tmp_path / "t"))
 
 
