@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
+
 import pyarrow.fs as pafs
 
+from table.directory import Directory, NamedDirectory
 from table.file_io import FileStatus, LocalFileIO
 
 
@@ -42,15 +47,26 @@ class MortalIO(LocalFileIO):
 
     def write(self, path: str, data: bytes) -> None:
         self.change()
-        super().write(path, data)
+        with super().directory(os.path.dirname(path)) as place:
+            place.write(os.path.basename(path), data)
 
-    def update(self, path: str, data: bytes) -> None:
+    def add(self, path: str, data: bytes) -> None:
         self.change()
-        super().update(path, data)
+        super().add(path, data)
 
     def create(self, path: str, data: bytes) -> bool:
         self.change()
-        return super().create(path, data)
+        with super().directory(os.path.dirname(path)) as place:
+            return place.create(os.path.basename(path), data)
+
+    @contextlib.contextmanager
+    def directory(self, path: str, *, make: bool = True) -> Iterator[Directory]:
+        """Like the store's whose directories have names only, so that every change comes by here."""
+        if make:
+            self.mkdirs(path)
+        elif not self.exists(path):
+            raise FileNotFoundError(path)
+        yield NamedDirectory(self, path)
 
     def delete(self, path: str) -> None:
         self.change()

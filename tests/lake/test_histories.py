@@ -15,9 +15,9 @@ from lake.orphans import remove_orphan_files
 from lake.retention import create_tag, expire_snapshots, rename_tag, rollback, tags_of
 from tests.lake.histories import MODES, History
 from tests.lake.history_steps import STEPS
+from tests.lake.kept import go_on, keep
 from tests.lake.mortal import Killed, MortalIO
 from tests.lake.test_compaction import QUEUE, append, ids, merge
-from tests.lake.test_retention import go_on, keep
 from tests.lake.test_tables import Crash, crashing_at
 from tests.sql.tables import make_table
 
