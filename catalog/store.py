@@ -16,6 +16,7 @@ from catalog.branches import BranchRepository, StaleFileRepository
 from catalog.databases import DatabaseRepository
 from catalog.grants import GrantRepository, PolicyRepository
 from catalog.idempotency import IdempotencyRepository
+from catalog.jobs import JobRepository
 from catalog.maintenance import CompactionRunRepository, LeaseRepository
 from catalog.named import NamedRepository
 from catalog.notices import Notices
@@ -56,6 +57,7 @@ class CatalogTransaction:
         self.grants = GrantRepository(conn)
         self.policies = PolicyRepository(conn)
         self.consumers = ConsumerRepository(conn)
+        self.jobs = JobRepository(conn)
         self.audit = AuditRepository(conn)
 
 
