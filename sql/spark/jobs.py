@@ -116,8 +116,10 @@ class JobQuery:
             self._sink.check(found.frame)
             writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
             writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
-            self._query = writer.queryName(f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}").start()
-        self._ready.set()
+            try:
+                self._query = writer.queryName(f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}").start()
+            finally:
+                self._ready.set()
 
     def _ends_now(self) -> bool:
         """Whether all sources end with what is there when they are first read."""
