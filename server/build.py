@@ -51,6 +51,8 @@ def _in_background(spark: SparkPool, name: str) -> Iterator[Any]:
 def store_conf(settings: Settings) -> dict[str, str]:
     """Spark's settings of the store the warehouse is in; credentials are found where AWS's own libraries look for them."""
     conf = {"spark.jars": ",".join(settings.spark_jars)} if settings.spark_jars else {}
+    if settings.spark_packages:
+        conf |= {"spark.jars.packages": settings.spark_packages, "spark.jars.ivy": str(settings.data / "spark-packages")}
     if settings.warehouse.startswith("s3://"):
         conf |= {
             "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",

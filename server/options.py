@@ -110,6 +110,16 @@ SPARK_JARS = SERVER_OPTIONS.declare(
         "Jars Spark is started with, parted by commas. A warehouse on S3 needs `hadoop-aws` of Spark's Hadoop version and AWS's `bundle`.",
     )
 )
+SPARK_PACKAGES = SERVER_OPTIONS.declare(
+    Option(
+        "spark.packages",
+        optional(text()),
+        None,
+        "Maven coordinates, parted by commas, of what Spark fetches before it starts, such as its Kafka connector "
+        "`org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0` and `org.apache.spark:spark-avro_2.13:4.1.1`. Where Maven cannot be reached Spark does "
+        "not start; `spark.jars` takes jars that are here.",
+    )
+)
 SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(
     Option(
         "spark.driver-host",
@@ -194,6 +204,7 @@ class Settings:
     data_token: tuple[tuple[str, str], ...] = ()
     spark_master: str = SPARK_MASTER.default
     spark_jars: tuple[str, ...] = ()
+    spark_packages: str | None = None
     s3_endpoint: str | None = None
     """Where S3 answers, if elsewhere than at AWS: as AWS's own libraries are told."""
     spark_driver_host: str | None = None
@@ -243,6 +254,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         data_token=DATA_TOKEN.read(raw),
         spark_master=SPARK_MASTER.read(raw),
         spark_jars=tuple(_absolute(path) for path in SPARK_JARS.read(raw)),
+        spark_packages=SPARK_PACKAGES.read(raw),
         s3_endpoint=environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
         spark_driver_host=SPARK_DRIVER_HOST.read(raw),
         spark_driver_memory=SPARK_DRIVER_MEMORY.read(raw),
