@@ -32,8 +32,8 @@ check: $(VENV)/.dev ## Lint, format, types, and generated pages
 docs: $(VENV)/.dev ## Write the generated pages anew
 	@UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/docs/test_options_page.py
 
-bench: install $(VENV)/.dev ## Measure against plain Spark and write docs/benchmarks.md
-	@$(BIN)/python -m benchmarks
+bench: install $(VENV)/.dev pypaimon ## Measure beside plain Spark and pypaimon and write docs/benchmarks.md (BENCH="commits peers": these parts)
+	@$(BIN)/python -m benchmarks $(BENCH)
 
 torture: install $(VENV)/.dev pypaimon ## Kill servers under load, for minutes
 	@$(BIN)/pytest -m torture --timeout 3600 $(PYTEST)

@@ -1,175 +1,57 @@
-"""Measure, print and write docs/benchmarks.md."""
+"""``python -m benchmarks [PART…]``: measure the parts named, or all, and write their sections of docs/benchmarks.md."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
-import sys
-import tempfile
-import threading
 import time
-from importlib.metadata import version
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-import httpx
-
-from benchmarks.server import SCRATCH, BenchServer
-from benchmarks.timing import in_turns, median_millis
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "benchmarks.md"
-QUERY = "SELECT count(*), sum(a), max(b), count(DISTINCT s) FROM {} WHERE b > 0.5"
-Row = tuple[str, str, str, str]
+from benchmarks import bulk, commits, maintenance, peers, statements, streams, upkeep
+from benchmarks.page import PAGE, Table, put, section
+from benchmarks.run import Run, running
 
 
-def plain_spark() -> SparkSession:
-    """Spark as anybody would start it, with the meaning our sessions have."""
-    from pyspark.sql import SparkSession
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A section of the page and what measures it."""
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[*]").appName("plain")
-    for key, value in {
-        "spark.driver.memory": "2g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.ansi.enabled": "true",
-        "spark.sql.timestampType": "TIMESTAMP_NTZ",
-        "spark.sql.parquet.compression.codec": "zstd",
-        "spark.hadoop.parquet.compression.codec.zstd.level": "1",
-        "spark.sql.shuffle.partitions": str(max(4, 2 * (os.cpu_count() or 2))),
-    }.items():
-        builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
-    return session
+    name: str
+    title: str
+    measure: Callable[[Run], Sequence[Table]]
 
 
-def make_source(spark: SparkSession, path: Path, rows: int) -> None:
-    """Rows of two BIGINTs, a DOUBLE, a STRING and a TIMESTAMP, as Parquet."""
-    spark.sql(
-        f"""SELECT id AS a, hash(id) * 1L AS k, rand(7) AS b, concat('user-', id % 100000) AS s,
-            timestamp_ntz '2024-01-01 00:00:00' + make_dt_interval(0, 0, 0, id / 1000) AS ts FROM range({rows})"""
-    ).write.mode("overwrite").parquet(str(path))
-
-
-def bulk(spark: SparkSession, server: BenchServer, source: Path, scratch: Path, rounds: int) -> list[Row]:
-    """Inserts and a scan beside Spark's own."""
-    columns = "a BIGINT, k BIGINT, b DOUBLE, s STRING, ts TIMESTAMP(6)"
-    server.sql(f"CREATE TABLE flat ({columns}) WITH ('bucket' = '-1')")
-    server.sql(f"CREATE TABLE buckets ({columns}) WITH ('bucket' = '8', 'bucket-key' = 'a')")
-    load = f"CREATE TEMPORARY TABLE src ({columns}) WITH ('connector'='filesystem','path'='{source}','format'='parquet'); "
-    out = str(scratch / "plain")
-    taken = in_turns(
-        {
-            "plain": lambda: spark.read.parquet(str(source)).write.mode("overwrite").parquet(out),
-            "flat": lambda: server.sql(load + "INSERT OVERWRITE flat SELECT * FROM src"),
-            "buckets": lambda: server.sql(load + "INSERT OVERWRITE buckets SELECT * FROM src"),
-        },
-        rounds,
-    )
-    spark.read.parquet(out).createOrReplaceTempView("plain")
-    scans = in_turns(
-        {"plain": lambda: spark.sql(QUERY.format("plain")).toArrow(), "flat": lambda: server.sql(QUERY.format("flat"))}, rounds
-    )
-    return [
-        ("insert, `'bucket'='-1'`", f"{taken['flat']:.1f} s", f"{taken['plain'] / taken['flat']:.2f} × Spark's speed", "≥ 0.9"),
-        ("insert, 8 ordered buckets", f"{taken['buckets']:.1f} s", f"{taken['buckets'] / taken['plain']:.2f} × Spark's time", "≤ 2.2"),
-        ("plain Spark, the same rows", f"{taken['plain']:.1f} s", "1", ""),
-        ("scan, filter, aggregate", f"{scans['flat']:.2f} s", f"{scans['plain'] / scans['flat']:.2f} × Spark's speed", "≥ 0.9"),
-        ("plain Spark, the same query", f"{scans['plain']:.2f} s", "1", ""),
-    ]
-
-
-def small(spark: SparkSession, server: BenchServer) -> list[Row]:
-    """Short statements over HTTP."""
-    server.sql("CREATE TABLE small (id BIGINT, a DOUBLE, s STRING, ts TIMESTAMP(3), k INT)")
-    values = ", ".join(f"({i}, 1.5, 'text {i}', TIMESTAMP '2024-01-01 00:00:00', {i})" for i in range(10))
-    insert = median_millis(lambda: server.sql(f"INSERT INTO small VALUES {values}"), 200)
-    for _ in range(20):
-        server.sql("SELECT 1")
-        spark.sql("SELECT 1").toArrow()
-    ours = median_millis(lambda: server.sql("SELECT 1"), 100)
-    own = median_millis(lambda: spark.sql("SELECT 1").toArrow(), 100)
-    return [
-        ("`INSERT … VALUES`, 10 rows, p50 over HTTP", f"{insert:.1f} ms", "", "≤ 15 ms"),
-        ("`SELECT 1`, p50 over HTTP", f"{ours:.1f} ms", f"{ours - own:+.1f} ms over Spark's own {own:.1f} ms", "≤ 15 ms above"),
-        ("16 writers on one table", f"{_writers(server, 16, 10.0):.0f} commits/s", "", "≥ 200"),
-    ]
-
-
-def _writers(server: BenchServer, count: int, duration: float) -> float:
-    """Acknowledged inserts of one row per second."""
-    server.sql("CREATE TABLE busy (id BIGINT, s STRING)")
-    done = [0] * count
-    until = time.monotonic() + duration
-
-    def write(number: int) -> None:
-        with httpx.Client(base_url=server.url, timeout=60) as client:
-            while time.monotonic() < until:
-                server.sql(f"INSERT INTO busy VALUES ({number}, 'x')", client)
-                done[number] += 1
-
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(done) / duration
-
-
-def page(rows: list[Row], count: int, rounds: int) -> str:
-    """The page of docs."""
-    lines = [
-        "# Benchmarks",
-        "",
-        "Written by `make bench`. Absolute times move with the machine; ratios are taken in one run, in turns: compare those.",
-        "",
-        f"{count:,} rows × 5 columns, medians of {rounds} rounds, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"Spark {version('pyspark')}.",
-        "",
-        "| work | measured | ratio | goal |",
-        "|---|---|---|---|",
-        *(f"| {' | '.join(row)} |" for row in rows),
-    ]
-    return "\n".join(lines) + "\n"
+PARTS = (
+    Part(name="statements", title="Short statements", measure=statements.measure),
+    Part(name="bulk", title="Bulk inserts and scans", measure=bulk.measure),
+    Part(name="commits", title="Commits of REST clients", measure=commits.measure),
+    Part(name="peers", title="pypaimon on this catalog and on files", measure=peers.measure),
+    Part(name="maintenance", title="Maintenance", measure=maintenance.measure),
+    Part(name="upkeep", title="What automatic compaction costs writers", measure=upkeep.measure),
+    Part(name="streams", title="From a commit to a stream's reader", measure=streams.measure),
+)
 
 
 def main() -> None:
-    """Run everything once."""
+    """Measure, print, write."""
+    names = [part.name for part in PARTS]
     parser = argparse.ArgumentParser(prog="benchmarks")
-    parser.add_argument("--rows", type=int, default=20_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(names)}; all where none is named")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long each loop goes on")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work or less, and the page stays as it is")
     parser.add_argument("--no-page", action="store_true", help="print only")
     options = parser.parse_args()
-    SCRATCH.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=SCRATCH) as made:
-        scratch = Path(made)
-        source = scratch / "source"
-        spark = plain_spark()
-        make_source(spark, source, options.rows)
-        server = BenchServer(scratch / "data", scratch)
-        try:
-            server.wait_for_spark()
-            rows = small(spark, server)
-            before = server.resident_bytes()
-            rows += bulk(spark, server, source, scratch, options.rounds)
-            peak = server.resident_bytes()
-            rows.append(
-                ("memory of the server's Python process", f"{peak / 2**20:.0f} MB", f"{before / 2**20:.0f} MB before the bulk work", "")
-            )
-        finally:
-            server.stop()
-            spark.stop()
-    text = page(rows, options.rows, options.rounds)
-    print(text)
-    if not options.no_page:
-        PAGE.write_text(text)
+    if strange := set(options.parts) - set(names):
+        parser.error(f"there is no part {', '.join(sorted(strange))}; there are {', '.join(names)}")
+    with running(seconds=options.seconds, quick=options.quick) as run:
+        for part in PARTS:
+            if options.parts and part.name not in options.parts:
+                continue
+            begin = time.monotonic()
+            text = section(part.title, part.measure(run))
+            print(f"{text}\n({part.name}: {time.monotonic() - begin:.0f} s)\n", flush=True)
+            if not (options.quick or options.no_page):  # at once: a later part may fail
+                PAGE.write_text(put(PAGE.read_text(), {part.title: text}, [one.title for one in PARTS]))
 
 
 if __name__ == "__main__":

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from benchmarks.__main__ import plain_spark
+from benchmarks.page import Table
+from benchmarks.run import Run
 from benchmarks.server import BenchServer
+from benchmarks.timing import seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 Row = tuple[str, str, str, str]
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    """How long the work takes."""
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
+def measure(run: Run) -> list[Table]:
+    """Compaction, expiry and the planning of a scan."""
+    with run.server(spark=True) as server:
+        rows = [
+            compaction(run, server, run.size(1000, 200), run.size(2_000_000, 400_000)),
+            expiry(run, server, run.size(1000, 100)),
+            planning(run.size(1_000_000, 20_000)),
+        ]
+    return [Table(head=("work", "measured", "plain Spark", "ratio"), rows=rows)]
 
 
 def many_files(spark: SparkSession, scratch: Path, files: int, rows: int) -> Path:
@@ -34,32 +38,41 @@ def many_files(spark: SparkSession, scratch: Path, files: int, rows: int) -> Pat
     return path
 
 
-def load(server: BenchServer, table: str, source: Path) -> None:
-    """The same files as commits of a table, without anything merged."""
+def load(run: Run, server: BenchServer, table: str, source: Path) -> int:
+    """The same files as commits of a table, without anything merged; returns how many there was time for."""
     server.sql(f"CREATE TABLE {table} (a BIGINT, k BIGINT, s STRING) WITH ('bucket' = '-1', 'write-only' = 'true')")
+    until, done = run.patience(), 0
     for part in sorted(source.glob("*.parquet")):
+        if time.monotonic() > until:
+            part.unlink()
+            continue
+        done += 1
         headers = {"Content-Type": "application/vnd.apache.parquet"}
         server.client.post(f"/tables/default/{table}/rows", content=part.read_bytes(), headers=headers).raise_for_status()
+    return done
 
 
-def compaction(spark: SparkSession, server: BenchServer, files: int, rows: int) -> Row:
+def compaction(run: Run, server: BenchServer, files: int, rows: int) -> Row:
     """Merge small files; plain Spark reads, coalesces to as many files as we end with, and writes."""
-    with tempfile.TemporaryDirectory() as directory:
+    spark = run.plain_spark()
+    with tempfile.TemporaryDirectory(dir=run.scratch) as directory:
         scratch = Path(directory)
         source = many_files(spark, scratch, files, rows)
-        load(server, f"merge_{files}", source)
-        ours = seconds(lambda: server.sql(f"CALL sys.compact('default.merge_{files}')"))
+        files = load(run, server, "merge", source)
+        ours = seconds(lambda: server.sql("CALL sys.compact('default.merge')"))
         plain = seconds(lambda: spark.read.parquet(str(source)).coalesce(2).write.parquet(str(scratch / "out")))
-    return f"compact {files} files, {rows} rows", f"{ours:.2f} s", f"{plain:.2f} s", f"{ours / plain:.2f}"
+    return f"compact {files} files of {rows:,} rows", f"{ours:.2f} s", f"{plain:.2f} s", f"{ours / plain:.2f}"
 
 
-def expiry(server: BenchServer, snapshots: int) -> Row:
+def expiry(run: Run, server: BenchServer, snapshots: int) -> Row:
     """Let snapshots go."""
     server.sql("CREATE TABLE old (a BIGINT) WITH ('write-only' = 'true')")
-    for n in range(snapshots):
-        server.sql(f"INSERT INTO old VALUES ({n})")
+    until, made = run.patience(), 0
+    while made < snapshots and time.monotonic() < until:
+        server.sql(f"INSERT INTO old VALUES ({made})")
+        made += 1
     ours = seconds(lambda: server.sql("CALL sys.expire_snapshots(`table` => 'old', retain_max => 1)"))
-    return f"expire {snapshots} snapshots", f"{ours:.2f} s", "–", "–"
+    return f"expire {made} snapshots", f"{ours:.2f} s", "–", "–"
 
 
 def planning(entries: int) -> Row:
@@ -92,33 +105,3 @@ def planning(entries: int) -> Row:
         plan_scan(files, schema, snapshot, wanted)
         warm = seconds(lambda: plan_scan(files, schema, snapshot, wanted))
     return f"plan a scan of {entries} files, one matches, warm", f"{warm * 1000:.0f} ms", "–", "–"
-
-
-def rows(spark: SparkSession, server: BenchServer, *, quick: bool) -> list[Row]:
-    """All measurements; ``quick`` leaves out what takes minutes."""
-    found = [compaction(spark, server, 200 if quick else 1000, 400_000 if quick else 2_000_000)]
-    found.append(expiry(server, 100 if quick else 1000))
-    found.append(planning(20_000 if quick else 1_000_000))
-    return found
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="benchmarks.maintenance")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as made:
-        spark = plain_spark()
-        server = BenchServer(Path(made) / "data", Path(made))
-        try:
-            found = rows(spark, server, quick=options.quick)
-        finally:
-            server.stop()
-            spark.stop()
-    print("| work | measured | plain Spark | ratio |\n|---|---|---|---|")
-    for row in found:
-        print(f"| {' | '.join(row)} |")
-
-
-if __name__ == "__main__":
-    main()

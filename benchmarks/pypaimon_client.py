@@ -1,7 +1,8 @@
 """One pypaimon process of `benchmarks.peers`; runs in pypaimon's own environment and speaks JSON.
 
-``append catalog table seconds``: says it is ready, waits for a line, then appends one row at a time.
-``names catalog tables``: makes that many tables in ``many`` and one of 500 columns, then times the list and the load.
+``append catalog table seconds``: says it is ready, waits for a line, then appends one row at a time; after each it tells of all so far,
+because a lost race may keep it for longer than anybody waits.
+``names catalog tables seconds``: makes up to that many tables in ``many`` and one of 500 columns, then times the list and the load.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ def appends(catalog: Any, name: str, duration: float) -> dict[str, Any]:
     sys.stdin.readline()
     done, refused, until = 0, 0, time.monotonic() + duration
     while time.monotonic() < until:
+        print(json.dumps({"done": done, "refused": refused}), flush=True)
         try:
             append(table)
         except Exception:  # whatever pypaimon gives up with: it counts as one that did not come through
@@ -53,16 +55,19 @@ def appends(catalog: Any, name: str, duration: float) -> dict[str, Any]:
     return {"done": done, "refused": refused}
 
 
-def names(catalog: Any, count: int) -> dict[str, Any]:
+def names(catalog: Any, count: int, most_seconds: float) -> dict[str, Any]:
     """Medians of the list and the load."""
     catalog.create_database("many", True)
     small = Schema.from_pyarrow_schema(pa.schema([("a", pa.int32())]))
-    for at in range(count):
-        catalog.create_table(f"many.t{at:06d}", small, False)
+    until, made = time.monotonic() + most_seconds, 0
+    while made < count and time.monotonic() < until:
+        catalog.create_table(f"many.t{made:06d}", small, False)
+        made += 1
     wide = Schema.from_pyarrow_schema(pa.schema([(f"c{at}", pa.int64()) for at in range(500)]))
     catalog.create_database("broad", True)
     catalog.create_table("broad.wide", wide, False)
     return {
+        "tables": made,
         "list": statistics.median(timed(lambda: catalog.list_tables("many")) for _ in range(3)),
         "load": statistics.median(timed(lambda: catalog.get_table("broad.wide")) for _ in range(20)),
     }
@@ -78,7 +83,7 @@ def main() -> None:
         catalog.create_table(sys.argv[3], Schema.from_pyarrow_schema(ROW.schema, options={"bucket": "-1"}), False)
         answer = {}
     else:
-        answer = names(catalog, int(sys.argv[3]))
+        answer = names(catalog, int(sys.argv[3]), float(sys.argv[4]))
     print(json.dumps(answer), flush=True)
 
 

@@ -8,30 +8,37 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
-SCRATCH = Path(__file__).parents[1] / ".cache" / "benchmarks"
-"""Beside ``./data``, where servers keep theirs: file systems differ, and /tmp is often another one."""
+ROOT = Path(__file__).parents[1]
 
 
 class BenchServer:
-    """Starts ``sluice serve`` on a free port and talks to it."""
+    """Starts the server of this repository on a free port and talks to it; its data lie in ``directory``."""
 
-    def __init__(self, directory: Path, import_dir: Path) -> None:
+    def __init__(self, directory: Path, import_dir: Path, settings: Mapping[str, str]) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.url = f"http://127.0.0.1:{probe.getsockname()[1]}"
-        environment = os.environ | {
+        data = directory / "data"
+        self.warehouse = data / "warehouse"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
             "SLUICE_LISTEN": self.url.removeprefix("http://"),
-            "SLUICE_DATA": str(directory),
+            "SLUICE_DATA": str(data),
             "SLUICE_IMPORT_DIRS": str(import_dir),
+            **settings,
         }
-        self._log = (directory.parent / "server.log").open("w")
-        command = [str(Path(sys.executable).parent / "sluice"), "serve"]
+        self._log = (directory / "server.log").open("w")
+        command = [sys.executable, "-m", "server"]
         self._process = subprocess.Popen(command, env=environment, stdout=self._log, stderr=self._log)
+        self._me = psutil.Process(self._process.pid)
         self.client = httpx.Client(base_url=self.url, timeout=600)
         self._wait()
 
@@ -61,10 +68,12 @@ class BenchServer:
 
     def resident_bytes(self) -> int:
         """Memory of the server's Python process, its JVM left out."""
-        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-        return 0
+        return int(self._me.memory_info().rss)
+
+    def cpu_seconds(self) -> tuple[float, float]:
+        """What the server's Python process and its Postgres have used of the processors so far."""
+        times = self._me.cpu_times()
+        return times.user + times.system, sum(_cpu_seconds(one) for one in self._me.children(recursive=True) if one.name() == "postgres")
 
     def stop(self) -> None:
         """Let it drain and end."""
@@ -72,3 +81,11 @@ class BenchServer:
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(60)
         self._log.close()
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)

@@ -1,20 +1,33 @@
-"""How long a committed row takes to an HTTP client that follows the table: ``python -m benchmarks.streams``."""
+"""How long a committed row takes to an HTTP client that follows the table."""
 
 from __future__ import annotations
 
 import statistics
-import tempfile
 import threading
 import time
-from pathlib import Path
 
 import httpx
 
+from benchmarks.page import Table
+from benchmarks.run import Run
 from benchmarks.server import BenchServer
+from benchmarks.timing import percentile
 
 ROWS = 200
+IDLE = (0, 20)
 PAUSE_SECONDS = 0.02
 HINT = "/*+ OPTIONS('scan.mode' = 'latest') */"
+
+
+def measure(run: Run) -> list[Table]:
+    """One reader, alone and beside readers of a table that gets no rows."""
+    found = []
+    with run.server(spark=True) as server:
+        for idle in IDLE:
+            shown = tuple(f"{value:.1f} ms" for value in latency(server, f"lag{idle}", idle))
+            found.append((f"{idle}", *shown, f"{server.resident_bytes() >> 20} MB"))
+    head = ("other idle streams", "answer → row p50", "p99", "INSERT sent → row p50", "p99", "server's memory")
+    return [Table(head=head, rows=found, note=f"{ROWS} inserts of one row, one each {PAUSE_SECONDS * 1000:.0f} ms.")]
 
 
 class _Tail:
@@ -62,29 +75,7 @@ def latency(server: BenchServer, table: str, idle: int) -> tuple[float, float, f
     whole = [1000 * (tail.came[n] - sent[n]) for n in range(20, ROWS)]
     return (
         statistics.median(after),
-        statistics.quantiles(after, n=100)[98],
+        percentile(after, 0.99),
         statistics.median(whole),
-        statistics.quantiles(whole, n=100)[98],
+        percentile(whole, 0.99),
     )
-
-
-def main() -> None:
-    """Measure and print."""
-    with tempfile.TemporaryDirectory() as scratch:
-        data = Path(scratch) / "data"
-        data.mkdir()
-        server = BenchServer(data, Path(scratch))
-        try:
-            time.sleep(15)  # Spark warms up beside it and takes all cores
-            print("| other idle streams | answer → row p50 | p99 | INSERT sent → row p50 | p99 | server's memory |")
-            print("|---|---|---|---|---|---|")
-            for idle in (0, 20):
-                found = latency(server, f"lag{idle}", idle)
-                shown = " | ".join(f"{value:.1f} ms" for value in found)
-                print(f"| {idle} | {shown} | {server.resident_bytes() >> 20} MB |")
-        finally:
-            server.stop()
-
-
-if __name__ == "__main__":
-    main()

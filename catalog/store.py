@@ -15,6 +15,7 @@ from catalog.branches import BranchRepository, StaleFileRepository
 from catalog.databases import DatabaseRepository
 from catalog.grants import GrantRepository, PolicyRepository
 from catalog.idempotency import IdempotencyRepository
+from catalog.jobs import JobRepository
 from catalog.maintenance import CompactionRunRepository, LeaseRepository
 from catalog.named import NamedRepository
 from catalog.notices import Notices
@@ -55,6 +56,7 @@ class CatalogTransaction:
         self.grants = GrantRepository(conn)
         self.policies = PolicyRepository(conn)
         self.consumers = ConsumerRepository(conn)
+        self.jobs = JobRepository(conn)
 
 
 class CatalogStore:
@@ -90,17 +92,17 @@ class CatalogStore:
         self._pool.close()
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[CatalogTransaction]:
-        """Commit when the block ends, roll back when it raises.
+    def transaction(self, *, keep: bool = True) -> Iterator[CatalogTransaction]:
+        """Commit when the block ends, roll back when it raises; without ``keep`` roll back in any case, as a dry run does.
 
         Raises `Unavailable` when Postgres cannot be reached or goes away before the commit, and `OutcomeUnknown` when
         it goes away during it: then only a look at the data can tell.
         """
         done = False
         try:
-            with self._pool.connection() as conn, conn.transaction():
+            with self._pool.connection() as conn, conn.transaction(force_rollback=not keep):
                 yield CatalogTransaction(conn)
-                done = True
+                done = keep
             self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
             if done:

@@ -47,9 +47,10 @@ class LakeAdoption(LakeBase):
     """Tables made of what lies there already."""
 
     @needs(Access.CREATETABLE, its_database)
-    def register_table(self, table: Identifier, path: str) -> None:
+    def register_table(self, table: Identifier, path: str, *, dry_run: bool = False) -> Snapshot | None:
         """Make the Paimon append table that lies at ``path`` a table of this catalog; its files stay there, also when it is dropped.
 
+        Returns its latest snapshot.
         Raises `Forbidden` for other places than the import directories and the warehouse, `InvalidSchema` for a directory that
         holds no such table, `TableAlreadyExist`.
         """
@@ -60,7 +61,7 @@ class LakeAdoption(LakeBase):
         snapshots = _snapshots(files)
         _check_adoptable(files, schemas, snapshots)
         newest = schemas[-1]
-        with self.catalog.transaction() as tx:
+        with self.catalog.transaction(keep=not dry_run) as tx:
             tx.tables.lock_location(location)
             if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
                 raise TableAlreadyExist(str(table))
@@ -79,8 +80,10 @@ class LakeAdoption(LakeBase):
                 tx.snapshots.advance(table_id, MAIN_BRANCH, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=body)
                 base = snapshot.key
             owned = self._own(tx, table_resource(table), table_id=table_id)
-        self._owns(owned)
-        self._publisher.catch_up(table_id, files, MAIN_BRANCH)
+        if not dry_run:
+            self._owns(owned)
+            self._publisher.catch_up(table_id, files, MAIN_BRANCH)
+        return snapshots[-1] if snapshots else None
 
     def _own_place(self, path: str) -> str:
         location = allowed_place(path, (*self.import_dirs, self.warehouse))

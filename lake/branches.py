@@ -36,7 +36,9 @@ class Branches:
             return tx.branches.names(table.table_id)
 
     @needs(Access.UPDATE)
-    def create(self, table: LakeTable, name: str, *, from_tag: str | None = None, if_not_exists: bool = False) -> bool:
+    def create(
+        self, table: LakeTable, name: str, *, from_tag: str | None = None, if_not_exists: bool = False, dry_run: bool = False
+    ) -> bool:
         """Add a branch with a tag's snapshot, or without any; False when it exists and that is fine.
 
         Raises `BranchAlreadyExist`, `TagNotExist`, `InvalidName`.
@@ -44,13 +46,13 @@ class Branches:
         self._check_name(table, name)
         tag = self._tags.get(table, from_tag) if from_tag is not None else None
         try:
-            with self._catalog.transaction() as tx:
+            with self._catalog.transaction(keep=not dry_run) as tx:
                 row = _held(tx, table)
                 snapshot = Snapshot.from_json(tag.snapshot) if tag else None
                 if tag and tx.tags.find(table.table_id, tag.name) is None:
                     raise TagNotExist(tag.name, str(table.identifier))
                 newest = snapshot.schema_id if snapshot else row.schema_id
-                if tx.tables.lock_location(directory := TableLayout(table.location, name).branch_dir):
+                if not dry_run and tx.tables.lock_location(directory := TableLayout(table.location, name).branch_dir):
                     table.files.io.delete_tree(directory)
                     tx.tables.directory_removed(directory)
                 tx.branches.create(table.table_id, name, schema_id=newest, table=str(table.identifier))
@@ -71,27 +73,33 @@ class Branches:
         return True
 
     @needs(Access.UPDATE)
-    def drop(self, table: LakeTable, name: str) -> None:
-        """Remove a branch with its snapshots and tags; raises `BranchNotExist`."""
-        with self._catalog.transaction() as tx:
+    def drop(self, table: LakeTable, name: str, *, dry_run: bool = False) -> list[Snapshot]:
+        """Remove a branch with its snapshots, which are returned, and tags; raises `BranchNotExist`."""
+        with self._catalog.transaction(keep=not dry_run) as tx:
             _held(tx, table)
+            gone = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, name)] if name != MAIN_BRANCH else []
             if not tx.branches.drop(table.table_id, name):
                 raise BranchNotExist(name, str(table.identifier))
             tx.tables.discard(directory := TableLayout(table.location, name).branch_dir)
+        if dry_run:
+            return gone
         with self._catalog.transaction() as tx:
             if tx.tables.lock_location(directory):
                 table.files.io.delete_tree(directory)
                 tx.tables.directory_removed(directory)
+        return gone
 
     @needs(Access.UPDATE)
-    def rename(self, table: LakeTable, name: str, to: str) -> None:
+    def rename(self, table: LakeTable, name: str, to: str, *, dry_run: bool = False) -> None:
         """Give a branch another name; raises `BranchNotExist` or `BranchAlreadyExist`."""
         self._check_name(table, to)
         old, new = TableLayout(table.location, name).branch_dir, TableLayout(table.location, to).branch_dir
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction(keep=not dry_run) as tx:
             _held(tx, table)
             if not tx.branches.rename(table.table_id, name, to, table=str(table.identifier)):
                 raise BranchNotExist(name, str(table.identifier))
+        if dry_run:
+            return
         # Decided; what lies under the new name is written anew by whoever needs it, so a crash here loses nothing.
         io = table.files.io
         if io.atomic_rename and io.exists(old) and not io.exists(new):
@@ -100,12 +108,13 @@ class Branches:
             io.delete_tree(old)
 
     @needs(Access.UPDATE)
-    def fast_forward(self, table: LakeTable, name: str) -> None:
+    def fast_forward(self, table: LakeTable, name: str, *, dry_run: bool = False) -> tuple[list[Snapshot], Snapshot]:
         """Let main go on where a branch is: main's snapshots, schemas and tags from the branch's first on are replaced by the branch's.
 
+        Returns the snapshots main loses and the one it has then.
         Raises `BranchNotExist`, or `SnapshotNotExist` for a branch without snapshots.
         """
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction(keep=not dry_run) as tx:
             main = _held(tx, table)
             branch = tx.tables.find(Identifier(main.database, main.name, name))
             if name == MAIN_BRANCH or branch is None:
@@ -114,7 +123,8 @@ class Branches:
             if not history:
                 raise SnapshotNotExist(f"Branch {name} of {table.identifier} has no snapshot to go forward to.", resource_name=name)
             first = Snapshot.from_json(history[0].body)
-            self._clear(tx, table, name, first)
+            stay = {row.snapshot_uuid for row in history}
+            lost = [snapshot for snapshot in self._clear(tx, table, name, first) if snapshot.key not in stay]
             for schema_id, body in tx.tables.schemas(table.table_id, name):
                 if schema_id >= first.schema_id:
                     tx.tables.add_schema(table.table_id, MAIN_BRANCH, schema_id, body)
@@ -128,13 +138,16 @@ class Branches:
             tx.snapshots.point(table.table_id, MAIN_BRANCH, tx.snapshots.get(table.table_id, MAIN_BRANCH, history[-1].snapshot_id))
             for tag in tx.tags.all(table.table_id, name):
                 tx.tags.put(table.table_id, tag.name, tag.snapshot, created_millis=tag.created_millis, retained=tag.retained)
-        self._publisher.remove_stale(table.table_id, table.files)
+        if not dry_run:
+            self._publisher.remove_stale(table.table_id, table.files)
+        return lost, Snapshot.from_json(history[-1].body)
 
     @staticmethod
-    def _clear(tx: CatalogTransaction, table: LakeTable, branch: str, first: Snapshot) -> None:
-        """Take away what of main the branch replaces."""
+    def _clear(tx: CatalogTransaction, table: LakeTable, branch: str, first: Snapshot) -> list[Snapshot]:
+        """Take away what of main the branch replaces; returns the snapshots that were there."""
         files = TableFiles(table.files.io, table.location)
-        for row in tx.snapshots.remove(table.table_id, MAIN_BRANCH, above=first.id - 1):
+        removed = tx.snapshots.remove(table.table_id, MAIN_BRANCH, above=first.id - 1)
+        for row in removed:
             stale_file(tx, table, files.layout.snapshot_file(row.snapshot_id), row.body)
         taken = dict(tx.tables.schemas(table.table_id, branch))
         for schema_id, body in tx.tables.schemas(table.table_id, MAIN_BRANCH):
@@ -147,6 +160,7 @@ class Branches:
             if int(tag.snapshot["id"]) >= first.id and kept.get(tag.name) != tag.snapshot:
                 tx.tags.drop(table.table_id, tag.name)
                 stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
+        return [Snapshot.from_json(row.body) for row in removed]
 
     def _check_name(self, table: LakeTable, name: str) -> None:
         check_name(name, "branch")

@@ -19,6 +19,7 @@ def discard(table: LakeTable, written: Sequence[NewFile]) -> None:
     for new in written:
         directory = table.files.layout.bucket_dir(table.schema, decode(types, new.partition), new.bucket)
         try:
-            table.files.io.delete(f"{directory}/{new.file.file_name}")
+            for name in (new.file.file_name, *new.file.extra_files):
+                table.files.io.delete(f"{directory}/{name}")
         except LakeError:  # invisible to every reader, and found later as an orphan
             _log.warning("A data file that was not committed could not be deleted: %s", new.file.file_name)

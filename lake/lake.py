@@ -15,7 +15,7 @@ from catalog.records import TableRow
 from lake.adopt import LakeAdoption
 from lake.base import seen
 from lake.client_commit import ClientCommit, ClientCommitter
-from lake.commit import AnswerOf, Claimed, Committer, Listener
+from lake.commit import AnswerOf, Claim, Claimed, Committer, Listener
 from lake.databases import own_directory
 from lake.guard import asks_itself, its_database, needs
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
@@ -27,10 +27,10 @@ from lake.repair import Repair, repair
 from lake.replace import partition_filter, replace_schema
 from lake.streams import LakeStreams
 from lake.table import LakeTable
-from lake.travel import resolve
+from lake.travel import CatalogVersions
 from model.access import Access, database_resource, table_resource
 from model.catalog_errors import MetadataOnlyTable, PartitionNotExist
-from model.errors import CommitConflict, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
+from model.errors import CommitConflict, Forbidden, InvalidName, InvalidOption, TableAlreadyExist, TableNotExist
 from model.identifier import Identifier
 from model.partition import partition_name
 from model.schema import Schema, other_kind
@@ -39,6 +39,7 @@ from model.snapshot import CommitKind, Snapshot
 from table.commit import CommitRequest
 from table.file_io import FileIO, local_path
 from table.store import TableFiles
+from table.travel import BatchScan, resolve
 
 Decided = Callable[[Schema], None]
 
@@ -155,25 +156,6 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
     def _open(self, table: Identifier) -> LakeTable:
         return self._ready(self._row(table))
 
-    def _ready(self, row: TableRow) -> LakeTable:
-        """The open table, once what a crash or another server left half done is finished."""
-        if row.moving_from:
-            self._finish_move(row)
-        files = TableFiles(self.file_io, row.location, row.branch)
-        schema = Schema.from_json(row.schema)
-        if row.stale:
-            self._publisher.remove_stale(row.table_id, files)
-        if row.published_schema_id < schema.id:
-            self._publisher.schemas(row.table_id, files, row.branch, published=row.published_schema_id, newest=schema)
-        return LakeTable(
-            identifier=Identifier(row.database, row.name, row.branch),
-            table_id=row.table_id,
-            schema=schema,
-            location=row.location,
-            files=files,
-            read_latest=self._publisher.latest,
-        )
-
     @needs(Access.CREATETABLE, its_database)
     def create_table(self, table: Identifier, schema: Schema, *, if_not_exists: bool = False, path: str | None = None) -> bool:
         """Add a table; False when one of that name exists and that is fine.
@@ -274,15 +256,6 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
         self._hook("rename decided")
         self._open(target)
 
-    def _finish_move(self, row: TableRow) -> None:
-        """Move the directory of a renamed table; several may try, the lock lets one."""
-        assert row.moving_from is not None
-        with self.catalog.transaction() as tx:
-            tx.tables.lock_location(row.location)
-            if self.file_io.exists(row.moving_from) and not self.file_io.exists(row.location):
-                self.file_io.rename(row.moving_from, row.location)
-            tx.tables.moved(row.table_id)
-
     @needs(Access.DROP)
     def drop_table(self, table: Identifier, *, if_exists: bool = False) -> None:
         """Remove a table; its directory is garbage from the decision on, and removed right after."""
@@ -303,9 +276,7 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
     # Commits
 
     @needs(Access.UPDATE)
-    def commit(
-        self, table: LakeTable, request: CommitRequest, *, claim: IdempotencyClaim | None = None, answer: AnswerOf | None = None
-    ) -> Snapshot:
+    def commit(self, table: LakeTable, request: CommitRequest, *, claim: Claim | None = None, answer: AnswerOf | None = None) -> Snapshot:
         """Commit to one table; see `Committer.commit`."""
         claimed = Claimed(claim=claim, answer=answer or _bare_answer) if claim else None
         return self._committer.commit(table, request, claimed)
@@ -315,7 +286,7 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
         self,
         commits: Sequence[tuple[LakeTable, CommitRequest]],
         *,
-        claim: IdempotencyClaim | None = None,
+        claim: Claim | None = None,
         answer: AnswerOf | None = None,
     ) -> list[Snapshot]:
         """Commit to several tables in one transaction, all of them or none; appends to the same table share a snapshot."""
@@ -336,9 +307,17 @@ class Lake(LakeMetadata, LakeAdoption, LakeStreams):
     # Snapshots
 
     @asks_itself
+    def scan(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> BatchScan:
+        """What a batch read with these options sees; see `table.travel.resolve`. Reading it takes `read_rules`."""
+        return resolve(CatalogVersions(self.catalog, self.tags, table), options, table.schema, zone=zone)
+
+    @asks_itself
     def resolve(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> Snapshot | None:
-        """The snapshot a batch read with these options sees; see `lake.travel.resolve`. Reading it takes `read_rules`."""
-        return resolve(self.catalog, self.tags, table, options, zone=zone)
+        """The one snapshot the options mean; raises what `scan` raises, and `InvalidOption` where they mean a part of one."""
+        found = self.scan(table, options, zone=zone)
+        if not found.whole:
+            raise InvalidOption("The scan options name a part of the table's past; one whole snapshot is wanted here.")
+        return found.snapshot
 
     @asks_itself
     def partitions(self, table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:

@@ -23,7 +23,7 @@ from model.errors import SnapshotNotExist, TableNotExist, TagNotExist
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
 from table.consumers import read_consumers
-from table.expire import ExpiryRules, Garbage, expired_before, left_by_expiry, left_by_rollback, left_by_tag
+from table.expire import ExpiryRules, Garbage, expired_before, left_by_branch, left_by_expiry, left_by_rollback, left_by_tag
 
 if TYPE_CHECKING:
     from lake.lake import Lake
@@ -64,6 +64,9 @@ class Removed:
             metadata_files=self.metadata_files + other.metadata_files,
             size=self.size + other.size,
         )
+
+
+NOTHING = Removed()
 
 
 def _removed(snapshots: Sequence[Snapshot], garbage: Garbage, tags: Sequence[str] = ()) -> Removed:
@@ -172,37 +175,69 @@ def create_tag(
     *,
     snapshot_id: int | None = None,
     retained: dt.timedelta | None = None,
-    replace: bool = False,
+    dry_run: bool = False,
 ) -> Tag:
-    """Keep a snapshot under a name, for a time or for good; raises `SnapshotNotExist`, `TagAlreadyExist` or, to replace, `TagNotExist`."""
-    text = None if retained is None else f"{round(retained.total_seconds() * 1000)} ms"
-    if not replace:
-        lake.tags.create(table, name, snapshot_id=snapshot_id, retained=text)
+    """Keep a snapshot under a name, for a time or for good; raises `SnapshotNotExist` or `TagAlreadyExist`."""
+    lake.tags.create(table, name, snapshot_id=snapshot_id, retained=_text(retained), dry_run=dry_run)
+    if not dry_run:
         return _tag(lake.tags.get(table, name))
+    with lake.catalog.reading() as tx:
+        return Tag(name=name, snapshot=_to_tag(tx, table, snapshot_id), retained=retained)
+
+
+def _text(retained: dt.timedelta | None) -> str | None:
+    return None if retained is None else f"{round(retained.total_seconds() * 1000)} ms"
+
+
+def _to_tag(tx: CatalogTransaction, table: LakeTable, snapshot_id: int | None) -> Snapshot:
+    """The snapshot a tag is asked for, the latest where none is named; raises `SnapshotNotExist`."""
+    branch = table.identifier.branch
+    newest = tx.snapshots.latest(table.table_id, branch) if snapshot_id is None else None
+    wanted = snapshot_id or (newest.snapshot_id if newest else 0)
+    row = tx.snapshots.get(table.table_id, branch, wanted)
+    if row is None:
+        raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {wanted or ''} to tag.", resource_name=str(wanted))
+    return Snapshot.from_json(row.body)
+
+
+def replace_tag(
+    lake: Lake,
+    table: LakeTable,
+    name: str,
+    *,
+    snapshot_id: int | None = None,
+    retained: dt.timedelta | None = None,
+    dry_run: bool = False,
+) -> tuple[Tag, Removed]:
+    """Let a tag keep another snapshot, and let go what only the one before needed; raises `TagNotExist` or `SnapshotNotExist`."""
     _may(lake, table)
     lake.tags.get(table, name)
-    latest = table.latest()
-    wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
-    with lake.catalog.transaction() as tx:
+    table.latest()  # publishes what is decided, so that no file is missing below
+    with lake.catalog.transaction(keep=not dry_run) as tx:
         _lock(tx, table)
-        row = tx.snapshots.get(table.table_id, table.identifier.branch, wanted)
-        if row is None:
-            raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {wanted or ''} to tag.", resource_name=str(wanted))
+        snapshot = _to_tag(tx, table, snapshot_id)
+        tags = _tags(tx, table)
+        before = _named(table, tags, name)
         tx.tags.drop(table.table_id, name, table.identifier.branch)
         now = time.time_ns() // 1_000_000
-        tx.tags.put(table.table_id, name, row.body, table.identifier.branch, created_millis=now, retained=text)
+        tx.tags.put(table.table_id, name, snapshot.to_json(), table.identifier.branch, created_millis=now, retained=_text(retained))
         made = tx.tags.find(table.table_id, name, table.identifier.branch)
+        kept = _beside(tx, table, before, [*(tag.snapshot for tag in tags if tag.name != name), snapshot])
     assert made is not None
-    lake.tags.publish(table, made)
-    return _tag(made)
+    garbage = Garbage() if kept is None else left_by_tag(table.files, table.schema, before.snapshot, kept)
+    if not dry_run:
+        lake.tags.publish(table, made)
+        lake.step("tag replaced")
+        _delete(table, garbage)
+    return _tag(made), _removed([], garbage, [name])
 
 
-def rename_tag(lake: Lake, table: LakeTable, name: str, to: str) -> None:
+def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: bool = False) -> Tag:
     """Give a tag another name; raises `TagNotExist` or `TagAlreadyExist`."""
     check_name(to, "tag")
     _may(lake, table)
     lake.tags.get(table, name)
-    with lake.catalog.transaction() as tx:
+    with lake.catalog.transaction(keep=not dry_run) as tx:
         _lock(tx, table)
         row = tx.tags.find(table.table_id, name, table.identifier.branch)
         if row is None:
@@ -211,36 +246,46 @@ def rename_tag(lake: Lake, table: LakeTable, name: str, to: str) -> None:
         if not tx.tags.put(table.table_id, to, row.snapshot, branch, created_millis=row.created_millis, retained=row.retained):
             raise TagAlreadyExist(to, str(table.identifier))
         tx.tags.drop(table.table_id, name, branch)
-    lake.tags.publish(table, dataclasses.replace(row, name=to))
-    table.files.io.delete(table.files.layout.tag_file(name))
+    renamed = dataclasses.replace(row, name=to)
+    if not dry_run:
+        lake.tags.publish(table, renamed)
+        table.files.io.delete(table.files.layout.tag_file(name))
+    return _tag(renamed)
 
 
 def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False) -> Removed:
     """Forget a tag, and with it what only it kept; raises `TagNotExist`."""
     _may(lake, table)
     lake.tags.get(table, name)
-    with lake.catalog.transaction() as tx:
+    with lake.catalog.transaction(keep=not dry_run) as tx:
         _lock(tx, table)
         tags = _tags(tx, table)
-        dropped = next((tag for tag in tags if tag.name == name), None)
-        if dropped is None:
-            raise TagNotExist(name, str(table.identifier))
-        history = tx.snapshots.history(table.table_id, table.identifier.branch)
-        garbage = Garbage()
-        others = [tag.snapshot for tag in tags if tag.name != name]
-        still_there = any(row.snapshot_id == dropped.snapshot.id for row in history)
-        neighbours = _neighbours(dropped.snapshot, [*others, *(Snapshot.from_json(row.body) for row in history[:1])])
-        kept = neighbours + _kept_elsewhere(tx, table)
-        if not dry_run:
-            # The file first: one that lies there without a row is taken for a tag some client made.
+        dropped = _named(table, tags, name)
+        kept = _beside(tx, table, dropped, [tag.snapshot for tag in tags if tag.name != name])
+        if not dry_run:  # the file first: one that lies there without a row is taken for a tag some client made
             table.files.io.delete(table.files.layout.tag_file(name))
-            tx.tags.drop(table.table_id, name, table.identifier.branch)
-    if not still_there and not any(s.id == dropped.snapshot.id for s in others):
-        garbage = left_by_tag(table.files, table.schema, dropped.snapshot, kept)
+        tx.tags.drop(table.table_id, name, table.identifier.branch)
+    garbage = Garbage() if kept is None else left_by_tag(table.files, table.schema, dropped.snapshot, kept)
     if not dry_run:
         lake.step("tag dropped")
         _delete(table, garbage)
     return _removed([], garbage, [name])
+
+
+def _named(table: LakeTable, tags: Sequence[Tag], name: str) -> Tag:
+    found = next((tag for tag in tags if tag.name == name), None)
+    if found is None:
+        raise TagNotExist(name, str(table.identifier))
+    return found
+
+
+def _beside(tx: CatalogTransaction, table: LakeTable, dropped: Tag, others: Sequence[Snapshot]) -> list[Snapshot] | None:
+    """The snapshots that keep files of a tag that goes; None where its own snapshot stays."""
+    history = tx.snapshots.history(table.table_id, table.identifier.branch)
+    if any(row.snapshot_id == dropped.snapshot.id for row in history) or any(s.id == dropped.snapshot.id for s in others):
+        return None
+    neighbours = _neighbours(dropped.snapshot, [*others, *(Snapshot.from_json(row.body) for row in history[:1])])
+    return neighbours + _kept_elsewhere(tx, table)
 
 
 def _neighbours(tagged: Snapshot, others: Sequence[Snapshot]) -> list[Snapshot]:
@@ -270,3 +315,9 @@ def rollback(lake: Lake, table: LakeTable, to: Snapshot, *, tag: str | None = No
         lake.step("rolled back")
         _delete(table, garbage)
     return _removed(removed, garbage, later)
+
+
+def left_behind(table: LakeTable, gone: Sequence[Snapshot], to: Snapshot | None) -> Removed:
+    """The snapshots of a branch that ended, and the files only they had besides what ``to`` has: `remove_orphan_files` finds them."""
+    own = [snapshot for snapshot in gone if to is None or snapshot.key != to.key]
+    return _removed(gone, left_by_branch(table.files, table.schema, own, [] if to is None else [to]))

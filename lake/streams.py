@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping
 
-from catalog.records import TableRow
 from lake.base import LakeBase
 from lake.consumers import ConsumerProgress
 from lake.follow import FollowRules, TableStream
-from lake.guard import needs
-from lake.stream_start import Past, resumed, start_of
+from lake.guard import asks_itself, needs
 from lake.table import LakeTable
 from model.access import Access, table_resource
 from model.errors import Forbidden, TableNotExist
@@ -18,14 +18,11 @@ from model.predicate import Predicate
 from model.snapshot import Snapshot
 from model.table_options import TABLE_OPTIONS
 from table.stream import StreamRules
+from table.stream_start import Past, resumed, start_of
 
 
 class LakeStreams(LakeBase):
     """Following tables."""
-
-    def _ready(self, row: TableRow) -> LakeTable:
-        """The open table; `Lake` has it."""
-        raise NotImplementedError
 
     @needs(Access.SELECT)
     def follow(self, table: LakeTable, options: Mapping[str, str], *, predicate: Predicate | None = None, zone: str = "UTC") -> TableStream:
@@ -50,6 +47,26 @@ class LakeStreams(LakeBase):
             self.catalog, table, cursor, _rules(options), reopen=lambda: self._reopen(table), predicate=predicate, consumer=consumer
         )
 
+    @asks_itself
+    def wait_beyond(self, table: LakeTable, known: int, seconds: float, *, most_waiters: int) -> None:
+        """Come back when the table has a snapshot behind the known one, or after so many seconds; at once where too many wait.
+
+        Whoever could open the table may know it.
+        """
+        branch = table.identifier.branch
+        news = threading.Event()
+        until = time.monotonic() + seconds
+        unsubscribe = self.catalog.notices.subscribe(table.table_id, branch, news.set)
+        try:
+            while self.catalog.notices.waiters <= most_waiters:
+                news.clear()
+                with self.catalog.reading() as tx:
+                    latest = tx.snapshots.latest(table.table_id, branch)
+                if (latest is not None and latest.snapshot_id != known) or not news.wait(max(0.0, until - time.monotonic())):
+                    return
+        finally:
+            unsubscribe()
+
     def _past(self, table: LakeTable) -> Past:
         table.latest()  # publishes what is decided: a start may be told to other clients
         with self.catalog.reading() as tx:
@@ -57,7 +74,7 @@ class LakeStreams(LakeBase):
         return Past(table=str(table.identifier), snapshots=[Snapshot.from_json(row.body) for row in rows])
 
     def _reopen(self, table: LakeTable) -> LakeTable:
-        """The same table where and what it is now; raises `TableNotExist` or `Forbidden`."""
+        """The same table where and what it is now; raises `TableNotExist`, `Forbidden`, or `NotAuthorized` for a revoked token."""
         with self.catalog.reading() as tx:
             row = tx.tables.by_id(table.table_id)
             if row is not None and table.identifier.branch != MAIN_BRANCH:
@@ -65,7 +82,7 @@ class LakeStreams(LakeBase):
         if row is None:
             raise TableNotExist(str(table.identifier))
         opened = self._ready(row)
-        self._whole_table(opened)
+        self.for_caller(self.access.renewed(self.caller))._whole_table(opened)
         return opened
 
     def _whole_table(self, table: LakeTable) -> None:

@@ -31,7 +31,14 @@ class Tags:
 
     @needs(Access.UPDATE)
     def create(
-        self, table: LakeTable, name: str, *, snapshot_id: int | None = None, retained: str | None = None, if_not_exists: bool = False
+        self,
+        table: LakeTable,
+        name: str,
+        *,
+        snapshot_id: int | None = None,
+        retained: str | None = None,
+        if_not_exists: bool = False,
+        dry_run: bool = False,
     ) -> bool:
         """Keep a snapshot (the latest where none is named) under a name; False when there is one of that name and that is fine.
 
@@ -43,7 +50,7 @@ class Tags:
         latest = table.latest()
         self.all(table)  # a client may have put a file of that name there
         branch = table.identifier.branch
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction(keep=not dry_run) as tx:
             tx.tables.lock_retention(table.identifier)  # the snapshot must not expire at this moment
             wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
             row = tx.snapshots.get(table.table_id, branch, wanted)
@@ -55,7 +62,8 @@ class Tags:
             if not if_not_exists:
                 raise TagAlreadyExist(name, str(table.identifier))
             return False
-        self.publish(table, TagRow(name=name, snapshot=row.body, created_millis=now, retained=retained, published=False))
+        if not dry_run:
+            self.publish(table, TagRow(name=name, snapshot=row.body, created_millis=now, retained=retained, published=False))
         return True
 
     def publish(self, table: LakeTable, tag: TagRow) -> None:

@@ -59,7 +59,7 @@ class OptionGroup:
         self.title = title
         self.doc = doc
         self._options: dict[str, Option[Any]] = {}
-        self._families: list[tuple[re.Pattern[str], Option[str]]] = []
+        self._families: list[tuple[re.Pattern[str], Option[Any]]] = []
         self._refused: list[tuple[re.Pattern[str], str]] = []
 
     def declare(self, option: Option[T]) -> Option[T]:
@@ -69,7 +69,7 @@ class OptionGroup:
         self._options[option.key] = option
         return option
 
-    def family(self, pattern: str, option: Option[str]) -> Option[str]:
+    def family(self, pattern: str, option: Option[T]) -> Option[T]:
         """Declare keys by pattern, such as ``fields.<column>.stats-mode``; ``option.key`` is how docs show it."""
         self._families.append((re.compile(pattern), option))
         return option
@@ -81,7 +81,7 @@ class OptionGroup:
     def __iter__(self) -> Iterator[Option[Any]]:
         return iter(self._options.values())
 
-    def families(self) -> Iterator[Option[str]]:
+    def families(self) -> Iterator[Option[Any]]:
         """The options declared by pattern."""
         return (option for _, option in self._families)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from model.errors import ColumnNotExist, InvalidName, InvalidOption, InvalidSchema, nearest
+from model.file_index import check_file_indexes
 from model.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType, parse_type
 
 SCHEMA_VERSION = 3
@@ -227,6 +228,7 @@ def check_schema(schema: Schema) -> None:
     if schema.partition_keys and len(schema.partition_keys) == len(schema.fields):
         raise InvalidSchema("Every column is a partition column; at least one must not be.")
     _check_buckets(schema)
+    check_file_indexes(schema.options, schema.fields)
 
 
 def check_column_name(name: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from model.errors import ColumnAlreadyExist, InvalidOption, InvalidSchemaChange
+from model.file_index import renamed_in_file_indexes
 from model.schema import FieldIds, Schema, check_column_name, check_schema, default_bucket_key
 from model.table_options import IMMUTABLE
 from model.types import ArrayType, DataType, Field, MapType, MultisetType, RowType
@@ -309,6 +310,7 @@ class _Work:
         self._rename_in_options(name, to)
 
     def _rename_in_options(self, name: str, to: str) -> None:
+        renamed_in_file_indexes(self.options, name, to)
         for key in [k for k in self.options if k.startswith(f"fields.{name}.")]:
             self.options[f"fields.{to}." + key.removeprefix(f"fields.{name}.")] = self.options.pop(key)
         for key, value in list(self.options.items()):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from model import file_index
 from model.errors import InvalidOption
 from model.maintenance_options import MAINTENANCE_OPTIONS
 from model.option import Option, OptionGroup, text
@@ -15,8 +17,13 @@ TABLE_OPTIONS = OptionGroup(
     "Table option",
     "Given in `WITH (…)`, changed with `ALTER TABLE … SET (…)`, stored in the table's schema and seen by every Paimon client.",
 )
-for _option in (*WRITE_OPTIONS, *MAINTENANCE_OPTIONS, *SCAN_OPTIONS):
+for _option in (*WRITE_OPTIONS, *MAINTENANCE_OPTIONS, *SCAN_OPTIONS, *file_index.COLUMNS):
     TABLE_OPTIONS.declare(_option)
+for _kind, _settings in file_index.COLUMN_OPTIONS.items():
+    for _setting in _settings:
+        TABLE_OPTIONS.family(
+            rf"file-index\.{_kind}\..+\.{_setting.key}", replace(_setting, key=f"file-index.{_kind}.<column>.{_setting.key}")
+        )
 STATS_MODE = TABLE_OPTIONS.family(
     r"fields\..+\.stats-mode", Option("fields.<column>.stats-mode", text(), "", "Value statistics of one column; as `metadata.stats-mode`.")
 )
@@ -37,7 +44,7 @@ for _pattern in (
 ):  # fmt: skip
     TABLE_OPTIONS.refuse(_pattern, _NO_KEY)
 for _pattern in (
-    r"data-file\.external-paths.*", r"file-index\.(?!read\.enabled|in-manifest-threshold).*",
+    r"data-file\.external-paths.*", r"file-index\.(?!read\.enabled|in-manifest-threshold|bloom-filter\.|bitmap\.).*",
     r"clustering\.columns", r"commit\.callback.*", r"tag\.callback.*",
     r"manifest-sort\..+-.*", r"scan\.fallback-branch", r"commit\.strict-mode\..*", r"snapshot\.ignore-empty-commit", r"scan\.partitions",
     r"scan\.plan-auto-tag-for-read\..*", r"blob.*", r"vector.*", r"variant\..*",
@@ -60,7 +67,9 @@ IMMUTABLE = frozenset(option.key for option in TABLE_OPTIONS if not option.mutab
 """Options that fix where or how existing files are found."""
 _HINTS = frozenset(option.key for option in SCAN_OPTIONS)
 _HONOURED_HINTS = frozenset(
-    {"scan.mode", "scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version", "scan.timestamp-millis", "scan.timestamp"}
+    {"scan.mode", "scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version", "scan.timestamp-millis", "scan.timestamp",
+     "scan.file-creation-time-millis", "scan.creation-time-millis", "incremental-between", "incremental-between-timestamp",
+     "incremental-to-auto-tag", "incremental-between-scan-mode", "incremental-between-tag-to-snapshot"}
 )  # fmt: skip
 _TUNING_HINTS = frozenset(
     {

@@ -16,7 +16,7 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 def create_app(services: Services) -> Flask:
     """Put the doors in front of running services; nothing is started here."""
-    from server import health, rows, statements, tokens
+    from server import health, jobs, rows, statements, tokens
     from server.flink import FLINK_BLUEPRINTS
     from server.paimon import PAIMON_BLUEPRINT
 
@@ -27,7 +27,7 @@ def create_app(services: Services) -> Flask:
     app.before_request(lambda: check_access(services))
     app.after_request(_show_id)
     app.register_error_handler(Exception, _answer_failure)
-    for blueprint in (health.bp, statements.bp, rows.bp, tokens.bp, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
+    for blueprint in (health.bp, statements.bp, rows.bp, tokens.bp, jobs.bp, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
         app.register_blueprint(blueprint)
     return app
 

@@ -73,4 +73,5 @@ def _limits(settings: Settings) -> GatewayLimits:
         result_bytes=settings.spool_result_bytes,
         spool_bytes=settings.spool_bytes,
         import_dirs=settings.import_dirs,
+        jobs=settings.jobs,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from model.errors import InvalidOption, nearest
 from model.option import Option, OptionGroup, Parser, boolean, integer, memory_size, number, one_of, optional, text
-from sql.jobs.limits import UpkeepLimits, hours
+from sql.jobs.limits import JobLimits, UpkeepLimits, hours
 
 PREFIX = "SLUICE_"
 CLIENT_VARIABLES = frozenset({"SLUICE_URL"})
@@ -187,6 +187,25 @@ COMPACTION_PATIENCE = SERVER_OPTIONS.declare(
 COMPACTION_QUIET = SERVER_OPTIONS.declare(
     Option("compaction.quiet-hours", optional(hours()), None, "Local time in which no automatic merge begins, such as 08:00-20:00.")
 )
+JOBS_MOST = SERVER_OPTIONS.declare(
+    Option(
+        "jobs.most",
+        integer(at_least=0, at_most=1000),
+        8,
+        "Streaming INSERTs this server runs at the same time; 0 leaves them to others.",
+    )
+)
+JOBS_CHECKPOINTS = SERVER_OPTIONS.declare(
+    Option(
+        "jobs.checkpoints",
+        optional(text()),
+        None,
+        "Path or URI under which jobs keep their checkpoints, the same for all servers. Without it: `.sluice/jobs` in the warehouse.",
+    )
+)
+JOBS_KEPT = SERVER_OPTIONS.declare(
+    Option("jobs.kept-days", integer(at_least=0), 30, "How long a job that has ended is shown and can be started again.")
+)
 LOG_LEVEL = SERVER_OPTIONS.declare(Option("log.level", one_of("debug", "info", "warning", "error"), "info", "How much is logged."))
 
 
@@ -222,6 +241,7 @@ class Settings:
     stall: float = STALL.default
     drain: float = DRAIN.default
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
+    jobs: JobLimits = field(default_factory=JobLimits)
     log_level: str = LOG_LEVEL.default
 
 
@@ -278,6 +298,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
             patience=COMPACTION_PATIENCE.read(raw),
             quiet=COMPACTION_QUIET.read(raw),
         ),
+        jobs=JobLimits(most=JOBS_MOST.read(raw), checkpoints=_place(JOBS_CHECKPOINTS.read(raw)), kept_days=JOBS_KEPT.read(raw)),
         log_level=LOG_LEVEL.read(raw),
     )
     _refuse_open_door(settings)
@@ -300,6 +321,10 @@ def _refuse_open_door(settings: Settings) -> None:
         raise InvalidOption(f"SLUICE_LISTEN names {host}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
     if settings.token is not None and not (settings.token.isascii() and settings.token.isprintable() and " " not in settings.token):
         raise InvalidOption("SLUICE_TOKEN must be printable ASCII without spaces, as it travels in a header.")
+
+
+def _place(location: str | None) -> str | None:
+    return None if location is None else _absolute(location)
 
 
 def _absolute(location: str) -> str:

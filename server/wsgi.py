@@ -40,6 +40,8 @@ class HttpServer(wsgi.Server):
             shutdown_timeout=math.ceil(settings.drain),
         )
         self.gateway = _Gateway
+        # Cheroot's own limit of 10 makes every client past the tenth connect anew for each request; idle ones hold no thread.
+        self.keep_alive_conn_limit = 4 * settings.threads
         self.max_request_header_size = 64 << 10
         self._thread = threading.Thread(target=self.serve, name="sluice-http", daemon=True)
 

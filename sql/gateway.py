@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO
 from uuid import uuid4
 
@@ -17,6 +18,9 @@ from sql.canceller import Canceller
 from sql.complete import complete
 from sql.executor import Executor, Work
 from sql.health import Health, check_health
+from sql.jobs.limits import JobLimits
+from sql.jobs.make import JobMaker
+from sql.jobs.runner import JobRunner
 from sql.operation import Operation, OperationState
 from sql.pages import NotReady, ResultPage
 from sql.results import ResultSet
@@ -25,6 +29,7 @@ from sql.session import Session
 from sql.sessions import GatewaySession, Sessions
 from sql.spool import Spool, SpoolLimits
 from sql.sql_options import SQL_OPTIONS, STATEMENT_TIMEOUT, statement_seconds
+from sql.statements.base import OwnDoor, no_door
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
@@ -46,6 +51,7 @@ class GatewayLimits:
     result_bytes: int = 50 << 30
     spool_bytes: int = 200 << 30
     import_dirs: tuple[str, ...] = ()
+    jobs: JobLimits = field(default_factory=JobLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,13 @@ class Gateway:
             chain=self._executor.chain,
             release=spark.release,
         )
-        self._runner = ScriptRunner(lake, spark, self._spool, import_dirs=self.limits.import_dirs)
+        self._uri: str | None = None
+        self._runner = ScriptRunner(lake, spark, self._spool, import_dirs=self.limits.import_dirs, door=self._door)
+        self.jobs = JobRunner(
+            lake,
+            self.limits.jobs,
+            JobMaker(lake, spark, self._spool, import_dirs=self.limits.import_dirs, limits=self.limits.jobs, door=self._door),
+        )
         self._appender = Appender(lake)
         self._canceller = Canceller(spark.cancel)
         self._running: dict[str, Operation] = {}
@@ -92,6 +104,14 @@ class Gateway:
         except LakeError:  # the warehouse is away; it will be cleaned at the next start
             _log.warning("The spool could not be cleaned", exc_info=True)
         self._keeper.start()
+
+    def serve_jobs(self, uri: str) -> None:
+        """Begin to run jobs; the server answers at this address now, where Spark's own processes ask for tables."""
+        self._uri = uri
+        self.jobs.start()
+
+    def _door(self, caller: Caller) -> OwnDoor:
+        return no_door() if self._uri is None else OwnDoor(uri=self._uri, token=self._lake.access.lend(caller))
 
     # Statements, one text at a time
 
@@ -235,12 +255,14 @@ class Gateway:
         return check_health(self._lake, self._spark)
 
     def drain(self, seconds: float) -> bool:
-        """Take no more statements, end the streams and let statements at work end, up to so long; the rest is canceled.
+        """Take no more statements, end the streams, hand the jobs on and let statements at work end, up to so long; the rest is canceled.
 
         True where all ended.
         """
+        until = time.monotonic() + seconds
         self._end_streams()
-        ended = self._executor.drain(seconds)
+        self.jobs.drain(seconds)
+        ended = self._executor.drain(max(0.0, until - time.monotonic()))
         for operation in self.running():
             operation.cancel()
         self._end_streams()
@@ -249,6 +271,7 @@ class Gateway:
     def close(self) -> None:
         """Cancel everything and free all; lake and Spark are their owner's to close."""
         self._stopping.set()
+        self.jobs.close()
         for operation in self.running():
             operation.cancel()
         self._end_streams()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,7 +21,8 @@ from sql.places import place
 from sql.results import ResultSet
 from sql.session import Session
 from sql.spool import Spool
-from sql.statements.base import ExecutionContext, SparkLease, Statement, build
+from sql.statements.base import ExecutionContext, OwnDoor, SparkLease, Statement, build
+from sql.statements.jobs import StartJob, is_job
 
 _log = logging.getLogger(__name__)
 
@@ -66,11 +67,14 @@ class Script:
 class ScriptRunner:
     """Turns scripts into steps for the executor."""
 
-    def __init__(self, lake: Lake, spark: SparkPool, spool: Spool, *, import_dirs: Sequence[str]) -> None:
+    def __init__(
+        self, lake: Lake, spark: SparkPool, spool: Spool, *, import_dirs: Sequence[str], door: Callable[[Caller], OwnDoor]
+    ) -> None:
         self._lake = lake
         self._spark = spark
         self._spool = spool
         self._import_dirs = tuple(import_dirs)
+        self._door = door
 
     def steps(self, operation: Operation, script: Script) -> Steps:
         """Run the script for an operation, which gets the last result or the error, whichever way it ends."""
@@ -159,6 +163,7 @@ class ScriptRunner:
             import_dirs=self._import_dirs,
             spool=self._spool,
             source=text.text,
+            own_door=lambda: self._door(script.caller),
         )
 
     def _claim(self, idempotent: Idempotent, script: Script) -> IdempotencyClaim | Replay:
@@ -202,6 +207,8 @@ def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: Execut
         return planned
     if tree is None:
         tree = parse_one(context.source)
+    if is_job(tree, context):
+        return StartJob(tree)
     if is_stream(tree, context):
         return plan_tail(tree, context)
     return plan_locally(tree, context) or build(tree)

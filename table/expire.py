@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -112,55 +112,84 @@ def left_by_expiry(files: TableFiles, schema: Schema, expired: Sequence[Snapshot
 
     ``first`` is the earliest snapshot that stays; ``kept`` are tags and branches, which keep what they need.
     """
-    gone: dict[tuple[object, ...], ManifestEntry] = {}
+    gone: dict[str, _Candidate] = {}
     for snapshot in [*expired[1:], first]:
-        for entry in files.delta_entries(snapshot):
+        entries = list(files.delta_entries(snapshot))
+        for entry in entries:
             if entry.kind is EntryKind.DELETE:
-                gone[entry.key()] = entry
-            else:
-                gone.pop(entry.key(), None)
+                gone.update(_candidates(files, schema, entry))
+        for entry in entries:  # a file that got another index is removed and added in one snapshot
+            if entry.kind is EntryKind.ADD:
+                for path in _candidates(files, schema, entry):
+                    gone.pop(path, None)
     return _garbage(files, schema, gone, expired, [first], kept)
 
 
 def left_by_rollback(files: TableFiles, schema: Schema, removed: Sequence[Snapshot], to: Snapshot, kept: Sequence[Snapshot]) -> Garbage:
     """What only the snapshots after ``to`` needed, which are rolled back: the files they added."""
-    added = {e.key(): e for snapshot in removed for e in files.delta_entries(snapshot) if e.kind is EntryKind.ADD}
-    return _garbage(files, schema, added, removed, [to], [to, *kept])
+    return left_by_branch(files, schema, removed, [to, *kept])
+
+
+def left_by_branch(files: TableFiles, schema: Schema, gone: Sequence[Snapshot], kept: Sequence[Snapshot]) -> Garbage:
+    """What only snapshots at the end of a line of history needed: the files they added."""
+    added: dict[str, _Candidate] = {}
+    for snapshot in gone:
+        for entry in files.delta_entries(snapshot):
+            if entry.kind is EntryKind.ADD:
+                added.update(_candidates(files, schema, entry))
+    return _garbage(files, schema, added, gone, [], kept)
 
 
 def left_by_tag(files: TableFiles, schema: Schema, tagged: Snapshot, kept: Sequence[Snapshot]) -> Garbage:
     """What only a dropped tag needed, whose snapshot has expired; ``kept`` are its neighbours and the branches."""
-    live = {entry.key(): entry for entry in files.live_entries(tagged)}
+    live: dict[str, _Candidate] = {}
+    for entry in files.live_entries(tagged):
+        live.update(_candidates(files, schema, entry))
     return _garbage(files, schema, live, [tagged], [], kept)
+
+
+_Candidate = tuple[bytes, int]
+"""The partition of a file that may go, and its bytes where they are known."""
+
+
+def _candidates(files: TableFiles, schema: Schema, entry: ManifestEntry) -> dict[str, _Candidate]:
+    """An entry's data file and what lies beside it, by path."""
+    found = {files.data_path(schema, entry): (entry.partition, entry.file.file_size)}
+    found.update((path, (entry.partition, 0)) for path in files.extra_paths(schema, entry))
+    return found
 
 
 def _garbage(
     files: TableFiles,
     schema: Schema,
-    candidates: dict[tuple[object, ...], ManifestEntry],
+    candidates: Mapping[str, _Candidate],
     gone: Iterable[Snapshot],
     stay: Iterable[Snapshot],
     kept: Sequence[Snapshot],
 ) -> Garbage:
     found = Garbage()
-    used = _names_used(files, schema, candidates.values(), kept)
-    for entry in candidates.values():
-        if entry.file.file_name not in used:
-            found.data[files.data_path(schema, entry)] = entry.file.file_size
-            found.data.update(dict.fromkeys(files.extra_paths(schema, entry), 0))
+    used = _names_used(files, schema, {partition for partition, _ in candidates.values()}, kept)
+    for path, (_, size) in candidates.items():
+        if path.rpartition("/")[2] not in used:
+            found.data[path] = size
     needed = {path for snapshot in (*stay, *kept) for path, _ in metadata_of(files, snapshot)}
     for snapshot in gone:
         found.metadata.update((path, size) for path, size in metadata_of(files, snapshot) if path not in needed)
     return found
 
 
-def _names_used(files: TableFiles, schema: Schema, candidates: Iterable[ManifestEntry], kept: Sequence[Snapshot]) -> set[str]:
-    """Names of the candidates' partitions' files that something kept needs."""
-    partitions = {entry.partition for entry in candidates}
+def _names_used(files: TableFiles, schema: Schema, partitions: Set[bytes], kept: Sequence[Snapshot]) -> set[str]:
+    """Names of files of some partitions, and of what lies beside them, that something kept needs."""
     if not partitions or not kept:
         return set()
     touched = Touched([f.type for f in schema.partition_fields], partitions)
-    return {entry.file.file_name for snapshot in kept for entry in files.some_entries(snapshot, touched.may_hold) if touched.holds(entry)}
+    return {
+        name
+        for snapshot in kept
+        for entry in files.some_entries(snapshot, touched.may_hold)
+        if touched.holds(entry)
+        for name in (entry.file.file_name, *entry.file.extra_files)
+    }
 
 
 def without_limit(rules: ExpiryRules) -> ExpiryRules:

@@ -84,11 +84,16 @@ def merged_before_commit(files: TableFiles, schema: Schema, written: Sequence[Ne
             merged += entries
     except BaseException:
         for new in (*written, *result):
-            files.io.delete(files.data_path(schema, as_entry(new, total)))
+            _delete(files, schema, as_entry(new, total))
         raise
     for entry in merged:
-        files.io.delete(files.data_path(schema, entry))
+        _delete(files, schema, entry)
     return result
+
+
+def _delete(files: TableFiles, schema: Schema, entry: ManifestEntry) -> None:
+    for path in (files.data_path(schema, entry), *files.extra_paths(schema, entry)):
+        files.io.delete(path)
 
 
 def as_entry(new: NewFile, total_buckets: int) -> ManifestEntry:

@@ -13,6 +13,7 @@ from model.schema import Schema
 from model.snapshot import Snapshot
 from table import binary_row
 from table.bucket import bucket_of
+from table.file_index.skip import without_skipped
 from table.manifest import DataFile, ManifestEntry
 from table.prune import may_match
 from table.stats import ColumnStats, column_stats
@@ -84,8 +85,10 @@ def plan_entries(
             continue
         if partitions.keep(entry.partition) and matcher.keep(entry):
             kept.append(entry)
-    planned = tuple(_planned(files, schema, entry, partitions) for entry in _ordered(schema, kept))
-    return ScanPlan(snapshot_id=snapshot.id if snapshot else None, files=planned, total_files=total, total_bytes=size, predicate=predicate)
+    planned = without_skipped(files, schema, [_planned(files, schema, entry, partitions) for entry in _ordered(schema, kept)], predicate)
+    return ScanPlan(
+        snapshot_id=snapshot.id if snapshot else None, files=tuple(planned), total_files=total, total_bytes=size, predicate=predicate
+    )
 
 
 def _ordered(schema: Schema, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:

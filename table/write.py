@@ -17,6 +17,8 @@ from table import binary_row
 from table.arrow import arrow_schema
 from table.bucket import buckets_of, internal_values
 from table.data_file import OpenFile, describe, naming, open_file
+from table.file_index.build import FileIndexes, attached
+from table.file_index.container import SUFFIX
 from table.formats import FileFormat
 from table.manifest import EMPTY_ROW, DataFile, FileSource, NewFile
 from table.stats import StatsModes
@@ -164,6 +166,7 @@ class _BucketWriter:
         self._sequence = 0
         self._pending = _Pending()
         self._file: OpenFile | None = None
+        self._index: FileIndexes | None = None
         self._done: list[DataFile] = []
         self._paths: list[str] = []
 
@@ -208,7 +211,10 @@ class _BucketWriter:
         while rows.num_rows:
             file = self._file or self._begin()
             fitting = file.rows_that_fit(rows, self._format.target_bytes)
-            file.write(rows.slice(0, fitting))
+            part = rows.slice(0, fitting)
+            file.write(part)
+            if self._index is not None:
+                self._index.add(part)
             rows = rows.slice(fitting)
             if file.full(self._format):
                 self.close_file()
@@ -223,6 +229,7 @@ class _BucketWriter:
         except FileNotFoundError:
             self._files.io.mkdirs(self._directory)
             self._file = open_file(self._files, self._format, path, self._arrow, self._modes)
+        self._index = FileIndexes.declared(self._schema)
         return self._file
 
     def close_file(self) -> None:
@@ -235,11 +242,13 @@ class _BucketWriter:
             size, stats = file.close(self._modes)
         first = self._sequence
         self._sequence += file.rows
-        self._done.append(
-            describe(
-                self._schema, self._modes, file.path, size=size, rows=file.rows, stats=stats, first_sequence=first, source=self._source
-            )
+        described = describe(
+            self._schema, self._modes, file.path, size=size, rows=file.rows, stats=stats, first_sequence=first, source=self._source
         )
+        if self._index is not None:
+            self._paths.append(file.path + SUFFIX)
+            described = attached(self._files, self._schema, file.path, described, self._index.container())
+        self._done.append(described)
 
     def finish(self) -> list[DataFile]:
         """Write what is pending and close the last file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from model.option import Option, OptionGroup, one_of
 from model.types import DataType, Field
@@ -40,6 +40,36 @@ class ConnectorTable:
     def connector(self) -> str:
         """The connector's name."""
         return self.options["connector"].lower()
+
+    @property
+    def written_columns(self) -> tuple[Field, ...]:
+        """The columns an INSERT fills: all but VIRTUAL ones."""
+        return tuple(column for column in self.columns if column.name not in self.virtual)
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as JSON, for keeping it."""
+        body: dict[str, Any] = {
+            "columns": [field.to_json() for field in self.columns],
+            "options": dict(self.options),
+            "metadata": dict(self.metadata),
+            "virtual": sorted(self.virtual),
+        }
+        if self.watermark is not None:
+            body["watermark"] = {"column": self.watermark.column, "expression": self.watermark.expression}
+        return body if self.comment is None else body | {"comment": self.comment}
+
+    @classmethod
+    def from_json(cls, name: str, body: Mapping[str, Any]) -> ConnectorTable:
+        """The table kept as JSON."""
+        return cls(
+            name=name,
+            columns=tuple(Field.from_json(column) for column in body["columns"]),
+            options=dict(body["options"]),
+            metadata=dict(body["metadata"]),
+            virtual=frozenset(body["virtual"]),
+            watermark=Watermark(**body["watermark"]) if "watermark" in body else None,
+            comment=body.get("comment"),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

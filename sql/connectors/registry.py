@@ -59,10 +59,8 @@ def hinted(table: ConnectorTable, reference: TableReference, scope: ConnectorSco
         raise InvalidOption(f"{reference.name} has connector {table.connector}; it has no snapshots to choose.")
     if not reference.options:
         return table
-    connector = connector_named(table.connector)
-    connector.options.check(reference.options)
-    changed = replace(table, options={**table.options, **reference.options})
-    connector.check(changed, scope)
+    changed = replace(table, options={**table.options, **checked_options(table, reference.options)})
+    connector_named(table.connector).check(changed, scope)
     return changed
 
 
@@ -73,6 +71,14 @@ def _may_show(type_: DataType, metadata: DataType) -> bool:
     if isinstance(type_, MapType) and isinstance(metadata, MapType):
         return _may_show(type_.key, metadata.key) and _may_show(type_.value, metadata.value)
     return type_.with_nullable(True) == metadata.with_nullable(True)
+
+
+def checked_options(table: ConnectorTable, hint: Mapping[str, str]) -> Mapping[str, str]:
+    """The options of a hint; raises `InvalidOption` for what the table's connector does not know."""
+    connector_named(table.connector).options.check(hint)
+    if "connector" in hint:
+        raise InvalidOption("Option 'connector' cannot be given in a hint.")
+    return hint
 
 
 def _check_columns(connector: Connector, table: ConnectorTable) -> None:

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lake import LakeTable
-from lake.travel import TRAVEL_OPTIONS
 from model.errors import TableNotExist
 from model.predicate import Predicate
 from model.snapshot import Snapshot
@@ -26,6 +25,7 @@ from sql.views import is_view
 from table.aggregates import Aggregate, Function, exact_aggregates
 from table.read import Selection, read_batches
 from table.scan import plan_scan
+from table.scan_mode import TRAVEL_OPTIONS
 
 _SCAN_PARTS = frozenset({"expressions", "from_", "where", "limit"})
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})

@@ -101,10 +101,6 @@ def is_stream(tree: exp.Expr | None, context: ExecutionContext) -> bool:
     """Whether the statement is a query to be run as a stream: in streaming mode, over a table that can grow."""
     if RUNTIME_MODE.read(context.settings) != "streaming" or tree is None:
         return False
-    if isinstance(tree, exp.Insert) and table_references(tree):
-        raise UnsupportedStatement(
-            "INSERT INTO … SELECT in streaming mode is not available yet; SET 'execution.runtime-mode' = 'batch' inserts what is there now."
-        )
     if isinstance(tree, trees.Explain):
         raise UnsupportedStatement("EXPLAIN in streaming mode is not available yet; SET 'execution.runtime-mode' = 'batch' to see a plan.")
     if not isinstance(tree, exp.Query):

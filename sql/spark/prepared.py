@@ -14,7 +14,6 @@ from sqlglot import exp
 
 from lake import LakeTable
 from model.errors import AnalysisError, InvalidOption, SqlError
-from model.snapshot import Snapshot
 from model.table_options import check_hint
 from sql.analysis.allow_list import check
 from sql.analysis.bounds import row_bound
@@ -28,6 +27,7 @@ from sql.spark.connectors import spark_connector
 from sql.spark.declared import metadata, result_columns
 from sql.spark.errors import translating
 from sql.spark.reads import dataframe
+from sql.spark.streams import stream_of
 from sql.spark.visible import visible
 from sql.statements.base import ExecutionContext
 from sql.system import find_system_table
@@ -35,6 +35,7 @@ from sql.system.data import ROW_KIND
 from sql.system.names import is_system
 from sql.views import expand_views
 from table.scan import ScanPlan, only_columns, plan_scan
+from table.travel import BatchScan, plan_batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,6 @@ class PlannedTable:
 
     name: str
     table: LakeTable
-    snapshot: Snapshot | None
     plan: ScanPlan
 
 
@@ -66,10 +66,10 @@ class Preparation:
 
     def __init__(self, context: ExecutionContext) -> None:
         self._context = context
-        self._opened: dict[tuple[object, ...], tuple[LakeTable, Snapshot | None]] = {}
+        self._opened: dict[tuple[object, ...], tuple[LakeTable, BatchScan]] = {}
 
-    def table(self, reference: TableReference, session: SparkSession | None) -> tuple[LakeTable, Snapshot | None]:
-        """The table and snapshot a mention means."""
+    def table(self, reference: TableReference, session: SparkSession | None) -> tuple[LakeTable, BatchScan]:
+        """The table and what of it a mention means."""
         context = self._context
         identifier = context.session.identifier(reference.parts)
         check_hint(reference.options)
@@ -80,7 +80,7 @@ class Preparation:
         found = self._opened.get(key)
         if found is None:
             table = context.lake.open(identifier)
-            found = self._opened[key] = (table, context.lake.resolve(table, options, zone=context.zone))
+            found = self._opened[key] = (table, context.lake.scan(table, options, zone=context.zone))
         return found
 
     def _as_of(self, reference: TableReference, session: SparkSession | None) -> dict[str, str]:
@@ -103,8 +103,11 @@ class Preparation:
 
 
 @contextlib.contextmanager
-def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
-    """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last."""
+def prepared(context: ExecutionContext, tree: exp.Expr, *, stream: bool = False) -> Iterator[Prepared]:
+    """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last.
+
+    ``stream``: over tables that are followed, which gives a streaming frame.
+    """
     with context.spark.running(context.statement_id) as session:
         apply_zone(session, context.zone)
         tree = expand_views(context, tree.copy())
@@ -117,7 +120,10 @@ def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
                 for reference in table_references(tree):
                     context.cancellation.check()
                     view = f"__sluice_{uuid4().hex}"
-                    frame, planned = _source(context, session, preparation, reference)
+                    if stream:
+                        frame, planned = stream_of(context, session, reference), None
+                    else:
+                        frame, planned = _source(context, session, preparation, reference)
                     frame.createTempView(view)
                     views[view] = reference.name
                     if planned is not None:
@@ -165,12 +171,12 @@ def _source(
         return spark_connector(own).read(session, own, context.connector_scope), None
     if is_system(reference.parts):
         return _system_frame(context, session, reference), None
-    table, snapshot = preparation.table(reference, session)
+    table, scan = preparation.table(reference, session)
     rules = context.lake.read_rules(table)
     # A masked column's real values must not decide which files are read: the user would learn them by what is missing.
     predicate = None if rules.masks else pushed(reference, table.schema)
-    plan = plan_scan(table.files, table.schema, snapshot, predicate)
-    planned = PlannedTable(name=reference.name, table=table, snapshot=snapshot, plan=plan)
+    plan = plan_batch(table.files, table.schema, scan, predicate)
+    planned = PlannedTable(name=reference.name, table=table, plan=plan)
     frame = dataframe(session, table, plan)
     return (visible(frame, table, rules) if rules.restricted else frame), planned
 

@@ -39,9 +39,12 @@ from table.arrow import arrow_type
 from table.bucket import internal_values
 from table.cast import fit
 from table.data_file import describe_parquet, open_file
+from table.file_index.build import attached, index_of_file
+from table.file_index.container import SUFFIX
 from table.formats import FileFormat
 from table.manifest import EMPTY_ROW, DataFile, NewFile
 from table.read import evolved
+from table.scan import PlannedFile
 from table.stats import StatsModes
 from table.write import write_batches
 
@@ -195,7 +198,8 @@ def _position(path: str) -> tuple[str, int, int]:
     return directory, int(found[1]) if found else 0, int(found[2]) if found else 0
 
 
-_Described = tuple[str, tuple[object, ...], int, DataFile]
+_Described = tuple[str, tuple[object, ...], int, DataFile, bytes | None]
+"""Where a file is staged, its partition and bucket, and its index, which lies nowhere yet."""
 
 
 def _described(table: LakeTable, modes: StatsModes, path: str) -> list[_Described] | None:
@@ -208,10 +212,15 @@ def _described(table: LakeTable, modes: StatsModes, path: str) -> list[_Describe
     values = _partition_of(table, path)
     format_ = FileFormat.of(schema)
     if file.file_size <= _TOO_LARGE * format_.target_bytes or file.row_count < 2:
-        return [(path, values, bucket, file)]
+        return [(path, values, bucket, file, _index_of(table, path, values, bucket, file))]
     with _SPLITTING:
-        parts = _split(table, format_, modes, path, file)
-    return [(part, values, bucket, describe_parquet(table.files, schema, part, modes=modes)) for part in parts]
+        parts = [(part, describe_parquet(table.files, schema, part, modes=modes)) for part in _split(table, format_, modes, path, file)]
+    return [(part, values, bucket, file, _index_of(table, part, values, bucket, file)) for part, file in parts]
+
+
+def _index_of(table: LakeTable, path: str, values: tuple[object, ...], bucket: int, file: DataFile) -> bytes | None:
+    """What the table's file indexes say of a staged file; only the indexed columns are read."""
+    return index_of_file(table.files, table.schema, PlannedFile(path=path, partition=values, bucket=bucket, file=file))
 
 
 def _split(table: LakeTable, format_: FileFormat, modes: StatsModes, path: str, file: DataFile) -> list[str]:
@@ -279,7 +288,7 @@ def _in_sequence(schema: Schema, described: Sequence[list[_Described]]) -> list[
     tops: dict[tuple[tuple[object, ...], int], int] = defaultdict(int)
     placed = []
     for one in (item for group in described for item in group):
-        _, values, bucket, file = one
+        _, values, bucket, file, _ = one
         first = tops[(values, bucket)] if schema.bucket > 0 else 0
         tops[(values, bucket)] += file.row_count
         placed.append((one, replace(file, min_sequence_number=first, max_sequence_number=first + file.row_count - 1)))
@@ -288,15 +297,16 @@ def _in_sequence(schema: Schema, described: Sequence[list[_Described]]) -> list[
 
 def _placed(table: LakeTable, one: _Described, file: DataFile, moved: list[str]) -> NewFile:
     """Move a file to its bucket's directory."""
-    path, values, bucket, _ = one
+    path, values, bucket, _, index = one
     format_ = FileFormat.of(table.schema)
     name = f"{format_.prefix}{uuid4()}-0.{format_.extension}"
     target = f"{table.files.layout.bucket_dir(table.schema, values, bucket)}/{name}"
     table.files.io.rename(path, target)
-    moved.append(target)
+    moved += [target, target + SUFFIX]
+    file = attached(table.files, table.schema, target, replace(file, file_name=name), index)
     types = [f.type for f in table.schema.partition_fields]
     partition = binary_row.encode_prefixed(types, values) if types else EMPTY_ROW
-    return NewFile(partition=partition, bucket=bucket, file=replace(file, file_name=name))
+    return NewFile(partition=partition, bucket=bucket, file=file)
 
 
 def _through_arrow(routed: DataFrame, table: LakeTable) -> list[NewFile]:
@@ -322,7 +332,7 @@ def _through_arrow(routed: DataFrame, table: LakeTable) -> list[NewFile]:
         raise
     written: list[NewFile] = [pickle.loads(bytes(row.file)) for row in rows]
     types = [f.type for f in schema.partition_fields]
-    kept = frozenset(new.file.file_name for new in written)
+    kept = frozenset(name for new in written for name in (new.file.file_name, *new.file.extra_files))
     for place in {(new.partition, new.bucket) for new in written}:
         directory = files.layout.bucket_dir(schema, binary_row.decode(types, place[0]) if types else (), place[1])
         _remove_marked(table, directory, mark, kept=kept, deep=False)

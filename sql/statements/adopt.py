@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from lake.adopt import Migration, migration_commit, renaming
 from model.errors import AnalysisError, InvalidOption
 from model.identifier import quote
-from sql.results import ResultSet
+from model.types import BigIntType
+from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures import procedure
+from sql.statements.procedures import DRY_COLUMN, Arguments, procedure
 from table.layout import escape
 
 _THREADS = 8
@@ -20,18 +19,22 @@ def _names(context: ExecutionContext, given: object) -> tuple[str, ...]:
 
 
 @procedure("register_table", required=2, table=str, path=str)
-def register_table(context: ExecutionContext, arguments: Mapping[str, object]) -> ResultSet:
+def register_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Take over a Paimon append table's directory as it is."""
     table = context.session.identifier(_names(context, arguments["table"]))
-    context.lake.register_table(table, str(arguments["path"]))
-    return ResultSet.ok()
+    latest = context.lake.register_table(table, str(arguments["path"]), dry_run=arguments.dry_run)
+    columns = [
+        ResultColumn("table", STRING), ResultColumn("snapshot_id", BigIntType()), ResultColumn("record_count", BigIntType()), DRY_COLUMN,
+    ]  # fmt: skip
+    found = (latest.id, latest.total_record_count) if latest else (None, None)
+    return ResultSet.of_rows(columns, [(str(table), *found, arguments.dry_run)])
 
 
 @procedure(
     "migrate_table", required=0, source_type=str, table=str, options=str, target_table=str, delete_origin=bool, parallelism=int,
     dry_run=bool, connector=str, source_table=str,
 )  # fmt: skip
-def migrate_table(context: ExecutionContext, arguments: Mapping[str, object]) -> ResultSet:
+def migrate_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Make a table of a directory of Parquet or ORC files, in place; one row for each thing done, or to be done."""
     source = _source(arguments, "table", "source_table")
     target = arguments.get("target_table")
@@ -40,7 +43,7 @@ def migrate_table(context: ExecutionContext, arguments: Mapping[str, object]) ->
             "sys.migrate_table needs target_table: the source is a directory, which names no table.", fragment="target_table"
         )
     table = context.session.identifier(_names(context, target))
-    dry_run = bool(arguments.get("dry_run"))
+    dry_run = arguments.dry_run
     done = context.lake.migrate_table(
         table, source, options=_options(arguments.get("options")), threads=_threads(arguments), dry_run=dry_run
     )
@@ -51,20 +54,20 @@ def migrate_table(context: ExecutionContext, arguments: Mapping[str, object]) ->
     "migrate_file", required=0, source_type=str, source_table=str, target_table=str, delete_origin=bool, parallelism=int, dry_run=bool,
     connector=str,
 )  # fmt: skip
-def migrate_file(context: ExecutionContext, arguments: Mapping[str, object]) -> ResultSet:
+def migrate_file(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Add a directory's files to a table, in place."""
     source = _source(arguments, "source_table")
     if arguments.get("target_table") is None:
         raise AnalysisError("sys.migrate_file needs target_table, the table that gets the files.", fragment="target_table")
     table = context.lake.open_to_write(context.session.identifier(_names(context, arguments["target_table"])))
     plan = context.lake.plan_migration(table, source, threads=_threads(arguments))
-    if not arguments.get("dry_run") and plan.rows:
+    if not arguments.dry_run and plan.rows:
         with renaming(table.files.io, plan.renamed):
             context.lake.commit(table, migration_commit(plan.source.files, table.schema))
     return _told(plan, str(table.identifier))
 
 
-def _source(arguments: Mapping[str, object], *names: str) -> str:
+def _source(arguments: Arguments, *names: str) -> str:
     """The directory, once the arguments Paimon has besides say what they can say here."""
     kind = arguments.get("source_type") or arguments.get("connector") or "hive"
     if kind != "hive":
@@ -79,7 +82,7 @@ def _source(arguments: Mapping[str, object], *names: str) -> str:
     raise AnalysisError(f"The procedure needs {names[0]}: the directory of the files, inside SLUICE_IMPORT_DIRS.", fragment=names[0])
 
 
-def _threads(arguments: Mapping[str, object]) -> int:
+def _threads(arguments: Arguments) -> int:
     given = arguments.get("parallelism")
     if given is None:
         return _THREADS

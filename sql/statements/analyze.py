@@ -8,10 +8,10 @@ from uuid import uuid4
 
 from model.errors import AnalysisError, LakeError, OutcomeUnknown
 from model.snapshot import CommitKind
-from model.types import BigIntType, BooleanType
+from model.types import BigIntType
 from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures import Arguments, procedure, table_to_write
+from sql.statements.procedures import DRY_COLUMN, Arguments, procedure, table_to_write
 from table.commit import CommitRequest
 
 
@@ -19,7 +19,7 @@ def _on_spark(_: Arguments) -> bool:
     return True
 
 
-@procedure("analyze_table", required=1, spark=_on_spark, table=str, columns=str, dry_run=bool)
+@procedure("analyze_table", required=1, spark=_on_spark, table=str, columns=str)
 def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Count rows, distinct values, NULLs and bounds of some columns or all, and commit them as an ANALYZE snapshot."""
     from sql.spark.analyze import column_statistics
@@ -38,14 +38,15 @@ def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     body = {
         "snapshotId": latest.id, "schemaId": latest.schema_id, "mergedRecordCount": rows, "mergedRecordSize": size, "colStats": found,
     }  # fmt: skip
-    if not arguments.get("dry_run"):
+    if not arguments.dry_run:
         _commit(context, table_to_write(context, arguments), body)
     columns = [
         ResultColumn("column", STRING), ResultColumn("distinct_count", BigIntType()), ResultColumn("null_count", BigIntType()),
-        ResultColumn("record_count", BigIntType(nullable=False)), ResultColumn("dry_run", BooleanType(nullable=False)),
+        ResultColumn("record_count", BigIntType(nullable=False)), DRY_COLUMN,
     ]  # fmt: skip
-    dry = bool(arguments.get("dry_run"))
-    return ResultSet.of_rows(columns, [(name, one["distinctCount"], one["nullCount"], rows, dry) for name, one in found.items()])
+    return ResultSet.of_rows(
+        columns, [(name, one["distinctCount"], one["nullCount"], rows, arguments.dry_run) for name, one in found.items()]
+    )
 
 
 def _commit(context: ExecutionContext, table: Any, body: dict[str, Any]) -> None:

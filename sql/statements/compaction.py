@@ -19,11 +19,11 @@ from model.errors import AnalysisError, Forbidden, LakeError, OutcomeUnknown, Re
 from model.identifier import Identifier
 from model.snapshot import CommitKind
 from model.table_options import TABLE_OPTIONS
-from model.types import BigIntType, BooleanType
+from model.types import BigIntType
 from sql.partition_choice import chosen, numbers
 from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures import Arguments, procedure, table_to_write
+from sql.statements.procedures import DRY_COLUMN, Arguments, procedure, table_to_write
 from table.commit import CommitRequest
 from table.compact import CompactionRules, CompactionTask, choose
 from table.formats import FileFormat
@@ -45,7 +45,7 @@ _COMPACTED = (
     ResultColumn("rows", _COUNT),
     ResultColumn("conflicts", _COUNT),
     ResultColumn("snapshot_id", BigIntType()),
-    ResultColumn("dry_run", BooleanType(nullable=False)),
+    DRY_COLUMN,
 )
 _SPARKS_ORDER = (
     "table", "partitions", "compact_strategy", "order_strategy", "order_by", "where", "options", "partition_idle_time", "buckets",
@@ -65,7 +65,7 @@ def _as_spark_orders(positional: Sequence[object]) -> Sequence[str] | None:
 
 
 def _sorts(arguments: Arguments) -> bool:
-    return arguments.get("order_strategy", "none") != "none" and not arguments.get("dry_run")
+    return arguments.get("order_strategy", "none") != "none" and not arguments.dry_run
 
 
 @procedure(
@@ -82,12 +82,11 @@ def _sorts(arguments: Arguments) -> bool:
     partition_idle_time=str,
     compact_strategy=str,
     buckets=str,
-    dry_run=bool,
 )
 def compact_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Merge small files, or sort what partitions hold."""
     table = _with_options(table_to_write(context, arguments), arguments.get("options"))
-    dry_run = bool(arguments.get("dry_run"))
+    dry_run = arguments.dry_run
     strategy = arguments.get("order_strategy", "none").lower()
     if strategy != "none" or "order_by" in arguments:
         done = _sort(context, table, strategy, arguments, dry_run=dry_run)
@@ -247,12 +246,11 @@ def _sorted(
     table_options=str,
     partition_idle_time=str,
     compact_strategy=str,
-    dry_run=bool,
 )
 def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Merge the small files of every table whose name matches; one row each."""
-    dry_run = bool(arguments.get("dry_run"))
-    given = {key: arguments[key] for key in ("partition_idle_time", "compact_strategy") if key in arguments}
+    dry_run = arguments.dry_run
+    given = Arguments((key, arguments[key]) for key in ("partition_idle_time", "compact_strategy") if key in arguments)
     _full(given)
     rows = []
     for identifier in matching_tables(context, arguments):
@@ -289,14 +287,14 @@ def pattern(name: str, text: str) -> re.Pattern[str]:
         raise AnalysisError(f"{name} => '{text}' is no regular expression: {problem}.", fragment=text) from None
 
 
-@procedure("compact_manifest", required=1, table=str, options=str, dry_run=bool)
+@procedure("compact_manifest", required=1, table=str, options=str)
 def compact_manifest(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Merge the manifests of the latest snapshot; nothing is published where there is nothing to merge."""
     table = _with_options(table_to_write(context, arguments), arguments.get("options"))
     latest = table.latest()
     before = table.files.manifests_of(latest) if latest else []
     worth = worth_merging(table.schema, before)
-    dry_run = bool(arguments.get("dry_run"))
+    dry_run = arguments.dry_run
     after, snapshot_id = len(before), None
     if worth and dry_run:
         after = len(before) - len(worth) + 1
@@ -308,6 +306,6 @@ def compact_manifest(context: ExecutionContext, arguments: Arguments) -> ResultS
         ResultColumn("manifests_before", _COUNT),
         ResultColumn("manifests_after", _COUNT),
         ResultColumn("snapshot_id", BigIntType()),
-        ResultColumn("dry_run", BooleanType(nullable=False)),
+        DRY_COLUMN,
     ]
     return ResultSet.of_rows(columns, [(len(before), after, snapshot_id, dry_run)])

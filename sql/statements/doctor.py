@@ -10,7 +10,7 @@ from sql.statements.procedures import Arguments, procedure, table_of
 from table.health import Finding, examine
 
 
-@procedure("doctor", required=1, table=str)
+@procedure("doctor", required=1, only_looks=True, table=str)
 def doctor(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Look at a table's files and say what could be better; no rows for a table in good shape."""
     table = table_of(context, arguments)

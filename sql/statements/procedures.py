@@ -10,15 +10,26 @@ from typing import Any
 from lake import LakeTable
 from model.errors import AnalysisError, nearest
 from model.identifier import Identifier
-from model.types import BigIntType, VarCharType
+from model.types import BigIntType, BooleanType, VarCharType
 from sql import trees
 from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext, handles
 
-Body = Callable[[ExecutionContext, Mapping[str, Any]], ResultSet]
+DRY_RUN = "dry_run"
+DRY_COLUMN = ResultColumn(DRY_RUN, BooleanType(nullable=False))
+"""The last column of what a call that changes something answers."""
 
 
-Arguments = Mapping[str, Any]
+class Arguments(dict[str, Any]):
+    """What a call gives, by the names of the procedure's parameters; what is left out is not there."""
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether the call only asks what would happen."""
+        return bool(self.get(DRY_RUN))
+
+
+Body = Callable[[ExecutionContext, Arguments], ResultSet]
 
 
 def never(_: Arguments) -> bool:
@@ -39,6 +50,8 @@ class Procedure:
     """Whether a call with these arguments runs on Spark."""
     other_order: Callable[[Sequence[object]], Sequence[str] | None] | None = None
     """The parameters in another engine's order, where the values given by position are of that kind."""
+    only_looks: bool = False
+    """Whether it changes nothing anyway, and so has no dry run."""
 
 
 PROCEDURES: dict[str, Procedure] = {}
@@ -50,13 +63,22 @@ def procedure(
     required: int,
     spark: Callable[[Arguments], bool] = never,
     other_order: Callable[[Sequence[object]], Sequence[str] | None] | None = None,
+    only_looks: bool = False,
     **parameters: type,
 ) -> Callable[[Body], Body]:
-    """Register a procedure ``sys.<name>``."""
+    """Register a procedure ``sys.<name>``; it takes ``dry_run``, the last where Paimon gives it no place, unless it ``only_looks``."""
+    if not only_looks:
+        parameters.setdefault(DRY_RUN, bool)
 
     def register(body: Body) -> Body:
         PROCEDURES[f"sys.{name}"] = Procedure(
-            name=f"sys.{name}", parameters=parameters, required=required, body=body, spark=spark, other_order=other_order
+            name=f"sys.{name}",
+            parameters=parameters,
+            required=required,
+            body=body,
+            spark=spark,
+            other_order=other_order,
+            only_looks=only_looks,
         )
         return body
 
@@ -71,7 +93,7 @@ class Call:
     tree: trees.Call
 
     @cached_property
-    def _found(self) -> tuple[Procedure, dict[str, Any]]:
+    def _found(self) -> tuple[Procedure, Arguments]:
         name = ".".join(part for part in self.tree.args["procedure"] if part != "sluice")
         found = PROCEDURES.get(name.lower())
         if found is None:
@@ -92,11 +114,11 @@ class Call:
         return found.body(context, arguments)
 
 
-def _bound(found: Procedure, given: tuple[tuple[str | None, object], ...]) -> dict[str, Any]:
+def _bound(found: Procedure, given: tuple[tuple[str | None, object], ...]) -> Arguments:
     names: Sequence[str] = list(found.parameters)
     if found.other_order is not None:
         names = found.other_order([value for name, value in given if name is None]) or names
-    bound: dict[str, Any] = {}
+    bound = Arguments()
     for position, (name, value) in enumerate(given):
         if name is None and position >= len(names):
             raise AnalysisError(f"{found.name} takes {len(names)} arguments at most: {', '.join(names)}.")
@@ -131,16 +153,18 @@ def identifier_of(context: ExecutionContext, name: str) -> Identifier:
     return context.session.identifier(tuple(part.strip("`") for part in name.split(".")))
 
 
-@procedure("repair_table", required=1, table=str, dry_run=bool)
+@procedure("repair_table", required=1, table=str)
 def repair_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Adopt or set aside snapshot files the catalog did not decide; one row for each, none where there are none."""
     table = identifier_of(context, str(arguments["table"]))
-    done = context.lake.repair_table(table, dry_run=bool(arguments.get("dry_run")))
+    done = context.lake.repair_table(table, dry_run=arguments.dry_run)
     columns = [
         ResultColumn("action", STRING),
         ResultColumn("snapshot_id", BigIntType(nullable=False)),
         ResultColumn("moved_to", VarCharType()),
+        DRY_COLUMN,
     ]
-    rows: list[tuple[str, int, str | None]] = [("adopted", snapshot, None) for snapshot in done.adopted]
-    rows += [("set aside", snapshot, f"{done.directory}/snapshot-{snapshot}") for snapshot in done.set_aside]
+    dry_run = arguments.dry_run
+    rows: list[tuple[str, int, str | None, bool]] = [("adopted", snapshot, None, dry_run) for snapshot in done.adopted]
+    rows += [("set aside", snapshot, f"{done.directory}/snapshot-{snapshot}", dry_run) for snapshot in done.set_aside]
     return ResultSet.of_rows(columns, rows)

@@ -20,17 +20,16 @@ from model.errors import AnalysisError, Forbidden, InvalidOption, SnapshotNotExi
 from model.identifier import Identifier
 from model.option import OptionGroup
 from model.table_options import TABLE_OPTIONS
-from model.types import BigIntType, BooleanType, VarCharType
+from model.types import BigIntType, VarCharType
 from sql.partition_choice import matching, parse_specs
 from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures import Arguments, identifier_of, procedure, table_to_write
+from sql.statements.procedures import DRY_COLUMN, DRY_RUN, Arguments, identifier_of, procedure, table_to_write
 from table import binary_row
 from table.consumers import delete_consumer, read_consumers, write_consumer
 from table.expire import ExpiryRules, without_limit
 
 _COUNT = BigIntType(nullable=False)
-_DRY = ResultColumn("dry_run", BooleanType(nullable=False))
 _REMOVED = (
     ResultColumn("snapshots", _COUNT),
     ResultColumn("first_snapshot", BigIntType()),
@@ -38,7 +37,7 @@ _REMOVED = (
     ResultColumn("data_files", _COUNT),
     ResultColumn("metadata_files", _COUNT),
     ResultColumn("bytes", _COUNT),
-    _DRY,
+    DRY_COLUMN,
 )
 
 
@@ -56,11 +55,6 @@ def moment_of(context: ExecutionContext, name: str, text: str) -> dt.datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(context.zone))
 
 
-def dry(arguments: Arguments) -> bool:
-    """Whether a call only asks what would happen."""
-    return bool(arguments.get("dry_run"))
-
-
 # Snapshots
 
 
@@ -73,7 +67,6 @@ def dry(arguments: Arguments) -> bool:
     older_than=str,
     max_deletes=int,
     options=str,
-    dry_run=bool,
 )
 def expire_snapshots(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Let snapshots go by count and age; what tags, branches and consumers need stays."""
@@ -91,8 +84,8 @@ def expire_snapshots(context: ExecutionContext, arguments: Arguments) -> ResultS
     if "older_than" in arguments:
         age = dt.datetime.now(dt.UTC) - moment_of(context, "older_than", arguments["older_than"])
         rules = replace(rules, retained=max(age, dt.timedelta()))
-    done = kept.expire_snapshots(context.lake, table, rules, dry_run=dry(arguments))
-    return ResultSet.of_rows(_REMOVED, [_removed(done, dry_run=dry(arguments))])
+    done = kept.expire_snapshots(context.lake, table, rules, dry_run=arguments.dry_run)
+    return ResultSet.of_rows(_REMOVED, [_removed(done, dry_run=arguments.dry_run)])
 
 
 def _given_options(arguments: Arguments, group: OptionGroup = TABLE_OPTIONS) -> dict[str, str]:
@@ -108,7 +101,7 @@ def _given_options(arguments: Arguments, group: OptionGroup = TABLE_OPTIONS) -> 
 
 def _by_kind(positional: Sequence[object]) -> Sequence[str] | None:
     """``rollback_to('t', 5)`` is a snapshot, ``rollback_to('t', 'x')`` a tag."""
-    return ("table", "snapshot_id", "dry_run") if len(positional) > 1 and isinstance(positional[1], int) else None
+    return ("table", "snapshot_id", DRY_RUN) if len(positional) > 1 and isinstance(positional[1], int) else None
 
 
 @procedure(
@@ -120,7 +113,6 @@ def _by_kind(positional: Sequence[object]) -> Sequence[str] | None:
     snapshot_id=int,
     timestamp=str,
     watermark=int,
-    dry_run=bool,
 )
 def rollback_to(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Make a snapshot the latest again: by id, tag, time or watermark."""
@@ -133,13 +125,13 @@ def rollback_to(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     return _roll_back(context, arguments, given)
 
 
-@procedure("rollback_to_timestamp", required=2, table=str, timestamp=int, dry_run=bool)
+@procedure("rollback_to_timestamp", required=2, table=str, timestamp=int)
 def rollback_to_timestamp(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Make the snapshot of a time, in milliseconds since the epoch, the latest again."""
     return _roll_back(context, arguments, {"scan.timestamp-millis": str(arguments["timestamp"])})
 
 
-@procedure("rollback_to_watermark", required=2, table=str, watermark=int, dry_run=bool)
+@procedure("rollback_to_watermark", required=2, table=str, watermark=int)
 def rollback_to_watermark(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Make the first snapshot with a watermark the latest again."""
     return _roll_back(context, arguments, {"scan.watermark": str(arguments["watermark"])})
@@ -151,16 +143,16 @@ def _roll_back(context: ExecutionContext, arguments: Arguments, options: dict[st
     to = context.lake.resolve(table, options, zone=context.zone)
     if to is None or latest is None:
         raise SnapshotNotExist(f"Table {table.identifier} has no snapshots to roll back to.", resource_name=str(table.identifier))
-    done = kept.rollback(context.lake, table, to, tag=arguments.get("tag"), dry_run=dry(arguments))
+    done = kept.rollback(context.lake, table, to, tag=arguments.get("tag"), dry_run=arguments.dry_run)
     columns = [
         ResultColumn("previous_snapshot_id", _COUNT),
         ResultColumn("current_snapshot_id", _COUNT),
         ResultColumn("tags_dropped", _COUNT),
         ResultColumn("data_files", _COUNT),
         ResultColumn("bytes", _COUNT),
-        _DRY,
+        DRY_COLUMN,
     ]
-    return ResultSet.of_rows(columns, [(latest.id, to.id, len(done.tags), done.data_files, done.size, dry(arguments))])
+    return ResultSet.of_rows(columns, [(latest.id, to.id, len(done.tags), done.data_files, done.size, arguments.dry_run)])
 
 
 # Partitions
@@ -168,7 +160,8 @@ def _roll_back(context: ExecutionContext, arguments: Arguments, options: dict[st
 
 def _partition_rows(partitions: Sequence[Partition], column: str, *, dry_run: bool) -> ResultSet:
     columns = [
-        ResultColumn(column, STRING), ResultColumn("files", _COUNT), ResultColumn("rows", _COUNT), ResultColumn("bytes", _COUNT), _DRY,
+        ResultColumn(column, STRING), ResultColumn("files", _COUNT), ResultColumn("rows", _COUNT), ResultColumn("bytes", _COUNT),
+        DRY_COLUMN,
     ]  # fmt: skip
     return ResultSet.of_rows(columns, [(p.name, p.file_count, p.record_count, p.file_size, dry_run) for p in partitions])
 
@@ -183,7 +176,6 @@ def _partition_rows(partitions: Sequence[Partition], column: str, *, dry_run: bo
     expire_strategy=str,
     max_expires=int,
     options=str,
-    dry_run=bool,
 )
 def expire_partitions(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Drop partitions that are too old, by their values or by when something last came."""
@@ -201,9 +193,9 @@ def expire_partitions(context: ExecutionContext, arguments: Arguments) -> Result
         reason = "has no partitions" if not table.schema.partition_keys else "says no time: give expiration_time => '7 d'"
         raise AnalysisError(f"Table {table.identifier} {reason}.", fragment="expire_partitions")
     old = expired_partitions(table, context.lake.partitions(table, table.latest()), rules)
-    if not dry(arguments):
+    if not arguments.dry_run:
         drop_partitions(context.lake, table, old)
-    return _partition_rows(old, "expired_partitions", dry_run=dry(arguments))
+    return _partition_rows(old, "expired_partitions", dry_run=arguments.dry_run)
 
 
 def _named(context: ExecutionContext, table: LakeTable, text: str) -> list[Partition]:
@@ -213,14 +205,14 @@ def _named(context: ExecutionContext, table: LakeTable, text: str) -> list[Parti
     return [partition for row, partition in present.items() if row in wanted]
 
 
-@procedure("drop_partition", required=2, table=str, partitions=str, dry_run=bool)
+@procedure("drop_partition", required=2, table=str, partitions=str)
 def drop_partition(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Remove partitions with all their rows; earlier snapshots still hold them."""
     table = table_to_write(context, arguments)
     found = _named(context, table, arguments["partitions"])
-    if not dry(arguments):
+    if not arguments.dry_run:
         drop_partitions(context.lake, table, found)
-    return _partition_rows(found, "dropped_partitions", dry_run=dry(arguments))
+    return _partition_rows(found, "dropped_partitions", dry_run=arguments.dry_run)
 
 
 @procedure("mark_partition_done", required=2, table=str, partitions=str)
@@ -232,17 +224,17 @@ def mark_partition_done(context: ExecutionContext, arguments: Arguments) -> Resu
         raise AnalysisError(f"Option 'partition.mark-done-action' = '{', '.join(sorted(unknown))}' is not available; success-file is.")
     found = _named(context, table, arguments["partitions"])
     now = time.time_ns() // 1_000_000
-    for partition in found:
+    for partition in () if arguments.dry_run else found:
         path = table.files.layout.success_file(table.schema, partition.name)
         made = json.loads(table.files.io.read(path))["creationTime"] if table.files.io.exists(path) else now
         table.files.io.write(path, json.dumps({"creationTime": made, "modificationTime": now}).encode())
-    return _partition_rows(found, "done_partitions", dry_run=False)
+    return _partition_rows(found, "done_partitions", dry_run=arguments.dry_run)
 
 
 # Consumers
 
 
-@procedure("reset_consumer", required=2, table=str, consumer_id=str, next_snapshot_id=int, dry_run=bool)
+@procedure("reset_consumer", required=2, table=str, consumer_id=str, next_snapshot_id=int)
 def reset_consumer(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Let a consumer go on elsewhere, or forget it where no snapshot is given."""
     table = table_to_write(context, arguments)
@@ -258,16 +250,16 @@ def reset_consumer(context: ExecutionContext, arguments: Arguments) -> ResultSet
                 f"Consumer {name} cannot go on at snapshot {following}: table {table.identifier} keeps {first} to {last - 1}.",
                 resource_name=str(following),
             )
-    if not dry(arguments):
+    if not arguments.dry_run:
         if following is None:
             delete_consumer(table.files, name)
         else:
             write_consumer(table.files, name, following)
-    columns = [ResultColumn("consumer_id", STRING), ResultColumn("before", BigIntType()), ResultColumn("now", BigIntType()), _DRY]
-    return ResultSet.of_rows(columns, [(name, present.get(name), following, dry(arguments))])
+    columns = [ResultColumn("consumer_id", STRING), ResultColumn("before", BigIntType()), ResultColumn("now", BigIntType()), DRY_COLUMN]
+    return ResultSet.of_rows(columns, [(name, present.get(name), following, arguments.dry_run)])
 
 
-@procedure("clear_consumers", required=1, table=str, including_consumers=str, excluding_consumers=str, dry_run=bool)
+@procedure("clear_consumers", required=1, table=str, including_consumers=str, excluding_consumers=str)
 def clear_consumers(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Forget the consumers whose names match, all where nothing is said."""
     from sql.statements.compaction import pattern
@@ -280,9 +272,9 @@ def clear_consumers(context: ExecutionContext, arguments: Arguments) -> ResultSe
         for c in read_consumers(table.files)
         if included.fullmatch(c.name) and not (excluded is not None and excluded.fullmatch(c.name))
     ]
-    for name in () if dry(arguments) else gone:
+    for name in () if arguments.dry_run else gone:
         delete_consumer(table.files, name)
-    return ResultSet.of_rows([ResultColumn("cleared_consumers", STRING), _DRY], [(name, dry(arguments)) for name in gone])
+    return ResultSet.of_rows([ResultColumn("cleared_consumers", STRING), DRY_COLUMN], [(name, arguments.dry_run) for name in gone])
 
 
 # Orphans
@@ -307,17 +299,17 @@ def remove_orphan_files(context: ExecutionContext, arguments: Arguments) -> Resu
             context.lake,
             table,
             older_than_millis=older,
-            dry_run=dry(arguments),
+            dry_run=arguments.dry_run,
             threads=max(1, arguments.get("parallelism", 8)),
             check=context.cancellation.check,
         )
-        rows.append((str(identifier), len(done.paths), done.size, done.paths[0] if done.paths else None, dry(arguments)))
+        rows.append((str(identifier), len(done.paths), done.size, done.paths[0] if done.paths else None, arguments.dry_run))
     columns = [
         ResultColumn("table", STRING),
         ResultColumn("deletedFileCount", _COUNT),
         ResultColumn("deletedFileTotalLenInBytes", _COUNT),
         ResultColumn("first_file", VarCharType()),
-        _DRY,
+        DRY_COLUMN,
     ]
     return ResultSet.of_rows(columns, rows)
 

@@ -8,18 +8,27 @@ from collections.abc import Sequence
 from lake import LakeTable
 from lake import retention as kept
 from lake.auto_tags import expire_tags as expire_lake_tags
-from lake.retention import Removed
+from lake.retention import NOTHING, Removed, Tag
 from model.errors import SnapshotNotExist
 from model.table_options import TABLE_OPTIONS
-from model.types import BigIntType, BooleanType
+from model.types import BigIntType
 from sql.partition_choice import span
 from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures import Arguments, procedure, table_to_write
-from sql.statements.retention import dry, moment_of
+from sql.statements.procedures import DRY_COLUMN, Arguments, procedure, table_to_write
+from sql.statements.retention import moment_of
 
 _COUNT = BigIntType(nullable=False)
-_DRY = ResultColumn("dry_run", BooleanType(nullable=False))
+_TAGGED = (
+    ResultColumn("tag", STRING), ResultColumn("snapshot_id", _COUNT), ResultColumn("data_files", _COUNT), ResultColumn("bytes", _COUNT),
+    DRY_COLUMN,
+)  # fmt: skip
+"""A tag, the snapshot it keeps, and the files that go because nothing keeps them any more."""
+_BRANCHED = (
+    ResultColumn("branch", STRING), ResultColumn("snapshots", _COUNT), ResultColumn("data_files", _COUNT), ResultColumn("bytes", _COUNT),
+    DRY_COLUMN,
+)  # fmt: skip
+"""A branch, the snapshots that go, and their files, which stay until `sys.remove_orphan_files` finds them."""
 
 
 def _retained(table: LakeTable, arguments: Arguments) -> dt.timedelta | None:
@@ -29,23 +38,30 @@ def _retained(table: LakeTable, arguments: Arguments) -> dt.timedelta | None:
     return found
 
 
+def _tagged(tag: Tag, *, dry_run: bool, removed: Removed = NOTHING) -> ResultSet:
+    return ResultSet.of_rows(_TAGGED, [(tag.name, tag.snapshot.id, removed.data_files, removed.size, dry_run)])
+
+
 @procedure("create_tag", required=2, table=str, tag=str, snapshot_id=int, time_retained=str)
 def create_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Keep a snapshot under a name."""
-    table = table_to_write(context, arguments)
-    kept.create_tag(context.lake, table, arguments["tag"], snapshot_id=arguments.get("snapshot_id"), retained=_retained(table, arguments))
-    return ResultSet.ok()
+    return _tagged(_create(context, table_to_write(context, arguments), arguments, arguments.get("snapshot_id")), dry_run=arguments.dry_run)
+
+
+def _create(context: ExecutionContext, table: LakeTable, arguments: Arguments, snapshot_id: int | None) -> Tag:
+    retained = _retained(table, arguments)
+    return kept.create_tag(context.lake, table, arguments["tag"], snapshot_id=snapshot_id, retained=retained, dry_run=arguments.dry_run)
 
 
 @procedure("replace_tag", required=2, table=str, tag=str, snapshot_id=int, time_retained=str)
 def replace_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Let a tag keep another snapshot, or keep it for another time."""
-    table = table_to_write(context, arguments)
-    present = next((tag for tag in kept.tags_of(context.lake, table) if tag.name == arguments["tag"]), None)
+    table, name, dry_run = table_to_write(context, arguments), arguments["tag"], arguments.dry_run
+    present = next((tag for tag in kept.tags_of(context.lake, table) if tag.name == name), None)
     snapshot_id = arguments.get("snapshot_id", present.snapshot.id if present else None)
     retained = _retained(table, arguments)
-    kept.create_tag(context.lake, table, arguments["tag"], snapshot_id=snapshot_id, retained=retained, replace=True)
-    return ResultSet.ok()
+    tag, removed = kept.replace_tag(context.lake, table, name, snapshot_id=snapshot_id, retained=retained, dry_run=dry_run)
+    return _tagged(tag, removed=removed, dry_run=dry_run)
 
 
 @procedure("create_tag_from_timestamp", required=3, table=str, tag=str, timestamp=int, time_retained=str)
@@ -68,75 +84,90 @@ def create_tag_from_watermark(context: ExecutionContext, arguments: Arguments) -
 def _tag_found(context: ExecutionContext, table: LakeTable, arguments: Arguments, snapshot_id: int | None, what: str) -> ResultSet:
     if snapshot_id is None:
         raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {what}.", resource_name=str(table.identifier))
-    made = kept.create_tag(context.lake, table, arguments["tag"], snapshot_id=snapshot_id, retained=_retained(table, arguments))
+    made = _create(context, table, arguments, snapshot_id)
     columns = [
         ResultColumn("tagName", STRING),
         ResultColumn("snapshot", _COUNT),
         ResultColumn("commit_time", _COUNT),
         ResultColumn("watermark", BigIntType()),
+        DRY_COLUMN,
     ]
-    return ResultSet.of_rows(columns, [(made.name, made.snapshot.id, made.snapshot.time_millis, made.snapshot.watermark)])
+    snapshot = made.snapshot
+    return ResultSet.of_rows(columns, [(made.name, snapshot.id, snapshot.time_millis, snapshot.watermark, arguments.dry_run)])
 
 
 @procedure("rename_tag", required=3, table=str, tag=str, target_tag=str)
 def rename_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Give a tag another name."""
-    kept.rename_tag(context.lake, table_to_write(context, arguments), arguments["tag"], arguments["target_tag"])
-    return ResultSet.ok()
+    table, dry_run = table_to_write(context, arguments), arguments.dry_run
+    return _tagged(kept.rename_tag(context.lake, table, arguments["tag"], arguments["target_tag"], dry_run=dry_run), dry_run=dry_run)
 
 
-@procedure("delete_tag", required=2, table=str, tag=str, dry_run=bool)
+@procedure("delete_tag", required=2, table=str, tag=str)
 def delete_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Forget tags, parted by commas, and what only they kept."""
-    table = table_to_write(context, arguments)
-    names = [name.strip() for name in arguments["tag"].split(",") if name.strip()]
-    done = [kept.delete_tag(context.lake, table, name, dry_run=dry(arguments)) for name in names]
-    return _tags_gone([(name, one) for name, one in zip(names, done, strict=True)], dry_run=dry(arguments))
+    table, dry_run = table_to_write(context, arguments), arguments.dry_run
+    present = {tag.name: tag for tag in kept.tags_of(context.lake, table)}
+    rows = []
+    for name in _listed(arguments["tag"]):
+        context.cancellation.check()
+        removed = kept.delete_tag(context.lake, table, name, dry_run=dry_run)
+        rows.append((name, present[name].snapshot.id, removed.data_files, removed.size, dry_run))
+    return ResultSet.of_rows(_TAGGED, rows)
 
 
-def _tags_gone(gone: Sequence[tuple[str, Removed]], *, dry_run: bool) -> ResultSet:
-    columns = [ResultColumn("tag", STRING), ResultColumn("data_files", _COUNT), ResultColumn("bytes", _COUNT), _DRY]
-    return ResultSet.of_rows(columns, [(name, one.data_files, one.size, dry_run) for name, one in gone])
+def _listed(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
 
 
-@procedure("expire_tags", required=1, table=str, older_than=str, dry_run=bool)
+@procedure("expire_tags", required=1, table=str, older_than=str)
 def expire_tags(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Drop the tags whose time is over, or that were made before a time."""
     older = None
     if "older_than" in arguments:
         older = moment_of(context, "older_than", arguments["older_than"]).astimezone().replace(tzinfo=None)
-    gone = expire_lake_tags(context.lake, table_to_write(context, arguments), older_than=older, dry_run=dry(arguments))
-    return ResultSet.of_rows([ResultColumn("expired_tags", STRING), _DRY], [(tag.name, dry(arguments)) for tag in gone])
+    gone = expire_lake_tags(context.lake, table_to_write(context, arguments), older_than=older, dry_run=arguments.dry_run)
+    return ResultSet.of_rows([ResultColumn("expired_tags", STRING), DRY_COLUMN], [(tag.name, arguments.dry_run) for tag in gone])
 
 
 # Branches
 
 
+def _branched(rows: Sequence[tuple[str, Removed]], *, dry_run: bool) -> ResultSet:
+    return ResultSet.of_rows(_BRANCHED, [(name, len(gone.snapshots), gone.data_files, gone.size, dry_run) for name, gone in rows])
+
+
 @procedure("create_branch", required=2, table=str, branch=str, tag=str)
 def create_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Begin a branch, from a tag or empty."""
-    context.lake.branches.create(table_to_write(context, arguments), arguments["branch"], from_tag=arguments.get("tag"))
-    return ResultSet.ok()
+    table, name, dry_run = table_to_write(context, arguments), arguments["branch"], arguments.dry_run
+    context.lake.branches.create(table, name, from_tag=arguments.get("tag"), dry_run=dry_run)
+    return _branched([(name, NOTHING)], dry_run=dry_run)
 
 
 @procedure("delete_branch", required=2, table=str, branch=str)
 def delete_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Forget branches, parted by commas, with their snapshots and tags."""
     table = table_to_write(context, arguments)
-    for name in filter(None, (name.strip() for name in arguments["branch"].split(","))):
-        context.lake.branches.drop(table, name)
-    return ResultSet.ok()
+    rows = []
+    for name in _listed(arguments["branch"]):
+        context.cancellation.check()
+        gone = context.lake.branches.drop(table, name, dry_run=arguments.dry_run)
+        rows.append((name, kept.left_behind(table, gone, table.latest())))
+    return _branched(rows, dry_run=arguments.dry_run)
 
 
 @procedure("rename_branch", required=3, table=str, from_branch=str, to_branch=str)
 def rename_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Give a branch another name."""
-    context.lake.branches.rename(table_to_write(context, arguments), arguments["from_branch"], arguments["to_branch"])
-    return ResultSet.ok()
+    table, name, dry_run = table_to_write(context, arguments), arguments["to_branch"], arguments.dry_run
+    context.lake.branches.rename(table, arguments["from_branch"], name, dry_run=dry_run)
+    return _branched([(name, NOTHING)], dry_run=dry_run)
 
 
 @procedure("fast_forward", required=2, table=str, branch=str)
 def fast_forward(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Let main go on where a branch is: main's snapshots from the branch's first on are replaced by the branch's."""
-    context.lake.branches.fast_forward(table_to_write(context, arguments), arguments["branch"])
-    return ResultSet.ok()
+    table, name = table_to_write(context, arguments), arguments["branch"]
+    lost, head = context.lake.branches.fast_forward(table, name, dry_run=arguments.dry_run)
+    return _branched([(name, kept.left_behind(table, lost, head))], dry_run=arguments.dry_run)

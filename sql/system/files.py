@@ -8,6 +8,7 @@ from typing import Any
 from model.predicate import And, Compare, In, Op, Predicate
 from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
 from table import binary_row
+from table.file_index.container import SUFFIX, decode
 from table.formats import format_of
 from table.layout import partition_dirs
 from table.manifest import EntryKind, ManifestEntry, ManifestFile
@@ -234,3 +235,38 @@ def table_indexes(scan: SystemScan) -> Iterable[Sequence[Any]]:
             _braces(scan, entry["_PARTITION"]), entry["_BUCKET"], entry["_INDEX_TYPE"], entry["_FILE_NAME"], entry["_FILE_SIZE"],
             entry["_ROW_COUNT"], None if ranges is None else as_json(ranges), None, None, None, None,
         )  # fmt: skip
+
+
+@system_table(
+    "file_indexes",
+    partition="STRING",
+    bucket="INT NOT NULL",
+    file_path="STRING NOT NULL",
+    file_size_in_bytes="BIGINT NOT NULL",
+    record_count="BIGINT NOT NULL",
+    schema_id="BIGINT NOT NULL",
+    column_name="STRING NOT NULL",
+    index_type="STRING NOT NULL",
+    storage_type="STRING NOT NULL",
+    index_file_path="STRING",
+    index_size_in_bytes="BIGINT NOT NULL",
+    index_container_size_in_bytes="BIGINT NOT NULL",
+    is_empty="BOOLEAN NOT NULL",
+)
+def file_indexes(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """The indexes of the snapshot's data files, one row for each column and kind."""
+    live = _Live(scan, _braces)
+    opened = scan.opened
+    for entry in live.entries():
+        file = entry.file
+        beside = next((path for path in opened.files.extra_paths(opened.schema, entry) if path.endswith(SUFFIX)), None)
+        container = file.embedded_file_index or (opened.files.io.read(beside) if beside else None)
+        if container is None:
+            continue
+        stored = "FILE" if beside else "EMBEDDED"
+        for column, kinds in decode(container).items():
+            for kind, body in kinds.items():
+                yield (
+                    live.name(entry.partition), entry.bucket, opened.files.data_path(opened.schema, entry), file.file_size,
+                    file.row_count, file.schema_id, column, kind, stored, beside, len(body or b""), len(container), body is None,
+                )  # fmt: skip

@@ -18,7 +18,19 @@ for _module in ("files", "metadata", "upkeep"):  # they register their tables
 
 
 _SHOWING_VALUES = frozenset(
-    {"files", "file_key_ranges", "partitions", "buckets", "manifests", "statistics", "debt", "table_indexes", "audit_log", "read_optimized"}
+    {
+        "files",
+        "file_key_ranges",
+        "partitions",
+        "buckets",
+        "manifests",
+        "statistics",
+        "debt",
+        "table_indexes",
+        "file_indexes",
+        "audit_log",
+        "read_optimized",
+    }
 )
 """What shows values of rows or of partitions: only for who may read all of the table."""
 

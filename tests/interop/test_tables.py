@@ -127,6 +127,38 @@ def test_statistics_keep_readers_from_files(server: RunningServer, database: str
     assert reader.read(path, where=[("name", "is null", None)])["files"] == 0
 
 
+def test_java_uses_the_file_indexes(server: RunningServer, database: str, java_paimon: Reader) -> None:
+    """Paimon's scan looks into indexes that lie in the manifest; its reader into all of them."""
+    table = f"{database}.t"
+    indexed = "'file-index.bloom-filter.columns'='id,name,at', 'file-index.bitmap.columns'='kind'"
+    sizes = ", ".join(f"'file-index.bloom-filter.{c}.items'='100', 'file-index.bloom-filter.{c}.fpp'='0.001'" for c in ("id", "name", "at"))
+    server.sql(
+        f"CREATE TABLE {table} (id BIGINT, name STRING, at TIMESTAMP(6), kind INT) "
+        f"WITH ('bucket'='-1', 'file-index.in-manifest-threshold'='100 kb', 'metadata.stats-mode'='none', {indexed}, {sizes})"
+    )
+    for n in range(4):  # two files written in the gateway and two by Spark
+        row = f"id, CONCAT('name ', id), TIMESTAMP '2024-01-01 00:00:00.123456' + MAKE_INTERVAL(0, 0, 0, CAST(id AS INT)), {n} * 7"
+        values = f"({500 + n}, 'name {500 + n}', TIMESTAMP '2025-01-01 00:00:0{n}', {n} * 7)"
+        server.sql(f"INSERT INTO {table} " + (f"VALUES {values}" if n % 2 else f"SELECT {row} FROM range({n}, 100, 4)"))
+    path = server.table_path(table)
+    assert reader_files(java_paimon, path, ("id", "=", 2)) == (1, 1)
+    assert reader_files(java_paimon, path, ("name", "=", "name 50")) == (1, 1)
+    assert reader_files(java_paimon, path, ("name", "=", "name 503")) == (1, 1)
+    assert reader_files(java_paimon, path, ("kind", "=", 14)) == (1, 25)
+    assert reader_files(java_paimon, path, ("id", "=", -1))[1] == 0
+    server.sql(f"ALTER TABLE {table} SET ('file-index.in-manifest-threshold'='0 b')")
+    assert server.sql(f"CALL sys.rewrite_file_index('{table}')")[0][1] == 4
+    for n in (0, 2, 4, 50, 98, 501, 503):
+        assert java_paimon.read(path, where=[("id", "=", n)])["count"] == 1, n
+    assert server.sql(f"SELECT COUNT(*) FROM {table} WHERE id = 4 AND kind = 0") == [[1]]
+
+
+def reader_files(reader: Reader, path: Path, condition: tuple[str, str, object]) -> tuple[int, int]:
+    """The files a client plans and the rows it finds."""
+    found = reader.read(path, where=[condition])
+    return found["files"], found["count"]
+
+
 def test_a_queue_is_read_in_write_order(server: RunningServer, database: str, reader: Reader) -> None:
     table = f"{database}.t"
     server.sql(f"CREATE TABLE {table} (id BIGINT)")

@@ -17,64 +17,23 @@ from hypothesis import strategies as st
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.auto_tags import create_automatic_tags, expire_tags
 from lake.compaction import compact, plan
 from lake.maintenance import maintain
 from lake.orphans import remove_orphan_files
-from lake.retention import create_tag, delete_tag, expire_snapshots, rename_tag, rollback, tags_of
-from model.catalog_errors import TagAlreadyExist
-from model.errors import InvalidOption, SnapshotNotExist, TagNotExist
-from model.schema_change import SetOption
+from lake.retention import create_tag, delete_tag, expire_snapshots, rollback, tags_of
+from model.errors import InvalidOption, SnapshotNotExist
 from model.snapshot import CommitKind, Snapshot
-from table.commit import CommitRequest, everything
 from table.consumers import read_consumers, write_consumer
 from table.expire import ExpiryRules, expired_before
-from table.read import read_batches
-from table.scan import plan_scan
-from table.write import write_batches
-from tests.lake.test_compaction import QUEUE, append, batch_of, ids
+from tests.lake.kept import all_files, at, data_files, go_on, history, keep, overwrite, six_commits, with_options
+from tests.lake.test_compaction import QUEUE, append, ids
 from tests.lake.test_tables import Crash, crashing_at
 from tests.sql.tables import make_table
-
-NOW = ExpiryRules(at_least=1, at_most=None, retained=dt.timedelta(0), per_run=None)
-
-
-def keep(count: int) -> ExpiryRules:
-    return replace(NOW, at_least=count, at_most=count)
-
-
-def go_on() -> None:
-    """Nothing stops the work."""
-
-
-def history(lake: Lake, table: LakeTable) -> list[int]:
-    return [s.id for s in lake.snapshots(table)]
-
-
-def at(table: LakeTable, snapshot: Snapshot) -> list[int]:
-    planned = plan_scan(table.files, table.schema, snapshot)
-    return [row["id"] for batch in read_batches(table.files, table.schema, planned.files) for row in batch.to_pylist()]
-
-
-def data_files(table: LakeTable) -> set[str]:
-    return {str(path) for path in Path(table.location).rglob("*.parquet")}
-
-
-def all_files(table: LakeTable) -> set[str]:
-    return {str(p.relative_to(table.location)) for p in Path(table.location).rglob("*") if p.is_file()}
 
 
 @pytest.fixture
 def table(lake: Lake) -> LakeTable:
-    made = make_table(lake, options=QUEUE, id="INT")
-    for n in range(6):
-        append(lake, made, [n])
-    return made
-
-
-def overwrite(lake: Lake, table: LakeTable, values: list[int]) -> None:
-    written = write_batches(table.files, table.schema, [batch_of(table, values)])
-    lake.commit(table, CommitRequest(kind=CommitKind.OVERWRITE, adds=tuple(written), overwrite=everything, commit_user="u"))
+    return six_commits(lake)
 
 
 def snapshots_of(times: list[int]) -> list[Snapshot]:
@@ -116,30 +75,6 @@ def test_expired_snapshots_take_their_files_along(lake: Lake, table: LakeTable) 
         lake.resolve(table, {"scan.snapshot-id": "3"})
     left = remove_orphan_files(lake, table, older_than_millis=time.time_ns() // 1_000_000, dry_run=True, check=go_on)
     assert left.paths == ()
-
-
-def test_tags_keep_their_files_and_lose_them_with_the_tag(lake: Lake, table: LakeTable) -> None:
-    tag = create_tag(lake, table, "three", snapshot_id=3)
-    overwrite(lake, table, [100])
-    expire_snapshots(lake, table, keep(1))
-    assert at(table, tag.snapshot) == [0, 1, 2]
-    assert len(data_files(table)) == 4
-    assert delete_tag(lake, table, "three", dry_run=True).data_files == 3
-    assert delete_tag(lake, table, "three").data_files == 3
-    assert len(data_files(table)) == 1
-    assert ids(table) == [100]
-    with pytest.raises(TagNotExist):
-        delete_tag(lake, table, "three")
-
-
-def test_a_tag_dropped_between_others_leaves_theirs(lake: Lake, table: LakeTable) -> None:
-    tags = {n: create_tag(lake, table, f"t{n}", snapshot_id=n) for n in (2, 4, 5)}
-    overwrite(lake, table, [100])
-    expire_snapshots(lake, table, keep(1))
-    assert delete_tag(lake, table, "t4").data_files == 0
-    assert (at(table, tags[2].snapshot), at(table, tags[5].snapshot)) == ([0, 1], [0, 1, 2, 3, 4])
-    assert delete_tag(lake, table, "t5").data_files == 3
-    assert at(table, tags[2].snapshot) == [0, 1]
 
 
 def test_consumers_keep_what_they_have_not_read(lake: Lake, table: LakeTable) -> None:
@@ -216,54 +151,6 @@ def test_a_crash_after_a_rollback_leaves_only_orphans(catalog: CatalogStore, lak
     remove_orphan_files(lake, table, check=go_on)
     assert len(data_files(table)) == 3
     assert ids(table) == [0, 1, 6]
-
-
-def test_tags_end_and_are_renamed(lake: Lake, table: LakeTable) -> None:
-    create_tag(lake, table, "short", retained=dt.timedelta(milliseconds=1))
-    create_tag(lake, table, "long", retained=dt.timedelta(days=1))
-    create_tag(lake, table, "ever", snapshot_id=2)
-    time.sleep(0.01)
-    assert [tag.name for tag in expire_tags(lake, table, dry_run=True)] == ["short"]
-    expire_tags(lake, table)
-    rename_tag(lake, table, "ever", "always")
-    assert [tag.name for tag in tags_of(lake, table)] == ["always", "long"]
-    assert {p.name for p in (Path(table.location) / "tag").iterdir()} == {"tag-always", "tag-long"}
-    with pytest.raises(TagAlreadyExist):
-        rename_tag(lake, table, "long", "always")
-    create_tag(lake, table, "always", snapshot_id=4, replace=True)
-    assert [tag.snapshot.id for tag in tags_of(lake, table)] == [4, 6]
-    assert [tag.name for tag in expire_tags(lake, table, older_than=dt.datetime.now() + dt.timedelta(days=1))] == ["always", "long"]
-
-
-def with_options(lake: Lake, table: LakeTable, **options: str) -> LakeTable:
-    lake.alter_table(table.identifier, [SetOption(key=key, value=value) for key, value in options.items()])
-    return lake.open(table.identifier)
-
-
-def test_tags_are_made_for_periods_that_ended(lake: Lake, table: LakeTable) -> None:
-    options = {"tag.automatic-creation": "process-time", "tag.creation-delay": "10 min", "tag.num-retained-max": "2"}
-    daily = with_options(lake, table, **options)
-    assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 5, 0, 5)) == ["2026-01-03"]  # the delay is not over
-    assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 5, 0, 15)) == ["2026-01-04"]
-    assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 5, 23, 0)) == []
-    assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 9, 1, 0)) == ["2026-01-08"]
-    assert [tag.name for tag in tags_of(lake, daily)] == ["2026-01-04", "2026-01-08"]
-    complete = with_options(lake, daily, **{"tag.automatic-completion": "true", "tag.num-retained-max": "10"})
-    assert create_automatic_tags(lake, complete, now=dt.datetime(2026, 1, 12, 1, 0)) == ["2026-01-09", "2026-01-10", "2026-01-11"]
-
-
-def test_tags_follow_the_watermark_and_batches(lake: Lake, table: LakeTable) -> None:
-    hourly = with_options(lake, table, **{"tag.automatic-creation": "watermark", "tag.creation-period": "hourly"})
-    assert create_automatic_tags(lake, hourly) == []
-    mark = int(dt.datetime(2026, 1, 5, 7, 30, tzinfo=dt.UTC).timestamp() * 1000)
-    written = write_batches(hourly.files, hourly.schema, [batch_of(hourly, [9])])
-    lake.commit(hourly, CommitRequest(kind=CommitKind.APPEND, adds=tuple(written), commit_user="u", watermark=mark))
-    assert create_automatic_tags(lake, hourly) == ["2026-01-05 06"]
-    batch = with_options(lake, hourly, **{"tag.automatic-creation": "batch", "tag.batch.customized-name": "last"})
-    assert create_automatic_tags(lake, batch) == ["last"]
-    assert create_automatic_tags(lake, batch) == []
-    append(lake, batch, [10])
-    assert create_automatic_tags(lake, batch) == ["last"]
 
 
 def test_a_round_catches_up_with_many_commits(lake: Lake) -> None:

@@ -32,6 +32,16 @@ SHAPES: dict[str, tuple[str, dict[str, str]]] = {
     "buckets": ("", {"bucket": "7", "bucket-key": "i"}),
     "texts": ("s", {"bucket": "-1"}),
     "days": ("a", {"bucket": "3", "bucket-key": "s"}),
+    "indexed": (
+        "",
+        {
+            "bucket": "-1",
+            "metadata.stats-mode": "none",
+            "file-index.bloom-filter.columns": "k,y,d,f,s,a,t",
+            "file-index.bitmap.columns": "i,y,d,s,b",
+            **{f"file-index.bloom-filter.{c}.items": "10" for c in "kydfsat"},
+        },
+    ),
     "orc": ("b", {"bucket": "-1", "file.format": "orc"}),
 }
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
 from model.errors import UnsupportedStatement
 from sql.connectors import ConnectorScope, ConnectorTable
@@ -19,10 +22,16 @@ class SparkConnector:
         """A streaming frame of all that is there and comes, under the table's columns."""
         raise UnsupportedStatement(f"{table.name}: connector {table.connector} is not read; it only takes rows.")
 
-    def write(self, frame: DataFrame, table: ConnectorTable, scope: ConnectorScope) -> int | None:
-        """Write rows that have the table's columns, in order; a batch of a job may come twice. Returns how many, where that is known."""
+    def write(self, frame: DataFrame, table: ConnectorTable, scope: ConnectorScope) -> int:
+        """Write rows that have the table's columns (but VIRTUAL ones) and types, and return how many; a batch of a job may come twice."""
         raise UnsupportedStatement(f"{table.name}: connector {table.connector} is not written by SQL.")
 
     def ended(self, table: ConnectorTable, offset: object) -> bool:
         """Of a table whose bound is `Bound.OFFSET`: whether nothing comes after this offset (as Spark's progress tells it, parsed)."""
         raise NotImplementedError
+
+
+def counted(frame: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
+    """The frame, and what tells how many rows it had once it has been written."""
+    observation = Observation()
+    return frame.observe(observation, F.count(F.lit(1)).alias("rows")), lambda: int(observation.get["rows"])

@@ -14,7 +14,7 @@ from sql.spark.connectors.base import SparkConnector
 class SparkPrint(SparkConnector):
     """Prints rows as Flink does: ``+I[1, a]``."""
 
-    def write(self, frame: DataFrame, table: ConnectorTable, scope: ConnectorScope) -> int | None:
+    def write(self, frame: DataFrame, table: ConnectorTable, scope: ConnectorScope) -> int:
         """Print the rows, a few at a time."""
         identifier = IDENTIFIER.read(table.options)
         prefix = f"{identifier}> " if identifier else ""

@@ -19,8 +19,8 @@ from model.schema_change import SetOption
 from sql.gateway import Gateway
 from sql.jobs.coordinator import Coordinator
 from sql.jobs.limits import UpkeepLimits, hours
+from tests.lake.kept import history
 from tests.lake.test_compaction import append, ids, live
-from tests.lake.test_retention import history
 from tests.sql.tables import make_table
 
 LIMITS = UpkeepLimits(interval=0.1, patience=0.5)

@@ -1,0 +1,255 @@
+"""One INSERT of a job as a Structured Streaming query: every micro-batch becomes at most one commit, and never two."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from sqlglot import exp
+
+from lake.jobs import BatchClaim
+from model.errors import LakeError, OutcomeUnknown, StreamEnded
+from model.job import Job, JobLease
+from model.snapshot import CommitKind
+from sql.analysis.references import table_references
+from sql.connectors import Bound, ConnectorTable, connector_named
+from sql.spark.assign import assigned, literals
+from sql.spark.connectors import spark_connector
+from sql.spark.errors import translated
+from sql.spark.prepared import prepared
+from sql.spark.writes import write
+from sql.statements.base import ExecutionContext
+from sql.statements.insert import connector_sink, sink_columns, sink_schema, source_of, target_of
+from sql.writing import before_commit, discard
+from table.commit import CommitRequest
+from table.manifest import NewFile
+
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A micro-batch whose rows are written, on its way to be committed."""
+
+    number: int
+    files: Sequence[NewFile]
+    progress: Mapping[str, Any] | None
+    """What Spark told last of the query; None for its first batch."""
+
+
+def batch_watermark(batch: Batch) -> int | None:
+    """The watermark a batch's snapshot carries, in milliseconds since 1970; None where the query has no event time.
+
+    Spark's own, of the batches before this one: what it says will not come any more has not come in this one either.
+    """
+    told = (batch.progress or {}).get("eventTime", {}).get("watermark")
+    millis = None if told is None else _millis(told)
+    return millis if millis else None
+
+
+def _millis(text: str) -> int:
+    return int(dt.datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def check(context: ExecutionContext, insert: exp.Insert) -> None:
+    """Raise what keeps an INSERT from running as a stream, before there is a job."""
+    with prepared(context, source_of(insert), stream=True) as found:
+        _Sink(context, insert).check(found.frame)
+
+
+class _Sink:
+    """Where the rows go."""
+
+    def __init__(self, context: ExecutionContext, insert: exp.Insert) -> None:
+        self.context = context
+        self.insert = insert
+        self.connector: ConnectorTable | None = connector_sink(context, insert)
+
+    def check(self, frame: DataFrame) -> None:
+        self._fitted(frame)
+
+    def _fitted(self, frame: DataFrame) -> DataFrame:
+        if self.connector is not None:
+            return assigned(frame, sink_schema(self.connector), sink_columns(self.insert), {}, self.connector.name)
+        target = target_of(self.context, self.insert)
+        return assigned(frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
+
+    def pass_on(self, frame: DataFrame) -> int:
+        """Hand the rows to the connector."""
+        assert self.connector is not None
+        return spark_connector(self.connector).write(self._fitted(frame), self.connector, self.context.connector_scope)
+
+
+class JobQuery:
+    """One INSERT of a job that runs."""
+
+    def __init__(self, context: ExecutionContext, job: Job, part: str, insert: exp.Insert, *, checkpoint: str) -> None:
+        self._context = context
+        self._job = job
+        self._part = part
+        self._insert = insert
+        self._checkpoint = checkpoint
+        self._sink = _Sink(context, insert)
+        self._query: StreamingQuery | None = None
+        self._ready = threading.Event()
+        self._stopping = False
+        self._problem: BaseException | None = None
+        self._sources = [source for reference in table_references(source_of(insert)) if (source := _source(context, reference.parts))]
+        self._all_bounded = bool(self._sources) and len(self._sources) == len(table_references(source_of(insert)))
+        self._applied = dict(job.applied.get(part, {}))
+
+    def start(self, *, every: timedelta, drain: bool = False) -> None:
+        """Begin, or go on from the checkpoint; ``drain``: only with what is there now."""
+        bounds = {connector_named(source.connector).bound(source) for source in self._sources}
+        now = drain or (self._all_bounded and bounds == {Bound.NOW})
+        with prepared(self._context, source_of(self._insert), stream=True) as found:
+            self._sink.check(found.frame)
+            writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
+            writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
+            self._query = writer.queryName(f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}").start()
+        self._ready.set()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, well or not."""
+        query = self._query
+        return query is not None and not query.isActive
+
+    def outcome(self) -> BaseException | None:
+        """Why it failed; None where it ended well, or was stopped. Asked when it has ended."""
+        if self._problem is not None and not isinstance(self._problem, StreamEnded):
+            return self._problem
+        try:
+            problem = self._query.exception() if self._query is not None else None
+        except Exception as gone:  # py4j has several for a JVM that is gone
+            return gone
+        if problem is None or isinstance(self._problem, StreamEnded):
+            return None
+        return translated(problem, "", {})
+
+    def at_end(self) -> bool:
+        """Whether all that can ever come has come."""
+        if not self._all_bounded:
+            return False
+        progress = self._progress()
+        told = [] if progress is None else progress["sources"]
+        if len(told) != len(self._sources):
+            return False
+        for source, one in zip(self._sources, told, strict=True):
+            if connector_named(source.connector).bound(source) is not Bound.OFFSET:
+                return False
+            if not spark_connector(source).ended(source, _parsed(one.get("endOffset"))):
+                return False
+        return True
+
+    def progress(self) -> list[dict[str, Any]]:
+        """What each source has given: its offsets as Spark tells them."""
+        progress = self._progress()
+        wanted = ("description", "startOffset", "endOffset", "latestOffset", "numInputRows", "metrics")
+        if progress is None:
+            return []
+        return [
+            {key: _parsed(source[key]) if key.endswith("Offset") else source[key] for key in wanted if source.get(key) is not None}
+            for source in progress["sources"]
+        ]
+
+    def _progress(self) -> Mapping[str, Any] | None:
+        query = self._query
+        try:
+            found: Any = query.lastProgress if query is not None else None
+        except Exception:  # a JVM that is gone tells nothing
+            return None
+        return found if found is None or isinstance(found, Mapping) else found.jsonValue
+
+    def ask_to_stop(self) -> None:
+        """Let no further batch begin."""
+        self._stopping = True
+
+    def stop(self, *, patience: float) -> None:
+        """End when the batch in flight has ended, or after so many seconds."""
+        self._stopping = True
+        query = self._query
+        if query is None:
+            return
+        until = time.monotonic() + patience
+        while time.monotonic() < until and query.isActive and query.status["isTriggerActive"]:
+            time.sleep(_LOOK_SECONDS)
+        query.stop()
+
+    def _take(self, frame: DataFrame, number: int) -> None:
+        """One micro-batch, on a thread of Spark's."""
+        try:
+            if self._stopping:
+                raise StreamEnded("The job is stopping.")
+            self._ready.wait()
+            assert self._query is not None
+            checkpoint = str(self._query.id)
+            if self._applied.get("checkpoint") == checkpoint and self._applied["batch"] >= number:
+                return
+            if self._sink.connector is not None:
+                self._passed_on(frame, number, checkpoint)
+            else:
+                self._commit(frame, number, checkpoint)
+        except BaseException as problem:
+            self._problem = problem
+            raise
+
+    def _claim(self, number: int, checkpoint: str, *, rows: int, watermark: int | None) -> BatchClaim:
+        lease = JobLease(job_id=self._job.job_id, epoch=self._job.epoch)
+        return BatchClaim(lease=lease, part=self._part, checkpoint=checkpoint, batch=number, rows=rows, watermark=watermark)
+
+    def _passed_on(self, frame: DataFrame, number: int, checkpoint: str) -> None:
+        """A batch for a sink that has no commits: it is noted when it has been written, and written again where that is not noted."""
+        rows = self._sink.pass_on(frame)
+        with self._context.lake.catalog.transaction() as tx:
+            self._claim(number, checkpoint, rows=rows, watermark=None).finish(tx)
+
+    def _commit(self, frame: DataFrame, number: int, checkpoint: str) -> None:
+        target = target_of(self._context, self._insert)
+        name = str(target.table.identifier)
+        fitted = assigned(frame, target.table.schema, target.columns, literals(target.fixed), name)
+        files = before_commit(target.table, write(frame.sparkSession, fitted, target.table))
+        watermark = batch_watermark(Batch(number=number, files=files, progress=self._progress()))
+        if not files and not self._moves(target.table.latest(), watermark):
+            return
+        claim = self._claim(number, checkpoint, rows=sum(new.file.row_count for new in files), watermark=watermark)
+        request = CommitRequest(
+            kind=CommitKind.APPEND, adds=tuple(files), commit_user=claim.commit_user, commit_identifier=number, watermark=watermark
+        )
+        try:
+            self._context.lake.commit(target.table, request, claim=claim)
+        except OutcomeUnknown:
+            raise
+        except LakeError:
+            discard(target.table, files)
+            raise
+        self._applied = {"checkpoint": checkpoint, "batch": number}
+
+    @staticmethod
+    def _moves(latest: Any, watermark: int | None) -> bool:
+        """Whether a batch without rows is worth a snapshot: it carries a watermark further."""
+        return watermark is not None and (latest is None or latest.watermark is None or latest.watermark < watermark)
+
+
+def _source(context: ExecutionContext, parts: tuple[str, ...]) -> ConnectorTable | None:
+    return context.session.temporary_tables.get(parts[0]) if len(parts) == 1 else None
+
+
+def _ms(span: timedelta) -> int:
+    return int(span.total_seconds() * 1000)
+
+
+def _parsed(offset: Any) -> Any:
+    """An offset as Spark's progress has it: JSON in a text."""
+    try:
+        return json.loads(offset) if isinstance(offset, str) else offset
+    except ValueError:
+        return offset
