@@ -18,6 +18,7 @@ from model.types import Field
 from sql import trees
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
+from sql.connectors import Bound, ConnectorTable, connector_named
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.local.scope import Scope, limit_of
@@ -105,8 +106,13 @@ def is_stream(tree: exp.Expr | None, context: ExecutionContext) -> bool:
         raise UnsupportedStatement("EXPLAIN in streaming mode is not available yet; SET 'execution.runtime-mode' = 'batch' to see a plan.")
     if not isinstance(tree, exp.Query):
         return False
-    temporary = context.session.temporary_tables  # files that are there end by themselves
-    return any(len(one.parts) > 1 or one.parts[0] not in temporary for one in table_references(tree))
+    temporary = context.session.temporary_tables
+    return any(len(one.parts) > 1 or _grows(temporary.get(one.parts[0])) for one in table_references(tree))
+
+
+def _grows(table: ConnectorTable | None) -> bool:
+    """Whether rows may come to a table; files that are there end by themselves."""
+    return table is None or connector_named(table.connector).bound(table) is Bound.NEVER
 
 
 def plan_tail(tree: exp.Expr, context: ExecutionContext) -> Tail:

@@ -137,4 +137,3 @@ def _ended(offset: Any) -> bool:
     with contextlib.suppress(ValueError):
         offset = json.loads(offset) if isinstance(offset, str) else offset
     return isinstance(offset, Mapping) and offset.get("end") is True
-

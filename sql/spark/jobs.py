@@ -18,18 +18,21 @@ from sqlglot import exp
 from lake.jobs import BatchClaim
 from model.errors import LakeError, OutcomeUnknown, StreamEnded
 from model.job import Job, JobLease
+from model.schema import Schema
 from model.snapshot import CommitKind
 from sql.analysis.references import table_references
 from sql.connectors import Bound, ConnectorTable, connector_named
 from sql.spark.assign import assigned, literals
 from sql.spark.connectors import spark_connector
 from sql.spark.errors import translated
+from sql.spark.event_time import rowtime_of
 from sql.spark.prepared import prepared
 from sql.spark.writes import write
 from sql.statements.base import ExecutionContext
-from sql.statements.insert import connector_sink, sink_columns, sink_schema, source_of, target_of
+from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
 from sql.writing import before_commit, discard
 from table.commit import CommitRequest
+from table.event_time import largest_time
 from table.manifest import NewFile
 
 _LOOK_SECONDS = 0.05
@@ -43,16 +46,24 @@ class Batch:
     files: Sequence[NewFile]
     progress: Mapping[str, Any] | None
     """What Spark told last of the query; None for its first batch."""
+    schema: Schema
+    rowtime: tuple[str, int] | None = None
+    """The target's column that holds the source's event time as it was read, and its watermark's delay in milliseconds."""
 
 
 def batch_watermark(batch: Batch) -> int | None:
     """The watermark a batch's snapshot carries, in milliseconds since 1970; None where the query has no event time.
 
-    Spark's own, of the batches before this one: what it says will not come any more has not come in this one either.
+    Spark's own, of the batches before this one; and, as in Flink, that of the batch's own rows, where they keep their event time.
     """
     told = (batch.progress or {}).get("eventTime", {}).get("watermark")
     millis = None if told is None else _millis(told)
-    return millis if millis else None
+    known = [millis] if millis else []
+    if batch.rowtime is not None:
+        column, delay = batch.rowtime
+        latest = largest_time(batch.files, batch.schema, column)
+        known += [] if latest is None else [latest - delay]
+    return max(known, default=None)
 
 
 def _millis(text: str) -> int:
@@ -99,6 +110,7 @@ class JobQuery:
         self._checkpoint = checkpoint
         self._sink = _Sink(context, insert)
         self._query: StreamingQuery | None = None
+        self._rowtime: tuple[int, int] | None = None
         self._ready = threading.Event()
         self._stopping = False
         self._problem: BaseException | None = None
@@ -112,6 +124,7 @@ class JobQuery:
         now = drain or (self._all_bounded and bounds == {Bound.NOW})
         with prepared(self._context, source_of(self._insert), stream=True) as found:
             self._sink.check(found.frame)
+            self._rowtime = rowtime_of(found.frame.schema)
             writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
             writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
             self._query = writer.queryName(f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}").start()
@@ -217,7 +230,7 @@ class JobQuery:
         name = str(target.table.identifier)
         fitted = assigned(frame, target.table.schema, target.columns, literals(target.fixed), name)
         files = before_commit(target.table, write(frame.sparkSession, fitted, target.table))
-        watermark = batch_watermark(Batch(number=number, files=files, progress=self._progress()))
+        watermark = self._watermark_of(number, files, target)
         if not files and not self._moves(target.table.latest(), watermark):
             return
         claim = self._claim(number, checkpoint, rows=sum(new.file.row_count for new in files), watermark=watermark)
@@ -232,6 +245,15 @@ class JobQuery:
             discard(target.table, files)
             raise
         self._applied = {"checkpoint": checkpoint, "batch": number}
+
+    def _watermark_of(self, number: int, files: Sequence[NewFile], target: Target) -> int | None:
+        rowtime: tuple[str, int] | None = None
+        if self._rowtime is not None:
+            at, delay = self._rowtime
+            names = target.columns or [f.name for f in target.table.schema.fields if f.name not in target.fixed]
+            rowtime = (names[at], delay)
+        progress = self._progress()
+        return batch_watermark(Batch(number=number, files=files, progress=progress, schema=target.table.schema, rowtime=rowtime))
 
     @staticmethod
     def _moves(latest: Any, watermark: int | None) -> bool:

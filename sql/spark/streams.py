@@ -6,11 +6,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from model.errors import InvalidOption, UnsupportedStatement
 from model.table_options import stream_options
+from model.watermark import watermark_of
 from pyspark_sluice.pushed import predicate_text
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference
 from sql.connectors.registry import hinted
 from sql.spark.connectors import spark_connector
+from sql.spark.event_time import with_watermark
 from sql.statements.base import ExecutionContext
 from sql.system.names import is_system
 
@@ -20,7 +22,8 @@ def stream_of(context: ExecutionContext, session: SparkSession, reference: Table
     own = context.session.temporary_tables.get(reference.parts[0]) if len(reference.parts) == 1 else None
     if own is not None:
         own = hinted(own, reference, context.connector_scope)
-        return spark_connector(own).follow(session, own, context.connector_scope)
+        frame = spark_connector(own).follow(session, own, context.connector_scope)
+        return frame if own.watermark is None else with_watermark(frame, own.watermark)
     if is_system(reference.parts):
         raise UnsupportedStatement(f"{reference.name} is a system table; system tables are not followed.", fragment=reference.name)
     if reference.as_of is not None:
@@ -34,4 +37,6 @@ def stream_of(context: ExecutionContext, session: SparkSession, reference: Table
     predicate = pushed(reference, table.schema)
     if predicate is not None:
         reader = reader.option("filter", predicate_text(predicate))
-    return reader.load(str(table.identifier))
+    frame = reader.load(str(table.identifier))
+    watermark = watermark_of(table.schema.options)
+    return frame if watermark is None else with_watermark(frame, watermark)
