@@ -142,6 +142,14 @@ class JobRepository:
         query = "UPDATE stream_job SET owner = NULL, lease_until = NULL, next_start = now() WHERE job_id = %s AND epoch = %s"
         self._conn.execute(query, (lease.job_id, lease.epoch))
 
+    def servers(self) -> list[str]:
+        """Where jobs run now."""
+        return [server for (server,) in self._conn.execute(f"SELECT DISTINCT server FROM stream_job WHERE NOT {_FREE}")]  # noqa: S608
+
+    def abandon(self, server: str) -> None:
+        """Let others take the jobs of a server that is known to be dead."""
+        self._conn.execute("UPDATE stream_job SET lease_until = now() WHERE server = %s", (server,))
+
     def wish(self, job_id: UUID, wish: Wish) -> None:
         """Ask the job's server for something; a job without one is stopped, or made to start, here and now."""
         values = {"job": job_id, "wish": wish}

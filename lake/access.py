@@ -167,7 +167,7 @@ class AccessControl:
         with self._lock:
             borrower = self._borrowers.get(token)
         if borrower is not None:
-            return borrower
+            return self.renewed(borrower)
         digest = hashlib.sha256(token.encode()).digest()
         found = self._ask(digest, lambda: self._look_up(digest))
         if not isinstance(found, Caller):

@@ -32,10 +32,8 @@ class LakeStreams(LakeBase):
         Raises `InvalidOption`, `SnapshotNotExist` for a start that has expired, and `Forbidden` where a part of the table is kept
         from the caller.
         """
-        self._whole_table(table)
+        self.check_followed(table, options)
         name = TABLE_OPTIONS.read(options, "consumer-id")
-        if name is not None:
-            self.caller.require(Access.UPDATE, table_resource(table.identifier))
         past = self._past(table)
         cursor = start_of(past, options, zone=zone)
         consumer: ConsumerProgress | None = None
@@ -46,6 +44,13 @@ class LakeStreams(LakeBase):
         return TableStream(
             self.catalog, table, cursor, _rules(options), reopen=lambda: self._reopen(table), predicate=predicate, consumer=consumer
         )
+
+    @needs(Access.SELECT)
+    def check_followed(self, table: LakeTable, options: Mapping[str, str]) -> None:
+        """Raise `Forbidden` for a stream the caller may not have."""
+        self._whole_table(table)
+        if TABLE_OPTIONS.read(options, "consumer-id") is not None:
+            self.caller.require(Access.UPDATE, table_resource(table.identifier))
 
     @asks_itself
     def wait_beyond(self, table: LakeTable, known: int, seconds: float, *, most_waiters: int) -> None:

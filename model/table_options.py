@@ -75,7 +75,7 @@ _TUNING_HINTS = frozenset(
     {
         "scan.parallelism", "scan.infer-parallelism", "scan.max-splits-per-task", "scan.manifest.parallelism", "read.batch-size",
         "source.split.target-size", "source.split.open-file-cost", "file-reader-async-threshold", "file-index.read.enabled",
-        "scan.plan-sort-partition",
+        "scan.plan-sort-partition", "scan.bounded",
     }
 )  # fmt: skip
 _WRITE_HINTS = frozenset(
@@ -85,7 +85,7 @@ _WRITE_HINTS = frozenset(
 
 _NOT_IN_STREAMS = frozenset(
     {
-        "scan.bounded", "scan.watermark.idle-timeout", "scan.watermark.alignment.group", "scan.watermark.alignment.max-drift",
+        "scan.watermark.idle-timeout", "scan.watermark.alignment.group", "scan.watermark.alignment.max-drift",
     }
 )  # fmt: skip
 

@@ -89,6 +89,15 @@ IMPORT_DIRS = SERVER_OPTIONS.declare(
         "Directories whose files SQL may read (`'connector'='filesystem'`) and tables may be made of, parted by commas.",
     )
 )
+REMOTE_CATALOGS = SERVER_OPTIONS.declare(
+    Option(
+        "remote.catalogs",
+        directories(),
+        (),
+        "Addresses of other Paimon REST catalogs whose tables SQL may read (`'connector'='paimon'`), parted by commas. "
+        "They are trusted to say where their files lie.",
+    )
+)
 TOKEN = SERVER_OPTIONS.declare(
     Option("token", optional(text()), None, "The administrator's token; clients send it as `Authorization: Bearer …`.")
 )
@@ -219,6 +228,7 @@ class Settings:
     catalog_connections: int = CATALOG_CONNECTIONS.default
     warehouse: str
     import_dirs: tuple[str, ...] = ()
+    remote_catalogs: tuple[str, ...] = ()
     token: str | None = None
     data_token: tuple[tuple[str, str], ...] = ()
     spark_master: str = SPARK_MASTER.default
@@ -270,6 +280,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         catalog_connections=CATALOG_CONNECTIONS.read(raw),
         warehouse=_absolute(WAREHOUSE.read(raw) or str(data / "warehouse")),
         import_dirs=tuple(_absolute(path) for path in IMPORT_DIRS.read(raw)),
+        remote_catalogs=REMOTE_CATALOGS.read(raw),
         token=TOKEN.read(raw),
         data_token=DATA_TOKEN.read(raw),
         spark_master=SPARK_MASTER.read(raw),

@@ -133,7 +133,7 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     services = Services(gateway=gateway, settings=settings)
     http = HttpServer(create_app(services), settings)
     host, port = http.start_serving()
-    gateway.serve_jobs(own_uri(host, port))
+    gateway.serve_at(own_uri(host, port))
     gc.freeze()
     gc.enable()
     spark.start_in_background()  # not before: it takes all cores for seconds, and most first statements need no Spark

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 from uuid import uuid4
 
 from lake import EVERYBODY, Caller, Lake
@@ -51,6 +51,7 @@ class GatewayLimits:
     result_bytes: int = 50 << 30
     spool_bytes: int = 200 << 30
     import_dirs: tuple[str, ...] = ()
+    remote_catalogs: tuple[str, ...] = ()
     jobs: JobLimits = field(default_factory=JobLimits)
 
 
@@ -83,12 +84,12 @@ class Gateway:
             release=spark.release,
         )
         self._uri: str | None = None
-        self._runner = ScriptRunner(lake, spark, self._spool, import_dirs=self.limits.import_dirs, door=self._door)
-        self.jobs = JobRunner(
-            lake,
-            self.limits.jobs,
-            JobMaker(lake, spark, self._spool, import_dirs=self.limits.import_dirs, limits=self.limits.jobs, door=self._door),
-        )
+        means: dict[str, Any] = {
+            "import_dirs": self.limits.import_dirs, "remote_catalogs": self.limits.remote_catalogs, "door": self._door,
+        }  # fmt: skip
+        self._runner = ScriptRunner(lake, spark, self._spool, **means)
+        jobs = self.limits.jobs
+        self.jobs = JobRunner(lake, jobs, JobMaker(lake, spark, self._spool, limits=jobs, **means))
         self._appender = Appender(lake)
         self._canceller = Canceller(spark.cancel)
         self._running: dict[str, Operation] = {}
@@ -105,7 +106,7 @@ class Gateway:
             _log.warning("The spool could not be cleaned", exc_info=True)
         self._keeper.start()
 
-    def serve_jobs(self, uri: str) -> None:
+    def serve_at(self, uri: str) -> None:
         """Begin to run jobs; the server answers at this address now, where Spark's own processes ask for tables."""
         self._uri = uri
         self.jobs.start()

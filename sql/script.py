@@ -15,13 +15,14 @@ from model.errors import BadRequest, LakeError, OutcomeUnknown, ResourceError
 from sql.answers import answer_of, replayed
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.executor import Lane, Steps
-from sql.local import ValuesInsert, is_stream, plan_locally, plan_tail, plan_values, read_values
+from sql.local import ValuesInsert, is_stream, plan_locally, plan_values, read_values
 from sql.operation import Operation
 from sql.places import place
 from sql.results import ResultSet
 from sql.session import Session
 from sql.spool import Spool
 from sql.statements.base import ExecutionContext, OwnDoor, SparkLease, Statement, build
+from sql.statements.follow import plan_stream
 from sql.statements.jobs import StartJob, is_job
 
 _log = logging.getLogger(__name__)
@@ -68,12 +69,20 @@ class ScriptRunner:
     """Turns scripts into steps for the executor."""
 
     def __init__(
-        self, lake: Lake, spark: SparkPool, spool: Spool, *, import_dirs: Sequence[str], door: Callable[[Caller], OwnDoor]
+        self,
+        lake: Lake,
+        spark: SparkPool,
+        spool: Spool,
+        *,
+        import_dirs: Sequence[str],
+        remote_catalogs: Sequence[str] = (),
+        door: Callable[[Caller], OwnDoor],
     ) -> None:
         self._lake = lake
         self._spark = spark
         self._spool = spool
         self._import_dirs = tuple(import_dirs)
+        self._remote_catalogs = tuple(remote_catalogs)
         self._door = door
 
     def steps(self, operation: Operation, script: Script) -> Steps:
@@ -161,6 +170,7 @@ class ScriptRunner:
             statement_id=operation.handle,
             idempotency=claim,
             import_dirs=self._import_dirs,
+            remote_catalogs=self._remote_catalogs,
             spool=self._spool,
             source=text.text,
             own_door=lambda: self._door(script.caller),
@@ -210,5 +220,5 @@ def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: Execut
     if is_job(tree, context):
         return StartJob(tree)
     if is_stream(tree, context):
-        return plan_tail(tree, context)
+        return plan_stream(tree, context)
     return plan_locally(tree, context) or build(tree)

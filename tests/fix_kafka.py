@@ -100,7 +100,8 @@ class Broker:
         """Make a topic."""
         from confluent_kafka.admin import NewTopic
 
-        for made in self.admin().create_topics([NewTopic(topic, partitions, 1)]).values():
+        client = self.admin()  # its answers end with it
+        for made in client.create_topics([NewTopic(topic, partitions, 1)]).values():
             made.result()
 
     def produce(self, topic: str, records: Iterable[Mapping[str, Any]]) -> None:

@@ -19,7 +19,7 @@ class Bound(Enum):
     NOW = "now"
     """With what is there when the stream starts (Spark's ``Trigger.AvailableNow``)."""
     OFFSET = "offset"
-    """When its Spark side says of an offset that nothing comes after it (`SparkConnector.ended`)."""
+    """When its offset says so: it has a member ``end`` then, which is true."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +77,8 @@ class ConnectorScope:
     """What of the server and the session a connector may use."""
 
     import_dirs: tuple[str, ...] = ()
+    remote_catalogs: tuple[str, ...] = ()
+    """Addresses of other catalogs whose word is trusted."""
     zone: str = "UTC"
 
 

@@ -13,10 +13,11 @@ from sql.connectors.blackhole import Blackhole
 from sql.connectors.datagen import Datagen
 from sql.connectors.filesystem import Filesystem
 from sql.connectors.kafka import Kafka
+from sql.connectors.paimon import Paimon
 from sql.connectors.print import Print
 from sql.parsing.ddl import TableDefinition
 
-CONNECTORS: Mapping[str, Connector] = {one.name: one for one in (Filesystem(), Kafka(), Datagen(), Print(), Blackhole())}
+CONNECTORS: Mapping[str, Connector] = {one.name: one for one in (Filesystem(), Kafka(), Datagen(), Paimon(), Print(), Blackhole())}
 
 
 def connector_named(name: str) -> Connector:

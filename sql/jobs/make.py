@@ -20,6 +20,9 @@ from sql.session import Session
 from sql.spool import Spool
 from sql.statements.base import ExecutionContext, OwnDoor
 
+_BATCH_BYTES = 1 << 30
+"""Of a table's files in one batch, which is one commit."""
+
 
 class JobMaker:
     """Makes what `JobRun` runs."""
@@ -31,6 +34,7 @@ class JobMaker:
         spool: Spool,
         *,
         import_dirs: Sequence[str],
+        remote_catalogs: Sequence[str],
         limits: JobLimits,
         door: Callable[[Caller], OwnDoor],
     ) -> None:
@@ -38,6 +42,7 @@ class JobMaker:
         self._spark = spark
         self._spool = spool
         self._import_dirs = tuple(import_dirs)
+        self._remote_catalogs = tuple(remote_catalogs)
         self._limits = limits
         self._door = door
 
@@ -58,8 +63,10 @@ class JobMaker:
             cancellation=Cancellation(),
             statement_id=handle,
             import_dirs=self._import_dirs,
+            remote_catalogs=self._remote_catalogs,
             spool=self._spool,
             source=job.statement,
+            micro_batch_bytes=_BATCH_BYTES,
             own_door=lambda: self._door(caller),
         )
         place = self._limits.checkpoint(self._lake.warehouse, str(job.job_id))

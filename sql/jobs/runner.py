@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 import time
@@ -32,7 +33,9 @@ class JobRunner:
         self._lake = lake
         self._limits = limits
         self._make = make
-        self._server = server or socket.gethostname()
+        self._host = socket.gethostname()
+        self._server = server or f"{self._host}/{os.getpid()}"
+        self._buried = False
         self._leases = HeldLeases(lease_seconds)
         self._runs: dict[UUID, JobRun] = {}
         self._lock = threading.Lock()
@@ -91,6 +94,8 @@ class JobRunner:
 
     def round(self) -> None:
         """Hold on to the jobs, hear what is wished of them, and take more."""
+        if not self._buried:
+            self._bury()
         self._renew()
         with self._lock:
             runs = dict(self._runs)
@@ -103,6 +108,15 @@ class JobRunner:
         if len(runs) < self._limits.most and not self._stop.is_set():
             self._take(self._limits.most - len(runs))
         self._forget()
+
+    def _bury(self) -> None:
+        """Take over at once what processes of this machine left that were killed; their leases say nothing any more."""
+        with self._lake.catalog.transaction() as tx:
+            for server in tx.jobs.servers():
+                host, _, pid = server.rpartition("/")
+                if host == self._host and pid.isdigit() and (int(pid) == os.getpid() or not _lives(int(pid))):
+                    tx.jobs.abandon(server)
+        self._buried = True
 
     def _take(self, most: int) -> None:
         asked = time.monotonic()
@@ -156,3 +170,13 @@ class JobRunner:
             forgotten = tx.jobs.forget(ended=timedelta(days=self._limits.kept_days), most=_FORGOTTEN_AT_ONCE)
         for job_id in forgotten:
             self._lake.file_io.delete_tree(self._limits.checkpoint(self._lake.warehouse, str(job_id)))
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

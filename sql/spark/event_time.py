@@ -99,8 +99,8 @@ def _windowed(session: SparkSession, node: exp.Subquery, window: Window) -> Data
     zone = session.conf.get("spark.sql.session.timeZone") or "UTC"
     if isinstance(field.dataType, st.TimestampType) and zone not in ("UTC", "Z", "Etc/UTC"):
         raise UnsupportedStatement(
-            f"{window.kind} of the TIMESTAMP_LTZ column {window.column} in zone {zone} is not available in a stream: its watermark is in UTC. "
-            "RESET 'table.local-time-zone', or use a TIMESTAMP column.",
+            f"{window.kind} of the TIMESTAMP_LTZ column {window.column} in zone {zone} is not available in a stream: its watermark is in "
+            "UTC. RESET 'table.local-time-zone', or use a TIMESTAMP column.",
             fragment=window.column,
         )
     delay = field.metadata[_DELAY]

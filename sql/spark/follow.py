@@ -7,7 +7,6 @@ import json
 import queue
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from sqlglot import exp
 from sql.results import ResultColumn, ResultSet, result_schema
 from sql.spark.errors import translating
 from sql.spark.prepared import prepared
-from sql.spark.results import fitted, in_arrow
+from sql.spark.results import fitted, in_arrow, result_of
 from sql.statements.base import ExecutionContext
 
 if TYPE_CHECKING:
@@ -29,34 +28,25 @@ _MOST_BATCHES = 16
 _BATCH_ROWS = 8192
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Followed:
-    """Any query in streaming mode."""
-
-    tree: exp.Expr
-    limit: int | None = None
-    needs_spark = True
-
-    def run(self, context: ExecutionContext) -> ResultSet:
-        """Start the query, which may be refused; its rows come as the result is read."""
-        entry = context.spool.new()
-        running = _Running(context, entry.path, self.limit)
-        try:
-            with prepared(context, self.tree, stream=True) as found:
-                columns = found.columns()
-                if not found.frame.isStreaming:  # all of its tables end by themselves
-                    from sql.spark.results import result_of
-
-                    return result_of(context, found)
-                running.start(in_arrow(found.frame, columns), columns, found.views)
-        except BaseException:
-            running.close()
-            entry.remove()
-            raise
-        result = ResultSet.streaming(columns, running.batches, entry.remove)
-        result.on_close(running.close)
-        result.unbounded = True
-        return result
+def follow(context: ExecutionContext, tree: exp.Expr, limit: int | None) -> ResultSet:
+    """Start a query; its rows come as the result is read, and closing that stops it."""
+    entry = context.spool.new(context.cancellation)
+    running = _Running(context, entry.path, limit)
+    try:
+        with prepared(context, tree, stream=True) as found:
+            if not found.frame.isStreaming:  # all of its tables end by themselves
+                entry.remove()
+                return result_of(context, found)
+            columns = found.columns()
+            running.start(in_arrow(found.frame, columns), columns, found.views)
+    except BaseException:
+        running.close()
+        entry.remove()
+        raise
+    result = ResultSet.streaming(columns, running.batches, entry.remove)
+    result.on_close(running.close)
+    result.unbounded = True
+    return result
 
 
 class _Running:

@@ -26,6 +26,7 @@ from sql.spark.assign import assigned, literals
 from sql.spark.connectors import spark_connector
 from sql.spark.errors import translated
 from sql.spark.event_time import rowtime_of
+from sql.spark.follow import at_end
 from sql.spark.prepared import prepared
 from sql.spark.writes import write
 from sql.statements.base import ExecutionContext
@@ -70,10 +71,11 @@ def _millis(text: str) -> int:
     return int(dt.datetime.fromisoformat(text).timestamp() * 1000)
 
 
-def check(context: ExecutionContext, insert: exp.Insert) -> None:
-    """Raise what keeps an INSERT from running as a stream, before there is a job."""
+def check(context: ExecutionContext, insert: exp.Insert) -> bool:
+    """Raise what keeps an INSERT from running as a stream, before there is a job; False where all it reads is read as it is now."""
     with prepared(context, source_of(insert), stream=True) as found:
         _Sink(context, insert).check(found.frame)
+        return found.frame.isStreaming
 
 
 class _Sink:
@@ -114,14 +116,11 @@ class JobQuery:
         self._ready = threading.Event()
         self._stopping = False
         self._problem: BaseException | None = None
-        self._sources = [source for reference in table_references(source_of(insert)) if (source := _source(context, reference.parts))]
-        self._all_bounded = bool(self._sources) and len(self._sources) == len(table_references(source_of(insert)))
         self._applied = dict(job.applied.get(part, {}))
 
     def start(self, *, every: timedelta, drain: bool = False) -> None:
         """Begin, or go on from the checkpoint; ``drain``: only with what is there now."""
-        bounds = {connector_named(source.connector).bound(source) for source in self._sources}
-        now = drain or (self._all_bounded and bounds == {Bound.NOW})
+        now = drain or self._ends_now()
         with prepared(self._context, source_of(self._insert), stream=True) as found:
             self._sink.check(found.frame)
             self._rowtime = rowtime_of(found.frame.schema)
@@ -129,6 +128,11 @@ class JobQuery:
             writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
             self._query = writer.queryName(f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}").start()
         self._ready.set()
+
+    def _ends_now(self) -> bool:
+        """Whether all sources end with what is there when they are first read."""
+        sources = [_source(self._context, reference.parts) for reference in table_references(source_of(self._insert))]
+        return all(source is not None and connector_named(source.connector).bound(source) is Bound.NOW for source in sources)
 
     @property
     def ended(self) -> bool:
@@ -149,19 +153,8 @@ class JobQuery:
         return translated(problem, "", {})
 
     def at_end(self) -> bool:
-        """Whether all that can ever come has come."""
-        if not self._all_bounded:
-            return False
-        progress = self._progress()
-        told = [] if progress is None else progress["sources"]
-        if len(told) != len(self._sources):
-            return False
-        for source, one in zip(self._sources, told, strict=True):
-            if connector_named(source.connector).bound(source) is not Bound.OFFSET:
-                return False
-            if not spark_connector(source).ended(source, _parsed(one.get("endOffset"))):
-                return False
-        return True
+        """Whether all that can ever come has come: every source's offset says so."""
+        return at_end(self._progress())
 
     def progress(self) -> list[dict[str, Any]]:
         """What each source has given: its offsets as Spark tells them."""

@@ -121,10 +121,8 @@ def prepared(context: ExecutionContext, tree: exp.Expr, *, stream: bool = False)
                 for reference in table_references(tree):
                     context.cancellation.check()
                     view = f"__sluice_{uuid4().hex}"
-                    if stream:
-                        frame, planned = stream_of(context, session, reference), None
-                    else:
-                        frame, planned = _source(context, session, preparation, reference)
+                    followed = stream_of(context, session, reference, tree) if stream else None
+                    frame, planned = (followed, None) if followed is not None else _source(context, session, preparation, reference)
                     frame.createTempView(view)
                     views[view] = reference.name
                     if planned is not None:

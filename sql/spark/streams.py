@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import json
+
 from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
 
 from model.errors import InvalidOption, UnsupportedStatement
 from model.table_options import stream_options
 from model.watermark import watermark_of
 from pyspark_sluice.pushed import predicate_text
+from sql.analysis.columns import needed_columns
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference
 from sql.connectors.registry import hinted
+from sql.local import is_bounded
 from sql.spark.connectors import spark_connector
 from sql.spark.event_time import with_watermark
+from sql.spark.reads import named, tagged
 from sql.statements.base import ExecutionContext
 from sql.system.names import is_system
 
 
-def stream_of(context: ExecutionContext, session: SparkSession, reference: TableReference) -> DataFrame:
-    """What a table holds, from where its options say, and all that comes; raises for what cannot be followed."""
+def stream_of(context: ExecutionContext, session: SparkSession, reference: TableReference, tree: exp.Expr) -> DataFrame | None:
+    """What a table holds, from where its options say, and all that comes; None for one that is to be read as it is (`scan.bounded`).
+
+    Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read.
+    """
     own = context.session.temporary_tables.get(reference.parts[0]) if len(reference.parts) == 1 else None
     if own is not None:
         own = hinted(own, reference, context.connector_scope)
@@ -29,14 +38,28 @@ def stream_of(context: ExecutionContext, session: SparkSession, reference: Table
     if reference.as_of is not None:
         raise InvalidOption(f"{reference.name} is followed from where its scan options say; AS OF is for batch queries.")
     table = context.lake.open(context.session.identifier(reference.parts))
+    if is_bounded(table, reference):
+        return None
     stream_options(table.schema.options, reference.options)
+    context.lake.check_followed(table, reference.options)
     door = context.own_door()
-    reader = session.readStream.format("sluice").option("uri", door.uri).options(**reference.options).option("timeZone", context.zone)
+    columns = needed_columns(tree, table.schema)
+    watermark = watermark_of(table.schema.options)
+    if watermark is not None and table.schema.find(watermark.column) is None:
+        watermark = None  # on a computed column, which only Flink knows
+    if watermark is not None and watermark.column not in columns:
+        columns = [*columns, watermark.column]
+    given = dict(reference.options) | {
+        "uri": door.uri,
+        "timeZone": context.zone,
+        "columns": json.dumps(columns),
+        "maxBytesPerTrigger": str(context.micro_batch_bytes),
+    }
     if door.token is not None:
-        reader = reader.option("token", door.token)
+        given["token"] = door.token
     predicate = pushed(reference, table.schema)
     if predicate is not None:
-        reader = reader.option("filter", predicate_text(predicate))
-    frame = reader.load(str(table.identifier))
-    watermark = watermark_of(table.schema.options)
+        given["filter"] = predicate_text(predicate)
+    frame = session.readStream.format("sluice").options(**given).load(str(table.identifier))
+    frame = frame.select(*[tagged(named(name), table.schema.field(name)) for name in columns])
     return frame if watermark is None else with_watermark(frame, watermark)

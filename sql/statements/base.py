@@ -69,15 +69,18 @@ class ExecutionContext:
     spool: Spool
     idempotency: IdempotencyClaim | None = None
     import_dirs: tuple[str, ...] = ()
+    remote_catalogs: tuple[str, ...] = ()
     source: str = ""
     """The statement as the user wrote it."""
+    micro_batch_bytes: int = 64 << 20
+    """Bytes of a followed table's files one micro-batch takes, so that a long history comes in parts."""
     own_door: Callable[[], OwnDoor] = no_door
     """How Spark's own processes reach this server's catalog, as the caller."""
 
     @property
     def connector_scope(self) -> ConnectorScope:
         """What connectors may use."""
-        return ConnectorScope(import_dirs=self.import_dirs, zone=self.zone)
+        return ConnectorScope(import_dirs=self.import_dirs, remote_catalogs=self.remote_catalogs, zone=self.zone)
 
     @property
     def zone(self) -> str:

@@ -17,7 +17,7 @@ from sql import trees
 from sql.analysis.references import table_references
 from sql.results import ResultColumn, ResultSet
 from sql.sql_options import PIPELINE_NAME, RUNTIME_MODE
-from sql.statements.base import ExecutionContext, LocalStatement, handles
+from sql.statements.base import ExecutionContext, LocalStatement, build, handles
 
 _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 120.0
@@ -46,13 +46,17 @@ class StartJob:
     needs_spark = True
 
     def run(self, context: ExecutionContext) -> ResultSet:
-        """Check the statement as it will be run, and leave a job for whichever server takes it."""
+        """Check the statement as it will be run, and leave a job for whichever server takes it.
+
+        Where all it reads is bounded (`scan.bounded`…) it runs now, as in batch mode.
+        """
         from sql.spark.jobs import check
 
         inserts = _inserts(self.tree)
         for insert in inserts:
             _check(context, insert)
-            check(context, insert)
+        if not any([check(context, insert) for insert in inserts]):
+            return build(self.tree).run(context)
         mentioned = {name for insert in inserts for name in _bare_names(insert)}
         own = context.session.temporary_tables
         job_id = context.lake.jobs.create(

@@ -26,10 +26,6 @@ class SparkConnector:
         """Write rows that have the table's columns (but VIRTUAL ones) and types, and return how many; a batch of a job may come twice."""
         raise UnsupportedStatement(f"{table.name}: connector {table.connector} is not written by SQL.")
 
-    def ended(self, table: ConnectorTable, offset: object) -> bool:
-        """Of a table whose bound is `Bound.OFFSET`: whether nothing comes after this offset (as Spark's progress tells it, parsed)."""
-        raise NotImplementedError
-
 
 def counted(frame: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
     """The frame, and what tells how many rows it had once it has been written."""

@@ -68,10 +68,6 @@ class SparkDatagen(SparkConnector):
         count = row_count(table)
         return _made((reader if count is None else reader.option("count", count)).load(), table)
 
-    def ended(self, table: ConnectorTable, offset: object) -> bool:
-        """Whether the last row was made."""
-        return isinstance(offset, dict) and offset.get("next") == row_count(table)
-
 
 class RowNumbers(DataSource):
     """Numbers from 0 on, so many a second, each with the moment its turn came (microseconds since 1970)."""
@@ -117,7 +113,10 @@ class _Counter(DataSourceStreamReader):
             self._begun = (start["next"], now)
         due = self._begun[0] + (now - self._begun[1]) * self._speed // _MICROS
         due = due if self._count is None else min(due, self._count)
-        return {"next": due, "at": max(now, start["at"])} if due > start["next"] else start
+        if due == start["next"]:
+            return start
+        made = {"next": due, "at": max(now, start["at"])}
+        return made | {"end": True} if due == self._count else made
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         first, last = (start["next"], start["at"]), (end["next"], end["at"])

@@ -124,8 +124,8 @@ def _set_up(reader: Any, table: ConnectorTable) -> Any:
     reset = OFFSET_RESET.read(options)
     if reset is None:
         raise InvalidOption(
-            f"{table.name}: say where to start, by 'scan.startup.mode' = 'earliest-offset' (or latest-offset, timestamp, specific-offsets); "
-            "a consumer group's offsets are not read here."
+            f"{table.name}: say where to start, by 'scan.startup.mode' = 'earliest-offset' (or latest-offset, timestamp, "
+            "specific-offsets); a consumer group's offsets are not read here."
         )
     return reader.option("startingOffsets", reset)
 

@@ -25,7 +25,8 @@ DATAGEN = """CREATE TEMPORARY TABLE g (
   n BIGINT, i INT, t TINYINT, b BIGINT, x DOUBLE, d DECIMAL(6, 2), s STRING, c CHAR(5), v VARBINARY(4), o BOOLEAN, dt DATE, tm TIME,
   ts TIMESTAMP(3), l TIMESTAMP_LTZ(3), a ARRAY<INT>, m MAP<STRING, BIGINT>, r ROW<p INT, q STRING>, w STRING
 ) WITH ('connector' = 'datagen', 'number-of-rows' = '1000', 'fields.n.kind' = 'sequence', 'fields.n.start' = '5', 'fields.n.end' = '10000',
-  'fields.i.min' = '1', 'fields.i.max' = '3', 'fields.d.min' = '0', 'fields.s.length' = '40', 'fields.r.p.max' = '7', 'fields.r.p.min' = '7',
+  'fields.i.min' = '1', 'fields.i.max' = '3', 'fields.d.min' = '0', 'fields.s.length' = '40', 'fields.r.p.max' = '7',
+  'fields.r.p.min' = '7',
   'fields.w.null-rate' = '0.5', 'fields.ts.max-past' = '1 h', 'fields.a.length' = '4')"""
 
 
