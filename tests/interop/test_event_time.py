@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -133,7 +135,8 @@ def test_late_rows_are_dropped_and_counted(kafka_server: RunningServer, broker: 
     kafka_server.sql("CREATE TABLE windows (w TIMESTAMP(3), e TIMESTAMP(3), n BIGINT)")
     job_id = start(
         kafka_server,
-        f"{kafka(broker, 'late')}; INSERT INTO windows SELECT window_start, window_end, count(*) FROM TABLE({window}) GROUP BY window_start, window_end",
+        f"""{kafka(broker, "late")};
+            INSERT INTO windows SELECT window_start, window_end, count(*) FROM TABLE({window}) GROUP BY window_start, window_end""",
     )
 
     def send(first: int, *seconds: float) -> None:
@@ -155,3 +158,54 @@ def test_late_rows_are_dropped_and_counted(kafka_server: RunningServer, broker: 
     described = json.dumps(job(kafka_server, job_id))
     assert '"lateRows": 2' in described, described
     kafka_server.sql(f"STOP JOB '{job_id}'")
+
+
+def test_the_pages_examples_run(kafka_server: RunningServer, broker: Broker) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "streaming.md").read_text()
+    page = page[page.index("## Event time") :].replace("127.0.0.1:9092", broker.address)
+    windows, bounded, topic = re.findall(r"^```sql\n(.*?)^```$", page, re.M | re.S)
+    broker.create("page_views")
+
+    def come(text: str, holds: Callable[[list[list[Any]]], bool]) -> None:
+        end = time.monotonic() + 60
+        while not holds(rows := kafka_server.sql(text)):
+            assert time.monotonic() < end, rows
+            time.sleep(0.2)
+
+    every = "SET 'execution.checkpointing.interval' = '200 ms';"
+    ((first,),) = kafka_server.sql(every + windows)
+    come("SELECT * FROM clicks_by_minute", lambda rows: rows == [["2024-05-01T10:00:00", "home", 2]])
+    ((second,),) = kafka_server.sql(every + topic)
+    come("SELECT count(*) FROM clicks", lambda rows: rows == [[4]])
+    broker.produce("page_views", [{"value": json.dumps({"id": 9, "page": "x", "ts": "2024-05-01 10:00:20"})}])
+    assert sorted(row["id"] for row in streamed(kafka_server, bounded)) == [1, 1, 2, 3]
+    for job_id in (first, second):
+        kafka_server.sql(f"STOP JOB '{job_id}'")
+
+
+def test_who_is_too_far_ahead_waits(kafka_server: RunningServer, broker: Broker) -> None:
+    kafka_server.sql(
+        "CREATE TABLE slow (id BIGINT, kind STRING, ts TIMESTAMP(3)); CREATE TABLE fast (id BIGINT, kind STRING, ts TIMESTAMP(3))"
+    )
+    group = "'scan.watermark.alignment.group' = 'g', 'scan.watermark.alignment.max-drift' = '1 min'"
+    jobs = {}
+    for name in ("slow", "fast"):
+        broker.create(name, 2)
+        jobs[name] = start(kafka_server, f"{kafka(broker, name, group)}; INSERT INTO {name} SELECT * FROM k")
+
+    def send(name: str, id_: int, minutes: float) -> None:
+        frame = pd.DataFrame({"id": [id_], "kind": ["a"], "ts": [START + pd.Timedelta(minutes=minutes)]})
+        broker.produce(name, records(frame))
+
+    send("slow", 1, 0)
+    until(kafka_server, jobs["slow"], 1)
+    send("fast", 1, 10)
+    until(kafka_server, jobs["fast"], 1)
+    time.sleep(3)  # both have told where they are
+    send("fast", 2, 11)
+    time.sleep(4)
+    assert job(kafka_server, jobs["fast"])["rows"] == 1  # ten minutes ahead
+    send("slow", 2, 9.5)
+    until(kafka_server, jobs["fast"], 2)
+    for job_id in jobs.values():
+        kafka_server.sql(f"STOP JOB '{job_id}'")

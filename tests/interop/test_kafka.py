@@ -44,10 +44,12 @@ def test_a_topic_of_json_is_read_with_its_metadata_and_keys(ask: Any, broker: Br
         ],
     )
     broker.produce("orders", [{"value": None, "key": b"{}", "partition": 0}])
-    columns = """k_shop STRING, id INT, ts TIMESTAMP(3), tags ARRAY<STRING>, `inner` ROW<x DOUBLE>, p INT METADATA FROM 'partition' VIRTUAL,
-        o BIGINT METADATA FROM 'offset', at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', `timestamp-type` STRING METADATA, topic STRING METADATA,
+    columns = """k_shop STRING, id INT, ts TIMESTAMP(3), tags ARRAY<STRING>, `inner` ROW<x DOUBLE>, 
+        p INT METADATA FROM 'partition' VIRTUAL, o BIGINT METADATA FROM 'offset', at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp',
+        `timestamp-type` STRING METADATA, topic STRING METADATA,
         headers MAP<STRING, BYTES> METADATA, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"""
-    options = f"""{{kafka}}, 'topic' = 'orders', 'value.format' = 'json', 'key.format' = 'json', 'key.fields' = 'k_shop', 'key.fields-prefix' = 'k_',
+    options = f"""{{kafka}}, 'topic' = 'orders', 'value.format' = 'json', 'key.format' = 'json',
+        'key.fields' = 'k_shop', 'key.fields-prefix' = 'k_',
         'value.fields-include' = 'EXCEPT_KEY', {EARLY}"""
     rows = ask(f"CREATE TEMPORARY TABLE o ({columns}) WITH ({options}); SELECT * FROM o ORDER BY id")
     assert [row[:8] for row in rows] == [
@@ -78,10 +80,11 @@ def test_what_is_written_is_read_back(ask: Any, broker: Broker, form: str) -> No
     more = "" if form == "csv" else ", named_struct('x', 1, 'y', array('p', NULL)), map('k', 7)"
     columns = f"id INT, s STRING, d DECIMAL(9, 2), t TIMESTAMP(3), l TIMESTAMP_LTZ(3), b BOOLEAN, f DOUBLE, day DATE{nested}"
     rows = ask(
-        f"""CREATE TEMPORARY TABLE k ({columns}, headers MAP<STRING, BYTES> METADATA) WITH ({{kafka}}, 'topic' = 'back_{form}', 'format' = '{form}',
+        f"""CREATE TEMPORARY TABLE k ({columns}, headers MAP<STRING, BYTES> METADATA) WITH ({{kafka}},
+              'topic' = 'back_{form}', 'format' = '{form}',
               'key.format' = 'raw', 'key.fields' = 's', {EARLY});
-            INSERT INTO k SELECT 7, 'a,"ü', 12.50, TIMESTAMP '2024-05-01 08:30:00.123', TIMESTAMP_LTZ '1969-12-31 23:59:59.5', true, 1.5, DATE '2024-02-29'
-              {more}, map('h', X'01');
+            INSERT INTO k SELECT 7, 'a,"ü', 12.50, TIMESTAMP '2024-05-01 08:30:00.123', TIMESTAMP_LTZ '1969-12-31 23:59:59.5', true,
+              1.5, DATE '2024-02-29'{more}, map('h', X'01');
             INSERT INTO k SELECT 8, 'x', NULL, NULL, NULL, NULL, NULL, NULL{", NULL, NULL" if nested else ""}, NULL;
             SELECT * FROM k ORDER BY id"""
     )
@@ -101,12 +104,12 @@ def test_what_does_not_parse_is_an_error_or_ignored(ask: Any, broker: Broker) ->
     broker.create("bad")
     broker.produce("bad", [{"value": v} for v in (b'{"a": 1}', b"no json", b'{"a": "x", "b": "fine"}', b"{}")])
     table = f"CREATE TEMPORARY TABLE b (a INT, b STRING) WITH ({{kafka}}, 'topic-pattern' = 'ba.', 'format' = 'json', {EARLY}"
-    with pytest.raises(Refused, match="(?i)malformed"):
+    with pytest.raises(Refused, match=r"(?i)malformed"):
         ask(f"{table}); SELECT * FROM b")
     rows = ask(f"{table}, 'json.ignore-parse-errors' = 'true'); SELECT * FROM b")
     assert sorted(rows, key=str) == sorted([[1, None], [None, "fine"], [None, None]], key=str)
-    raw = f"CREATE TEMPORARY TABLE r (line STRING) WITH ({{kafka}}, 'topic' = 'bad', 'format' = 'raw', {EARLY}); SELECT count(*), min(line) FROM r"
-    assert ask(raw) == [[4, "no json"]] or ask(raw)[0][0] == 4
+    raw = f"CREATE TEMPORARY TABLE r (line STRING) WITH ({{kafka}}, 'topic' = 'bad', 'format' = 'raw', {EARLY});"
+    assert ask(f"{raw} SELECT count(*), max(line) FROM r") == [[4, "{}"]]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +140,8 @@ def test_a_start_is_asked_for_and_a_broker_that_is_away_is_told(ask: Any, kafka_
     with pytest.raises(Refused, match=r"scan\.startup\.mode"):
         ask("CREATE TEMPORARY TABLE x (a INT) WITH ({kafka}, 'topic' = 'x', 'format' = 'json'); SELECT * FROM x")
     shown = kafka_server.sql(
-        """CREATE TEMPORARY TABLE x (a INT) WITH ('connector' = 'kafka', 'topic' = 'x', 'format' = 'json', 'properties.bootstrap.servers' = 'h:1',
+        """CREATE TEMPORARY TABLE x (a INT) WITH ('connector' = 'kafka', 'topic' = 'x', 'format' = 'json',
+           'properties.bootstrap.servers' = 'h:1', 
            'properties.sasl.jaas.config' = 'org.apache.kafka.common.security.plain.PlainLoginModule required password="p";');
            SHOW CREATE TABLE x"""
     )[0][0]
