@@ -125,8 +125,8 @@ SPARK_PACKAGES = SERVER_OPTIONS.declare(
         optional(text()),
         None,
         "Maven coordinates, parted by commas, of what Spark fetches before it starts, such as its Kafka connector "
-        "`org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0` and `org.apache.spark:spark-avro_2.13:4.1.1`. Where Maven cannot be reached Spark "
-        "does not start; `spark.jars` takes jars that are here.",
+        "`org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0` and `org.apache.spark:spark-avro_2.13:4.1.1`. Where Maven cannot be reached "
+        "Spark does not start; `spark.jars` takes jars that are here.",
     )
 )
 SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 from uuid import uuid4
 
@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from model.errors import InvalidSchema, UnsupportedStatement
 from model.watermark import Watermark
+from sql.analysis.allow_list import check
 from sql.analysis.to_spark import spark_sql
 from sql.analysis.windows import WINDOW_COLUMNS, window_of
 from sql.parsing.windows import Window
@@ -52,7 +53,7 @@ def windowed_views(session: SparkSession, tree: exp.Expr, views: dict[str, str])
             continue
         _check(session, tree, node, window)
         name = f"__sluice_{uuid4().hex}"
-        _windowed(session, node, window).createTempView(name)
+        _windowed(session, node, window, views).createTempView(name)
         views[name] = window.kind
         alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name, quoted=True))
         table = exp.Table(this=exp.to_identifier(name, quoted=True), alias=alias)
@@ -86,10 +87,12 @@ def _check(session: SparkSession, tree: exp.Expr, node: exp.Subquery, window: Wi
             )
 
 
-def _windowed(session: SparkSession, node: exp.Subquery, window: Window) -> DataFrame:
+def _windowed(session: SparkSession, node: exp.Subquery, window: Window, views: Collection[str]) -> DataFrame:
     alone = exp.Subquery(this=node.this.copy())
     alone.meta.update(node.meta)
-    frame = session.sql(spark_sql(exp.select("*").from_(alone)))
+    text = spark_sql(exp.select("*").from_(alone))
+    check(text, views)
+    frame = session.sql(text)
     field = next((f for f in frame.schema.fields if f.name == window.column), None)
     if field is None or _DELAY not in field.metadata:
         raise InvalidSchema(

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sqlglot import exp
 
 from lake.jobs import BatchClaim
-from model.errors import InvalidOption, LakeError, OutcomeUnknown, StreamEnded
+from model.errors import InvalidOption, LakeError, OutcomeUnknown, StreamEnded, TableNotExist
 from model.job import Job, JobLease
 from model.schema import Schema
 from model.snapshot import CommitKind
@@ -143,7 +143,10 @@ class JobQuery:
         source = _source(self._context, reference.parts)
         if source is not None:
             return {**source.options, **reference.options}
-        table = self._context.lake.open(self._context.session.identifier(reference.parts))
+        try:
+            table = self._context.lake.open(self._context.session.identifier(reference.parts))
+        except TableNotExist:
+            return {}  # a view; what it reads is aligned only where the INSERT says so itself
         return {**table.schema.options, **reference.options}
 
     def _keep_aligned(self) -> None:

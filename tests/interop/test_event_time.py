@@ -33,10 +33,10 @@ def events(count: int, *, seed: int = 3) -> pd.DataFrame:
     )
 
 
-def records(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def records(frame: pd.DataFrame, partitions: int = 2) -> Iterator[dict[str, Any]]:
     for row in frame.itertuples():
         value = {"id": row.id, "kind": row.kind, "ts": row.ts.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]}  # type: ignore[union-attr]
-        yield {"value": json.dumps(value), "partition": row.id % 2}  # type: ignore[operator]
+        yield {"value": json.dumps(value), "partition": row.id % partitions}  # type: ignore[operator]
 
 
 def kafka(broker: Broker, topic: str, *more: str) -> str:
@@ -130,7 +130,7 @@ def test_two_million_events(kafka_server: RunningServer, broker: Broker) -> None
 
 def test_late_rows_are_dropped_and_counted(kafka_server: RunningServer, broker: Broker) -> None:
     """A row is late when all its windows ended at or before the watermark that held when its batch began."""
-    broker.create("late", 2)
+    broker.create("late")  # one partition: what is sent together is read together
     window = "CUMULATE(TABLE k, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)"
     kafka_server.sql("CREATE TABLE windows (w TIMESTAMP(3), e TIMESTAMP(3), n BIGINT)")
     job_id = start(
@@ -141,7 +141,7 @@ def test_late_rows_are_dropped_and_counted(kafka_server: RunningServer, broker: 
 
     def send(first: int, *seconds: float) -> None:
         times = [START + pd.Timedelta(seconds=s) for s in seconds]
-        broker.produce("late", records(pd.DataFrame({"id": range(first, first + len(times)), "kind": "a", "ts": times})))
+        broker.produce("late", records(pd.DataFrame({"id": range(first, first + len(times)), "kind": "a", "ts": times}), 1))
 
     def windows(count: int) -> dict[tuple[int, int], int]:
         end = time.monotonic() + 60
