@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from benchmarks import bulk, commits, maintenance, peers, statements, streams, upkeep
+from benchmarks import bulk, commits, maintenance, peers, planning, statements, streams, upkeep
 from benchmarks.page import PAGE, Table, put, section
 from benchmarks.run import Run, running
 
@@ -27,6 +27,7 @@ PARTS = (
     Part(name="commits", title="Commits of REST clients", measure=commits.measure),
     Part(name="peers", title="pypaimon on this catalog and on files", measure=peers.measure),
     Part(name="maintenance", title="Maintenance", measure=maintenance.measure),
+    Part(name="planning", title="Planning a scan of a million files", measure=planning.measure),
     Part(name="upkeep", title="What automatic compaction costs writers", measure=upkeep.measure),
     Part(name="streams", title="From a commit to a stream's reader", measure=streams.measure),
 )

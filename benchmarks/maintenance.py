@@ -19,12 +19,11 @@ Row = tuple[str, str, str, str]
 
 
 def measure(run: Run) -> list[Table]:
-    """Compaction, expiry and the planning of a scan."""
+    """Compaction and expiry."""
     with run.server(spark=True) as server:
         rows = [
             compaction(run, server, run.size(1000, 200), run.size(2_000_000, 400_000)),
             expiry(run, server, run.size(1000, 100)),
-            planning(run.size(1_000_000, 20_000)),
         ]
     return [Table(head=("work", "measured", "plain Spark", "ratio"), rows=rows)]
 
@@ -73,35 +72,3 @@ def expiry(run: Run, server: BenchServer, snapshots: int) -> Row:
         made += 1
     ours = seconds(lambda: server.sql("CALL sys.expire_snapshots(`table` => 'old', retain_max => 1)"))
     return f"expire {made} snapshots", f"{ours:.2f} s", "–", "–"
-
-
-def planning(entries: int) -> Row:
-    """A scan of a very large table with a condition that leaves few files, warm; manifests are synthetic."""
-    from model.predicate import Compare, Op
-    from model.schema import column, new_schema
-    from model.snapshot import CommitKind
-    from table.commit import CommitRequest, build_snapshot
-    from table.file_io import LocalFileIO
-    from table.manifest import EMPTY_ROW, DataFile, NewFile
-    from table.scan import plan_scan
-    from table.stats import ColumnStats, StatsModes
-    from table.store import TableFiles
-
-    schema = new_schema([column("a", "BIGINT")], options={"bucket": "-1"})
-    modes = StatsModes(schema)
-    with tempfile.TemporaryDirectory() as directory:
-        files = TableFiles(LocalFileIO(), directory)
-        adds = []
-        for n in range(entries):
-            stats, cols = modes.store({"a": ColumnStats(min=n * 10, max=n * 10 + 9, null_count=0)})
-            file = DataFile(
-                file_name=f"f{n}", file_size=1 << 20, row_count=10, value_stats=stats, value_stats_cols=cols, min_sequence_number=0,
-                max_sequence_number=9, schema_id=0, creation_time_millis=0,
-            )  # fmt: skip
-            adds.append(NewFile(partition=EMPTY_ROW, bucket=0, file=file))
-        request = CommitRequest(kind=CommitKind.APPEND, adds=tuple(adds), commit_user="u")
-        snapshot = build_snapshot(files, schema, None, [request], uuid="u", time_millis=0)
-        wanted = Compare("a", Op.EQ, entries * 5)
-        plan_scan(files, schema, snapshot, wanted)
-        warm = seconds(lambda: plan_scan(files, schema, snapshot, wanted))
-    return f"plan a scan of {entries} files, one matches, warm", f"{warm * 1000:.0f} ms", "–", "–"

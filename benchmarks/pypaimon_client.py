@@ -2,6 +2,7 @@
 
 ``append catalog table seconds``: says it is ready, waits for a line, then appends one row at a time; after each it tells of all so far,
 because a lost race may keep it for longer than anybody waits.
+``plan catalog table number``: plans a scan of the rows whose ``a`` is that number.
 ``names catalog tables seconds``: makes up to that many tables in ``many`` and one of 500 columns, then times the list and the load.
 """
 
@@ -73,6 +74,16 @@ def names(catalog: Any, count: int, most_seconds: float) -> dict[str, Any]:
     }
 
 
+def plan(catalog: Any, name: str, wanted: int) -> dict[str, Any]:
+    """Seconds to plan a scan with a filter that leaves one file, and the most memory in MiB."""
+    import resource
+
+    builder = catalog.get_table(name).new_read_builder()
+    builder = builder.with_filter(builder.new_predicate_builder().equal("a", wanted))
+    taken = timed(lambda: builder.new_scan().plan())
+    return {"plan": taken / 1000, "most": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}
+
+
 def main() -> None:
     """Do what the arguments say."""
     catalog = CatalogFactory.create(json.loads(sys.argv[2]))
@@ -82,6 +93,8 @@ def main() -> None:
         catalog.create_database("default", True)
         catalog.create_table(sys.argv[3], Schema.from_pyarrow_schema(ROW.schema, options={"bucket": "-1"}), False)
         answer = {}
+    elif sys.argv[1] == "plan":
+        answer = plan(catalog, sys.argv[3], int(sys.argv[4]))
     else:
         answer = names(catalog, int(sys.argv[3]), float(sys.argv[4]))
     print(json.dumps(answer), flush=True)

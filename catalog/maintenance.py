@@ -13,6 +13,8 @@ from catalog.records import CompactionRunRow, WatchedTable
 LEASE_SECONDS = 15.0
 """A server that has not renewed for so long has lost its tables."""
 _RUNS_KEPT = 1000
+RUNNING = "running"
+"""The outcome of a run that has not ended; its numbers are those so far, its files and bytes before those it will read."""
 
 
 class LeaseRepository:
@@ -63,24 +65,39 @@ class CompactionRunRepository:
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
 
-    def add(self, table_id: UUID, run: CompactionRunRow) -> None:
-        """Note a run; of each table the newest thousand stay. A table dropped meanwhile has none."""
+    def add(self, table_id: UUID, run: CompactionRunRow) -> int | None:
+        """Note a run and return its number; of each table the newest thousand stay. A table dropped meanwhile has none."""
         query = """
             INSERT INTO compaction_run (table_id, started_at, ended_at, reason, outcome, message, snapshot_id, tasks, files_before,
                                         files_after, bytes_before, bytes_after, row_count, server)
             SELECT table_id, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s FROM sluice_table WHERE table_id = %s RETURNING run_id
         """
-        values = (
-            run.started_at, run.ended_at, run.reason, run.outcome, run.message, run.snapshot_id, run.tasks, run.files_before,
-            run.files_after, run.bytes_before, run.bytes_after, run.row_count, run.server, table_id,
-        )  # fmt: skip
-        row = self._conn.execute(query, values).fetchone()
+        row = self._conn.execute(query, (*_values(run), table_id)).fetchone()
         if row is not None and row[0] % 100 == 0:
             old = """
                 DELETE FROM compaction_run WHERE table_id = %s AND run_id <= (
                     SELECT run_id FROM compaction_run WHERE table_id = %s ORDER BY run_id DESC OFFSET %s LIMIT 1)
             """
             self._conn.execute(old, (table_id, table_id, _RUNS_KEPT))
+        return None if row is None else int(row[0])
+
+    def change(self, run_id: int, run: CompactionRunRow) -> None:
+        """Bring a run's note up to date."""
+        query = """
+            UPDATE compaction_run SET (started_at, ended_at, reason, outcome, message, snapshot_id, tasks, files_before, files_after,
+                                       bytes_before, bytes_after, row_count, server)
+                = (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+            WHERE run_id = %s
+        """
+        self._conn.execute(query, (*_values(run), run_id))
+
+    def remove(self, run_id: int) -> None:
+        """Forget a run that came to nothing."""
+        self._conn.execute("DELETE FROM compaction_run WHERE run_id = %s", (run_id,))
+
+    def interrupt(self, table_id: UUID) -> None:
+        """Close the notes of runs whose server did not: whoever has the table's lease knows that none is running."""
+        self._conn.execute("UPDATE compaction_run SET outcome = 'interrupted' WHERE table_id = %s AND outcome = %s", (table_id, RUNNING))
 
     def of(self, table_id: UUID) -> Sequence[CompactionRunRow]:
         """A table's runs, newest first."""
@@ -91,3 +108,10 @@ class CompactionRunRepository:
         """
         with self._conn.cursor(row_factory=class_row(CompactionRunRow)) as cur:
             return cur.execute(query, (table_id,)).fetchall()
+
+
+def _values(run: CompactionRunRow) -> tuple[object, ...]:
+    return (
+        run.started_at, run.ended_at, run.reason, run.outcome, run.message, run.snapshot_id, run.tasks, run.files_before,
+        run.files_after, run.bytes_before, run.bytes_after, run.row_count, run.server,
+    )  # fmt: skip

@@ -191,3 +191,22 @@ class StaleFileRow:
 
     path: str
     mark: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """Something somebody did, or tried to do."""
+
+    time: dt.datetime
+    principal: str
+    door: str
+    address: str | None
+    request_id: str | None
+    session: str | None
+    statement_id: str | None
+    action: str
+    outcome: str
+    error_class: str | None
+    millis: int
+    id: int = 0
+    """Its place in the log; the log's to give."""

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import Connection
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from catalog.audit import AuditRepository
 from catalog.branches import BranchRepository, StaleFileRepository
 from catalog.databases import DatabaseRepository
 from catalog.grants import GrantRepository, PolicyRepository
@@ -26,7 +27,7 @@ from catalog.streams import ConsumerRepository
 from catalog.tables import TableRepository
 from catalog.tags import TagRepository
 from model.catalog_errors import FunctionAlreadyExist, ViewAlreadyExist
-from model.errors import OutcomeUnknown, Unavailable
+from model.errors import InvalidData, OutcomeUnknown, Unavailable
 
 WAIT_SECONDS = 4.0
 """How long a request waits for a connection before it says that Postgres is away."""
@@ -57,6 +58,7 @@ class CatalogTransaction:
         self.policies = PolicyRepository(conn)
         self.consumers = ConsumerRepository(conn)
         self.jobs = JobRepository(conn)
+        self.audit = AuditRepository(conn)
 
 
 class CatalogStore:
@@ -108,6 +110,8 @@ class CatalogStore:
             if done:
                 raise OutcomeUnknown("The catalog database went away while a change was being committed.") from problem
             raise away(problem) from problem
+        except psycopg.DataError as problem:
+            raise unfit(problem) from problem
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[CatalogTransaction]:
@@ -118,11 +122,28 @@ class CatalogStore:
                 self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
             raise away(problem) from problem
+        except psycopg.DataError as problem:
+            raise unfit(problem) from problem
+
+    def pool_stats(self) -> dict[str, float]:
+        """How many connections there are, how many are free, and how many requests wait for one."""
+        found = self._pool.get_stats()
+        names = {"size": "pool_size", "available": "pool_available", "waiting": "requests_waiting"}
+        return {shown: float(found.get(name, 0)) for shown, name in names.items()}
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Postgres answers."""
         with self.reading() as tx:
             tx.databases.names()
+
+
+def unfit(problem: psycopg.DataError) -> Exception:
+    """The error told for a text or number that Postgres cannot hold, wherever in a request it stood; any other is a bug."""
+    if isinstance(problem, psycopg.errors.NumericValueOutOfRange):
+        return InvalidData("A number is larger than the catalog can hold or look for: 64 bits.")
+    if isinstance(problem, psycopg.errors.UntranslatableCharacter) or "NUL" in str(problem):
+        return InvalidData("A text holds a NUL character, which the catalog can neither keep nor look for.")
+    return problem
 
 
 def away(problem: Exception) -> Unavailable:

@@ -13,6 +13,7 @@ from lake.lake import Lake as Lake
 from lake.partitions import Partition as Partition
 from lake.repair import Repair as Repair
 from lake.table import LakeTable as LakeTable
+from table.column_cache import COLUMNS as MANIFEST_CACHE
 
 __all__ = [
     "ADMINISTRATOR",
@@ -23,6 +24,7 @@ __all__ = [
     "IdempotencyClaim",
     "Lake",
     "LakeTable",
+    "MANIFEST_CACHE",
     "Partition",
     "Repair",
     "Replay",

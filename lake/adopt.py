@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,19 +10,19 @@ from uuid import uuid4
 
 from lake.base import LakeBase
 from lake.guard import asks_itself, its_database, needs
+from lake.lying import what_lies
 from lake.names import check_name
 from lake.places import allowed_place, check_all_inside
 from lake.table import LakeTable
 from model.access import Access, table_resource
 from model.errors import InvalidName, InvalidSchema, LakeError, OutcomeUnknown, TableAlreadyExist
 from model.identifier import MAIN_BRANCH, Identifier
-from model.schema import Schema, check_schema, new_schema, other_kind
+from model.schema import Schema, new_schema
 from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
 from table.commit import CommitRequest, build_snapshot
 from table.file_io import FileIO
-from table.hive import HiveDirectory, HiveFile, adopted, column_names, survey
-from table.scan import plan_scan
+from table.hive import HiveDirectory, HiveFile, adopted, survey
 from table.store import TableFiles
 
 
@@ -50,17 +48,13 @@ class LakeAdoption(LakeBase):
     def register_table(self, table: Identifier, path: str, *, dry_run: bool = False) -> Snapshot | None:
         """Make the Paimon append table that lies at ``path`` a table of this catalog; its files stay there, also when it is dropped.
 
-        Returns its latest snapshot.
-        Raises `Forbidden` for other places than the import directories and the warehouse, `InvalidSchema` for a directory that
-        holds no such table, `TableAlreadyExist`.
+        Its branches and tags come along; returns main's latest snapshot. Raises `Forbidden` for other places than the import
+        directories and the warehouse, `InvalidSchema` for a directory that holds no such table, `TableAlreadyExist`.
         """
         check_name(table.table, "table")
         location = self._own_place(path)
-        files = TableFiles(self.file_io, location)
-        schemas = _schemas(files)
-        snapshots = _snapshots(files)
-        _check_adoptable(files, schemas, snapshots)
-        newest = schemas[-1]
+        main, *branches = what_lies(self.file_io, location)
+        newest = main.schema
         with self.catalog.transaction(keep=not dry_run) as tx:
             tx.tables.lock_location(location)
             if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
@@ -71,19 +65,16 @@ class LakeAdoption(LakeBase):
             tx.tables.create(
                 table, table_id, location=location, schema_id=newest.id, schema=newest.to_json(), external=True, by=self.caller.principal
             )
-            for schema in schemas[:-1]:
-                tx.tables.add_schema(table_id, MAIN_BRANCH, schema.id, schema.to_json())
-            tx.tables.schema_published(table_id, newest.id)
-            base: str | None = None
-            for snapshot in snapshots:
-                body = snapshot.to_json()
-                tx.snapshots.advance(table_id, MAIN_BRANCH, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=body)
-                base = snapshot.key
+            main.put(tx, table_id)
+            for branch in branches:
+                tx.branches.create(table_id, branch.branch, schema_id=branch.schema.id, table=str(table))
+                branch.put(tx, table_id)
             owned = self._own(tx, table_resource(table), table_id=table_id)
         if not dry_run:
             self._owns(owned)
-            self._publisher.catch_up(table_id, files, MAIN_BRANCH)
-        return snapshots[-1] if snapshots else None
+            for lying in (main, *branches):
+                self._publisher.catch_up(table_id, lying.files, lying.branch)
+        return main.snapshots[-1] if main.snapshots else None
 
     def _own_place(self, path: str) -> str:
         location = allowed_place(path, (*self.import_dirs, self.warehouse))
@@ -209,72 +200,3 @@ def _same_store(location: str, warehouse: str) -> None:
 
     if store(location) != store(warehouse):
         raise InvalidName(f"{location} lies in another store than the warehouse, {warehouse}; a table's files lie in one.")
-
-
-def _schemas(files: TableFiles) -> list[Schema]:
-    found = []
-    for status in files.io.list(files.layout.schema_dir()):
-        name = status.path.rsplit("/", 1)[-1]
-        if name.startswith("schema-") and name[7:].isdigit():
-            try:
-                found.append(Schema.from_json(json.loads(files.io.read(status.path))))
-            except (ValueError, KeyError, TypeError, AttributeError) as problem:
-                raise InvalidSchema(f"{status.path} is no schema of a Paimon table: {problem}") from None
-    if not found:
-        raise InvalidSchema(f"There is no Paimon table at {files.location}: it has no schema files.")
-    return sorted(found, key=lambda schema: schema.id)
-
-
-def _snapshots(files: TableFiles) -> list[Snapshot]:
-    found = []
-    for snapshot_id in files.snapshot_ids():
-        path = files.layout.snapshot_file(snapshot_id)
-        try:
-            snapshot = files.read_snapshot(snapshot_id)
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            raise InvalidSchema(f"{path} is no snapshot of a Paimon table: {problem}") from None
-        if snapshot is not None:
-            if snapshot.id != snapshot_id:
-                raise InvalidSchema(f"{path} holds snapshot {snapshot.id}.")
-            found.append(snapshot)
-    return found
-
-
-def _check_partition_columns(files: TableFiles, schema: Schema, snapshot: Snapshot) -> None:
-    """Raise for files that leave their partition to the names of directories, as Paimon's own migration from Hive makes them."""
-    for planned in plan_scan(files, schema, snapshot).files if schema.partition_keys else ():
-        names = column_names(files.io, planned.path)
-        if names is not None and (missing := [key for key in schema.partition_keys if key not in names]):
-            raise InvalidSchema(
-                f"{planned.path} does not hold the partition column {missing[0]}, which some readers would take for NULL; "
-                "CALL sys.migrate_table takes such files over."
-            )
-
-
-def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Sequence[Snapshot]) -> None:
-    """Raise for tables that are no append tables, or that need what is not kept here."""
-    newest = schemas[-1]
-    if newest.primary_keys:
-        raise InvalidSchema(f"The table at {files.location} has a primary key ({', '.join(newest.primary_keys)}); append tables have none.")
-    if kind := other_kind(newest.options):
-        raise InvalidSchema(f"The table at {files.location} is a {kind}; append tables can be registered.")
-    check_schema(newest)
-    if files.io.list(f"{files.location}/branch"):
-        raise InvalidSchema(f"The table at {files.location} has branches, which are not taken over; fast-forward or delete them first.")
-    known = {schema.id for schema in schemas}
-    for before, after in itertools.pairwise(snapshots):
-        if after.id != before.id + 1:
-            raise InvalidSchema(f"Snapshot {before.id + 1} of the table at {files.location} is missing between {before.id} and {after.id}.")
-    for snapshot in snapshots[-1:]:
-        if snapshot.schema_id not in known:
-            raise InvalidSchema(
-                f"Snapshot {snapshot.id} of the table at {files.location} needs schema {snapshot.schema_id}, which is gone."
-            )
-        try:
-            _check_partition_columns(files, newest, snapshot)
-            for _ in files.live_entries(snapshot):
-                pass
-        except InvalidSchema:
-            raise
-        except (LakeError, FileNotFoundError, ValueError, KeyError, EOFError) as problem:
-            raise InvalidSchema(f"Snapshot {snapshot.id} of the table at {files.location} cannot be read: {problem}") from problem

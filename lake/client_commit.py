@@ -128,7 +128,8 @@ class ClientCommitter:
             raise InvalidCommit(
                 f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}; the newest is {head.schema_id}."
             )
-        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list):
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list, snapshot.index_manifest)
+        for name in lists:
             if name is not None and ("/" in name or not files.io.exists(files.layout.manifest(name))):
                 raise InvalidCommit(f"Snapshot {snapshot.id} of {table} names the manifest list {name}, which does not exist.")
 

@@ -65,7 +65,24 @@ def live_files(
         entries = table.files.live_entries(latest)
         return [e for e in entries if e.kind is EntryKind.ADD and (buckets is None or e.bucket in buckets)]
     touched = Touched([f.type for f in table.schema.partition_fields], partitions, buckets)
-    return [e for e in table.files.some_entries(latest, touched.may_hold) if e.kind is EntryKind.ADD and touched.holds(e)]
+    return list(table.files.touched_entries(latest, touched))
+
+
+def _candidates(
+    table: LakeTable, partitions: Collection[bytes] | None, buckets: Collection[int] | None, rules: CompactionRules
+) -> list[ManifestEntry]:
+    """The live files a merge may take; of a table of very many files without order only the small ones it would take first."""
+    latest = table.latest()
+    if latest is None or latest.index_manifest is not None or table.schema.bucket > 0 or rules.every_file:
+        return live_files(table, partitions, buckets)
+    manifests = table.files.manifests_of(latest)
+    if partitions is not None:
+        touched = Touched([f.type for f in table.schema.partition_fields], partitions, buckets)
+        manifests = [meta for meta in manifests if touched.may_hold(meta)]
+    many = table.files.live_files(manifests)
+    if many is None:
+        return live_files(table, partitions, buckets)
+    return list(many.smallest(partitions, buckets, below=rules.small_bytes, total_buckets=-1, most=rules.most_candidates))
 
 
 def plan(
@@ -80,7 +97,11 @@ def plan(
 ) -> list[CompactionTask]:
     """The merges worth doing at the latest snapshot, by the table's rules or others; see `table.compact`."""
     rules = rules or CompactionRules.of(table.schema, task_bytes=task_bytes)
-    return choose(table.schema, live_files(table, partitions, buckets), rules, full=full, all_of_them=all_of_them)
+    return choose(table.schema, _candidates(table, partitions, buckets, rules), rules, full=full, all_of_them=all_of_them)
+
+
+Told = Callable[[CompactionTask], None]
+"""Hears of each task whose merging has ended."""
 
 
 def in_this_process(table: LakeTable, tasks: Sequence[CompactionTask], check: Check = go_on) -> list[list[NewFile]]:
@@ -97,14 +118,18 @@ def in_this_process(table: LakeTable, tasks: Sequence[CompactionTask], check: Ch
     return done
 
 
-def in_threads(workers: int) -> Rewriter:
+def in_threads(workers: int, told: Told = lambda task: None) -> Rewriter:
     """A rewriter that merges several tasks at once in this process; reading and writing leave Python's lock alone."""
 
     def run(table: LakeTable, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
-        if workers < 2 or len(tasks) < 2:
-            return in_this_process(table, tasks, check)
+        def merge(task: CompactionTask) -> list[NewFile]:
+            check()
+            written = rewrite(table.files, table.schema, task, check)
+            told(task)
+            return written
+
         with ThreadPoolExecutor(min(workers, len(tasks)), thread_name_prefix="compaction") as threads:
-            running = [threads.submit(rewrite, table.files, table.schema, task, check) for task in tasks]
+            running = [threads.submit(merge, task) for task in tasks]
             wait(running, return_when=FIRST_EXCEPTION)
             failed = next((one for one in running if one.done() and not one.cancelled() and one.exception()), None)
             if failed is None:

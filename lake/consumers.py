@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 from catalog import CatalogStore
 from lake.names import check_name
 from lake.table import LakeTable
-from model.errors import ConsumerTaken
+from model.errors import ConsumerTaken, InvalidData
 
 
 def consumers(table: LakeTable) -> dict[str, int]:
@@ -31,6 +31,8 @@ def consumers(table: LakeTable) -> dict[str, int]:
 def reset_consumer(catalog: CatalogStore, table: LakeTable, name: str, next_snapshot: int | None) -> None:
     """Let a consumer go on from a snapshot; None forgets it. A stream that reads under this name here ends."""
     check_name(name, "consumer")
+    if next_snapshot is not None and next_snapshot < 0:
+        raise InvalidData(f"Consumer {name} cannot go on from snapshot {next_snapshot}: ids are not negative.")
     with catalog.reading() as tx:
         tx.consumers.reset(table.table_id, table.identifier.branch, name, next_snapshot)
     if next_snapshot is None:

@@ -24,21 +24,26 @@ _PLAIN = (TinyIntType, SmallIntType, IntType, BigIntType, CharType, VarCharType)
 def statistics_of(table: LakeTable, snapshot: Snapshot) -> list[PartitionStatistics]:
     """What a snapshot's own changes add to each partition."""
     files = table.files
-    changes = [entry for meta in files.manifest_list(snapshot.delta_manifest_list) for entry in files.manifest(meta.file_name)]
-    return _summed(table.schema, changes)
+    changes = (entry for meta in files.manifest_list(snapshot.delta_manifest_list) for entry in files.manifest(meta.file_name))
+    return _summed(table.schema, map(_change, changes))
 
 
-def _summed(schema: Schema, entries: Iterable[ManifestEntry]) -> list[PartitionStatistics]:
+def _change(entry: ManifestEntry) -> tuple[bytes, Sequence[int]]:
+    file, sign = entry.file, 1 if entry.kind is EntryKind.ADD else -1
+    return entry.partition, (sign * file.row_count, sign * file.file_size, sign, file.creation_time_millis, entry.total_buckets)
+
+
+def _summed(schema: Schema, groups: Iterable[tuple[bytes, Sequence[int]]]) -> list[PartitionStatistics]:
+    """Partitions' sums of groups of files: rows, bytes, files, the newest file's time, the number of buckets."""
     types = [field.type for field in schema.partition_fields]
     sums: dict[bytes, list[int]] = {}
-    for entry in entries:
-        found = sums.setdefault(entry.partition, [0, 0, 0, 0, 0])
-        sign = 1 if entry.kind is EntryKind.ADD else -1
-        found[0] += sign * entry.file.row_count
-        found[1] += sign * entry.file.file_size
-        found[2] += sign
-        found[3] = max(found[3], entry.file.creation_time_millis)
-        found[4] = entry.total_buckets
+    for partition, (records, size, files, last, buckets) in groups:
+        found = sums.setdefault(partition, [0, 0, 0, 0, 0])
+        found[0] += records
+        found[1] += size
+        found[2] += files
+        found[3] = max(found[3], last)
+        found[4] = buckets
     return [
         PartitionStatistics(
             spec=partition_spec(schema, binary_row.decode(types, partition)),
@@ -120,7 +125,8 @@ def _list(catalog: CatalogStore, table: LakeTable) -> None:
 
 def _count(catalog: CatalogStore, table: LakeTable, latest: Snapshot) -> bool:
     """Count a snapshot's live files; False when the table has gone on meanwhile."""
-    found = _summed(table.schema, table.files.live_entries(latest))
+    sums = table.files.bucket_sums(latest)
+    found = _summed(table.schema, ((s.partition, (s.rows, s.size, s.files, s.newest_millis, s.total_buckets)) for s in sums))
     keys = table.schema.partition_keys
     with catalog.transaction() as tx:
         held = tx.snapshots.count(table.table_id, table.identifier.branch, uuid=latest.key, totals=added_by(found))

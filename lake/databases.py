@@ -102,13 +102,13 @@ class LakeDatabases(LakeBase):
 
     @asks_itself
     def tables_everywhere(
-        self, *, databases: str | None, tables: str | None, after: tuple[str, str] | None, limit: int
+        self, *, databases: str | None, names: str | None, after: tuple[str, str] | None, limit: int
     ) -> list[tuple[str, str]]:
         """Database and name of tables in all databases that the caller may see; see `TableRepository.everywhere`."""
         found: list[tuple[str, str]] = []
         with self.catalog.reading() as tx:
             while len(found) < limit:
-                page = tx.tables.everywhere(databases=databases, tables=tables, after=after, limit=limit)
+                page = tx.tables.everywhere(databases=databases, tables=names, after=after, limit=limit)
                 found += [pair for pair in page if self.caller.administrator or self.caller.lists(table_resource(Identifier(*pair)))]
                 if len(page) < limit:
                     break

@@ -28,12 +28,12 @@ def partitions(table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:
     """All partitions with rows, by name."""
     types = [field.type for field in table.schema.partition_fields]
     sums: dict[bytes, list[int]] = {}
-    for entry in table.files.live_entries(snapshot):
-        of_partition = sums.setdefault(entry.partition, [0, 0, 0, 0])
-        of_partition[0] += entry.file.row_count
-        of_partition[1] += 1
-        of_partition[2] += entry.file.file_size
-        of_partition[3] = max(of_partition[3], entry.file.creation_time_millis)
+    for bucket in table.files.bucket_sums(snapshot):
+        of_partition = sums.setdefault(bucket.partition, [0, 0, 0, 0])
+        of_partition[0] += bucket.rows
+        of_partition[1] += bucket.files
+        of_partition[2] += bucket.size
+        of_partition[3] = max(of_partition[3], bucket.newest_millis)
     found = []
     for partition, (rows, files, size, last) in sums.items():
         values = binary_row.decode(types, partition)

@@ -16,7 +16,8 @@ from lake.publish import Publisher
 from lake.table import LakeTable
 from model.errors import LakeError, TableNotExist
 from model.snapshot import Snapshot
-from table.store import TableFiles, merge_entries, same_snapshot
+from table.live import merge_entries
+from table.store import TableFiles, same_snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,70 +2,49 @@
 
 from __future__ import annotations
 
-from model.errors import LakeError, ResourceError
+from model.errors import AlreadyExist, LakeError, NotExist, ResourceError
 
 
-class TagAlreadyExist(ResourceError, status=409):
+class TagAlreadyExist(AlreadyExist):
     """A tag of that name exists."""
 
     resource_type = "TAG"
 
-    def __init__(self, name: str, table: str) -> None:
-        super().__init__(f"Tag {name} already exists on table {table}.", resource_name=name)
 
-
-class BranchNotExist(ResourceError, status=404):
+class BranchNotExist(NotExist):
     """No such branch."""
 
     resource_type = "BRANCH"
 
-    def __init__(self, name: str, table: str) -> None:
-        super().__init__(f"Branch {name} does not exist on table {table}.", resource_name=name)
 
-
-class BranchAlreadyExist(ResourceError, status=409):
+class BranchAlreadyExist(AlreadyExist):
     """A branch of that name exists."""
 
     resource_type = "BRANCH"
 
-    def __init__(self, name: str, table: str) -> None:
-        super().__init__(f"Branch {name} already exists on table {table}.", resource_name=name)
 
-
-class PartitionAlreadyExist(ResourceError, status=409):
+class PartitionAlreadyExist(AlreadyExist):
     """A partition of that name exists; none of the request's was made."""
 
     resource_type = "PARTITION"
 
-    def __init__(self, name: str, table: str) -> None:
-        super().__init__(f"Partition {name} already exists in table {table}.", resource_name=name)
 
-
-class PartitionNotExist(ResourceError, status=404):
+class PartitionNotExist(NotExist):
     """No such partition."""
 
     resource_type = "PARTITION"
 
-    def __init__(self, name: str, table: str) -> None:
-        super().__init__(f"Partition {name} does not exist in table {table}.", resource_name=name)
 
-
-class ViewNotExist(ResourceError, status=404):
+class ViewNotExist(NotExist):
     """No such view."""
 
     resource_type = "VIEW"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"View {name} does not exist.", resource_name=name)
 
-
-class ViewAlreadyExist(ResourceError, status=409):
+class ViewAlreadyExist(AlreadyExist):
     """A view of that name exists."""
 
     resource_type = "VIEW"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"View {name} already exists.", resource_name=name)
 
 
 class DialectNotExist(ResourceError, status=404):
@@ -86,22 +65,16 @@ class DialectAlreadyExist(ResourceError, status=409):
         super().__init__(f"View {view} has a query in the dialect {dialect} already; update it instead.", resource_name=dialect)
 
 
-class FunctionNotExist(ResourceError, status=404):
+class FunctionNotExist(NotExist):
     """No such function."""
 
     resource_type = "FUNCTION"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Function {name} does not exist.", resource_name=name)
 
-
-class FunctionAlreadyExist(ResourceError, status=409):
+class FunctionAlreadyExist(AlreadyExist):
     """A function of that name exists."""
 
     resource_type = "FUNCTION"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Function {name} already exists.", resource_name=name)
 
 
 class DefinitionNotExist(ResourceError, status=404):
@@ -142,15 +115,16 @@ class SchemaStillUsed(ResourceError, status=500):
 
 
 class MetadataOnlyTable(ResourceError, status=400):
-    """A table of a kind that is kept for other engines and not run here."""
+    """A table whose rows are not kept here: other engines' kinds, and tables with a connector."""
 
     resource_type = "TABLE"
 
     def __init__(self, name: str, kind: str) -> None:
         super().__init__(
-            f"Table {name} is a {kind}: its description is kept here for other engines, and its rows are not read or written here.",
+            f"Table {name} is a {kind}: its description is kept here, and its rows lie elsewhere; this needs rows that are kept here.",
             resource_name=name,
         )
+        self.kind = kind
 
 
 class WarehouseNotExist(ResourceError, status=404):

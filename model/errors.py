@@ -48,22 +48,34 @@ class ResourceError(LakeError):
         self.resource_name = resource_name
 
 
-class DatabaseNotExist(ResourceError, status=404):
+class NotExist(ResourceError, status=404):
+    """Nothing of that name; ``table`` is the table it was looked for on."""
+
+    def __init__(self, name: str, table: str | None = None) -> None:
+        super().__init__(f"{self.resource_type.capitalize()} {name} does not exist{_on(table)}.", resource_name=name)
+
+
+class AlreadyExist(ResourceError, status=409):
+    """Something of that name is there; ``table`` is the table it is on."""
+
+    def __init__(self, name: str, table: str | None = None) -> None:
+        super().__init__(f"{self.resource_type.capitalize()} {name} already exists{_on(table)}.", resource_name=name)
+
+
+def _on(table: str | None) -> str:
+    return f" on table {table}" if table else ""
+
+
+class DatabaseNotExist(NotExist):
     """No such database."""
 
     resource_type = "DATABASE"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Database {name} does not exist.", resource_name=name)
 
-
-class DatabaseAlreadyExist(ResourceError, status=409):
+class DatabaseAlreadyExist(AlreadyExist):
     """A database of that name exists."""
 
     resource_type = "DATABASE"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Database {name} already exists.", resource_name=name)
 
 
 class DatabaseNotEmpty(ResourceError, status=409):
@@ -77,22 +89,16 @@ class DatabaseNotEmpty(ResourceError, status=409):
         super().__init__(f"Database {name} holds {held or 'something'}; drop them first or add CASCADE.", resource_name=name)
 
 
-class TableNotExist(ResourceError, status=404):
+class TableNotExist(NotExist):
     """No such table."""
 
     resource_type = "TABLE"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Table {name} does not exist.", resource_name=name)
 
-
-class TableAlreadyExist(ResourceError, status=409):
+class TableAlreadyExist(AlreadyExist):
     """A table of that name exists."""
 
     resource_type = "TABLE"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Table {name} already exists.", resource_name=name)
 
 
 class TableDiverged(ResourceError, status=409):
@@ -134,13 +140,10 @@ class SnapshotNotExist(ResourceError, status=404):
     resource_type = "SNAPSHOT"
 
 
-class TagNotExist(ResourceError, status=404):
+class TagNotExist(NotExist):
     """No such tag."""
 
     resource_type = "TAG"
-
-    def __init__(self, name: str, table: str) -> None:
-        super().__init__(f"Tag {name} does not exist on table {table}.", resource_name=name)
 
 
 class InvalidName(LakeError, status=400):

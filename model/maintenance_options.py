@@ -5,22 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from model.clustering import CLUSTERING_OPTIONS
 from model.option import Option, boolean, duration, integer, memory_size, number, one_of, only_false, optional, text
 
 PRECOMMIT_COMPACT = Option("precommit-compact", boolean(), False, "Merge the small files of one commit before it becomes a snapshot.")
 
 MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
-    Option("clustering.strategy", one_of("auto", "order", "zorder", "hilbert"), "auto", "Auto (1 col order, <5 zorder, else hilbert)."),
-    Option("clustering.incremental", only_false(), False, "Enable incremental clustering compaction (unaware)."),
-    Option("clustering.incremental.mode", one_of("global-sort", "local-sort"), "global-sort", "Global-sort or local-sort."),
-    Option("clustering.incremental.optimize-write", only_false(), False, "Also cluster at write time."),
-    Option(
-        "clustering.history-partition.idle-to-full-sort",
-        optional(duration()),
-        None,
-        "Idle time after which a partition is fully clustered.",
-    ),
-    Option("clustering.history-partition.limit", integer(at_least=1), 5, "Max history partitions handled per run."),
+    *CLUSTERING_OPTIONS,
     Option("zorder.var-length-contribution", integer(at_least=1), 8, "Bytes a string/binary column adds to the z-order key."),
     Option("end-input.check-partition-expire", only_false(), False, "Expire partitions at end of bounded input."),
     Option("snapshot.num-retained.min", integer(at_least=1), 10, "Always keep this many newest snapshots (≥1)."),

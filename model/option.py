@@ -14,6 +14,9 @@ T = TypeVar("T")
 MASK = "******"
 _SECRET = re.compile(r"(password|passwd|secret|token|credential|access[-._]?key|private[-._]?key|api[-._]?key|sas)", re.IGNORECASE)
 
+_PAIR = re.compile(r"((?:'[^']*'|\w[\w.-]*)\s*=>?\s*)'(?:[^']|'')*'")
+"""``'key' = 'value'`` and ``key => 'value'`` inside a statement."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parser(Generic[T]):
@@ -22,6 +25,8 @@ class Parser(Generic[T]):
     kind: str
     parse: Callable[[str], T]
     show: Callable[[T], str] = str
+    everywhere: bool = True
+    """False where other Paimon clients know more values than this server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,13 @@ class OptionGroup:
         for key, text in raw.items():
             self.known(key).parse(text)
 
+    def check_values(self, raw: Mapping[str, str]) -> None:
+        """Raise `InvalidOption` for a value no Paimon client could read; unknown keys, and values only others know, are theirs."""
+        for key, text in raw.items():
+            option = self.get(key)
+            if option is not None and option.parser.everywhere:
+                option.parse(text)
+
     def known(self, key: str) -> Option[Any]:
         """The declaration of a key; raises `InvalidOption` for an unknown or refused one."""
         if reason := self.refusal(key):
@@ -138,6 +150,11 @@ def masked_all(options: Mapping[str, str]) -> dict[str, str]:
     return {key: masked(key, value) for key, value in options.items()}
 
 
+def masked_text(statement: str) -> str:
+    """A statement with stars for the values of options that look like secrets."""
+    return _PAIR.sub(lambda found: f"{found[1]}'{MASK}'" if _SECRET.search(found[1]) else found[0], statement)
+
+
 def text() -> Parser[str]:
     """Any text."""
     return Parser("text", str)
@@ -145,7 +162,7 @@ def text() -> Parser[str]:
 
 def optional(parser: Parser[T]) -> Parser[T | None]:
     """The same parser for an option without default."""
-    return Parser(parser.kind, parser.parse, lambda value: "" if value is None else parser.show(value))
+    return Parser(parser.kind, parser.parse, lambda value: "" if value is None else parser.show(value), parser.everywhere)
 
 
 def integer(*, at_least: int | None = None, at_most: int | None = None) -> Parser[int]:
@@ -202,7 +219,7 @@ def only_false() -> Parser[bool]:
             raise ValueError("this feature is not available here, only 'false' is")
         return False
 
-    return Parser("false", parse, lambda _: "false")
+    return Parser("false", parse, lambda _: "false", everywhere=False)
 
 
 def one_of(*values: str) -> Parser[str]:
@@ -213,7 +230,7 @@ def one_of(*values: str) -> Parser[str]:
             return lowered
         raise ValueError("one of " + ", ".join(values) + " is expected")
 
-    return Parser(" \\| ".join(values), parse)
+    return Parser(" \\| ".join(values), parse, everywhere=False)
 
 
 _UNITS = {"": 1, "b": 1, "bytes": 1}

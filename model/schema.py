@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from model.clustering import check_clustering
 from model.errors import ColumnNotExist, InvalidName, InvalidOption, InvalidSchema, nearest
 from model.file_index import check_file_indexes
+from model.table_options import TABLE_OPTIONS
 from model.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType, parse_type
 
 SCHEMA_VERSION = 3
@@ -93,7 +95,7 @@ class Schema:
     @property
     def bucket(self) -> int:
         """Buckets per partition; -1 where the table is not bucketed. Paimon's stored default is -1."""
-        return int(self.options.get("bucket", "-1"))
+        return bucket_count(self.options)
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:
@@ -105,6 +107,14 @@ class Schema:
     def bucket_fields(self) -> tuple[Field, ...]:
         """The bucket-key columns as fields."""
         return tuple(self.field(name) for name in self.bucket_keys)
+
+
+def bucket_count(options: Mapping[str, str]) -> int:
+    """What ``bucket`` says; raises `InvalidOption` for what is no number. Paimon's stored default is -1."""
+    try:
+        return int(options.get("bucket", "-1"))
+    except ValueError:
+        raise InvalidOption(f"Option 'bucket' = '{options['bucket']}': a whole number is expected.") from None
 
 
 def highest_id(fields: Iterable[Field]) -> int:
@@ -228,7 +238,9 @@ def check_schema(schema: Schema) -> None:
     if schema.partition_keys and len(schema.partition_keys) == len(schema.fields):
         raise InvalidSchema("Every column is a partition column; at least one must not be.")
     _check_buckets(schema)
+    TABLE_OPTIONS.check_values(schema.options)
     check_file_indexes(schema.options, schema.fields)
+    check_clustering(schema.options, schema.find, schema.bucket)
 
 
 def check_column_name(name: str) -> None:

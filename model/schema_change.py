@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from model.clustering import CLUSTERING_COLUMNS, cluster_columns
 from model.errors import ColumnAlreadyExist, InvalidOption, InvalidSchemaChange
 from model.file_index import renamed_in_file_indexes
-from model.schema import FieldIds, Schema, check_column_name, check_schema, default_bucket_key
+from model.schema import FieldIds, Schema, bucket_count, check_column_name, check_schema, default_bucket_key
 from model.table_options import IMMUTABLE
 from model.types import ArrayType, DataType, Field, MapType, MultisetType, RowType
 from model.watermark import PREFIX, Watermark, watermark_of, watermark_options
@@ -282,6 +283,8 @@ class _Work:
         if len(self.fields) == 1:
             raise InvalidSchemaChange(f"Column {name} is the table's last; drop the table instead.")
         self.fields.pop(at)
+        if name in cluster_columns(self.options):
+            raise InvalidSchemaChange(f"Column {name} is in 'clustering.columns' and cannot be dropped: rows are sorted by it.")
         if name in self._bucket_keys():
             self._replace_dropped_key(name)
 
@@ -311,6 +314,11 @@ class _Work:
 
     def _rename_in_options(self, name: str, to: str) -> None:
         renamed_in_file_indexes(self.options, name, to)
+        clustered = cluster_columns(self.options)
+        if name in clustered:
+            if "," in to:
+                raise InvalidSchemaChange(f"Column {name} is in 'clustering.columns', where names are parted by commas; {to} has one.")
+            self.options[CLUSTERING_COLUMNS.key] = ",".join(to if each == name else each for each in clustered)
         for key in [k for k in self.options if k.startswith(f"fields.{name}.")]:
             self.options[f"fields.{to}." + key.removeprefix(f"fields.{name}.")] = self.options.pop(key)
         for key, value in list(self.options.items()):
@@ -365,7 +373,7 @@ class _Work:
             self.options[key] = value
 
     def _check_rescale(self, value: str | None) -> None:
-        old, new = int(self.options.get("bucket", "-1")), int(value or "-1")
+        old, new = bucket_count(self.options), bucket_count({} if value is None else {"bucket": value})
         if self.has_snapshot and (old == -1) != (new == -1):
             raise InvalidOption(
                 f"Option 'bucket' cannot go from {old} to {new} once the table has data; create a new table and INSERT INTO it."

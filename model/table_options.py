@@ -34,18 +34,19 @@ PARTITION: Option[Any] = TABLE_OPTIONS.declare(
 _NO_KEY = "it belongs to tables with a primary key, and append tables have none."
 _LATER = "it is not implemented here, and a table must not carry an option that is silently ignored."
 for _pattern in (
-    "primary-key", r"merge-engine.*", r"sequence\..*", r"changelog-producer.*", r"lookup.*", r"num-sorted-run.*", r"dynamic-bucket\..*",
+    "primary-key", r"merge-engine.*", r"sequence\..*", r"changelog-producer.*", r"lookup.*", r"num-sorted-run\.(?!compaction-trigger).*",
+    r"dynamic-bucket\..*",
     r"postpone\..*", r"cross-partition.*", r"record-level\..*", r"pk-.*", r"rowkind\..*", r"ignore-delete", r"ignore-update-before",
     r"partial-update\..*", r"aggregation\..*",
     r"fields\..+\.(aggregate-function|sequence-group|ignore-retract|default-aggregate-function)",
     r"deletion-vectors\.merge-on-read", r"force-lookup", r"local-merge-buffer-size",
     r"full-compaction\.(?!delta-commits).*", r"scan\.remove-normalize",
-    r"compaction\.(max-size-amplification-percent|size-ratio|optimization-interval)",
+    r"compaction\.optimization-interval",
 ):  # fmt: skip
     TABLE_OPTIONS.refuse(_pattern, _NO_KEY)
 for _pattern in (
     r"data-file\.external-paths.*", r"file-index\.(?!read\.enabled|in-manifest-threshold|bloom-filter\.|bitmap\.).*",
-    r"clustering\.columns", r"commit\.callback.*", r"tag\.callback.*",
+    r"commit\.callback.*", r"tag\.callback.*",
     r"manifest-sort\..+-.*", r"scan\.fallback-branch", r"commit\.strict-mode\..*", r"snapshot\.ignore-empty-commit", r"scan\.partitions",
     r"scan\.plan-auto-tag-for-read\..*", r"blob.*", r"vector.*", r"variant\..*",
     r"global-index.*", r"chain-table.*", r"format-table.*", r"orc\..*",
@@ -61,6 +62,11 @@ TABLE_OPTIONS.refuse(
 def keyed_only(key: str) -> bool:
     """Whether only tables with a primary key have this option."""
     return TABLE_OPTIONS.refusal(key) == _NO_KEY
+
+
+def is_on(options: Mapping[str, str], key: str) -> bool:
+    """Whether a switch is on that only other clients know what to do with."""
+    return options.get(key, "false").strip().lower() == "true"
 
 
 IMMUTABLE = frozenset(option.key for option in TABLE_OPTIONS if not option.mutable) | {"primary-key"}

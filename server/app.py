@@ -8,26 +8,34 @@ from uuid import uuid4
 from flask import Flask, Response, g, request
 
 from server.access import check_access
+from server.audit import audit, row_of
 from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
+from server.metrics import door, measure
 from server.services import EXTENSION, Services
+from sql.origin import ORIGIN, Origin
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 def create_app(services: Services) -> Flask:
     """Put the doors in front of running services; nothing is started here."""
-    from server import health, jobs, rows, statements, tokens
+    from server import health, jobs, metrics, rows, statements, tokens
     from server.flink import FLINK_BLUEPRINTS
     from server.paimon import PAIMON_BLUEPRINT
 
     app = Flask("sluice", static_folder=None)
     app.url_map.strict_slashes = False
+    app.url_map.merge_slashes = False  # a client of no protocol here follows a redirect
     app.extensions[EXTENSION] = services
+    measure(app, services.gateway)
     app.before_request(_name_request)
     app.before_request(lambda: check_access(services))
     app.after_request(_show_id)
+    if services.settings.audit_kept:
+        audit(app, services.gateway.lake.audit)
+        services.gateway.listen(lambda operation: services.gateway.lake.audit.note(row_of(operation)))
     app.register_error_handler(Exception, _answer_failure)
-    for blueprint in (health.bp, statements.bp, rows.bp, tokens.bp, jobs.bp, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
+    for blueprint in (health.bp, metrics.bp, statements.bp, rows.bp, tokens.bp, jobs.bp, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
         app.register_blueprint(blueprint)
     return app
 
@@ -36,6 +44,7 @@ def _name_request() -> None:
     """Keep a client's own id where it is one, so that both logs speak of the same request."""
     given = request.headers.get("X-Request-Id", "")
     g.request_id = given if _SANE_ID.fullmatch(given) else uuid4().hex
+    ORIGIN.set(Origin(door=door(request.path), address=request.remote_addr, request_id=g.request_id))
 
 
 def _show_id(response: Response) -> Response:

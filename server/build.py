@@ -7,19 +7,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from catalog import CatalogStore
-from lake import Lake
+from lake import MANIFEST_CACHE, Lake
 from server.options import Settings
 from sql.gateway import Gateway, GatewayLimits
 from sql.jobs.coordinator import Coordinator
-from sql.spark.pool import SparkPool, SparkSettings
+from sql.spark.pool import SparkPool, SparkSettings, hadoop_version
 
 
 def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -> tuple[Gateway, SparkPool]:
     """A gateway on the catalog and warehouse of the settings, and the pool whose Spark is not started yet."""
     catalog = CatalogStore(dsn, max_connections=settings.catalog_connections)
     cleanup.callback(catalog.close)
-    lake = Lake(catalog, settings.warehouse, token=settings.token, import_dirs=settings.import_dirs)
+    MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache)
+    lake = Lake(catalog, settings.warehouse, token=settings.token, import_dirs=settings.import_dirs, audit_kept=settings.audit_kept)
     cleanup.callback(lake.close)
+    if settings.audit_kept:
+        lake.audit.start()
     spark = SparkPool(
         SparkSettings(
             master=settings.spark_master,
@@ -51,15 +54,16 @@ def _in_background(spark: SparkPool, name: str) -> Iterator[Any]:
 def store_conf(settings: Settings) -> dict[str, str]:
     """Spark's settings of the store the warehouse is in; credentials are found where AWS's own libraries look for them."""
     conf = {"spark.jars": ",".join(settings.spark_jars)} if settings.spark_jars else {}
-    if settings.spark_packages:
-        conf |= {"spark.jars.packages": settings.spark_packages, "spark.jars.ivy": str(settings.data / "spark-packages")}
+    packages = settings.spark_packages
     if settings.warehouse.startswith("s3://"):
         conf |= {
             "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         }
+        if not settings.spark_jars:
+            packages = (*packages, f"org.apache.hadoop:hadoop-aws:{hadoop_version()}")
         if settings.s3_endpoint is not None:
             conf |= {"spark.hadoop.fs.s3a.endpoint": settings.s3_endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
-    return conf
+    return conf | ({"spark.jars.packages": ",".join(packages)} if packages else {})
 
 
 def _limits(settings: Settings) -> GatewayLimits:

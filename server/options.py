@@ -6,6 +6,7 @@ import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 from model.errors import InvalidOption, nearest
@@ -56,6 +57,18 @@ def pairs() -> Parser[tuple[tuple[str, str], ...]]:
         return tuple(found)
 
     return Parser("key=value pairs", parse, lambda value: ",".join(f"{key}={one}" for key, one in value))
+
+
+def packages() -> Parser[tuple[str, ...]]:
+    """Maven coordinates, parted by commas."""
+
+    def parse(raw: str) -> tuple[str, ...]:
+        found = tuple(part.strip() for part in raw.split(",") if part.strip())
+        if wrong := next((one for one in found if len(list(filter(None, one.split(":")))) != 3), None):
+            raise ValueError(f"group:artifact:version is expected, not {wrong}")
+        return found
+
+    return Parser("packages", parse, ",".join)
 
 
 LISTEN = SERVER_OPTIONS.declare(
@@ -116,17 +129,18 @@ SPARK_JARS = SERVER_OPTIONS.declare(
         "spark.jars",
         directories(),
         (),
-        "Jars Spark is started with, parted by commas. A warehouse on S3 needs `hadoop-aws` of Spark's Hadoop version and AWS's `bundle`.",
+        "Jars Spark is started with, parted by commas. For a warehouse on S3 without network: `hadoop-aws` of Spark's Hadoop version and "
+        "AWS's `bundle`.",
     )
 )
 SPARK_PACKAGES = SERVER_OPTIONS.declare(
     Option(
         "spark.packages",
-        optional(text()),
-        None,
-        "Maven coordinates, parted by commas, of what Spark fetches before it starts, such as its Kafka connector "
-        "`org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0` and `org.apache.spark:spark-avro_2.13:4.1.1`. Where Maven cannot be reached "
-        "Spark does not start; `spark.jars` takes jars that are here.",
+        packages(),
+        (),
+        "Maven coordinates of what Spark fetches when it first starts, with all they need, parted by commas. A warehouse on S3 without "
+        "`spark.jars` has `hadoop-aws` of Spark's Hadoop version fetched (700 MB, once); Kafka "
+        "needs `org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0`, Avro `org.apache.spark:spark-avro_2.13:4.1.1`.",
     )
 )
 SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(
@@ -165,6 +179,15 @@ SPOOL_RESULT_BYTES = SERVER_OPTIONS.declare(
 )
 SPOOL_BYTES = SERVER_OPTIONS.declare(
     Option("spool.bytes", memory_size(), 256 * 1024**3, "All results kept on disk together; a statement past it fails.")
+)
+PLANNING_CACHE = SERVER_OPTIONS.declare(
+    Option(
+        "planning.cache-bytes",
+        memory_size(),
+        4 * 1024**3,
+        "Decoded manifests kept in `cache/manifests` inside `data`, so that tables of very many files are planned at once also after a "
+        "restart: about 350 MB for a million files. What was used longest ago goes first; 0 keeps them in memory only.",
+    )
 )
 THREADS = SERVER_OPTIONS.declare(Option("http.threads", integer(at_least=4), 256, "Requests answered at the same time; further ones wait."))
 STALL = SERVER_OPTIONS.declare(
@@ -215,6 +238,9 @@ JOBS_CHECKPOINTS = SERVER_OPTIONS.declare(
 JOBS_KEPT = SERVER_OPTIONS.declare(
     Option("jobs.kept-days", integer(at_least=0), 30, "How long a job that has ended is shown and can be started again.")
 )
+AUDIT_DAYS = SERVER_OPTIONS.declare(
+    Option("audit.days", number(at_least=0), 30.0, "How long `sys.audit_log` keeps who ran what; 0 keeps no such log.")
+)
 LOG_LEVEL = SERVER_OPTIONS.declare(Option("log.level", one_of("debug", "info", "warning", "error"), "info", "How much is logged."))
 
 
@@ -233,7 +259,7 @@ class Settings:
     data_token: tuple[tuple[str, str], ...] = ()
     spark_master: str = SPARK_MASTER.default
     spark_jars: tuple[str, ...] = ()
-    spark_packages: str | None = None
+    spark_packages: tuple[str, ...] = ()
     s3_endpoint: str | None = None
     """Where S3 answers, if elsewhere than at AWS: as AWS's own libraries are told."""
     spark_driver_host: str | None = None
@@ -247,9 +273,11 @@ class Settings:
     rows_bytes: int = ROWS_BYTES.default
     spool_result_bytes: int = SPOOL_RESULT_BYTES.default
     spool_bytes: int = SPOOL_BYTES.default
+    planning_cache: int = PLANNING_CACHE.default
     threads: int = THREADS.default
     stall: float = STALL.default
     drain: float = DRAIN.default
+    audit_kept: timedelta = timedelta(days=AUDIT_DAYS.default)
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
     jobs: JobLimits = field(default_factory=JobLimits)
     log_level: str = LOG_LEVEL.default
@@ -298,9 +326,11 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         rows_bytes=ROWS_BYTES.read(raw),
         spool_result_bytes=SPOOL_RESULT_BYTES.read(raw),
         spool_bytes=SPOOL_BYTES.read(raw),
+        planning_cache=PLANNING_CACHE.read(raw),
         threads=THREADS.read(raw),
         stall=STALL.read(raw),
         drain=DRAIN.read(raw),
+        audit_kept=timedelta(days=AUDIT_DAYS.read(raw)),
         upkeep=UpkeepLimits(
             enabled=COMPACTION_ENABLED.read(raw),
             jobs=COMPACTION_JOBS.read(raw),

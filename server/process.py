@@ -91,7 +91,7 @@ def serve(settings: Settings) -> None:
 def _load_rooms() -> None:
     """Import what serving needs; what is wrong with it shows when it is used."""
     with contextlib.suppress(Exception):
-        _do_without_pandas()
+        do_without_pandas()
         import server.app
         import server.build
         import server.wsgi  # noqa: F401
@@ -106,7 +106,7 @@ class _NoPandas(MetaPathFinder):
             raise ModuleNotFoundError("pandas is not needed here")
 
 
-def _do_without_pandas() -> None:
+def do_without_pandas() -> None:
     """Keep pyarrow from loading pandas, more than a second's work, to see whether a list is one of its series: nobody here has one.
 
     pyarrow looks once, and has no setting for it; whoever else wants pandas finds it afterwards.

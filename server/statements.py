@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import socket
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flask import Blueprint, Response, request
+from flask.typing import ResponseReturnValue
 
 from model.errors import BadRequest, nearest
 from server.access import caller
 from server.bodies import json_object, member, read_body, strings
+from server.errors import request_id
 from server.formats import Format, negotiate
 from server.services import services
 from server.streaming import stream
@@ -51,6 +54,7 @@ def run_sql() -> Response:
             timeout=wanted.timeout,
             idempotency_key=idempotency_key(),
             caller=caller(),
+            name=request_id(),
             on_start=link.started,
         )
     except BaseException:
@@ -60,6 +64,24 @@ def run_sql() -> Response:
     if result.unbounded:
         format_ = _endless(result, link)
     return stream(result, format_, release=link.release)
+
+
+@bp.get("/statements/<statement>")
+def show_statement(statement: str) -> ResponseReturnValue:
+    """How far a statement is that waits or runs: by its request's id, or by its handle in Flink's protocol."""
+    gateway = services().gateway
+    operation = gateway.running_statement(statement, caller=caller())
+    seconds = round(time.time() - operation.submitted, 3)
+    progress = gateway.progress(operation).to_json()
+    return {"statementId": operation.handle, "state": operation.state, "seconds": seconds, "progress": progress}
+
+
+@bp.delete("/statements/<statement>")
+def cancel_statement(statement: str) -> ResponseReturnValue:
+    """Stop a statement that waits or runs."""
+    operation = services().gateway.running_statement(statement, caller=caller())
+    operation.cancel()
+    return {"statementId": operation.handle, "state": operation.state}
 
 
 def _endless(result: ResultSet, link: _ClientLink) -> Format:

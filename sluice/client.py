@@ -47,16 +47,22 @@ class Client:
 
     @contextlib.contextmanager
     def sql(
-        self, statement: str, *, accept: str = "application/json", database: str | None = None, timeout: float | None = None
+        self,
+        statement: str,
+        *,
+        accept: str = "application/json",
+        database: str | None = None,
+        timeout: float | None = None,
+        request_id: str | None = None,
     ) -> Iterator[httpx.Response]:
-        """Run a text and yield the answer, whose body is read as it comes. Raises `ServerError`."""
+        """Run a text and yield the answer, whose body is read as it comes; `progress` knows it by ``request_id``. Raises `ServerError`."""
         parameters = {"database": database, "timeout": timeout}
         request = self._http.build_request(
             "POST",
             "/sql",
             params={k: v for k, v in parameters.items() if v is not None},
             content=statement.encode(),
-            headers={"Accept": accept, "Content-Type": "application/sql"},
+            headers={"Accept": accept, "Content-Type": "application/sql"} | ({"X-Request-Id": request_id} if request_id else {}),
         )
         response = self._send(request)
         import httpx
@@ -67,6 +73,15 @@ class Client:
             raise ServerError(f"The answer broke off before all of it had come: {problem}") from problem
         finally:
             response.close()
+
+    def progress(self, request_id: str) -> dict[str, Any] | None:
+        """How far the statement of a request is; None where it has not begun or has ended. Raises `ServerError`."""
+        try:
+            return dict(self._json("GET", f"/statements/{_quoted(request_id)}")["progress"])
+        except ServerError as error:
+            if error.status == 404:
+                return None
+            raise
 
     def append(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
@@ -13,6 +14,7 @@ from uuid import uuid4
 import click
 
 from sluice.client import DEFAULT_URL, Client, ServerError, describe, lines
+from sluice.progress_bar import bar
 from sluice.token_command import token as token_command
 
 ACCEPTS = {
@@ -87,7 +89,12 @@ def sql(
         raise click.UsageError("Give the statement or --file, not both.")
 
     def work(client: Client) -> None:
-        with client.sql(text, accept=ACCEPTS[format_], database=database, timeout=timeout) as response:
+        request_id = uuid4().hex
+        with contextlib.ExitStack() as open_:
+            with bar(client, request_id):
+                response = open_.enter_context(
+                    client.sql(text, accept=ACCEPTS[format_], database=database, timeout=timeout, request_id=request_id)
+                )
             if format_ == "table":
                 from sluice.table_view import draw
 

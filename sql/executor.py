@@ -77,6 +77,11 @@ class Executor:
         for thread in self._threads:
             thread.start()
 
+    def queued(self) -> dict[str, int]:
+        """Works that wait for a thread, by lane."""
+        with self._lock:
+            return {lane.value: len(queue.works) for lane, queue in self._queues.items()}
+
     def chain(self) -> Chain:
         """An order of its own, for one session."""
         return Chain(self._chain_limit)

@@ -11,7 +11,7 @@ from typing import IO, Any
 from uuid import uuid4
 
 from lake import EVERYBODY, Caller, Lake
-from model.errors import IllegalMove, InvalidToken, LakeError, StatementTooLarge, StreamEnded
+from model.errors import IllegalMove, InvalidToken, LakeError, OperationNotExist, StatementTooLarge, StreamEnded
 from model.identifier import Identifier
 from sql.append import Appender, AppendResult
 from sql.canceller import Canceller
@@ -23,6 +23,7 @@ from sql.jobs.make import JobMaker
 from sql.jobs.runner import JobRunner
 from sql.operation import Operation, OperationState
 from sql.pages import NotReady, ResultPage
+from sql.progress import ProgressRecord, SparkWatch
 from sql.results import ResultSet
 from sql.script import Idempotent, Script, ScriptRunner, SparkPool
 from sql.session import Session
@@ -92,8 +93,10 @@ class Gateway:
         self.jobs = JobRunner(lake, jobs, JobMaker(lake, spark, self._spool, limits=jobs, **means))
         self._appender = Appender(lake)
         self._canceller = Canceller(spark.cancel)
+        self._watch = SparkWatch(spark.progress)
         self._running: dict[str, Operation] = {}
         self._streams: dict[int, ResultSet] = {}
+        self._listeners: list[Callable[[Operation], None]] = []
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._keeper = threading.Thread(target=self._keep_house, name="sluice-housekeeper", daemon=True)
@@ -126,12 +129,13 @@ class Gateway:
         timeout: float | None = None,
         idempotency_key: str | None = None,
         caller: Caller = EVERYBODY,
+        name: str | None = None,
         on_start: Callable[[RunningStatement], None] | None = None,
     ) -> ResultSet:
         """Run the statements of a text in order and return the last result, which the caller reads and closes.
 
         They run in the session given, or in a fresh one, which may begin in another database than the default.
-        ``timeout`` (seconds) is for the whole text, waiting included.
+        ``timeout`` (seconds) is for the whole text, waiting included; ``name`` is what the client asks for it by while it runs.
         Raises what a statement raises; of several, the error's ``statement_index`` and ``completed`` tell how far it came.
         """
         self._check_size(text)
@@ -146,7 +150,7 @@ class Gateway:
             idempotent=Idempotent(key=idempotency_key, caller=scope) if idempotency_key is not None else None,
             one_shot=managed is None,
         )
-        operation = Operation(text, session=session, timeout=self._seconds(script, timeout))
+        operation = Operation(text, session=session, timeout=self._seconds(script, timeout), principal=scope, name=name)
         self._submit(operation, script, managed)
         if on_start is not None:
             on_start(RunningStatement(operation.handle, operation.cancel))
@@ -189,7 +193,7 @@ class Gateway:
         self._check_size(text)
         managed = self._sessions.get(handle)
         script = Script(text=text, session=managed.session, only_settings=True, caller=caller)
-        operation = Operation(text, session=handle, timeout=self._seconds(script, timeout))
+        operation = Operation(text, session=handle, timeout=self._seconds(script, timeout), principal=caller.principal)
         self._submit(operation, script, managed)
         self._outcome(operation, managed).close()
 
@@ -206,7 +210,7 @@ class Gateway:
         self._check_size(text)
         managed = self._sessions.get(session)
         script = Script(text=text, session=managed.session, settings=dict(config or {}), caller=caller)
-        operation = Operation(text, session=session, timeout=self._seconds(script, None))
+        operation = Operation(text, session=session, timeout=self._seconds(script, None), principal=caller.principal)
         self._submit(operation, script, managed)
         return operation.handle
 
@@ -251,6 +255,33 @@ class Gateway:
         with self._lock:
             return list(self._running.values())
 
+    def running_statement(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
+        """The caller's statement of this name or handle, which waits or runs; raises `OperationNotExist`."""
+        for operation in reversed(self.running()):
+            if name in (operation.handle, operation.name) and caller.principal == operation.principal:
+                return operation
+        raise OperationNotExist(f"No statement {name} of yours is running.")
+
+    def progress(self, operation: Operation) -> ProgressRecord:
+        """How far a statement is."""
+        return self._watch.look(operation.handle, operation.progress.record())
+
+    def listen(self, listener: Callable[[Operation], None]) -> None:
+        """Call ``listener`` with every operation that ends, however it ends."""
+        self._listeners.append(listener)
+
+    def queued(self) -> dict[str, int]:
+        """Pieces of work that wait for a thread, by lane."""
+        return self._executor.queued()
+
+    def open_sessions(self) -> int:
+        """How many sessions clients hold."""
+        return len(self._sessions)
+
+    def spark_ready(self) -> bool:
+        """Whether Spark takes statements."""
+        return self._spark.ready
+
     def health(self) -> Health:
         """What of Postgres, Spark and the warehouse can be used now."""
         return check_health(self._lake, self._spark)
@@ -279,6 +310,7 @@ class Gateway:
         self._sessions.close_all()
         self._executor.close()
         self._canceller.close()
+        self._watch.close()
         if self._keeper.is_alive():
             self._keeper.join()
         try:
@@ -341,6 +373,8 @@ class Gateway:
     def _ended(self, operation: Operation) -> None:
         with self._lock:
             self._running.pop(operation.handle, None)
+        for listener in self._listeners:
+            listener(operation)
         result = operation.result
         if result is not None and result.unbounded:
             with self._lock:

@@ -10,7 +10,9 @@ from uuid import uuid4
 
 from model.errors import IllegalMove, LakeError, StatementCanceled, StatementTimeout
 from sql.cancellation import Cancellation
+from sql.origin import ORIGIN
 from sql.pages import Pages
+from sql.progress import Progress
 from sql.results import ResultSet
 
 
@@ -50,11 +52,19 @@ class Operation:
     and throws its result away.
     """
 
-    def __init__(self, text: str, *, session: str | None = None, timeout: float | None = None) -> None:
+    def __init__(
+        self, text: str, *, session: str | None = None, timeout: float | None = None, principal: str = "", name: str | None = None
+    ) -> None:
         self.handle = str(uuid4())
+        self.name = name
+        """What its client calls it."""
+        self.principal = principal
+        """Whose it is."""
+        self.progress = Progress()
         self.text = text
         self.session = session
         self.cancellation = Cancellation()
+        self.origin = ORIGIN.get()
         self.submitted = time.time()
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self.timeout = timeout

@@ -103,6 +103,9 @@ class Sessions:
             self._sessions[opened.handle] = opened
         return opened
 
+    def __len__(self) -> int:
+        return len(self._sessions)
+
     def get(self, handle: str) -> GatewaySession:
         """A session by handle, marked as used; raises `SessionNotExist`."""
         found = self._sessions.get(handle)

@@ -37,7 +37,7 @@ def exact_aggregates(files: TableFiles, schema: Schema, plan: ScanPlan, wanted: 
     stats = file_stats(files, schema, [a.column for a in wanted if a.column is not None])
     answers: list[object] = []
     for aggregate in wanted:
-        answer = _one(schema, plan.files, aggregate, stats)
+        answer = plan.kept_rows if aggregate.column is None else _one(schema, plan.files, aggregate.function, aggregate.column, stats)
         if answer is _UNKNOWN:
             return None
         answers.append(answer)
@@ -47,26 +47,24 @@ def exact_aggregates(files: TableFiles, schema: Schema, plan: ScanPlan, wanted: 
 _UNKNOWN = object()
 
 
-def _one(schema: Schema, planned: Sequence[PlannedFile], aggregate: Aggregate, stats: Any) -> object:
-    if aggregate.column is None:
-        return sum(p.file.row_count for p in planned)
-    field = schema.field(aggregate.column)
+def _one(schema: Schema, planned: Sequence[PlannedFile], function: Function, column: str, stats: Any) -> object:
+    field = schema.field(column)
     bounds: list[Any] = []
     nulls = 0
     for one in planned:
-        known = _of_file(schema, one, aggregate.column, stats)
+        known = _of_file(schema, one, column, stats)
         if known is None or known.null_count is None:
             return _UNKNOWN
         nulls += known.null_count
         if known.null_count >= one.file.row_count:
             continue
-        bound = known.min if aggregate.function is Function.MIN else known.max
-        if aggregate.function is not Function.COUNT and (bound is None or field.type.root not in _EXACT):
+        bound = known.min if function is Function.MIN else known.max
+        if function is not Function.COUNT and (bound is None or field.type.root not in _EXACT):
             return _UNKNOWN
         bounds.append(bound)
-    if aggregate.function is Function.COUNT:
+    if function is Function.COUNT:
         return sum(p.file.row_count for p in planned) - nulls
-    return (min if aggregate.function is Function.MIN else max)(bounds, default=None)
+    return (min if function is Function.MIN else max)(bounds, default=None)
 
 
 def _of_file(schema: Schema, planned: PlannedFile, column: str, stats: Any) -> ColumnStats | None:

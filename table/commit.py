@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from model.errors import RewriteConflict
+from model.errors import RewriteConflict, UnsupportedType
 from model.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from model.table_options import TABLE_OPTIONS
+from model.table_options import TABLE_OPTIONS, is_on
 from table.manifest import DataFile, EntryKind, ManifestEntry, NewFile
+from table.manifest_columns import digest_of
 from table.manifest_merge import merged
 from table.sequences import TOPS, BucketKey, in_sequence, raise_tops
 from table.store import TableFiles
@@ -58,6 +59,8 @@ def build_snapshot(
     first = requests[0]
     if len(requests) > 1 and not all(request.plain_append for request in requests):
         raise ValueError("only plain appends share a snapshot")
+    if any(request.adds for request in requests):
+        _check_writable(schema)
     changes, tops = _changes(files, schema, latest, requests)
     types = [f.type for f in schema.partition_fields]
     delta = files.new_manifests(changes, types, target=TABLE_OPTIONS.read(schema.options, "manifest.target-file-size"))
@@ -90,6 +93,13 @@ def build_snapshot(
     )
 
 
+def _check_writable(schema: Schema) -> None:
+    """Raise `UnsupportedType` for a table whose rows have ids that its files must tell, which those written here do not."""
+    for key in ("row-tracking.enabled", "data-evolution.enabled"):
+        if is_on(schema.options, key):
+            raise UnsupportedType(f"The table has '{key}' = 'true', which is not written here; use the client that made it.")
+
+
 def _watermark(latest: Snapshot | None, requests: Sequence[CommitRequest]) -> int | None:
     """The largest known; Flink jobs without watermarks store Long.MIN, which means none."""
     known = [request.watermark for request in requests]
@@ -109,14 +119,13 @@ def _changes(
         return [], TOPS.of(files, latest) if schema.bucket > 0 else None
     if first.kind is CommitKind.COMPACT:
         return _compacted(files, schema, latest, first)
-    live = list(files.live_entries(latest))
+    live, tops = _overwritable(files, schema, latest, first)
     deleted = _deleted(first, live)
     gone = {entry.key() for entry in deleted}
     survivors = [entry for entry in live if entry.key() not in gone]
     adds = first.adds
     if schema.bucket > 0:
         _check_bucket_numbers(schema, survivors, adds)
-    tops: dict[BucketKey, int] = {}
     raise_tops(tops, survivors)
     # An overwrite restarts a replaced bucket's numbers at 0 as Paimon does.
     shifted = in_sequence(adds, tops) if schema.bucket > 0 else [new.file for new in adds]
@@ -125,6 +134,17 @@ def _changes(
     raise_tops(tops, added)
     deletions = [_deletion(entry) for entry in deleted]
     return [*deletions, *added], tops if schema.bucket > 0 else None
+
+
+def _overwritable(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, request: CommitRequest
+) -> tuple[list[ManifestEntry], dict[BucketKey, int]]:
+    """The live files of the partitions an overwrite is about, and the tops of the buckets of all others."""
+    sums = files.bucket_sums(latest)
+    named = {entry.partition for entry in request.deletes} | {new.partition for new in request.adds}
+    about = {s.partition for s in sums if s.partition in named or (request.overwrite is not None and request.overwrite(s.partition))}
+    live = list(files.touched_entries(latest, Touched([f.type for f in schema.partition_fields], about))) if about else []
+    return live, {(s.partition, s.bucket): s.top_sequence for s in sums if s.partition not in about}
 
 
 def _appended(
@@ -148,11 +168,11 @@ def _compacted(
     types = [f.type for f in schema.partition_fields]
     places = {(e.partition, e.bucket) for e in request.deletes} | {(new.partition, new.bucket) for new in request.adds}
     touched = Touched(types, {partition for partition, _ in places}, {bucket for _, bucket in places})
-    live = [entry for entry in files.some_entries(latest, touched.may_hold) if touched.holds(entry)]
+    added = _entries(schema, request.adds, [new.file for new in request.adds])
+    live = _live(files, schema, latest, touched, [*request.deletes, *added])
     deleted = _deleted(request, live)
     gone = {entry.key() for entry in deleted}
     survivors = [entry for entry in live if entry.key() not in gone]
-    added = _entries(schema, request.adds, [new.file for new in request.adds])
     _check_new(files, survivors, added)
     changes = [*(_deletion(entry) for entry in deleted), *added]
     if schema.bucket <= 0:
@@ -160,6 +180,17 @@ def _compacted(
     _check_bucket_numbers(schema, survivors, request.adds)
     _check_order(live, gone, added)
     return changes, TOPS.of(files, latest)
+
+
+def _live(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, touched: Touched, named: Sequence[ManifestEntry]
+) -> list[ManifestEntry]:
+    """The live files a compaction must know: those in its buckets, or without order and of very many those it names."""
+    if latest is not None and schema.bucket <= 0:
+        many = files.live_files([meta for meta in files.manifests_of(latest) if touched.may_hold(meta)])
+        if many is not None:
+            return list(many.of_keys({digest_of(entry) for entry in named}))
+    return list(files.touched_entries(latest, touched))
 
 
 def _check_order(live: Sequence[ManifestEntry], gone: set[tuple[object, ...]], added: Sequence[ManifestEntry]) -> None:

@@ -14,8 +14,10 @@ from typing import Any
 
 from model.schema import Schema
 from model.table_options import TABLE_OPTIONS
+from table.cluster import Clustering, ColumnsAt, choose_clusters
 from table.formats import FileFormat
 from table.manifest import ManifestEntry
+from table.merge_task import CompactionTask as CompactionTask
 
 BucketKey = tuple[bytes, int]
 
@@ -59,25 +61,6 @@ class CompactionRules:
     def small(self, entry: ManifestEntry) -> bool:
         """Whether a file is worth merging with others."""
         return entry.file.file_size < self.small_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionTask:
-    """Files of one bucket to be merged, in the order their rows must have."""
-
-    partition: bytes
-    bucket: int
-    inputs: tuple[ManifestEntry, ...]
-
-    @property
-    def input_bytes(self) -> int:
-        """Bytes to read."""
-        return sum(entry.file.file_size for entry in self.inputs)
-
-    @property
-    def input_rows(self) -> int:
-        """Rows to rewrite."""
-        return sum(entry.file.row_count for entry in self.inputs)
 
 
 def by_bucket(schema: Schema, entries: Iterable[ManifestEntry]) -> dict[BucketKey, list[ManifestEntry]]:
@@ -192,9 +175,18 @@ def _bin(held: Sequence[ManifestEntry]) -> CompactionTask:
 
 
 def choose(
-    schema: Schema, entries: Iterable[ManifestEntry], rules: CompactionRules, *, full: bool, all_of_them: bool = False
+    schema: Schema,
+    entries: Iterable[ManifestEntry],
+    rules: CompactionRules,
+    *,
+    full: bool,
+    all_of_them: bool = False,
+    columns_at: ColumnsAt | None = None,
 ) -> list[CompactionTask]:
-    """The merges worth doing among live files."""
+    """The merges worth doing among live files; a clustered table's are those of `table.cluster`."""
+    clustering = Clustering.of(schema)
+    if clustering is not None:
+        return list(choose_clusters(clustering, entries, full=full, columns_at=columns_at))
     tasks: list[CompactionTask] = []
     for files in by_bucket(schema, entries).values():
         if schema.bucket > 0:

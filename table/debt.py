@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from model.schema import Schema
 from table.compact import BucketKey, CompactionRules
+from table.live_files import BucketSums
 from table.manifest import EntryKind, ManifestEntry
 
 
@@ -27,6 +28,11 @@ class DebtLedger:
         self.rules = rules
         self._clock = clock
         self._debts: dict[BucketKey, Debt] = {}
+
+    def begin(self, sums: Iterable[BucketSums]) -> None:
+        """Start from the small files a table has."""
+        now = self._clock()
+        self._debts = {(one.partition, one.bucket): Debt(files=one.files, size=one.size, changed=now) for one in sums}
 
     def apply(self, entries: Iterable[ManifestEntry]) -> set[BucketKey]:
         """Count added and removed files; returns the buckets that got small ones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -168,7 +168,7 @@ def _garbage(
     kept: Sequence[Snapshot],
 ) -> Garbage:
     found = Garbage()
-    used = _names_used(files, schema, {partition for partition, _ in candidates.values()}, kept)
+    used = _names_used(files, schema, candidates, kept)
     for path, (_, size) in candidates.items():
         if path.rpartition("/")[2] not in used:
             found.data[path] = size
@@ -178,18 +178,22 @@ def _garbage(
     return found
 
 
-def _names_used(files: TableFiles, schema: Schema, partitions: Set[bytes], kept: Sequence[Snapshot]) -> set[str]:
-    """Names of files of some partitions, and of what lies beside them, that something kept needs."""
+def _names_used(files: TableFiles, schema: Schema, candidates: Mapping[str, _Candidate], kept: Sequence[Snapshot]) -> set[str]:
+    """Names, of the candidates' partitions' files and of what lies beside them, that something kept needs."""
+    partitions = {partition for partition, _ in candidates.values()}
     if not partitions or not kept:
         return set()
     touched = Touched([f.type for f in schema.partition_fields], partitions)
-    return {
-        name
-        for snapshot in kept
-        for entry in files.some_entries(snapshot, touched.may_hold)
-        if touched.holds(entry)
-        for name in (entry.file.file_name, *entry.file.extra_files)
-    }
+    names = {path.rpartition("/")[2] for path in candidates}
+    used: set[str] = set()
+    for snapshot in kept:
+        many = files.live_files([meta for meta in files.manifests_of(snapshot) if touched.may_hold(meta)])
+        if many is not None:
+            used |= many.names_among(names, partitions)
+            continue
+        for entry in files.touched_entries(snapshot, touched):
+            used.update((entry.file.file_name, *entry.file.extra_files))
+    return used
 
 
 def without_limit(rules: ExpiryRules) -> ExpiryRules:

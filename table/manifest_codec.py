@@ -112,21 +112,22 @@ def _encode(schema: AvroSchema, records: Iterable[Mapping[str, Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def encode_manifests(entries: Sequence[ManifestEntry], *, target: int) -> Iterator[tuple[Sequence[ManifestEntry], bytes]]:
+def encode_manifests(entries: Iterable[ManifestEntry], *, target: int) -> Iterator[tuple[Sequence[ManifestEntry], bytes]]:
     """The entries as manifest files, each closed by the block that brings it to ``target`` bytes, with what each holds."""
-    at = 0
-    while at < len(entries):
+    left = iter(entries)
+    for first in left:
         buffer = io.BytesIO()
         writer = Writer(buffer, _PARSED_MANIFEST, codec="zstandard", compression_level=1)
         header = buffer.tell()
-        end = at
-        # A manifest of a target below one block holds that block: with less, each entry would get a file.
-        while end < len(entries) and buffer.tell() < max(target, header + 1):
-            writer.write(_entry_record(entries[end]))
-            end += 1
+        part = []
+        entry: ManifestEntry | None = first
+        while entry is not None:
+            part.append(entry)
+            writer.write(entry_record(entry))
+            # A manifest of a target below one block holds that block: with less, each entry would get a file.
+            entry = next(left, None) if buffer.tell() < max(target, header + 1) else None
         writer.flush()
-        yield entries[at:end], buffer.getvalue()
-        at = end
+        yield part, buffer.getvalue()
 
 
 def encode_manifest_list(files: Iterable[ManifestFile]) -> bytes:
@@ -134,9 +135,14 @@ def encode_manifest_list(files: Iterable[ManifestFile]) -> bytes:
     return _encode(_PARSED_LIST, (_list_record(file) for file in files))
 
 
+def manifest_records(data: bytes) -> Iterable[Any]:
+    """The Avro records of a manifest, one after another."""
+    return fastavro.reader(io.BytesIO(data))
+
+
 def decode_manifest(data: bytes) -> list[ManifestEntry]:
     """The entries of a manifest, also one an older writer made: what it lacks is None."""
-    return [_entry(record) for record in _read(data)]
+    return [_entry(record) for record in manifest_records(data)]
 
 
 def decode_manifest_list(data: bytes) -> list[ManifestFile]:
@@ -156,7 +162,8 @@ def _stats_of(record: Mapping[str, Any]) -> SimpleStats:
     return SimpleStats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record.get("_NULL_COUNTS") or ()))
 
 
-def _entry_record(entry: ManifestEntry) -> dict[str, object]:
+def entry_record(entry: ManifestEntry) -> dict[str, Any]:
+    """An entry as the Avro record it is in a manifest."""
     file = entry.file
     return {
         "_VERSION": VERSION,
@@ -209,7 +216,7 @@ def _entry(record: Mapping[str, Any]) -> ManifestEntry:
             schema_id=file["_SCHEMA_ID"],
             level=file["_LEVEL"],
             extra_files=tuple(file.get("_EXTRA_FILES") or ()),
-            creation_time_millis=_millis(file.get("_CREATION_TIME")),
+            creation_time_millis=epoch_millis(file.get("_CREATION_TIME")),
             delete_row_count=file.get("_DELETE_ROW_COUNT"),
             embedded_file_index=file.get("_EMBEDDED_FILE_INDEX"),
             file_source=None if source is None else FileSource(source),
@@ -230,8 +237,8 @@ def _tuple(values: Iterable[Any] | None) -> tuple[Any, ...] | None:
     return None if values is None else tuple(values)
 
 
-def _millis(value: Any) -> int:
-    """fastavro turns the logical type into a UTC datetime; old writers have none."""
+def epoch_millis(value: Any) -> int:
+    """A creation time as a number: fastavro turns the logical type into a UTC datetime; old writers have none."""
     if value is None or isinstance(value, int):
         return value or 0
     return round(value.timestamp() * 1000)  # type: ignore[no-any-return]

@@ -9,8 +9,10 @@ from model.schema import Schema
 from model.table_options import TABLE_OPTIONS
 from model.types import DataType
 from table import binary_row
+from table.live import corrupt, merge_entries
 from table.manifest import EntryKind, ManifestEntry, ManifestFile
-from table.store import TableFiles, corrupt, merge_entries
+from table.manifest_columns import digest_of
+from table.store import TableFiles
 
 _Row = tuple[object, ...]
 
@@ -46,11 +48,11 @@ class _Merge:
         picked = [m for m in manifests if m.num_deleted_files or m.file_size < self._target]
         if sum(m.file_size for m in picked) < self._threshold:
             return None
-        deletions = _deletions(self._entries(picked))
+        entries, deletions = self._netted(picked)
         if deletions:
             picked = self._with_targets(manifests, picked, deletions)
-        entries = list(self._entries(picked))
-        if orphan := next(iter(_deletions(entries).values()), None):
+            entries, deletions = self._netted(picked)
+        if orphan := next(iter(deletions.values()), None):
             raise corrupt(self._files.location, f"file {orphan.file.file_name} is removed without having been added")
         rewritten = {m.file_name for m in picked}
         untouched = [m for m in manifests if m.file_name not in rewritten]
@@ -72,6 +74,14 @@ class _Merge:
             return list(run)
         return self._files.new_manifests(list(self._entries(run)), self._types, target=self._target)
 
+    def _netted(self, picked: Sequence[ManifestFile]) -> tuple[Iterable[ManifestEntry], dict[_Row, ManifestEntry]]:
+        """What is live in some manifests, made as it is asked for where it is much, and the DELETEs whose ADD is in others."""
+        many = self._files.live_files(picked)
+        if many is not None:
+            return many.entries(), {entry.key(): entry for entry in many.orphans()}
+        entries = list(self._entries(picked))
+        return entries, _deletions(entries)
+
     def _entries(self, run: Sequence[ManifestFile]) -> Iterable[ManifestEntry]:
         return merge_entries((entry for meta in run for entry in self._files.manifest(meta.file_name)), location=self._files.location)
 
@@ -80,12 +90,13 @@ class _Merge:
     ) -> list[ManifestFile]:
         """With the large manifests that hold the deleted files; only those whose partitions and buckets allow it are read."""
         names = {m.file_name for m in picked}
+        digests = {digest_of(entry) for entry in deletions.values()}
         places = {(entry.partition, entry.bucket) for entry in deletions.values()}
         wanted = [(binary_row.decode(self._types, partition), bucket) for partition, bucket in places]
         for manifest in manifests:
             if manifest.file_name in names or not self._may_hold(manifest, wanted):
                 continue
-            if any(entry.key() in deletions for entry in self._files.manifest(manifest.file_name)):
+            if self._files.columns(manifest).of_keys(digests).any():
                 names.add(manifest.file_name)
         return [m for m in manifests if m.file_name in names]
 

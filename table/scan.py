@@ -2,68 +2,34 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Iterable, Sequence
 
 from model.errors import UnsupportedType
-from model.predicate import And, Compare, In, IsNull, Op, Predicate, all_of, columns_of
+from model.predicate import Predicate
 from model.schema import Schema
 from model.snapshot import Snapshot
-from table import binary_row
-from table.bucket import bucket_of
+from model.table_options import is_on
+from table.column_scan import plan_columns
+from table.entry_prune import PartitionPruning, StatsPruning, planned_file, wanted_buckets
+from table.entry_prune import exactly as exactly
+from table.entry_prune import file_stats as file_stats
+from table.entry_prune import only_columns as only_columns
 from table.file_index.skip import without_skipped
-from table.manifest import DataFile, ManifestEntry
-from table.prune import may_match
-from table.stats import ColumnStats, column_stats
+from table.manifest import ManifestEntry
+from table.plan import PlannedFile as PlannedFile
+from table.plan import ScanPlan as ScanPlan
 from table.store import TableFiles
-
-_MOST_KEYS = 1000
-"""More combinations of bucket keys than this are not worth hashing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedFile:
-    """A file to read, with where it belongs."""
-
-    path: str
-    partition: tuple[object, ...]
-    bucket: int
-    file: DataFile
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanPlan:
-    """The files to read, in order: partition as first seen, bucket, sequence; and what was left out."""
-
-    snapshot_id: int | None
-    files: tuple[PlannedFile, ...]
-    total_files: int
-    total_bytes: int
-    predicate: Predicate | None = None
-
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes of the files to read."""
-        return sum(planned.file.file_size for planned in self.files)
-
-    @property
-    def kept_rows(self) -> int:
-        """Rows of the files to read; an upper bound of what matches."""
-        return sum(planned.file.row_count for planned in self.files)
-
-    @property
-    def skipped_files(self) -> int:
-        """Files that cannot hold a matching row."""
-        return self.total_files - len(self.files)
 
 
 def plan_scan(files: TableFiles, schema: Schema, snapshot: Snapshot | None, predicate: Predicate | None = None) -> ScanPlan:
     """Plan a read of a snapshot under the given schema.
 
-    Raises `UnsupportedType` for snapshots with deletion vectors, whose deleted rows this reader would show.
+    Raises `UnsupportedType` for snapshots with deletion vectors, whose deleted rows this reader would show, and for tables whose
+    files hold parts of rows.
     """
+    check_readable(schema, snapshot)
+    if snapshot is not None and (plan := plan_columns(files, schema, snapshot, predicate)) is not None:
+        return plan
     return plan_entries(files, schema, snapshot, files.live_entries(snapshot), predicate)
 
 
@@ -71,11 +37,10 @@ def plan_entries(
     files: TableFiles, schema: Schema, snapshot: Snapshot | None, entries: Iterable[ManifestEntry], predicate: Predicate | None = None
 ) -> ScanPlan:
     """Plan a read of some of a snapshot's files; raises what `plan_scan` raises."""
-    if snapshot is not None and snapshot.index_manifest is not None:
-        raise UnsupportedType(f"Snapshot {snapshot.id} has an index manifest (deletion vectors), which is not read here yet.")
-    partitions = _PartitionPruning(schema, predicate)
-    buckets = _buckets(schema, predicate)
-    matcher = _StatsPruning(files, schema, predicate)
+    check_readable(schema, snapshot)
+    partitions = PartitionPruning(schema, predicate)
+    buckets = wanted_buckets(schema, predicate)
+    matcher = StatsPruning(files, schema, predicate)
     kept: list[ManifestEntry] = []
     total, size = 0, 0
     for entry in entries:
@@ -85,10 +50,22 @@ def plan_entries(
             continue
         if partitions.keep(entry.partition) and matcher.keep(entry):
             kept.append(entry)
-    planned = without_skipped(files, schema, [_planned(files, schema, entry, partitions) for entry in _ordered(schema, kept)], predicate)
+    planned = [planned_file(files, schema, entry, partitions) for entry in _ordered(schema, kept)]
     return ScanPlan(
-        snapshot_id=snapshot.id if snapshot else None, files=tuple(planned), total_files=total, total_bytes=size, predicate=predicate
+        snapshot_id=snapshot.id if snapshot else None,
+        files=tuple(without_skipped(files, schema, planned, predicate)),
+        total_files=total,
+        count_bytes=lambda: size,
+        predicate=predicate,
     )
+
+
+def check_readable(schema: Schema, snapshot: Snapshot | None) -> None:
+    """Raise `UnsupportedType` for a snapshot whose deleted rows a reader here would show, and for files that hold parts of rows."""
+    if is_on(schema.options, "data-evolution.enabled"):
+        raise UnsupportedType("The table has 'data-evolution.enabled' = 'true': its files hold parts of rows, which are not read here.")
+    if snapshot is not None and snapshot.index_manifest is not None:
+        raise UnsupportedType(f"Snapshot {snapshot.id} has an index manifest (deletion vectors), which is not read here yet.")
 
 
 def _ordered(schema: Schema, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
@@ -99,124 +76,3 @@ def _ordered(schema: Schema, entries: Sequence[ManifestEntry]) -> list[ManifestE
     if schema.bucket <= 0:
         return sorted(entries, key=lambda e: first_seen[e.partition])
     return sorted(entries, key=lambda e: (first_seen[e.partition], e.bucket, e.file.min_sequence_number))
-
-
-def _planned(files: TableFiles, schema: Schema, entry: ManifestEntry, partitions: _PartitionPruning) -> PlannedFile:
-    values = partitions.values(entry.partition)
-    path = entry.file.external_path or f"{files.layout.bucket_dir(schema, values, entry.bucket)}/{entry.file.file_name}"
-    return PlannedFile(path=path, partition=values, bucket=entry.bucket, file=entry.file)
-
-
-class _PartitionPruning:
-    """Decides per distinct partition, once."""
-
-    def __init__(self, schema: Schema, predicate: Predicate | None) -> None:
-        self._names = schema.partition_keys
-        self._types = [field.type for field in schema.partition_fields]
-        self._predicate = only_columns(predicate, frozenset(self._names).__contains__)
-        self._values: dict[bytes, tuple[object, ...]] = {}
-        self._kept: dict[bytes, bool] = {}
-
-    def values(self, partition: bytes) -> tuple[object, ...]:
-        found = self._values.get(partition)
-        if found is None:
-            found = self._values[partition] = binary_row.decode(self._types, partition)
-        return found
-
-    def keep(self, partition: bytes) -> bool:
-        if self._predicate is None:
-            return True
-        found = self._kept.get(partition)
-        if found is None:
-            stats = {name: exactly(value) for name, value in zip(self._names, self.values(partition), strict=True)}
-            found = self._kept[partition] = may_match(self._predicate, stats, 1)
-        return found
-
-
-def exactly(value: object) -> ColumnStats:
-    """The statistics of a column that holds one value everywhere."""
-    return ColumnStats(null_count=1) if value is None else ColumnStats(min=value, max=value, null_count=0)
-
-
-def only_columns(predicate: Predicate | None, known: Callable[[str], bool]) -> Predicate | None:
-    """The conjuncts that speak of known columns only."""
-    if isinstance(predicate, And):
-        return all_of(*(only_columns(part, known) for part in predicate.parts))
-    return predicate if predicate is not None and all(known(column) for column in columns_of(predicate)) else None
-
-
-def _buckets(schema: Schema, predicate: Predicate | None) -> frozenset[int] | None:
-    """The buckets that may hold matching rows when every bucket key is given by value; None means all."""
-    if schema.bucket <= 1 or predicate is None:
-        return None
-    parts = predicate.parts if isinstance(predicate, And) else (predicate,)
-    given: dict[str, tuple[object, ...]] = {}
-    for part in parts:
-        if isinstance(part, Compare) and part.op is Op.EQ:
-            given[part.column] = (part.value,)
-        elif isinstance(part, In):
-            given.setdefault(part.column, part.values)
-    wanted = [given.get(name) for name in schema.bucket_keys]
-    choices = [values for values in wanted if values is not None]
-    if len(choices) != len(wanted):
-        return None
-    if any(_unhashable(f.type.root, v) for f, values in zip(schema.bucket_fields, choices, strict=True) for v in values):
-        return None
-    count = 1
-    for values in choices:
-        count *= len(values)
-    return None if count > _MOST_KEYS else frozenset(bucket_of(schema, row) for row in product(*choices))
-
-
-def _unhashable(root: str, value: object) -> bool:
-    """Floats: 0.0 = −0.0 and NaN = NaN for a query while their hashes differ. Literals of another type are not hashed either."""
-    if root in ("FLOAT", "DOUBLE"):
-        return True
-    if root in ("TINYINT", "SMALLINT", "INT", "BIGINT"):
-        bits = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}[root]
-        return not isinstance(value, int) or isinstance(value, bool) or not -(1 << bits) <= value < 1 << bits
-    if root == "DATE":
-        return type(value) is not dt.date
-    return root not in ("CHAR", "VARCHAR") or not isinstance(value, str)
-
-
-class _StatsPruning:
-    """Compares the query with a file's statistics, which are under the names and types of the file's own schema."""
-
-    def __init__(self, files: TableFiles, schema: Schema, predicate: Predicate | None) -> None:
-        self._files = files
-        self._schema = schema
-        self._predicate = only_columns(predicate, lambda name: schema.find(name) is not None)
-        self._names: dict[int, tuple[Schema, Mapping[str, str | None]]] = {}
-
-    def keep(self, entry: ManifestEntry) -> bool:
-        if self._predicate is None:
-            return True
-        return may_match(self._predicate, self.stats(entry.file), entry.file.row_count)
-
-    def stats(self, file: DataFile) -> dict[str, ColumnStats]:
-        """The statistics by the table's present column names."""
-        schema, names = self._mapping(file.schema_id)
-        stored = column_stats(file.value_stats, file.value_stats_cols, schema)
-        found = {}
-        for name, old in names.items():
-            if old is None:
-                found[name] = ColumnStats(null_count=file.row_count)
-            elif old in stored:
-                found[name] = stored[old]
-        return found
-
-    def _mapping(self, schema_id: int) -> tuple[Schema, Mapping[str, str | None]]:
-        """For each column the query asks about: its name in the file's schema, None where the file has no such column."""
-        found = self._names.get(schema_id)
-        if found is None:
-            schema = self._schema if schema_id == self._schema.id else self._files.read_schema(schema_id)
-            by_id = {f.id: f.name for f in schema.fields}
-            names = {name: by_id.get(self._schema.field(name).id) for name in columns_of(self._predicate)}
-            found = self._names[schema_id] = (schema, names)
-        return found
-
-
-def file_stats(files: TableFiles, schema: Schema, columns: Iterable[str]) -> Callable[[DataFile], dict[str, ColumnStats]]:
-    """A function giving a file's statistics under the table's present names, for exact aggregates."""
-    return _StatsPruning(files, schema, all_of(*(IsNull(column) for column in columns))).stats

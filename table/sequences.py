@@ -28,8 +28,7 @@ class BucketTops:
             return {}
         found = self._known.get((files.location, snapshot.delta_manifest_list))
         if found is None:
-            found = {}
-            raise_tops(found, files.live_entries(snapshot))
+            found = {(sums.partition, sums.bucket): sums.top_sequence for sums in files.bucket_sums(snapshot)}
             self.remember(files, snapshot.delta_manifest_list, found)
         return found
 

@@ -16,10 +16,22 @@ from model.snapshot import Snapshot
 from model.types import DataType
 from table import binary_row
 from table.cache import ByteCache
+from table.column_cache import COLUMNS
 from table.file_io import FileIO
 from table.layout import TableLayout
+from table.live import Irregular, merge_entries, never_added
+from table.live_files import BucketSums, LiveFiles, sums_of
 from table.manifest import EntryKind, ManifestEntry, ManifestFile, SimpleStats
-from table.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest_list, encode_manifests
+from table.manifest_codec import (
+    decode_manifest,
+    decode_manifest_list,
+    encode_manifest_list,
+    encode_manifests,
+    entry_record,
+    manifest_records,
+)
+from table.manifest_columns import ManifestColumns
+from table.touched import Touched
 
 PartitionFilter = Callable[[bytes], bool]
 
@@ -49,8 +61,14 @@ def _list_bytes(manifests: Sequence[ManifestFile]) -> int:
 
 
 # One cache each for all tables of the process, so that the bounds hold however many tables are open.
-_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(384 << 20, _entries_bytes)
+_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(192 << 20, _entries_bytes)
 _LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(64 << 20, _list_bytes)
+
+
+_MANY_ENTRIES = 4096
+"""Entries from which manifests are looked at as columns; fewer are decoded quicker than columns are set up."""
+_KEPT_ENTRIES = 256
+"""Entries from which the columns of a manifest are worth a file."""
 
 
 class TableFiles:
@@ -162,6 +180,58 @@ class TableFiles:
         path = self.layout.manifest(name)
         return _MANIFESTS.or_load(path, lambda: tuple(decode_manifest(self._read_whole(path))))
 
+    def columns(self, meta: ManifestFile) -> ManifestColumns:
+        """The entries of a manifest as columns; kept in the process's column cache."""
+        path = self.layout.manifest(meta.file_name)
+
+        def load() -> ManifestColumns:
+            known = _MANIFESTS.get(path)
+            return ManifestColumns.of(manifest_records(self._read_whole(path)) if known is None else map(entry_record, known))
+
+        return COLUMNS.columns(path, meta.file_size, load, persist=_entry_count([meta]) >= _KEPT_ENTRIES)
+
+    def partitions_in(self, meta: ManifestFile) -> Iterable[bytes]:
+        """The partitions of a manifest's entries, in the order these are first seen; some may come again."""
+        if _entry_count([meta]) < _KEPT_ENTRIES:
+            return (entry.partition for entry in self.manifest(meta.file_name))
+        return self.columns(meta).partitions.to_pylist()  # type: ignore[no-any-return]
+
+    def newest_sizes(self, meta: ManifestFile, most: int) -> Iterable[tuple[int, int]]:
+        """Bytes and rows of the files a manifest speaks of, the last ones first."""
+        if _entry_count([meta]) < _KEPT_ENTRIES:
+            return ((entry.file.file_size, entry.file.row_count) for entry in reversed(self.manifest(meta.file_name)[-most:]))
+        columns = self.columns(meta)
+        sizes, rows = (columns.numbers(name)[-most:][::-1].tolist() for name in ("file_size", "row_count"))
+        return zip(sizes, rows, strict=True)
+
+    def live_files(self, manifests: Sequence[ManifestFile], *, of: Sequence[ManifestFile] | None = None) -> LiveFiles | None:
+        """What is live in some manifests, by their columns.
+
+        None where they (or those they are chosen ``of``) hold few entries, or tell a history that only the plain rule tells.
+        """
+        if _entry_count(manifests if of is None else of) < _MANY_ENTRIES:
+            return None
+        names = [self.layout.manifest(meta.file_name) for meta in manifests]
+        try:
+            return LiveFiles(names, [self.columns(meta) for meta in manifests])
+        except Irregular:
+            return None
+
+    def bucket_sums(self, snapshot: Snapshot | None) -> list[BucketSums]:
+        """The live files of a snapshot by partition and bucket, in the order these are first seen; raises what `live_entries` raises."""
+        many = self._many(snapshot)
+        return sums_of(self.live_entries(snapshot)) if many is None else many.sums()
+
+    def touched_entries(self, snapshot: Snapshot | None, touched: Touched) -> Iterator[ManifestEntry]:
+        """The live files of a snapshot in some partitions and buckets, in manifest order."""
+        many = self.live_files([m for m in self.manifests_of(snapshot) if touched.may_hold(m)]) if snapshot else None
+        if many is not None:
+            yield from many.within(touched.partitions, touched.buckets)
+            return
+        yield from (
+            entry for entry in self.some_entries(snapshot, touched.may_hold) if entry.kind is EntryKind.ADD and touched.holds(entry)
+        )
+
     def data_path(self, schema: Schema, entry: ManifestEntry) -> str:
         """Where an entry's data file lies."""
         if entry.file.external_path is not None:
@@ -187,7 +257,7 @@ class TableFiles:
         except FileNotFoundError:
             raise Unavailable(f"The metadata file {path} is missing; the snapshot that names it may have expired.") from None
 
-    def new_manifests(self, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType], *, target: int) -> list[ManifestFile]:
+    def new_manifests(self, entries: Iterable[ManifestEntry], partition_types: Sequence[DataType], *, target: int) -> list[ManifestFile]:
         """Write the entries, in their order, as manifests of about ``target`` encoded bytes under fresh names; none make no file."""
         return [self._new_manifest(part, data, partition_types) for part, data in encode_manifests(entries, target=target)]
 
@@ -234,12 +304,23 @@ class TableFiles:
         It must be a rule about partitions or buckets, so that an ADD and its DELETE are left out together.
         """
         wanted = [m for m in self.manifests_of(snapshot) if keep(m)] if snapshot else []
+        many = self.live_files(wanted)
+        if many is not None:
+            yield from many.entries()
+            return
         if not any(m.num_deleted_files for m in wanted):
             for meta in wanted:
                 yield from self.manifest(meta.file_name)
             return
         entries = (entry for meta in wanted for entry in self.manifest(meta.file_name))
         yield from (entry for entry in merge_entries(entries, location=self.location) if entry.kind is EntryKind.ADD)
+
+    def _many(self, snapshot: Snapshot | None) -> LiveFiles | None:
+        """All of a snapshot, where `live_files` gives it; raises `Unavailable` where it lacks what it removes."""
+        many = None if snapshot is None else self.live_files(self.manifests_of(snapshot))
+        if snapshot is not None and many is not None and (orphan := next(many.orphans(), None)):
+            raise never_added(self.location, snapshot, orphan)
+        return many
 
     def live_entries(self, snapshot: Snapshot | None) -> Iterator[ManifestEntry]:
         """The files of a snapshot, each an ADD, in manifest order.
@@ -249,6 +330,10 @@ class TableFiles:
         """
         if snapshot is None:
             return
+        many = self._many(snapshot)
+        if many is not None:
+            yield from many.entries()
+            return
         manifests = self.manifests_of(snapshot)
         entries = (entry for meta in manifests for entry in self.manifest(meta.file_name))
         if not any(m.num_deleted_files for m in manifests):
@@ -257,33 +342,12 @@ class TableFiles:
         left = list(merge_entries(entries, location=self.location))
         for entry in left:
             if entry.kind is not EntryKind.ADD:
-                raise corrupt(self.location, f"snapshot {snapshot.id} removes file {entry.file.file_name} without having added it")
+                raise never_added(self.location, snapshot, entry)
         yield from left
 
 
-def merge_entries(entries: Iterable[ManifestEntry], *, location: str) -> Iterator[ManifestEntry]:
-    """What is left after each DELETE took its ADD away; a DELETE without an ADD is kept (its ADD may be in other manifests)."""
-    alive: dict[tuple[object, ...], ManifestEntry] = {}
-    for entry in entries:
-        key = entry.key()
-        before = alive.get(key)
-        if entry.kind is EntryKind.ADD:
-            if before is not None and before.kind is EntryKind.ADD:
-                raise corrupt(location, f"file {entry.file.file_name} is added twice")
-            alive[key] = entry
-        elif before is not None and before.kind is EntryKind.ADD:
-            del alive[key]
-        else:
-            alive[key] = entry
-    return iter(alive.values())
-
-
-def corrupt(location: str, what: str) -> Unavailable:
-    """The failure of a table whose manifests contradict each other."""
-    return Unavailable(
-        f"The metadata of the table at {location} is corrupt: {what}. Nothing was changed; "
-        "read an earlier snapshot (scan.snapshot-id) or restore the table's files."
-    )
+def _entry_count(manifests: Iterable[ManifestFile]) -> int:
+    return sum(meta.num_added_files + meta.num_deleted_files for meta in manifests)
 
 
 def same_snapshot(one: Snapshot, other: Snapshot) -> bool:

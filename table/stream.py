@@ -12,7 +12,7 @@ from model.predicate import Predicate
 from model.schema import Schema
 from model.snapshot import CommitKind, Snapshot
 from table.manifest import EntryKind, ManifestEntry
-from table.scan import PlannedFile, plan_entries
+from table.scan import PlannedFile, plan_entries, plan_scan
 from table.store import TableFiles
 
 
@@ -61,16 +61,16 @@ class PartitionOrder:
         if self._ranks is None:
             self._ranks = {}
             if not whole:  # what was there before this snapshot, once; from here on each partition is met as it is made
-                before = (e for meta in files.manifest_list(snapshot.base_manifest_list) for e in files.manifest(meta.file_name))
-                self._meet(before)
-        self._meet(entries)
+                for meta in files.manifest_list(snapshot.base_manifest_list):
+                    self._meet(files.partitions_in(meta))
+        self._meet(entry.partition for entry in entries)
         ranks = self._ranks
         return sorted(entries, key=lambda entry: ranks[entry.partition])
 
-    def _meet(self, entries: Iterable[ManifestEntry]) -> None:
+    def _meet(self, partitions: Iterable[bytes]) -> None:
         assert self._ranks is not None
-        for entry in entries:
-            self._ranks.setdefault(entry.partition, len(self._ranks))
+        for partition in partitions:
+            self._ranks.setdefault(partition, len(self._ranks))
 
 
 class SettledOrder:
@@ -112,6 +112,8 @@ def plan_next(
     ``schema`` is the one the stream gives rows under, whichever the table has by now: files are read by field id.
     Raises `UnsupportedType` as `plan_scan` does.
     """
+    if cursor.whole and cursor.created_since is None and not schema.partition_keys:
+        return tuple(plan_scan(files, schema, snapshot, predicate).files)
     if cursor.whole:
         since = cursor.created_since
         entries = [e for e in files.live_entries(snapshot) if since is None or e.file.creation_time_millis >= since]
@@ -125,4 +127,4 @@ def plan_next(
     planned = plan_entries(files, schema, snapshot, entries, predicate).files
     if rules.sort_partitions:
         return tuple(sorted(planned, key=lambda one: tuple((value is not None, value) for value in one.partition)))
-    return planned
+    return tuple(planned)

@@ -15,19 +15,20 @@ class Touched:
 
     def __init__(self, types: Sequence[DataType], partitions: Collection[bytes], buckets: Collection[int] | None = None) -> None:
         self._types = list(types)
-        self._partitions = frozenset(partitions)
-        self._buckets = None if buckets is None else frozenset(buckets)
-        self._rows = [binary_row.decode(self._types, p) for p in self._partitions] if types else []
+        self.partitions = frozenset(partitions)
+        self.buckets = None if buckets is None else frozenset(buckets)
+        """None means all."""
+        self._rows = [binary_row.decode(self._types, p) for p in self.partitions] if types else []
 
     def holds(self, entry: ManifestEntry) -> bool:
         """Whether an entry's file lies there."""
-        return entry.partition in self._partitions and (self._buckets is None or entry.bucket in self._buckets)
+        return entry.partition in self.partitions and (self.buckets is None or entry.bucket in self.buckets)
 
     def may_hold(self, meta: ManifestFile) -> bool:
         """Whether a manifest may have such entries."""
-        if self._buckets is not None and meta.min_bucket is not None and meta.max_bucket is not None:
+        if self.buckets is not None and meta.min_bucket is not None and meta.max_bucket is not None:
             low, high = meta.min_bucket, meta.max_bucket
-            if not any(low <= bucket <= high for bucket in self._buckets):
+            if not any(low <= bucket <= high for bucket in self.buckets):
                 return False
         if not self._types or meta.partition_stats.min_values == EMPTY_ROW:
             return True
@@ -38,6 +39,8 @@ class Touched:
     @staticmethod
     def _inside(row: Sequence[Any], lows: Sequence[Any], highs: Sequence[Any]) -> bool:
         for value, low, high in zip(row, lows, highs, strict=True):
+            if value != value or low != low or high != high:
+                continue  # NaN compares with nothing
             # NULLs lie outside the bounds, and a column of NULLs has none.
             if value is not None and low is not None and high is not None and not low <= value <= high:
                 return False

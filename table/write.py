@@ -5,8 +5,9 @@ Files are written where they will stay: one nobody's manifest names is invisible
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import uuid4
 
 import numpy as np
@@ -21,17 +22,20 @@ from table.file_index.build import FileIndexes, attached
 from table.file_index.container import SUFFIX
 from table.formats import FileFormat
 from table.manifest import EMPTY_ROW, DataFile, FileSource, NewFile
+from table.spill import BufferRules, Spill
 from table.stats import StatsModes
 from table.store import TableFiles
 
 _CHECK_BYTES = 256 << 10
 """Uncompressed bytes gathered before a row group is considered, so that rolling sees real sizes often enough."""
 
-_MOST_PENDING_BYTES = 128 << 20
-"""Uncompressed bytes one write gathers over all its partitions and buckets."""
+_ROUTED_TIMES = 4
+"""Times its memory a write takes in before all that waits is put aside or written."""
 
 _MOST_OPEN_FILES = 200
 """Files one write keeps open; a process may have 1024."""
+
+_Key = tuple[bytes, int]
 
 
 def write_batches(
@@ -68,15 +72,23 @@ def write_bucket(
 
 
 class TableWriter:
-    """Open files of one write, one per (partition, bucket)."""
+    """Open files of one write, one per (partition, bucket).
+
+    Rows that do not fill a row group yet wait in memory, of which a write takes so much at most however many partitions its
+    rows go to (`write-buffer-size`); beyond it they wait on local disk where many partitions and buckets are open
+    (`write-buffer-spillable`, `write-max-writers-to-spill`), and go to files, small ones where too many are open, where not.
+    """
 
     def __init__(self, files: TableFiles, schema: Schema, *, source: FileSource = FileSource.APPEND) -> None:
         self._files = files
         self._schema = schema
         self._source = source
-        self._open: dict[tuple[bytes, int], _BucketWriter] = {}
+        self._open: dict[_Key, _BucketWriter] = {}
         self._format = FileFormat.of(schema)
         self._modes = StatsModes(schema)
+        self._rules = BufferRules.of(schema)
+        self._spill = Spill(self._rules)
+        self._routed = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Route the batch's rows to their files."""
@@ -86,33 +98,54 @@ class TableWriter:
             if writer is None:
                 directory = self._files.layout.bucket_dir(self._schema, values, bucket)
                 writer = _BucketWriter(self._files, self._schema, self._format, self._modes, directory, self._source)
+                writer.aside = partial(self._spill.take, key)
                 self._open[key] = writer
             writer.write(rows)
+        self._routed += batch.nbytes
         self._keep_small()
 
     def _keep_small(self) -> None:
-        """However many partitions rows go to, memory and open files stay bounded: the fullest give way first."""
-        held = sum(writer.pending_bytes for writer in self._open.values())
-        if held > _MOST_PENDING_BYTES:
-            for writer in sorted(self._open.values(), key=lambda w: -w.pending_bytes):
-                writer.flush()
-                held = sum(w.pending_bytes for w in self._open.values())
-                if held <= _MOST_PENDING_BYTES // 2:
-                    break
+        """However many partitions rows go to, memory and open files stay bounded."""
+        most = self._rules.memory_bytes
+        # A few rows waiting for their like keep the whole batch they came in from being freed, so now and then all go.
+        if self._routed > _ROUTED_TIMES * most or sum(writer.pending_bytes for writer in self._open.values()) > most:
+            many = self._rules.writers is not None and len(self._open) > self._rules.writers
+            if many and not self._spill.full:
+                self._spill.put((key, rows) for key, writer in self._open.items() for rows in writer.put_aside())
+                self._routed = 0
+            else:
+                self._flush(0 if self._routed > _ROUTED_TIMES * most else most // 2)
         opened = [writer for writer in self._open.values() if writer.is_open]
         for writer in sorted(opened, key=lambda w: -w.open_bytes)[: max(0, len(opened) - _MOST_OPEN_FILES)]:
             writer.close_file()
 
+    def _flush(self, to: int) -> None:
+        """Write rows to files, the fullest writers' first, until so many bytes are left."""
+        held = sum(writer.pending_bytes for writer in self._open.values())
+        if not to:
+            self._routed = 0
+        for at, writer in enumerate(sorted(self._open.values(), key=lambda w: -w.pending_bytes)):
+            if held <= to or not writer.pending_bytes:
+                return
+            held -= writer.pending_bytes
+            writer.flush()
+            if at >= _MOST_OPEN_FILES:
+                writer.close_file()
+
     def finish(self) -> list[NewFile]:
         """Close all files and describe them."""
-        return [
-            NewFile(partition=partition, bucket=bucket, file=file)
-            for (partition, bucket), writer in self._open.items()
-            for file in writer.finish()
-        ]
+        try:
+            return [
+                NewFile(partition=partition, bucket=bucket, file=file)
+                for (partition, bucket), writer in self._open.items()
+                for file in writer.finish()
+            ]
+        finally:
+            self._spill.close()
 
     def abort(self) -> None:
         """Delete everything this write made."""
+        self._spill.close()
         for writer in self._open.values():
             writer.abort()
 
@@ -131,12 +164,13 @@ def route(schema: Schema, batch: pa.RecordBatch) -> Iterator[tuple[bytes, tuple[
         distinct = list(seen)
     total = max(schema.bucket, 1)
     keys = groups * total + (buckets_of(schema, batch) if schema.bucket > 1 else 0)
-    for key in np.unique(keys):
-        group, bucket = divmod(int(key), total)
-        picked = np.flatnonzero(keys == key)
-        rows = batch if len(picked) == batch.num_rows else batch.take(pa.array(picked))
+    order = np.argsort(keys, kind="stable")
+    found, starts = np.unique(keys[order], return_index=True)
+    rows = batch if len(found) == 1 else batch.take(pa.array(order))
+    for key, start, end in zip(found.tolist(), starts.tolist(), [*starts[1:].tolist(), batch.num_rows], strict=True):
+        group, bucket = divmod(key, total)
         values = distinct[group]
-        yield binary_row.encode_prefixed(types, values) if types else EMPTY_ROW, values, bucket, rows
+        yield binary_row.encode_prefixed(types, values) if types else EMPTY_ROW, values, bucket, rows.slice(start, end - start)
 
 
 @dataclass(slots=True)
@@ -165,6 +199,9 @@ class _BucketWriter:
         self._count = 0
         self._sequence = 0
         self._pending = _Pending()
+        self._aside_bytes = self._aside_rows = 0
+        self.aside: Callable[[], Iterator[pa.RecordBatch]] = lambda: iter(())
+        """Gives back the rows that were put aside; they come before those that wait in memory."""
         self._file: OpenFile | None = None
         self._index: FileIndexes | None = None
         self._done: list[DataFile] = []
@@ -174,13 +211,13 @@ class _BucketWriter:
         """Add rows behind those already written."""
         at = 0
         while at < batch.num_rows:
-            room = max(1, self._format.target_rows - (self._file.rows if self._file else 0) - self._pending.rows)
+            room = max(1, self._format.target_rows - (self._file.rows if self._file else 0) - self._pending.rows - self._aside_rows)
             part = batch.slice(at, room)
             self._pending.batches.append(part)
             self._pending.rows += part.num_rows
             self._pending.nbytes += part.nbytes
             at += part.num_rows
-            if self._pending.nbytes >= self._group_bytes() or part.num_rows == room:
+            if self._pending.nbytes + self._aside_bytes >= self._group_bytes() or part.num_rows == room:
                 self.flush()
 
     @property
@@ -202,12 +239,22 @@ class _BucketWriter:
         """Small targets need small row groups to be met; large ones need no more than the block size."""
         return int(min(self._format.block_bytes, max(_CHECK_BYTES, self._format.target_bytes // 8)))
 
+    def put_aside(self) -> Iterator[pa.RecordBatch]:
+        """The rows in memory, as one batch, for who keeps them until `aside` asks for them."""
+        if self._pending.rows:
+            self._aside_bytes += self._pending.nbytes
+            self._aside_rows += self._pending.rows
+            rows = pa.Table.from_batches(self._pending.batches).combine_chunks()
+            self._pending = _Pending()
+            yield from rows.to_batches()
+
     def flush(self) -> None:
-        """Write the pending rows as a row group."""
-        if not self._pending.rows:
+        """Write the rows that wait as a row group."""
+        if not self._pending.rows and not self._aside_rows:
             return
-        rows = pa.Table.from_batches(self._pending.batches).cast(self._arrow)
+        rows = pa.Table.from_batches([*self.aside(), *self._pending.batches]).cast(self._arrow)
         self._pending = _Pending()
+        self._aside_bytes = self._aside_rows = 0
         while rows.num_rows:
             file = self._file or self._begin()
             fitting = file.rows_that_fit(rows, self._format.target_bytes)

@@ -11,7 +11,7 @@ from model.access import Access, Columns, Grant, ReadRules, Resource, ResourceTy
 from model.errors import BadRequest, Forbidden, NotImplementedHere
 from model.identifier import Identifier
 from server.bodies import instant, member
-from server.paimon.paging import max_results, number_token
+from server.paimon.paging import max_results, pair_of, pair_token
 from server.paimon.routes import argument, body, lake, route
 from server.paimon.wire import identifier_of, object_name, string_list
 from server.services import services
@@ -68,15 +68,15 @@ def list_permissions() -> object:
     given = {name: argument(name) for name in ("database", "table", "view", "function")}
     resource = _resource({"type": argument("resourceType"), **given})
     access = argument("access")
-    found = [
-        _shown(grant)
+    after = pair_of(argument("pageToken"))
+    found = {
+        (grant.principal, grant.access.value): grant
         for grant in lake().permissions.grants_on(resource)
         if argument("principal") in (None, grant.principal) and (access is None or grant.access is access_of(access))
-    ]
-    start = number_token(digits=9) or 0
-    page = found[start : start + max_results()]
-    more = start + len(page) < len(found)
-    return {"permissions": page, "nextPageToken": str(start + len(page)) if more else None}
+    }
+    keys, limit = sorted(key for key in found if after is None or key > after), max_results()
+    token = pair_token(keys[limit - 1]) if len(keys) > limit else None
+    return {"permissions": [_shown(found[key]) for key in keys[:limit]], "nextPageToken": token}
 
 
 @route("POST", "permissions/grant")

@@ -119,6 +119,16 @@ _SCHEMA_CHANGES: dict[str, Callable[[Body], SchemaChange]] = {
     "updateColumnPosition": _move_column,
     "dropPrimaryKey": _drop_primary_key,
 }
+_DEFINITIONS = ("sql", "lambda", "file")
+
+
+def definition_of(sent: object) -> Body:
+    """What a function does in one engine; one of an unknown type would keep clients from listing the functions beside it."""
+    if not isinstance(sent, dict) or sent.get("type") not in _DEFINITIONS:
+        raise BadRequest(f"A definition of a function is an object whose type is {', '.join(_DEFINITIONS)}.")
+    return sent
+
+
 _VIEW_CHANGES: dict[str, Callable[[Body], ViewChange]] = {
     "setOption": lambda body: SetViewOption(key=_text(body, "key"), value=_text(body, "value")),
     "removeOption": lambda body: RemoveViewOption(key=_text(body, "key")),
@@ -131,8 +141,8 @@ _FUNCTION_CHANGES: dict[str, Callable[[Body], FunctionChange]] = {
     "setOption": lambda body: SetFunctionOption(key=_text(body, "key"), value=_text(body, "value")),
     "removeOption": lambda body: RemoveFunctionOption(key=_text(body, "key")),
     "updateComment": lambda body: UpdateFunctionComment(comment=member(body, "comment", str)),
-    "addDefinition": lambda body: AddDefinition(name=_text(body, "name"), definition=member(body, "definition", dict, required=True)),
-    "updateDefinition": lambda body: UpdateDefinition(name=_text(body, "name"), definition=member(body, "definition", dict, required=True)),
+    "addDefinition": lambda body: AddDefinition(name=_text(body, "name"), definition=definition_of(body.get("definition"))),
+    "updateDefinition": lambda body: UpdateDefinition(name=_text(body, "name"), definition=definition_of(body.get("definition"))),
     "dropDefinition": lambda body: DropDefinition(name=_text(body, "name")),
 }
 

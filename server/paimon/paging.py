@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from catalog.listing import Slice
 from model.errors import BadRequest
@@ -71,6 +71,25 @@ def page(key: str, items: Sequence[T], wanted: Slice, name_of: Callable[[T], str
 def one_more(wanted: Slice) -> Slice:
     """The same slice and one item more, which tells whether the list goes on."""
     return Slice(after=wanted.after, limit=None if wanted.limit is None else wanted.limit + 1, like=wanted.like)
+
+
+class Everywhere(Protocol):
+    """Names over all databases that match, from after a pair on."""
+
+    def __call__(self, *, databases: str | None, names: str | None, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str]]: ...
+
+
+def pages_everywhere(key: str, pattern: str, fetch: Everywhere) -> dict[str, object]:
+    """The answer of a list of names over all databases; ``pattern`` is the name of the parameter of the names' pattern."""
+    limit = max_results()
+    pairs = fetch(
+        databases=like(argument("databaseNamePattern")),
+        names=like(argument(pattern)),
+        after=pair_of(argument("pageToken")),
+        limit=limit + 1,
+    )
+    token = pair_token(pairs[limit - 1]) if len(pairs) > limit else None
+    return {key: [{"database": database, "object": name} for database, name in pairs[:limit]], "nextPageToken": token}
 
 
 def pair_token(pair: tuple[str, str]) -> str:

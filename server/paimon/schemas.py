@@ -7,7 +7,7 @@ from typing import Any
 
 from model.errors import InvalidOption, InvalidSchema
 from model.schema import Schema, check_schema, every_field, highest_id, other_kind
-from model.table_options import TABLE_OPTIONS, keyed_only
+from model.table_options import keyed_only
 from model.types import Field
 from server.bodies import strings
 from server.paimon.wire import reading, string_list
@@ -62,5 +62,3 @@ def check_options(options: Mapping[str, str]) -> None:
             raise InvalidOption(
                 f"Option '{key}' is not available: it belongs to tables with a primary key, and these are append tables, which have none."
             )
-    if "bucket" in options:
-        TABLE_OPTIONS.known("bucket").parse(options["bucket"])

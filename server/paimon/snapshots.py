@@ -14,22 +14,24 @@ from server.paimon.wire import reading
 
 _NUMBERS = ("id", "schemaId", "timeMillis", "totalRecordCount", "deltaRecordCount")
 _TEXTS = ("baseManifestList", "deltaManifestList", "commitUser", "commitKind")
+_OPTIONAL_NUMBERS = (
+    "version", "watermark", "nextRowId", "changelogRecordCount",
+    "baseManifestListSize", "deltaManifestListSize", "changelogManifestListSize",
+)  # fmt: skip
+_OPTIONAL_TEXTS = ("uuid", "changelogManifestList", "indexManifest", "statistics", "operation", "writerVersion")
 _LARGEST = 2**63
+_YEAR_10000 = 253_402_300_800_000
+"""Milliseconds from 1970; no calendar here goes further."""
 
 
 def client_commit(body: dict[str, Any]) -> ClientCommit:
     """A commit; the snapshot is kept with all its members, known or not."""
     sent = member(body, "snapshot", dict, required=True)
-    for name in _NUMBERS:
-        if not -_LARGEST <= member(sent, name, int, required=True) < _LARGEST:
-            raise BadRequest(f"The member '{name}' of the snapshot does not fit 64 bits.")
-    for name in _TEXTS:
-        member(sent, name, str, required=True)
+    _check_members(sent)
     if sent["commitKind"] not in CommitKind.__members__:
         raise BadRequest(f"The commit kind {sent['commitKind']!r} is none of {', '.join(CommitKind)}.")
     snapshot_json = {key: value for key, value in sent.items() if value is not None}
     snapshot_json["commitIdentifier"] = _identifier(sent)
-    member(sent, "uuid", str)
     with reading("The snapshot"):
         snapshot = Snapshot.from_json(snapshot_json)
     table_id = member(body, "tableId", str)
@@ -40,6 +42,22 @@ def client_commit(body: dict[str, Any]) -> ClientCommit:
         base=member(body, "baseSnapshotUuid", str),
         statistics=statistics(body, "statistics"),
     )
+
+
+def _check_members(sent: dict[str, Any]) -> None:
+    """Refuse what would be kept for good and could be read by nobody."""
+    for name in (*_NUMBERS, *_OPTIONAL_NUMBERS):
+        value = member(sent, name, int, required=name in _NUMBERS)
+        if value is not None and not -_LARGEST <= value < _LARGEST:
+            raise BadRequest(f"The member '{name}' of the snapshot does not fit 64 bits.")
+    if sent["totalRecordCount"] < 0 or not 0 <= sent["timeMillis"] < _YEAR_10000:
+        raise BadRequest("The snapshot's 'totalRecordCount' or 'timeMillis' is out of range.")
+    for name in (*_TEXTS, *_OPTIONAL_TEXTS):
+        if member(sent, name, str, required=name in _TEXTS) == "":
+            raise BadRequest(f"The member '{name}' of the snapshot is empty.")
+    properties = member(sent, "properties", dict) or {}
+    if not all(isinstance(value, str) for value in properties.values()):
+        raise BadRequest("The member 'properties' of the snapshot must be an object of strings.")
 
 
 def _identifier(sent: dict[str, Any]) -> int:

@@ -10,7 +10,7 @@ from model.identifier import Identifier
 from model.schema_change import RemoveOption, SetOption
 from server.bodies import member
 from server.paimon.changes import schema_changes
-from server.paimon.paging import like, max_results, one_more, page, pair_of, pair_token, slice_of
+from server.paimon.paging import one_more, page, pages_everywhere, slice_of
 from server.paimon.routes import argument, body, lake, route
 from server.paimon.schemas import check_options, schema_of
 from server.paimon.wire import identifier_of, object_name, table_json
@@ -38,15 +38,7 @@ def list_table_details(database: str) -> object:
 @route("GET", "tables")
 def list_tables_everywhere() -> object:
     """Names over all databases, in pages."""
-    limit = max_results()
-    pairs = lake().tables_everywhere(
-        databases=like(argument("databaseNamePattern")),
-        tables=like(argument("tableNamePattern")),
-        after=pair_of(argument("pageToken")),
-        limit=limit + 1,
-    )
-    token = pair_token(pairs[limit - 1]) if len(pairs) > limit else None
-    return {"tables": [{"database": database, "object": name} for database, name in pairs[:limit]], "nextPageToken": token}
+    return pages_everywhere("tables", "tableNamePattern", lake().tables_everywhere)
 
 
 @route("GET", "tables/id/{}")

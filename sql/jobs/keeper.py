@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from catalog.records import CompactionRunRow
 from lake import Lake, LakeTable
 from lake.compaction import Compacted, Rewriter, compact, in_this_process, plan
 from lake.maintenance import maintain
-from model.errors import LakeError, UnsupportedType
+from model.errors import UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
 from sql.jobs.limits import UpkeepLimits
+from sql.jobs.notes import RunNote, forget_running
 from table.compact import BucketKey, CompactionRules
 from table.debt import DebtLedger, due
 
@@ -69,6 +69,7 @@ class Keeper:
         self._partitions_at = 0.0
         self._retained: str | None = None
         self._ticks = False
+        self._begun = False
         self.failures = 0
 
     def wants_time(self, now: float) -> bool:
@@ -89,6 +90,9 @@ class Keeper:
         if TABLE_OPTIONS.read(table.schema.options, "write-only"):
             self.seen, self._ledger, self._retained = latest.uuid, None, latest.uuid
             return
+        if not self._begun:
+            forget_running(self._means.lake, self._table_id)
+            self._begun = True
         self._follow(table, latest)
         if not self._means.limits.quiet_now(dt.datetime.now().time()):
             self._merge_due(table)
@@ -120,7 +124,12 @@ class Keeper:
         rules = CompactionRules.of(table.schema, task_bytes=self._means.limits.job_bytes)
         self._ledger = DebtLedger(rules, time.monotonic)
         self._schema_id = table.schema.id
-        for meta in table.files.manifests_of(latest):
+        manifests = table.files.manifests_of(latest)
+        many = table.files.live_files(manifests)
+        if many is not None:
+            self._ledger.begin(many.sums(below=rules.small_bytes))
+            return
+        for meta in manifests:
             self._means.check(self._table_id)
             self._ledger.apply(table.files.manifest(meta.file_name))
 
@@ -179,8 +188,6 @@ class Keeper:
         def check() -> None:
             means.check(self._table_id)
 
-        started = dt.datetime.now(dt.UTC)
-        done, message = Compacted(), None
         try:
             partitions, buckets = {key[0] for key in keys}, {key[1] for key in keys}
             tasks = plan(
@@ -192,46 +199,32 @@ class Keeper:
                 task_bytes=means.limits.job_bytes,
                 rules=rules,
             )
-            for task in tasks:  # one at a time: each is a commit of its own, and a race lost costs that one alone
-                check()
-                done += self._one(table, task, check)
         except UnsupportedType:
             return
-        except LakeError as problem:
-            message = problem.message
+        if not tasks:
+            return
+        note = RunNote(means.lake, self._table_id, reason=reason, server=means.server)
+        note.running(tasks)
+        try:
+            for task in tasks:  # one at a time: each is a commit of its own, and a race lost costs that one alone
+                check()
+                note.done += self._one(table, task, check)
+                note.running(tasks)
+        except BaseException as problem:
+            note.failed(problem)
             raise
-        finally:
-            if done.tasks or done.conflicts or message:
-                self._note(started, reason, done, message)
+        note.ended()
 
     def _one(self, table: LakeTable, task: Any, check: Callable[[], None]) -> Compacted:
+        if task.level is not None:  # sorting is Spark's; without it the files wait
+            if self._means.background is None:
+                return Compacted()
+            with self._means.background(f"compaction-{table.table_id}") as session:
+                return compact(self._means.lake.commit, table, [task], rewriter=_clustering(session), check=check)
         if task.input_bytes < _SPARK_BYTES or self._means.background is None:
             return compact(self._means.lake.commit, table, [task], rewriter=in_this_process, check=check)
         with self._means.background(f"compaction-{table.table_id}") as session:
             return compact(self._means.lake.commit, table, [task], rewriter=_spark(session), check=check)
-
-    def _note(self, started: dt.datetime, reason: str, done: Compacted, message: str | None) -> None:
-        outcome = "failed" if message else "done" if done.tasks else "lost"
-        run = CompactionRunRow(
-            started_at=started,
-            ended_at=dt.datetime.now(dt.UTC),
-            reason=reason,
-            outcome=outcome,
-            message=message,
-            snapshot_id=done.snapshots[-1] if done.snapshots else None,
-            tasks=done.tasks,
-            files_before=done.files_before,
-            files_after=done.files_after,
-            bytes_before=done.bytes_before,
-            bytes_after=done.bytes_after,
-            row_count=done.rows,
-            server=self._means.server,
-        )
-        try:
-            with self._means.lake.catalog.transaction() as tx:
-                tx.compactions.add(self._table_id, run)
-        except LakeError:  # what was done is done; only its note is missing
-            _log.warning("A compaction of %s could not be noted", self.identifier, exc_info=True)
 
     def _keep_retention(self, table: LakeTable) -> None:
         now = time.monotonic()
@@ -244,6 +237,12 @@ class Keeper:
         self._retention_at, self._retained = now, self.seen
         if partitions_due:
             self._partitions_at = now
+
+
+def _clustering(session: Any) -> Rewriter:
+    from sql.spark.sorting import cluster_files
+
+    return cluster_files(session)
 
 
 def _spark(session: Any) -> Rewriter:

@@ -10,12 +10,14 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lake import LakeTable
+from model.catalog_errors import MetadataOnlyTable
 from model.errors import TableNotExist
 from model.predicate import Predicate
 from model.snapshot import Snapshot
 from model.types import BigIntType, DataType, Field
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
+from sql.connectors.stored import means_connector
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.local.scope import Scope, is_star, limit_of, only_parts
@@ -79,6 +81,10 @@ def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | Meta
     reference = _only_table(tree, context)
     try:
         table = context.lake.open(context.session.identifier(reference.parts))
+    except MetadataOnlyTable as other:
+        if means_connector(other):
+            raise NotLocal from None
+        raise
     except TableNotExist:
         if is_view(context, reference.parts):
             raise NotLocal from None

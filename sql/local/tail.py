@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lake import LakeTable, StreamStep, TableStream
+from model.catalog_errors import MetadataOnlyTable
 from model.errors import StreamChanged, TableNotExist, UnsupportedStatement, UnsupportedType
 from model.predicate import Predicate
 from model.schema import Schema
@@ -19,6 +20,7 @@ from sql import trees
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
 from sql.connectors import Bound, ConnectorTable, connector_named
+from sql.connectors.stored import means_connector
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.local.scope import Scope, limit_of, only_parts
@@ -126,6 +128,10 @@ def plan_tail(tree: exp.Expr, context: ExecutionContext) -> Tail:
         raise NotLocal
     try:
         table = context.lake.open(context.session.identifier(reference.parts))
+    except MetadataOnlyTable as other:
+        if means_connector(other):
+            raise NotLocal from None
+        raise
     except TableNotExist:
         if is_view(context, reference.parts):
             raise NotLocal from None

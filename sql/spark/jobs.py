@@ -22,6 +22,7 @@ from model.schema import Schema
 from model.snapshot import CommitKind
 from sql.analysis.references import TableReference, table_references
 from sql.connectors import Bound, ConnectorTable, connector_named
+from sql.connectors.stored import find_connector
 from sql.spark.alignment import Alignment, rule_of
 from sql.spark.assign import assigned, literals
 from sql.spark.connectors import spark_connector
@@ -306,7 +307,7 @@ class JobQuery:
 
 
 def _source(context: ExecutionContext, parts: tuple[str, ...]) -> ConnectorTable | None:
-    return context.session.temporary_tables.get(parts[0]) if len(parts) == 1 else None
+    return find_connector(context.lake, context.session, parts)
 
 
 def _ms(span: timedelta) -> int:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -96,6 +97,15 @@ def driver_address(settings: SparkSettings) -> dict[str, str]:
     if settings.driver_host is not None:
         return {"spark.driver.host": settings.driver_host, "spark.driver.bindAddress": "0.0.0.0"}
     return {"spark.driver.host": "127.0.0.1"} if is_here(settings.master) else {}
+
+
+def hadoop_version() -> str:
+    """The version of the Hadoop that comes with Spark, by its jar's name; what is fetched for Spark must be of the same."""
+    spec = find_spec("pyspark")
+    assert spec is not None
+    places = spec.submodule_search_locations or []
+    (jar,) = [found for place in places for found in (Path(place) / "jars").glob("hadoop-client-api-*.jar")]
+    return jar.stem.removeprefix("hadoop-client-api-")
 
 
 class SparkLease:
@@ -261,6 +271,25 @@ class SparkPool:
         root = self._root
         if root is not None:
             root.sparkContext.cancelJobGroup(statement_id)
+
+    def progress(self, statement_id: str) -> tuple[int, int] | None:
+        """How many tasks of a statement have ended, of how many Spark knows by now; None for a statement without jobs."""
+        root = self._root
+        if root is None:
+            return None
+        tracker = root.sparkContext.statusTracker()
+        stages: dict[int, bool] = {}
+        for job_id in tracker.getJobIdsForGroup(statement_id):
+            job = tracker.getJobInfo(job_id)
+            if job is not None:
+                stages |= {stage: stages.get(stage, False) or job.status == "SUCCEEDED" for stage in job.stageIds}
+        done = total = 0
+        for stage_id, ended in stages.items():
+            stage = tracker.getStageInfo(stage_id)
+            if stage is not None:
+                total += stage.numTasks
+                done += stage.numTasks if ended else stage.numCompletedTasks  # a stage whose output was there already runs no task
+        return (done, total) if total else None
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Spark answers."""

@@ -21,6 +21,7 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, replace_reference, table_references
 from sql.analysis.to_spark import spark_sql
 from sql.connectors.registry import hinted
+from sql.connectors.stored import find_connector
 from sql.places import place
 from sql.results import ResultColumn, result_schema
 from sql.spark.connectors import spark_connector
@@ -166,7 +167,7 @@ def apply_zone(session: SparkSession, zone: str) -> None:
 def _source(
     context: ExecutionContext, session: SparkSession, preparation: Preparation, reference: TableReference
 ) -> tuple[DataFrame, PlannedTable | None]:
-    own = context.session.temporary_tables.get(reference.parts[0]) if len(reference.parts) == 1 else None
+    own = find_connector(context.lake, context.session, reference.parts)
     if own is not None:
         own = hinted(own, reference, context.connector_scope)
         return spark_connector(own).read(session, own, context.connector_scope), None

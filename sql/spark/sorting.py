@@ -3,44 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
 from lake import LakeTable
+from lake.compaction import Rewriter
+from model.clustering import cluster_columns
+from model.schema import Schema
+from model.table_options import TABLE_OPTIONS
 from sql.spark.reads import dataframe, named
-from sql.spark.writes import write
+from sql.spark.writes import Arrange, write
+from table.cluster import Clustering, strategy_of
 from table.curve import hilbert_keys, zorder_keys
 from table.formats import FileFormat
 from table.manifest import FileSource, ManifestEntry, NewFile
-from table.rewrite import planned
+from table.merge_task import CompactionTask
+from table.rewrite import Check, planned
 from table.scan import ScanPlan
 
 _KEY = "__sluice_sort_key"
 _MOST_TASKS = 1000
 
 
-def sort_files(
-    session: SparkSession, table: LakeTable, entries: Sequence[ManifestEntry], *, strategy: str, columns: Sequence[str], text_bytes: int
-) -> list[NewFile]:
+def sort_files(session: SparkSession, table: LakeTable, entries: Sequence[ManifestEntry], order: Order) -> list[NewFile]:
     """Write the rows of the files anew, sorted within each partition; returns the new files, not yet committed."""
     size = sum(entry.file.file_size for entry in entries)
     files = planned(table.files, table.schema, entries)
-    plan = ScanPlan(snapshot_id=None, files=tuple(files), total_files=len(files), total_bytes=size)
+    plan = ScanPlan(snapshot_id=None, files=tuple(files), total_files=len(files), count_bytes=lambda: size)
     tasks = max(1, min(_MOST_TASKS, round(size / FileFormat.of(table.schema).target_bytes)))
-
-    def arrange(frame: DataFrame, keys: list[Column]) -> DataFrame:
-        if strategy == "order":
-            order = [*keys, *(named(name) for name in columns)]
-            return frame.repartitionByRange(tasks, *order).sortWithinPartitions(*order)
-        frame = frame.withColumn(_KEY, _curve(strategy, columns, text_bytes))
-        return frame.repartitionByRange(tasks, *keys, _KEY).sortWithinPartitions(*keys, _KEY)
-
-    written = write(session, dataframe(session, table, plan), table, arrange=arrange)
+    written = write(session, dataframe(session, table, plan), table, arrange=order.arrange(tasks))
     return [replace(new, file=replace(new.file, file_source=FileSource.COMPACT)) for new in written]
+
+
+def cluster_files(session: SparkSession) -> Rewriter:
+    """A rewriter that sorts each task's files together and gives the outputs the task's level."""
+
+    def run(table: LakeTable, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
+        check()
+        clustering = Clustering.of(table.schema)
+        assert clustering is not None
+        order = Order(columns=clustering.columns, strategy=clustering.strategy, text_bytes=text_bytes(table.schema), local=clustering.local)
+        entries = [entry for task in tasks for entry in task.inputs]
+        found: dict[bytes, list[NewFile]] = {task.partition: [] for task in tasks}
+        levels = {task.partition: task.level or 0 for task in tasks}
+        for new in sort_files(session, table, entries, order):
+            found[new.partition].append(replace(new, file=replace(new.file, level=levels[new.partition])))
+        return [found[task.partition] for task in tasks]
+
+    return run
+
+
+def text_bytes(schema: Schema) -> int:
+    """How much of a text the z-order curve looks at."""
+    found: int = TABLE_OPTIONS.read(schema.options, "zorder.var-length-contribution")
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """How rows are sorted."""
+
+    columns: Sequence[str]
+    strategy: str
+    """``order``, ``zorder`` or ``hilbert``."""
+    text_bytes: int
+    local: bool = False
+    """Whether each task sorts the rows it has, without an exchange before."""
+
+    @classmethod
+    def of_writes(cls, schema: Schema) -> Order | None:
+        """How the rows of a bulk write are sorted before they become files; None where they are not."""
+        columns = cluster_columns(schema.options)
+        bit_by_bit = TABLE_OPTIONS.read(schema.options, "clustering.incremental")
+        if not columns or (bit_by_bit and not TABLE_OPTIONS.read(schema.options, "clustering.incremental.optimize-write")):
+            return None
+        return cls(columns=columns, strategy=strategy_of(schema, columns), text_bytes=text_bytes(schema))
+
+    def arrange(self, tasks: int | None = None) -> Arrange:
+        """Puts rows in this order, over so many tasks, or as many as Spark finds fit."""
+
+        def run(frame: DataFrame, keys: list[Column]) -> DataFrame:
+            if self.strategy == "order":
+                by = [*keys, *(named(name) for name in self.columns)]
+            else:
+                frame = frame.withColumn(_KEY, _curve(self.strategy, self.columns, self.text_bytes))
+                by = [*keys, F.col(_KEY)]
+            if not self.local:
+                frame = frame.repartitionByRange(*by) if tasks is None else frame.repartitionByRange(tasks, *by)
+            return frame.sortWithinPartitions(*by)
+
+        return run
 
 
 def _curve(strategy: str, columns: Sequence[str], text_bytes: int) -> Column:

@@ -15,6 +15,7 @@ from sql.analysis.columns import needed_columns
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference
 from sql.connectors.registry import hinted
+from sql.connectors.stored import find_connector
 from sql.local import is_bounded
 from sql.spark.connectors import spark_connector
 from sql.spark.event_time import with_watermark
@@ -28,7 +29,7 @@ def stream_of(context: ExecutionContext, session: SparkSession, reference: Table
 
     Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read.
     """
-    own = context.session.temporary_tables.get(reference.parts[0]) if len(reference.parts) == 1 else None
+    own = find_connector(context.lake, context.session, reference.parts)
     if own is not None:
         own = hinted(own, reference, context.connector_scope)
         frame = spark_connector(own).follow(session, own, context.connector_scope)

@@ -151,11 +151,11 @@ def _newest_sizes(table: LakeTable) -> list[tuple[int, int]]:
     taken: list[tuple[int, int]] = []
     seen = 0
     for manifest in list(reversed(table.files.manifests_of(latest)))[:_MOST_MANIFESTS] if latest else ():
-        for entry in reversed(table.files.manifest(manifest.file_name)):
+        for size, rows in table.files.newest_sizes(manifest, _MOST_ENTRIES - seen):
             seen += 1
             # A file that is deleted by now tells as much about the rows as one that is not.
-            if entry.file.row_count >= _TELLING_ROWS:
-                taken.append((entry.file.file_size, entry.file.row_count))
+            if rows >= _TELLING_ROWS:
+                taken.append((size, rows))
             if len(taken) == _ENOUGH_FILES or seen == _MOST_ENTRIES:
                 return taken
     return taken

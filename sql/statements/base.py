@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlglot import exp
@@ -13,6 +13,7 @@ from lake import IdempotencyClaim, Lake
 from model.errors import Unavailable, UnsupportedStatement
 from sql.cancellation import Cancellation
 from sql.connectors import ConnectorScope
+from sql.progress import Progress
 from sql.results import ResultSet
 from sql.session import Session
 
@@ -66,6 +67,8 @@ class ExecutionContext:
     """The session's settings and over them the statement's own."""
     cancellation: Cancellation
     statement_id: str
+    progress: Progress = field(default_factory=Progress)
+    """Where it says how far it is."""
     spool: Spool
     idempotency: IdempotencyClaim | None = None
     import_dirs: tuple[str, ...] = ()

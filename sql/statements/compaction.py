@@ -15,17 +15,20 @@ from lake import LakeTable
 from lake.compaction import Compacted, Rewriter, compact, in_threads, live_files
 from lake.discard import discard
 from model.catalog_errors import MetadataOnlyTable
+from model.clustering import cluster_columns
 from model.errors import AnalysisError, Forbidden, LakeError, OutcomeUnknown, RewriteConflict, TableNotExist, UnsupportedType
 from model.identifier import Identifier
-from model.snapshot import CommitKind
+from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
 from model.types import BigIntType
 from sql.partition_choice import chosen, numbers
 from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
 from sql.statements.procedures import DRY_COLUMN, Arguments, procedure, table_to_write
+from table.cluster import Clustering, choose_clusters, history_clusters
 from table.commit import CommitRequest
 from table.compact import CompactionRules, CompactionTask, choose
+from table.data_file import local_wall_millis
 from table.formats import FileFormat
 from table.manifest import ManifestEntry
 from table.manifest_merge import worth_merging
@@ -112,8 +115,8 @@ def _with_options(table: LakeTable, text: str | None) -> LakeTable:
     return replace(table, schema=replace(table.schema, options=options))
 
 
-def _full(arguments: Arguments) -> bool:
-    strategy = arguments.get("compact_strategy", "full").lower()
+def _full(arguments: Arguments, *, unless_said: bool = True) -> bool:
+    strategy = arguments.get("compact_strategy", "full" if unless_said else "minor").lower()
     if strategy not in ("full", "minor"):
         raise AnalysisError(f"compact_strategy => '{strategy}': 'full' or 'minor' is expected.", fragment=strategy)
     return bool(strategy == "full")
@@ -131,7 +134,11 @@ def _entries(table: LakeTable, arguments: Arguments) -> list[ManifestEntry]:
 
 
 def _merge(context: ExecutionContext, table: LakeTable, arguments: Arguments, *, dry_run: bool) -> Compacted:
-    full = _full(arguments)
+    clustering = Clustering.of(table.schema)
+    full = _full(arguments, unless_said=clustering is None)
+    if clustering is not None:
+        tasks = _clusters(table, clustering, arguments, full=full)
+        return _expected(table, tasks) if dry_run else _run(context, table, tasks)
     # Paimon's batch run of a table without buckets knows no strategy; said in so many words, "full" leaves no small file over.
     said = arguments.get("compact_strategy", "").lower() == "full"
     entries = _entries(table, arguments)
@@ -141,18 +148,58 @@ def _merge(context: ExecutionContext, table: LakeTable, arguments: Arguments, *,
     return _run(context, table, tasks)
 
 
+def _clusters(table: LakeTable, clustering: Clustering, arguments: Arguments, *, full: bool) -> list[CompactionTask]:
+    """What incremental clustering would sort together: of the partitions chosen, and of old ones where some were chosen."""
+    if "buckets" in arguments or "partition_idle_time" in arguments:
+        raise AnalysisError("'partition_idle_time' and 'buckets' do not go with incremental clustering ('clustering.incremental').")
+
+    def columns_at(schema_id: int) -> tuple[str, ...]:
+        return cluster_columns(table.schema_at(schema_id).options)
+
+    entries = live_files(table)
+    partitions = chosen(table, entries, arguments)
+    tasks = list(choose_clusters(clustering, (e for e in entries if e.partition in partitions), full=full, columns_at=columns_at))
+    if "partitions" in arguments or "where" in arguments:
+        tasks += history_clusters(clustering, entries, partitions, now_millis=local_wall_millis(), columns_at=columns_at)
+    return tasks
+
+
 def _run(context: ExecutionContext, table: LakeTable, tasks: Sequence[CompactionTask]) -> Compacted:
-    check = context.cancellation.check
-    if sum(task.input_bytes for task in tasks) < _SPARK_BYTES:
-        return compact(context.lake.commit, table, tasks, rewriter=in_threads(_THREADS), check=check)
+    if not tasks:
+        return Compacted()
+    check, progress = context.cancellation.check, context.progress
+    files, size = sum(len(task.inputs) for task in tasks), sum(task.input_bytes for task in tasks)
+
+    def commit(table: LakeTable, request: CommitRequest) -> Snapshot:
+        progress.begin(f"committing {table.identifier}", total=1)
+        return context.lake.commit(table, request)
+
+    if tasks[0].level is not None:
+        progress.begin(f"sorting {files} files of {table.identifier} (Spark tasks)")
+        with context.spark.running(context.statement_id) as session:
+            return compact(commit, table, tasks, rewriter=_cluster_rewriter(session), check=check)
+    if size < _SPARK_BYTES:
+        progress.begin(f"merging files of {table.identifier}", total=files, total_bytes=size)
+
+        def told(task: CompactionTask) -> None:
+            progress.advance(len(task.inputs), task.input_bytes)
+
+        return compact(commit, table, tasks, rewriter=in_threads(_THREADS, told), check=check)
+    progress.begin(f"merging {files} files of {table.identifier} (Spark tasks)")
     with context.spark.running(context.statement_id) as session:
-        return compact(context.lake.commit, table, tasks, rewriter=_spark_rewriter(session), check=check)
+        return compact(commit, table, tasks, rewriter=_spark_rewriter(session), check=check)
 
 
 def _spark_rewriter(session: Any) -> Rewriter:
     from sql.spark.compaction import on_spark
 
     return on_spark(session)
+
+
+def _cluster_rewriter(session: Any) -> Rewriter:
+    from sql.spark.sorting import cluster_files
+
+    return cluster_files(session)
 
 
 def _expected(table: LakeTable, tasks: Sequence[CompactionTask]) -> Compacted:
@@ -175,6 +222,8 @@ def _sort(context: ExecutionContext, table: LakeTable, strategy: str, arguments:
         raise AnalysisError("Sorting takes both: order_strategy => 'order' | 'zorder' | 'hilbert' and order_by => 'column,…'.")
     if strategy not in ("order", "zorder", "hilbert"):
         raise AnalysisError(f"order_strategy => '{strategy}': one of order, zorder, hilbert is expected.", fragment=strategy)
+    if Clustering.of(table.schema) is not None:
+        raise AnalysisError(f"Table {table.identifier} is sorted by its 'clustering.columns'; CALL sys.compact without order_strategy.")
     if table.schema.bucket > 0:
         raise AnalysisError(f"Table {table.identifier} keeps its rows in the order they came; only tables with 'bucket' = '-1' are sorted.")
     if "partition_idle_time" in arguments or "buckets" in arguments:
@@ -208,11 +257,12 @@ def _sorted(
     context: ExecutionContext, table: LakeTable, entries: Sequence[ManifestEntry], strategy: str, columns: Sequence[str]
 ) -> Compacted:
     from sql.spark.errors import translating
-    from sql.spark.sorting import sort_files
+    from sql.spark.sorting import Order, sort_files, text_bytes
 
-    text_bytes = TABLE_OPTIONS.read(table.schema.options, "zorder.var-length-contribution")
+    order = Order(columns=columns, strategy=strategy, text_bytes=text_bytes(table.schema))
+    context.progress.begin(f"sorting {len(entries)} files of {table.identifier} (Spark tasks)")
     with context.spark.running(context.statement_id) as session, translating(context.source, {}, context.spark.lost):
-        written = sort_files(session, table, entries, strategy=strategy, columns=columns, text_bytes=text_bytes)
+        written = sort_files(session, table, entries, order)
     # Exactly the files that were read are replaced: rows appended meanwhile stay, where Paimon's overwrite would take them.
     request = CommitRequest(
         kind=CommitKind.OVERWRITE, adds=tuple(written), deletes=tuple(entries), commit_user=str(uuid4()), operation="COMPACT"
@@ -254,6 +304,7 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
     _full(given)
     rows = []
     for identifier in matching_tables(context, arguments):
+        context.cancellation.check()
         try:
             table = _with_options(context.lake.open_to_write(identifier), arguments.get("table_options"))
             done = _merge(context, table, given, dry_run=dry_run)

@@ -10,6 +10,7 @@ from uuid import uuid4
 from sqlglot import exp
 
 from lake import LakeTable
+from model.access import Access
 from model.errors import AnalysisError, InvalidSchema, LakeError, OutcomeUnknown
 from model.schema import Schema, new_schema
 from model.snapshot import CommitKind
@@ -18,6 +19,7 @@ from sql import trees
 from sql.answers import written_answer
 from sql.connectors import ConnectorTable, connector_named
 from sql.connectors.registry import checked_options
+from sql.connectors.stored import find_connector
 from sql.dialect import OPTIONS_HINT
 from sql.results import ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext, handles
@@ -130,13 +132,11 @@ def connector_sink(context: ExecutionContext, insert: exp.Insert) -> ConnectorTa
     """The table with a connector an INSERT goes to, or None; raises for one that takes no rows."""
     into = insert.this.this if isinstance(insert.this, exp.Schema) else insert.this
     parts = tuple(part.name for part in into.parts) if isinstance(into, exp.Table) else ()
-    table = context.session.temporary_tables.get(parts[0]) if len(parts) == 1 else None
+    table = find_connector(context.lake, context.session, parts, Access.UPDATE) if parts else None
     if table is None:
         return None
     if not connector_named(table.connector).sink:
-        raise AnalysisError(
-            f"{table.name} is a temporary table with connector {table.connector}, which is not written by SQL.", fragment=table.name
-        )
+        raise AnalysisError(f"{table.name} has connector {table.connector}, which is not written by SQL.", fragment=table.name)
     if insert.args.get("overwrite") or insert.args.get("partition"):
         raise AnalysisError(f"{table.name} has connector {table.connector}; OVERWRITE and PARTITION are not for it.", fragment=table.name)
     return replace(table, options={**table.options, **checked_options(table, into.meta.get(OPTIONS_HINT, {}))})
@@ -194,12 +194,14 @@ def write_query(context: ExecutionContext, target: Target, query: exp.Expr) -> l
     """Run the query and write its rows as files of the table, not yet committed."""
     from sql.spark.assign import assigned, literals
     from sql.spark.prepared import prepared
+    from sql.spark.sorting import Order
     from sql.spark.writes import write
 
+    order = Order.of_writes(target.table.schema)
     with prepared(context, query) as found:
         context.cancellation.check()
         frame = assigned(found.frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
-        return before_commit(target.table, write(frame.sparkSession, frame, target.table))
+        return before_commit(target.table, write(frame.sparkSession, frame, target.table, arrange=order.arrange() if order else None))
 
 
 def request_of(target: Target, files: list[NewFile]) -> CommitRequest | None:

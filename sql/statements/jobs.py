@@ -55,7 +55,8 @@ class StartJob:
         inserts = _inserts(self.tree)
         for insert in inserts:
             _check(context, insert)
-        if not any([check(context, insert) for insert in inserts]):
+        streams = [check(context, insert) for insert in inserts]
+        if not any(streams):
             return build(self.tree).run(context)
         mentioned = {name for insert in inserts for name in _bare_names(insert)}
         own = context.session.temporary_tables

@@ -288,7 +288,10 @@ def remove_orphan_files(context: ExecutionContext, arguments: Arguments) -> Resu
     if "older_than" in arguments:
         older = int(moment_of(context, "older_than", arguments["older_than"]).timestamp() * 1000)
     rows = []
-    for identifier in _tables(context, name):
+    tables = _tables(context, name)
+    context.progress.begin("looking for orphan files, table by table", total=len(tables))
+    for identifier in tables:
+        context.cancellation.check()
         try:
             table = context.lake.open_to_write(identifier)
         except (TableNotExist, Forbidden, MetadataOnlyTable):
@@ -303,6 +306,7 @@ def remove_orphan_files(context: ExecutionContext, arguments: Arguments) -> Resu
             threads=max(1, arguments.get("parallelism", 8)),
             check=context.cancellation.check,
         )
+        context.progress.advance(size=done.size)
         rows.append((str(identifier), len(done.paths), done.size, done.paths[0] if done.paths else None, arguments.dry_run))
     columns = [
         ResultColumn("table", STRING),

@@ -26,6 +26,7 @@ from model.types import DataType, Field, unreadable_in_sql
 from model.watermark import watermark_of, watermark_options
 from sql import trees
 from sql.connectors import connector_table
+from sql.connectors.stored import stored_schema
 from sql.parsing.ddl import LikeClause, TableDefinition
 from sql.results import ResultSet
 from sql.statements.base import ExecutionContext, LocalStatement, handles
@@ -48,8 +49,8 @@ class CreateTable:
         """Add the table; with a query, fill it, or leave nothing where the query fails."""
         args = self.tree.args
         definition: TableDefinition = args["definition"]
-        if args["temporary"]:
-            return self._temporary(context, definition)
+        if args["temporary"] or "connector" in definition.options:
+            return self._connected(context, definition)
         table = context.session.identifier(args["name"])
         if args["if_not_exists"] and self._exists(context, table):
             return ResultSet.ok()
@@ -66,16 +67,23 @@ class CreateTable:
             return False
         return True
 
-    def _temporary(self, context: ExecutionContext, definition: TableDefinition) -> ResultSet:
+    def _connected(self, context: ExecutionContext, definition: TableDefinition) -> ResultSet:
+        """A table with a connector: the session's own, or one kept in the catalog."""
+        args = self.tree.args
+        name: tuple[str, ...] = args["name"]
         if self.needs_spark or definition.like:
-            raise UnsupportedStatement("A temporary table names its columns and connector; AS SELECT and LIKE are not available for it.")
-        name: tuple[str, ...] = self.tree.args["name"]
+            raise UnsupportedStatement("A table with a connector names its columns; AS SELECT and LIKE are not available for it.")
+        if not args["temporary"]:
+            identifier = context.session.identifier(name)
+            made = connector_table(str(identifier), definition, context.connector_scope)
+            context.lake.create_table(identifier, stored_schema(made), if_not_exists=args["if_not_exists"])
+            return ResultSet.ok()
         if len(name) != 1:
             raise AnalysisError(
                 "A temporary table belongs to the session, not to a database; give it a plain name.", fragment=".".join(name)
             )
         made = connector_table(name[0], definition, context.connector_scope)
-        if not context.session.add_temporary(made) and not self.tree.args["if_not_exists"]:
+        if not context.session.add_temporary(made) and not args["if_not_exists"]:
             raise TableAlreadyExist(made.name)
         return ResultSet.ok()
 

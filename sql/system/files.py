@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from model.predicate import And, Compare, In, Op, Predicate
@@ -11,6 +12,7 @@ from table import binary_row
 from table.file_index.container import SUFFIX, decode
 from table.formats import format_of
 from table.layout import partition_dirs
+from table.live_files import BucketSums, LiveFiles, sums_of
 from table.manifest import EntryKind, ManifestEntry, ManifestFile
 from table.stats import column_stats
 
@@ -47,11 +49,37 @@ class _Live:
 
     def entries(self) -> Iterator[ManifestEntry]:
         """The entries, in manifest order."""
-        for entry in self._scan.opened.files.some_entries(self._scan.snapshot, self._keep):
+        files, snapshot = self._scan.opened.files, self._scan.snapshot
+        many = self._many()
+        if many is not None:
+            yield from many.within(self._named(many), self._bucket_numbers())
+            return
+        for entry in files.some_entries(snapshot, self._keep):
             if entry.kind is not EntryKind.ADD or (self._buckets is not None and entry.bucket not in self._buckets):
                 continue
             if self._partitions is None or self.name(entry.partition) in self._partitions:
                 yield entry
+
+    def sums(self) -> list[BucketSums]:
+        """The files of each bucket together, in the order buckets are first seen."""
+        many = self._many()
+        if many is None:
+            return sums_of(self.entries())
+        wanted, numbers = self._named(many), self._bucket_numbers()
+        return [s for s in many.sums() if (wanted is None or s.partition in wanted) and (numbers is None or s.bucket in numbers)]
+
+    def _many(self) -> LiveFiles | None:
+        files, snapshot = self._scan.opened.files, self._scan.snapshot
+        return files.live_files([meta for meta in files.manifests_of(snapshot) if self._keep(meta)]) if snapshot else None
+
+    def _named(self, many: LiveFiles) -> frozenset[bytes] | None:
+        """The wanted partitions as row bytes."""
+        if self._partitions is None:
+            return None
+        return frozenset(partition for partition in many.partitions() if self.name(partition) in self._partitions)
+
+    def _bucket_numbers(self) -> frozenset[int] | None:
+        return None if self._buckets is None else frozenset(b for b in self._buckets if isinstance(b, int))
 
     def _keep(self, meta: ManifestFile) -> bool:
         if self._buckets is None or meta.min_bucket is None or meta.max_bucket is None:
@@ -141,27 +169,25 @@ def file_key_ranges(scan: SystemScan) -> Iterable[Sequence[Any]]:
         yield (*_head(scan, live, entry), entry.file.first_row_id)
 
 
-class _Sums:
-    """Rows, bytes, files and the newest file of a group."""
+@dataclass(slots=True)
+class _Partition:
+    """Rows, bytes, files and the newest file of a partition."""
 
-    __slots__ = ("buckets", "deleted", "files", "last", "oldest", "rows", "size")
+    rows: int = 0
+    size: int = 0
+    files: int = 0
+    last: int = 0
+    oldest: int | None = None
+    buckets: int = -1
 
-    def __init__(self) -> None:
-        self.rows = self.size = self.files = self.deleted = 0
-        self.last = 0
-        self.oldest: int | None = None
-        self.buckets = -1
-
-    def add(self, entry: ManifestEntry) -> None:
-        """Count one file."""
-        file = entry.file
-        self.rows += file.row_count
-        self.size += file.file_size
-        self.files += 1
-        self.deleted += file.delete_row_count or 0
-        self.last = max(self.last, file.creation_time_millis)
-        self.oldest = file.creation_time_millis if self.oldest is None else min(self.oldest, file.creation_time_millis)
-        self.buckets = entry.total_buckets
+    def add(self, sums: BucketSums) -> None:
+        """Count one of its buckets."""
+        self.rows += sums.rows
+        self.size += sums.size
+        self.files += sums.files
+        self.last = max(self.last, sums.newest_millis)
+        self.oldest = sums.oldest_millis if self.oldest is None else min(self.oldest, sums.oldest_millis)
+        self.buckets = sums.total_buckets
 
 
 @system_table(
@@ -181,9 +207,9 @@ class _Sums:
 def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """The partitions of the snapshot, by name, named as their directories are."""
     live = _Live(scan, _directory)
-    sums: dict[bytes, _Sums] = {}
-    for entry in live.entries():
-        sums.setdefault(entry.partition, _Sums()).add(entry)
+    sums: dict[bytes, _Partition] = {}
+    for of_bucket in live.sums():
+        sums.setdefault(of_bucket.partition, _Partition()).add(of_bucket)
     layout, io = scan.opened.files.layout, scan.opened.files.io
     for partition, s in sorted(sums.items(), key=lambda item: live.name(item[0])):
         name = live.name(partition)
@@ -203,11 +229,8 @@ def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
 def buckets(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """The buckets of the snapshot."""
     live = _Live(scan, _braces)
-    sums: dict[tuple[bytes, int], _Sums] = {}
-    for entry in live.entries():
-        sums.setdefault((entry.partition, entry.bucket), _Sums()).add(entry)
-    for (partition, bucket), s in sorted(sums.items(), key=lambda item: (live.name(item[0][0]), item[0][1])):
-        yield live.name(partition), bucket, s.rows, s.size, s.files, moment(s.last)
+    for s in sorted(live.sums(), key=lambda s: (live.name(s.partition), s.bucket)):
+        yield live.name(s.partition), s.bucket, s.rows, s.size, s.files, moment(s.newest_millis)
 
 
 @system_table(

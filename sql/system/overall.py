@@ -106,3 +106,27 @@ def all_table_options(scan: SystemScan) -> Iterable[Sequence[Any]]:
     for table in _tables(scan):
         for key, value in sorted(masked_all(table.schema.options).items()):
             yield table.identifier.database, table.identifier.table, key, value
+
+
+@_overall(
+    "audit_log",
+    time="TIMESTAMP_LTZ(3) NOT NULL",
+    principal="STRING NOT NULL",
+    door="STRING NOT NULL",
+    address="STRING",
+    request_id="STRING",
+    session_id="STRING",
+    statement_id="STRING",
+    action="STRING NOT NULL",
+    outcome="STRING NOT NULL",
+    error_class="STRING",
+    millis="BIGINT NOT NULL",
+)
+def audit_log(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """Who ran what, the newest first: all of it for an administrator, their own for everybody else."""
+    caller = scan.lake.caller
+    for row in scan.lake.audit.newest(None if caller.administrator else caller.principal):
+        yield (
+            row.time, row.principal, row.door, row.address, row.request_id, row.session, row.statement_id, row.action, row.outcome,
+            row.error_class, row.millis,
+        )  # fmt: skip

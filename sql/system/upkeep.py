@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from catalog.maintenance import RUNNING
 from model.table_options import TABLE_OPTIONS
 from sql.system.base import SystemScan, shown_row, system_table
 from table import binary_row
@@ -15,7 +16,7 @@ from table.compact import CompactionRules, by_bucket, choose
 @system_table(
     "compaction",
     started_at="TIMESTAMP(3) NOT NULL",
-    ended_at="TIMESTAMP(3) NOT NULL",
+    ended_at="TIMESTAMP(3)",
     reason="STRING NOT NULL",
     outcome="STRING NOT NULL",
     snapshot_id="BIGINT",
@@ -29,12 +30,13 @@ from table.compact import CompactionRules, by_bucket, choose
     message="STRING",
 )
 def compaction(scan: SystemScan) -> Iterable[Sequence[Any]]:
-    """The automatic compactions of the table, newest first; times are UTC."""
+    """The automatic compactions of the table, running ones too, newest first; times are UTC."""
     with scan.lake.catalog.reading() as tx:
         runs = tx.compactions.of(scan.opened.table_id)
     for run in runs:
+        ended = None if run.outcome == RUNNING else _utc(run.ended_at)
         yield (
-            _utc(run.started_at), _utc(run.ended_at), run.reason, run.outcome, run.snapshot_id, run.tasks, run.files_before,
+            _utc(run.started_at), ended, run.reason, run.outcome, run.snapshot_id, run.tasks, run.files_before,
             run.files_after, run.bytes_before, run.bytes_after, run.row_count, run.server, run.message,
         )  # fmt: skip
 

@@ -16,8 +16,8 @@ from table.file_index.bitmap import BitmapBuilder
 from table.file_index.bloom import BloomBuilder
 from table.file_index.container import SUFFIX, encode
 from table.manifest import DataFile
+from table.plan import PlannedFile
 from table.read import Selection, read_batches
-from table.scan import PlannedFile
 from table.store import TableFiles
 
 

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
 
@@ -21,10 +20,8 @@ from table.file_index.bitmap import BitmapIndex
 from table.file_index.bloom import may_hold
 from table.file_index.container import SUFFIX, UnreadableIndex, decode
 from table.file_index.values import keys, literal
+from table.plan import PlannedFile
 from table.store import TableFiles
-
-if TYPE_CHECKING:
-    from table.scan import PlannedFile
 
 _READERS = 16
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})

@@ -7,7 +7,7 @@ import sys
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
 
-def main(url: str) -> None:
+def main(create_catalog: str) -> None:
     environment = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
     environment.get_config().set("parallelism.default", "1")
 
@@ -15,10 +15,7 @@ def main(url: str) -> None:
         with environment.execute_sql(text).collect() as rows:
             return [tuple(row) for row in rows]
 
-    environment.execute_sql(
-        f"""CREATE CATALOG sluice WITH ('type' = 'paimon', 'metastore' = 'rest', 'uri' = '{url}', 'warehouse' = 'sluice',
-            'token.provider' = 'bear', 'token' = 'any')"""
-    )
+    environment.execute_sql(create_catalog)
     environment.execute_sql("USE CATALOG sluice")
     environment.execute_sql("CREATE DATABASE flinky")
     environment.execute_sql("USE flinky")
@@ -30,6 +27,8 @@ def main(url: str) -> None:
         assert sql(f"SELECT count(*) FROM {name} WHERE name = 'b'") == [(2,)]
     assert sorted(sql("SHOW TABLES")) == [("fixed",), ("loose",)]
     environment.execute_sql("ALTER TABLE fixed ADD (extra INT)")
+    environment.execute_sql("CREATE VIEW big AS SELECT id FROM loose WHERE id > 1")
+    assert sorted(sql("SELECT * FROM big")) == [(2,), (3,)]
     print("done")
 
 

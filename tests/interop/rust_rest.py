@@ -44,5 +44,18 @@ def main(url: str) -> None:
     print("done")
 
 
+def hammer(url: str, table: str, first: int, commits: int) -> None:
+    """One row a commit, whatever the server answers."""
+    context = SQLContext()
+    context.register_catalog("sluice", options(url))
+    database, name = table.split(".")
+    for at in range(first, first + commits):
+        context.sql(f"INSERT INTO sluice.`{database}`.{name} VALUES ({at}, 'n', 'd')")
+    print("done")
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if len(sys.argv) == 2:
+        main(sys.argv[1])
+    else:
+        hammer(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

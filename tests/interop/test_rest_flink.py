@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fix_data import CACHE
-from tests.interop.conftest import COPY, HERE, _spark_jars
+from tests.interop.conftest import COPY, HERE, ROOT, _spark_jars
 from tests.running import RunningServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.torture]
@@ -42,7 +43,10 @@ def flink_python() -> str:
 
 
 def test_a_flink_batch_job(server: RunningServer, flink_python: str) -> None:
-    done = subprocess.run([flink_python, str(HERE / "flink_rest.py"), server.url], capture_output=True, text=True, timeout=600)
+    (statement,) = re.findall(r"^```sql\n(CREATE CATALOG .*?);\n```$", (ROOT / "docs" / "catalog.md").read_text(), re.MULTILINE | re.DOTALL)
+    create_catalog = statement.replace("http://127.0.0.1:8083", server.url)
+    done = subprocess.run([flink_python, str(HERE / "flink_rest.py"), create_catalog], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout.strip()[-4:]) == (0, "done"), done.stderr[-4000:]
     assert server.sql("SELECT id, extra FROM flinky.fixed ORDER BY id") == [[0, None], [1, None], [2, None], [3, None]]
+    assert server.sql("SELECT * FROM flinky.big ORDER BY id") == [[2], [3]]
     server.sql("DROP DATABASE flinky CASCADE")

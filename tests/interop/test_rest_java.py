@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import HERE, _bundle, _spark_jars
+from tests.interop.conftest import HERE, ROOT, _bundle, _spark_jars
 from tests.running import RunningServer
 
 pytestmark = pytest.mark.interop
 
 
-def test_all_a_java_program_does(server: RunningServer, tmp_path: Path) -> None:
+def java_options(url: str) -> str:
+    """What docs/catalog.md tells Spark's users to set, which Spark hands on to the catalog as it is."""
+    page = (ROOT / "docs" / "catalog.md").read_text()
+    given = re.findall(r"--conf spark\.sql\.catalog\.sluice\.(\S+)=(\S+)", page)
+    return " ".join(f"{key}={value}" for key, value in given).replace("http://127.0.0.1:8083", url)
+
+
+@pytest.fixture(scope="session")
+def java_user(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command that runs the program; its first argument are the catalog's options."""
     if shutil.which("javac") is None:
-        pytest.skip("javac cannot be had here: the Java reader is not run.")
-    class_path = f"{tmp_path}:{_bundle()}:{_spark_jars()}/*"
+        pytest.skip("javac cannot be had here: the Java client is not run.")
+    directory = tmp_path_factory.mktemp("java-user")
+    class_path = f"{directory}:{_bundle()}:{_spark_jars()}/*"
     source = HERE / "java" / "RestCatalogUser.java"
-    subprocess.run(["javac", "-nowarn", "-d", str(tmp_path), "-cp", class_path, str(source)], check=True, capture_output=True)
-    command = ["java", "-Xmx512m", "-cp", class_path, "RestCatalogUser", server.url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    subprocess.run(["javac", "-nowarn", "-d", str(directory), "-cp", class_path, str(source)], check=True, capture_output=True)
+    return ["java", "-Xmx512m", "-cp", class_path, "RestCatalogUser"]
+
+
+def test_all_a_java_program_does(server: RunningServer, java_user: list[str]) -> None:
+    done = subprocess.run([*java_user, java_options(server.url)], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout.strip()[-4:]) == (0, "done"), done.stderr[-4000:]

@@ -44,6 +44,9 @@ class NoSpark:
     def cancel(self, statement_id: str) -> None:
         return None
 
+    def progress(self, statement_id: str) -> None:
+        return None
+
     def ping(self) -> None:
         raise Unavailable("There is no Spark in this test.")
 

@@ -23,6 +23,7 @@ def test_every_setting_is_read_from_its_variable() -> None:
         "listen": "[::1]:0", "data": "/tmp/d", "catalog.dsn": "postgresql:///x", "warehouse": "s3://bucket/w", "import.dirs": "/a, /b",
         "token": "secret", "spark.master": "spark://h:7077", "spark.driver-memory": "1 gb", "log.level": "DEBUG",
         "data-token": "fs.s3.accessKey=a, b=c=d", "compaction.quiet-hours": "08:00-20:00",
+        "spark.packages": "g:a:1, g:b:2",
     }  # fmt: skip
     defaults, changed = read_settings({}), {}
     for option in SERVER_OPTIONS:
@@ -60,6 +61,7 @@ def test_variables_of_the_client_and_the_tests_are_let_be(name: str) -> None:
         ({"SLUICE_LISTEN": "[::]:8083"}, "set SLUICE_TOKEN"),
         ({"SLUICE_LISTEN": "lake.example:8083"}, "set SLUICE_TOKEN"),
         ({"SLUICE_TOKEN": "two words"}, "printable ASCII"),
+        ({"SLUICE_SPARK_PACKAGES": "hadoop-aws:3.5.0"}, "group:artifact:version is expected, not hadoop-aws:3.5.0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_in_one_line(variables: dict[str, str], said: str) -> None:

@@ -110,8 +110,19 @@ def test_options(house: House, door: Door, table: str) -> None:
     house.all_see({"bucket": "-1", "snapshot.num-retained.max": "7"}, lambda one: one.options(table))
     door.reset_option(table, "snapshot.num-retained.max")
     house.all_see({"bucket": "-1"}, lambda one: one.options(table))
-    for one in house.doors[1:]:  # in Python options come checked
-        assert refusal(lambda one=one: one.set_option(table, "bucket", "many")).is_of(InvalidOption)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("bucket", "many"), ("bucket", "0"), ("target-file-size", "lots"), ("snapshot.num-retained.min", "few"),
+        ("snapshot.time-retained", "soon"), ("write-only", "maybe"),
+    ],
+)  # fmt: skip
+def test_values_no_client_could_read(house: House, table: str, key: str, value: str) -> None:
+    house.all_refuse(InvalidOption, lambda one: one.set_option(table, key, value))
+    house.all_refuse(InvalidOption, lambda one: one.create_table("d.u", COLUMNS, options={key: value}, comment=""))
+    house.all_see({"bucket": "-1"}, lambda one: one.options(table))
 
 
 def test_rows_and_snapshots(house: House, door: Door, table: str) -> None:

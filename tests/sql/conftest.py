@@ -48,6 +48,9 @@ class NoSpark:
     def cancel(self, statement_id: str) -> None:
         self.canceled.append(statement_id)
 
+    def progress(self, statement_id: str) -> None:
+        return None
+
     def ping(self) -> None:
         raise Unavailable("There is no Spark in this test.")
 

@@ -14,6 +14,7 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake
 from model.errors import Forbidden, InvalidName, InvalidOption, InvalidSchema, LakeError, SqlError, TableAlreadyExist
+from model.identifier import Identifier
 from sql.gateway import Gateway
 from tests.lake.test_access import user
 from tests.sql.conftest import NoSpark
@@ -158,6 +159,26 @@ def test_a_table_is_registered_as_it_is(gateway: Gateway, lake: Lake, lying: Pat
     assert (lying / "snapshot" / "snapshot-3").exists()
     gateway.run(f"CALL sys.register_table('again', '{lying}')")
     assert gateway.run("SELECT COUNT(*) FROM again").collect() == [(3,)]
+
+
+def test_branches_and_tags_come_along(gateway: Gateway, lake: Lake, imports: Path, warehouse: Path) -> None:
+    gateway.run("CREATE TABLE b (id INT); INSERT INTO b VALUES (1); CALL sys.create_tag('b', 'one'); INSERT INTO b VALUES (2)")
+    gateway.run("CALL sys.create_branch('b', 'from_tag', 'one'); CALL sys.create_branch('b', 'empty')")
+    gateway.run("INSERT INTO `b$branch_from_tag` VALUES (10); ALTER TABLE `b$branch_empty` ADD (s STRING)")
+    shutil.copytree(warehouse / "default.db" / "b", imports / "b")
+    gateway.run(f"CALL sys.register_table('r', '{imports / 'b'}')")
+    assert sorted(gateway.run("SELECT id FROM r").collect()) == [(1,), (2,)]
+    assert sorted(gateway.run("SELECT id FROM `r$branch_from_tag`").collect()) == [(1,), (10,)]
+    assert gateway.run("SELECT * FROM `r$branch_empty`").collect() == []
+    gateway.run("INSERT INTO `r$branch_empty` VALUES (7, 'x'); INSERT INTO `r$branch_from_tag` VALUES (11)")
+    assert gateway.run("SELECT * FROM `r$branch_empty`").collect() == [(7, "x")]
+    assert [tag.name for tag in lake.tags.all(lake.open(Identifier("default", "r")))] == ["one"]
+    gateway.run("CALL sys.fast_forward('r', 'from_tag')")
+    assert sorted(gateway.run("SELECT id FROM r").collect()) == [(1,), (10,), (11,)]
+    (imports / "b" / "branch" / "branch-broken").mkdir()
+    gateway.run("DROP TABLE r")
+    with pytest.raises(InvalidSchema, match="branch-broken"):
+        gateway.run(f"CALL sys.register_table('r', '{imports / 'b'}')")
 
 
 def test_what_is_no_append_table_is_not_registered(gateway: Gateway, lying: Path) -> None:

@@ -265,18 +265,6 @@ def test_a_column_no_file_has_is_null_once_per_row(files: TableFiles, format_: s
         assert {batch.column(0)[0].as_py() for batch in batches} == {"a" if name == "p" else None}
 
 
-def test_rows_of_many_partitions_keep_few_files_open(files: TableFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("table.write._MOST_OPEN_FILES", 3)
-    monkeypatch.setattr("table.write._MOST_PENDING_BYTES", 100)
-    schema = new_schema([column("i", "INT"), column("p", "INT")], partition_keys=["p"], options={"bucket": "-1"})
-    batches = [fit(batch_of(schema, [{"i": i + n, "p": i % 20} for i in range(100)]), schema) for n in range(5)]
-    request = CommitRequest(kind=CommitKind.APPEND, adds=tuple(write_batches(files, schema, batches)), commit_user="u")
-    files.write_schema(schema)
-    snapshot = build_snapshot(files, schema, None, [request], uuid="u", time_millis=5)
-    read = sorted((row["i"], row["p"]) for row in select(files, schema, snapshot))
-    assert read == sorted((i + n, i % 20) for n in range(5) for i in range(100))
-
-
 @pytest.mark.parametrize("rows", [1, 700])
 def test_files_have_no_more_rows_than_asked(files: TableFiles, rows: int) -> None:
     schema = new_schema([column("i", "INT")], options={"bucket": "1", "bucket-key": "i", "target-file-row-num": str(rows)})

@@ -33,13 +33,21 @@ public class RestCatalogUser {
 
     public static void main(String[] arguments) throws Exception {
         Options options = new Options();
-        options.set("metastore", "rest");
-        options.set("uri", arguments[0]);
-        options.set("warehouse", "sluice");
-        options.set("token.provider", "bear");
-        options.set("token", "any");
+        for (String option : arguments[0].split(" ")) {
+            int equals = option.indexOf('=');
+            options.set(option.substring(0, equals), option.substring(equals + 1));
+        }
         options.set("cache-enabled", "false"); // the cache of 1.4 forgets to pass some calls on
         catalog = CatalogFactory.createCatalog(CatalogContext.create(options));
+        if (arguments.length == 4) { // table, first id, how many: one row a commit, whatever the server answers
+            Identifier name = Identifier.fromString(arguments[1]);
+            int first = Integer.parseInt(arguments[2]);
+            for (int id = first; id < first + Integer.parseInt(arguments[3]); id++) {
+                write(name, id, 1);
+            }
+            System.out.println("done");
+            return;
+        }
         databases();
         for (String bucket : List.of("2", "-1")) {
             Identifier name = Identifier.create("java", "t" + bucket.replace("-", "m"));

@@ -176,9 +176,10 @@ PARTITIONS: list[Exchange] = [
 ]
 
 VIEW = {"fields": [_field("a")], "query": "SELECT 1 AS a", "dialects": {"flink": "SELECT 1 a"}, "comment": "c", "options": {"k": "v"}}
+SQL = {"type": "sql", "definition": "x + 1"}
 FUNCTION = {
     "name": "f", "inputParams": [_field("x")], "returnParams": [_field("y")], "deterministic": True,
-    "definitions": {"sql": {"type": "sql", "definition": "x + 1"}}, "comment": "c", "options": {},
+    "definitions": {"sql": SQL}, "comment": "c", "options": {},
 }  # fmt: skip
 
 
@@ -206,13 +207,14 @@ NAMED: list[Exchange] = [
     ("made", "POST databases/d/functions", FUNCTION),
     ("exists", "POST databases/d/functions", FUNCTION),
     ("a definition that is none", "POST databases/d/functions", {"name": "g", "definitions": {"x": 3}}),
+    ("a definition of no known type", "POST databases/d/functions", {"name": "g", "definitions": {"x": {"type": "moon"}}}),
     ("all", "GET databases/d/functions", None),
     ("whole", "GET databases/d/function-details", None),
     ("everywhere", "GET functions?maxResults=1", None),
     ("one", "GET databases/d/functions/f", None),
     ("none", "GET databases/d/functions/none", None),
     ("changed", "POST databases/d/functions/f", _alter({"action": "updateComment", "comment": "new"})),
-    ("a definition that exists", "POST databases/d/functions/f", _alter({"action": "addDefinition", "name": "sql", "definition": {}})),
+    ("a definition that exists", "POST databases/d/functions/f", _alter({"action": "addDefinition", "name": "sql", "definition": SQL})),
     ("no such definition", "POST databases/d/functions/f", _alter({"action": "dropDefinition", "name": "none"})),
     ("gone", "DELETE databases/d/functions/f", None),
     ("none", "DELETE databases/d/functions/f", None),

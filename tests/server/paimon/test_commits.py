@@ -134,6 +134,15 @@ def test_another_table_is_no_table(rest: Rest, writer: Writer) -> None:
         ({"commitIdentifier": None}, "commitIdentifier"),
         ({"commitIdentifier": 2**63}, "commitIdentifier"),
         ({"uuid": 3}, "uuid"),
+        ({"uuid": ""}, "uuid"),
+        ({"baseManifestList": ""}, "baseManifestList"),
+        ({"indexManifest": "index-manifest-none"}, "does not exist"),
+        ({"watermark": "late"}, "watermark"),
+        ({"watermark": 2**63}, "64 bits"),
+        ({"properties": {"k": 1}}, "properties"),
+        ({"timeMillis": 2**62}, "timeMillis"),
+        ({"totalRecordCount": -1}, "totalRecordCount"),
+        ({"commitUser": "a\0b"}, "NUL"),
     ],
 )
 def test_what_can_never_be_read_is_refused_with_the_reason(rest: Rest, writer: Writer, changed: dict[str, Any], words: str) -> None:

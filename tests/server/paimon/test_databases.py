@@ -55,7 +55,7 @@ def test_errors_of_databases(rest: Rest) -> None:
 
 BAD_BODIES = (
     b"", b"{", b"[]", b"null", b"3", b'{"name": 3}', b'{"name": null}', b"\xff\xfe", b'{"name": "a", "options": []}',
-    b'{"name": "a\\u0000b"}', b'{"name": "a", "options": {"k": {}}}',
+    b'{"name": "a\\u0000b"}', b'{"name": "a", "options": {"k": {}}}', b'{"name": "a", "options": {"k\\u0000": "v"}}',
 )  # fmt: skip
 
 
@@ -74,6 +74,10 @@ def test_wrong_methods_and_paths(rest: Rest) -> None:
     assert rest.call("PATCH", "databases/d").headers["Allow"] == "DELETE, GET, HEAD, POST"
     assert rest.refused("GET", "nothing/at/all")[0] == 501
     assert rest.refused("GET", "")[0] == 501
+    assert rest.refused("GET", "databases//tables")[0] == 501
+    for query in ("pageToken=%00", "databaseNamePattern=%00", "maxResults=-1"):
+        assert rest.refused("GET", f"databases?{query}")[0] == 400
+    assert rest.refused("GET", "/databases")[0] == 404, "no page of HTML that sends the client elsewhere"
     assert rest.refused("DELETE", "databases")[0] == 405
     assert rest.get("databases/")["databases"] == ["d", "default"]
     head = rest.call("HEAD", "databases/d")

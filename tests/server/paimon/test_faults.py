@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +18,18 @@ from server.app import create_app
 from server.services import Services
 from server.wsgi import HttpServer
 from sql.gateway import Gateway
+from tests.interop.test_rest_java import java_options
+from tests.interop.test_rest_java import java_user as java_user
+from tests.interop.test_rest_rust import rust_python as rust_python
 
 pytestmark = pytest.mark.interop
 ROOT = Path(__file__).parents[3]
-FAULTS = ("false", "500", "503", "400", "403", "404", "409", "applied 500", "applied 503", "applied empty", "applied nothing", "garbage")
-"""What the first attempt of each commit meets; without `applied` the server never saw it."""
+INTEROP = ROOT / "tests" / "interop"
+FAULTS = (
+    "false", "500", "503", "400", "403", "404", "409", "nothing", "garbage",
+    "applied 500", "applied 503", "applied empty", "applied nothing", "applied garbage",
+)  # fmt: skip
+"""What the first attempt of each commit meets; without `applied` the server never saw it. `nothing` is a connection that breaks."""
 
 
 class Faulty:
@@ -30,6 +38,8 @@ class Faulty:
     def __init__(self, app: Callable[..., Iterable[bytes]]) -> None:
         self._app = app
         self.met: set[int] = set()
+        self.faults: tuple[str, ...] = FAULTS
+        self.late = 0.0
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         if not environ["PATH_INFO"].endswith("/commit"):
@@ -37,14 +47,16 @@ class Faulty:
         body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
         environ["wsgi.input"] = io.BytesIO(body)
         number = orjson.loads(body)["snapshot"]["id"]
-        fault = FAULTS[number - 1] if number <= len(FAULTS) else None
+        fault = self.faults[number - 1] if number <= len(self.faults) else None
         if fault is None or number in self.met:
             return self._app(environ, start)
         self.met.add(number)
         kind = fault.removeprefix("applied ")
         if kind != fault:
             list(self._app(environ, lambda *_: None))
-        if kind == "nothing":
+        if kind == "late":
+            time.sleep(self.late)
+        if kind in ("nothing", "late"):
             raise ConnectionError("the answer never arrived")
         status = kind if kind.isdigit() else "200"
         answer = {"false": b'{"success": false}', "empty": b"", "garbage": b"<html>"}.get(kind)
@@ -66,16 +78,41 @@ def faulty(services: Services) -> Iterator[tuple[str, Faulty]]:
     http.stop_serving()
 
 
-def test_every_fault_leaves_each_row_once(faulty: tuple[str, Faulty], gateway: Gateway) -> None:
+@pytest.fixture(params=["pypaimon", "rust_python", "java_user"])
+def client_command(request: pytest.FixtureRequest) -> list[str]:
+    """Each client in turn: it takes a URL, a table, a first id and how many rows to commit one by one."""
+    if request.param == "java_user":
+        return list(request.getfixturevalue("java_user"))
+    if request.param == "rust_python":
+        return [request.getfixturevalue("rust_python"), str(INTEROP / "rust_rest.py")]
     python = ROOT / ".venv-pypaimon" / "bin" / "python"
     if not python.exists():
         pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
+    return [str(python), str(INTEROP / "pypaimon_rest.py")]
+
+
+def hammered(faulty: tuple[str, Faulty], gateway: Gateway, command: list[str]) -> None:
+    """As many commits as there are faults; each row is there once, and each commit is one snapshot."""
     url, spoiler = faulty
+    count = len(spoiler.faults)
     gateway.run("CREATE TABLE q (id BIGINT, name STRING, day STRING) WITH ('bucket'='-1')").collect()
-    command = [str(python), str(ROOT / "tests" / "interop" / "pypaimon_rest.py"), url, "default.q", "0", str(len(FAULTS))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    to = java_options(url) if command[0] == "java" else url
+    done = subprocess.run([*command, to, "default.q", "0", str(count)], capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-4000:]
-    assert spoiler.met == set(range(1, len(FAULTS) + 1))
-    assert sorted(row[0] for row in gateway.run("SELECT id FROM q").collect()) == list(range(len(FAULTS)))
+    assert spoiler.met == set(range(1, count + 1))
+    assert sorted(row[0] for row in gateway.run("SELECT id FROM q").collect()) == list(range(count))
     snapshots = httpx.get(f"{url}/v1/sluice/databases/default/tables/q/snapshots").json()["snapshots"]
-    assert [one["id"] for one in snapshots] == list(range(len(FAULTS), 0, -1))
+    assert [one["id"] for one in snapshots] == list(range(count, 0, -1))
+
+
+def test_every_fault_leaves_each_row_once(faulty: tuple[str, Faulty], gateway: Gateway, client_command: list[str]) -> None:
+    hammered(faulty, gateway, client_command)
+
+
+@pytest.mark.torture
+def test_an_answer_that_comes_after_the_client_has_given_up(
+    faulty: tuple[str, Faulty], gateway: Gateway, client_command: list[str]
+) -> None:
+    """The Rust client waits for 30 s, the others for three minutes (`paimon-rest.md` §1.2)."""
+    faulty[1].faults, faulty[1].late = ("late", "applied late"), 35.0 if "rust" in client_command[0] else 185.0
+    hammered(faulty, gateway, client_command)

@@ -36,7 +36,7 @@ OF_OTHER_DOORS = {
 """What only statements, sessions and results meet."""
 SHOWN_ELSEWHERE = frozenset({"OutcomeUnknown", "StorageFull", "Unavailable"})
 """What needs a broken machine: `test_faults.py` and `tests/e2e/test_outages.py`."""
-TOLD_OTHERWISE = frozenset({"LakeError", "ResourceError", "CommitConflict", "DatabaseNotEmpty"})
+TOLD_OTHERWISE = frozenset({"LakeError", "ResourceError", "NotExist", "AlreadyExist", "CommitConflict", "DatabaseNotEmpty"})
 """Bases; a lost race is ``success: false``; DELETE takes a database with all in it."""
 
 

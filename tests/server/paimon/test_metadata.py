@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from model.errors import InvalidName
 from model.identifier import Identifier
 from sql.gateway import Gateway
 from tests.server.paimon.committing import Writer
@@ -236,6 +237,15 @@ def test_functions(rest: Rest) -> None:
     rest.delete("databases/d/functions/f.1")
     assert rest.refused("GET", "databases/d/functions/f.1") == (404, "FUNCTION", "d.f.1")
     assert rest.refused("POST", "databases/d/functions", {"name": "g", "definitions": {"x": 3}})[0] == 400
+
+
+def test_a_branch_is_no_table_to_drop_or_rename(rest: Rest, writer: Writer, gateway: Gateway) -> None:
+    rest.post(f"{T}/branches", {"branch": "b"})
+    assert rest.refused("DELETE", f"{T}%24branch_b")[0] == 400
+    for refused in ("DROP TABLE d.`t$branch_b`", "ALTER TABLE d.`t$branch_b` RENAME TO d.u"):
+        with pytest.raises(InvalidName, match="branch of table"):
+            gateway.run(refused)
+    assert rest.get("databases/d/tables")["tables"] == ["t"]
 
 
 def test_a_branch_goes_with_its_table(rest: Rest, writer: Writer, gateway: Gateway) -> None:

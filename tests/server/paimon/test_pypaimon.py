@@ -30,6 +30,11 @@ def test_all_a_user_of_pypaimon_does(url: str, python: str, gateway: Gateway) ->
     assert gateway.run("SHOW TABLES FROM shop").collect() == []
 
 
+def test_every_call_of_its_catalog(url: str, python: str) -> None:
+    done = subprocess.run([python, str(SCRIPT.with_name("pypaimon_catalog.py")), url], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout.strip()[-4:]) == (0, "done"), done.stderr[-4000:]
+
+
 def test_eight_processes_write_one_table(url: str, python: str, gateway: Gateway) -> None:
     gateway.run("CREATE TABLE q (id BIGINT, name STRING, day STRING) WITH ('bucket'='2','bucket-key'='id')").collect()
     writers = [

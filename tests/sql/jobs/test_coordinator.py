@@ -5,20 +5,23 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from catalog import CatalogStore
+from catalog.records import CompactionRunRow
 from lake import Lake, LakeTable
+from lake.compaction import plan
 from model.errors import InvalidOption
 from model.option import Option
 from model.schema_change import SetOption
 from sql.gateway import Gateway
 from sql.jobs.coordinator import Coordinator
 from sql.jobs.limits import UpkeepLimits, hours
+from sql.jobs.notes import RunNote, forget_running
 from tests.lake.kept import history
 from tests.lake.test_compaction import append, ids, live
 from tests.sql.tables import make_table
@@ -69,14 +72,32 @@ def test_files_there_before_the_start_are_found(lake: Lake, start: Start) -> Non
     assert sorted(ids(table)) == sorted([*range(6), *range(6)])
 
 
+def runs_of(lake: Lake, table: LakeTable) -> Sequence[CompactionRunRow]:
+    with lake.catalog.reading() as tx:
+        return tx.compactions.of(table.table_id)
+
+
+def test_a_running_compaction_is_shown_and_closed_by_whoever_comes_after(lake: Lake) -> None:
+    table = make_table(lake, options=LOOSE, id="INT")
+    for n in range(5):
+        append(lake, table, [n])
+    note = RunNote(lake, table.table_id, reason="files", server="a")
+    note.running(plan(table, full=False))
+    (run,) = runs_of(lake, table)
+    assert (run.outcome, run.tasks, run.files_before, run.files_after) == ("running", 0, 5, 0)
+    forget_running(lake, table.table_id)  # the server died; another one has the table now
+    assert [run.outcome for run in runs_of(lake, table)] == ["interrupted"]
+    note.ended()  # nothing was merged after all
+    assert runs_of(lake, table) == []
+
+
 def test_the_last_few_files_are_merged_when_nothing_comes_any_more(lake: Lake, start: Start) -> None:
     table = make_table(lake, options=LOOSE, id="INT")
     start()
     append(lake, table, [1])
     append(lake, table, [2])
-    until(lambda: len(live(table)) == 1)
-    with lake.catalog.reading() as tx:
-        (run,) = tx.compactions.of(table.table_id)
+    until(lambda: [run.outcome for run in runs_of(lake, table)] == ["done"])
+    (run,) = runs_of(lake, table)
     assert (run.reason, run.outcome, run.files_before, run.files_after, run.row_count) == ("age", "done", 2, 1, 2)
 
 

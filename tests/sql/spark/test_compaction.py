@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from lake import Lake, LakeTable
 from lake.compaction import compact, live_files, plan
+from model.errors import AnalysisError
+from model.identifier import Identifier
 from sql.gateway import Gateway, GatewayLimits
 from sql.spark.compaction import on_spark
 from sql.spark.pool import SparkPool
-from table.manifest import FileSource
+from table.manifest import DataFile, FileSource
+from table.read import read_batches
+from table.rewrite import planned
 from tests.lake.test_compaction import QUEUE, append, ids, live, rows
 from tests.sql.tables import make_table
 
@@ -144,3 +149,55 @@ def test_statistics_are_kept_with_the_snapshot(lake: Lake, gateway: Gateway) -> 
     append(lake, table, [4], s=["y"])
     assert len(call(gateway, "SELECT * FROM a$statistics")) == 1
     assert ids(table) == [3, 1, 2, 4]
+
+
+def test_incremental_clustering(gateway: Gateway, lake: Lake) -> None:
+    """Unsorted files at level 0 are sorted together and rise; what is sorted stays until enough has come, or `full` is said."""
+    call(
+        gateway,
+        "CREATE TABLE c (id INT, b INT, p INT) PARTITIONED BY (p) WITH ('bucket' = '-1', 'clustering.incremental' = 'true', "
+        "'clustering.columns' = 'id', 'target-file-size' = '16 kb', 'file.compression' = 'none')",
+    )
+    table = lake.open(Identifier("default", "c"))
+    for n in range(4):
+        append(lake, table, [(n * 7919 + i * 104729) % 10000 for i in range(2000)], b=[0] * 2000, p=[n % 2] * 2000)
+    before = sorted(rows(table), key=str)
+    assert call(gateway, "CALL sys.compact('c')")[0][0] == 0  # two runs a partition, five are wanted
+    (done,) = call(gateway, "CALL sys.compact(`table` => 'c', compact_strategy => 'full', `where` => 'p = 0')")
+    assert (done[0], done[5]) == (1, 4000)
+    assert sorted(rows(table), key=str) == before
+    levels = {(e.partition, e.file.level) for e in live(table)}
+    assert sorted(level for _, level in levels) == [0, 5]
+    top = sorted((e.file for e in live(table) if e.file.level == 5), key=lambda f: f.file_name)
+    assert len(top) > 1
+    spans = sorted((min(ids_of(table, file)), max(ids_of(table, file))) for file in top)
+    assert all(left[1] <= right[0] for left, right in pairwise(spans))  # sorted across the files, too
+    assert call(gateway, "CALL sys.compact(`table` => 'c', compact_strategy => 'full', partitions => 'p=0')")[0][0] == 0
+    for n in range(5):
+        append(lake, table, [n], b=[0], p=[0])
+    assert call(gateway, "CALL sys.compact(`table` => 'c', dry_run => true, partitions => 'p=0')")[0][:2] == (1, 5)
+    call(gateway, "CALL sys.compact(`table` => 'c', options => 'clustering.incremental.mode=local-sort', partitions => 'p=0')")
+    assert {e.file.level for e in live(table)} == {0, 4, 5}
+    assert call(gateway, "SELECT level, SUM(record_count) FROM c$files WHERE level > 0 GROUP BY level ORDER BY level") == [
+        (4, 5),
+        (5, 4000),
+    ]
+    assert call(gateway, "SELECT commit_kind FROM c$snapshots ORDER BY snapshot_id DESC LIMIT 1") == [("COMPACT",)]
+    with pytest.raises(AnalysisError, match="without order_strategy"):
+        call(gateway, "CALL sys.compact(`table` => 'c', order_strategy => 'order', order_by => 'b')")
+
+
+def ids_of(table: LakeTable, file: DataFile) -> list[int]:
+    (entry,) = [e for e in live(table) if e.file.file_name == file.file_name]
+    files = planned(table.files, table.schema, [entry])
+    return [row["id"] for batch in read_batches(table.files, table.schema, files) for row in batch.to_pylist()]
+
+
+def test_bulk_writes_are_sorted_by_the_clustering_columns(gateway: Gateway, lake: Lake) -> None:
+    call(gateway, "CREATE TABLE w (id BIGINT, x BIGINT) WITH ('bucket' = '-1', 'clustering.columns' = 'x')")
+    call(gateway, "INSERT INTO w SELECT id, (id * 7919) % 1000 FROM range(1000)")
+    table = lake.open(Identifier("default", "w"))
+    for entry in live(table):
+        files = planned(table.files, table.schema, [entry])
+        found = [row["x"] for batch in read_batches(table.files, table.schema, files) for row in batch.to_pylist()]
+        assert found == sorted(found)

@@ -1,0 +1,276 @@
+"""Tables of a catalog: opened, made, changed, moved and dropped; the catalog decides, the files follow."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+from catalog.listing import Slice
+from catalog.records import TableRow
+from lake.base import seen
+from lake.databases import own_directory
+from lake.guard import asks_itself, its_database, needs
+from lake.metadata import LakeMetadata
+from lake.names import check_name, external_location
+from lake.replace import replace_schema
+from lake.table import LakeTable
+from model.access import Access, database_resource, table_resource
+from model.catalog_errors import MetadataOnlyTable
+from model.errors import CommitConflict, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
+from model.identifier import MAIN_BRANCH, Identifier
+from model.schema import Schema, other_kind
+from model.schema_change import SchemaChange, apply_changes
+from table.file_io import local_path
+from table.store import TableFiles
+
+Decided = Callable[[Schema], None]
+
+
+class LakeTables(LakeMetadata):
+    """The tables of a catalog, as one caller may use them."""
+
+    @asks_itself
+    def describe_all(self, database: str, wanted: Slice, *, type_: str | None = None) -> list[TableRow]:
+        """A database's tables as the catalog has them, as far as the caller may open them; raises `DatabaseNotExist`."""
+        self.caller.require_sight_of_database(database)
+        with self.catalog.reading() as tx:
+            rows = seen(
+                lambda part: tx.tables.rows(database, part, type_=type_),
+                lambda row: row.name,
+                lambda name: self.caller.sees(table_resource(Identifier(database, name))),
+                wanted,
+                all_=self.caller.administrator,
+            )
+            if not rows:
+                tx.databases.get(database)
+        for row in rows:
+            self._ready(row)
+        return rows
+
+    @asks_itself
+    def location_of(self, table: Identifier) -> str:
+        """Where a table of that name lies."""
+        return f"{self.warehouse}/{table.database}.db/{table.table}"
+
+    @asks_itself
+    def open(self, table: Identifier) -> LakeTable:
+        """The table as the catalog has it now.
+
+        Raises `TableNotExist`, `DatabaseNotExist`, `Forbidden`, or `MetadataOnlyTable` for what other engines run.
+        """
+        opened = self.open_any(table)
+        if (kind := other_kind(opened.schema.options)) is not None:
+            raise MetadataOnlyTable(str(table), kind)
+        return opened
+
+    @asks_itself
+    def open_any(self, table: Identifier) -> LakeTable:
+        """The table, of whatever kind."""
+        return self._ready(self._visible(table))
+
+    @asks_itself
+    def open_to_write(self, table: Identifier) -> LakeTable:
+        """The table, for a caller who may add and replace its rows."""
+        opened = self.open(table)
+        self.caller.require(Access.UPDATE, table_resource(table))
+        return opened
+
+    @asks_itself
+    def describe(self, table: Identifier) -> TableRow:
+        """What the catalog says of a table of whatever kind, its schema's file in place."""
+        row = self._visible(table)
+        self._ready(row)
+        return row
+
+    @asks_itself
+    def describe_id(self, table_id: UUID) -> TableRow:
+        """The same of a table known by its id."""
+        with self.catalog.reading() as tx:
+            row = tx.tables.by_id(table_id)
+        if row is None or not self.caller.sees(table_resource(Identifier(row.database, row.name))):
+            raise TableNotExist(str(table_id))
+        self._ready(row)
+        return row
+
+    def _visible(self, table: Identifier) -> TableRow:
+        """The table's row, for who may know of it: to others it does not exist or is forbidden, by what they may know of its database."""
+        if self.caller.sees(table_resource(table)):
+            return self._row(table)
+        if self.caller.sees_database(table.database):
+            self._row(table)
+        raise Forbidden(f"{self.caller.principal} may not do this: nothing is granted on table {table} to it.")
+
+    def _row(self, table: Identifier) -> TableRow:
+        with self.catalog.reading() as tx:
+            row = tx.tables.find(table)
+            if row is None:
+                tx.databases.get(table.database)
+                raise TableNotExist(str(table))
+        return row
+
+    def _open(self, table: Identifier) -> LakeTable:
+        return self._ready(self._row(table))
+
+    def _ready(self, row: TableRow) -> LakeTable:
+        """The open table, once what a crash or another server left half done is finished."""
+        if row.moving_from:
+            self._finish_move(row)
+        files = TableFiles(self.file_io, row.location, row.branch)
+        schema = Schema.from_json(row.schema)
+        if row.stale:
+            self._publisher.remove_stale(row.table_id, files)
+        if row.published_schema_id < schema.id:
+            self._publisher.schemas(row.table_id, files, row.branch, published=row.published_schema_id, newest=schema)
+        return LakeTable(
+            identifier=Identifier(row.database, row.name, row.branch),
+            table_id=row.table_id,
+            schema=schema,
+            location=row.location,
+            files=files,
+            read_latest=self._publisher.latest,
+        )
+
+    @needs(Access.CREATETABLE, its_database)
+    def create_table(self, table: Identifier, schema: Schema, *, if_not_exists: bool = False, path: str | None = None) -> bool:
+        """Add a table; False when one of that name exists and that is fine.
+
+        The row is decided first, under a lock on the directory, then the schema file is written; `open` writes it
+        where a crash came between. With a ``path`` the files lie there and stay when the table is dropped.
+        Raises `TableAlreadyExist`, `DatabaseNotExist`, `InvalidName`.
+        """
+        check_name(table.table, "table")
+        location = external_location(self.warehouse, path) if path is not None else self.location_of(table)
+        stamped = replace(schema, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
+        try:
+            with self.catalog.transaction() as tx:
+                if tx.tables.lock_location(location):
+                    self.file_io.delete_tree(location)
+                    tx.tables.directory_removed(location)
+                if tx.tables.find(table) is not None:
+                    raise TableAlreadyExist(str(table))
+                tx.databases.get(table.database)
+                table_id = uuid4()
+                in_use = tx.tables.location_in_use(location)
+                if in_use and path is None and not self.file_io.atomic_rename:  # by a table that was renamed and could not move
+                    location, in_use = f"{location}-{table_id.hex[:8]}", False
+                self._refuse_foreign(in_use, location, table)
+                tx.tables.create(
+                    table,
+                    table_id,
+                    location=location,
+                    schema_id=stamped.id,
+                    schema=stamped.to_json(),
+                    external=path is not None,
+                    by=self.caller.principal,
+                )
+                if tx.views.find(table.database, table.table) is not None:
+                    raise TableAlreadyExist(str(table))
+                owned = self._own(tx, table_resource(table), table_id=table_id)
+        except TableAlreadyExist:
+            if not if_not_exists:
+                raise
+            return False
+        self._owns(owned)
+        self._hook("table decided")
+        opened = self._open(table)
+        if other_kind(schema.options) == "object-table":  # its makers put files there at once
+            self.file_io.mkdirs(opened.location)
+        return True
+
+    def _refuse_foreign(self, in_use: bool, location: str, table: Identifier) -> None:
+        if in_use or self.file_io.exists(TableFiles(self.file_io, location).layout.schema_dir()):
+            raise InvalidName(
+                f"Table {table} cannot be created: {location} already holds a table's files the catalog does not know by this name. "
+                "Move them away or choose another name."
+            )
+
+    @needs(Access.ALTER)
+    def alter_table(self, table: Identifier, changes: Sequence[SchemaChange], *, check: Decided | None = None) -> Schema:
+        """Apply changes as one new schema version; an ALTER that comes second is applied on the first's outcome."""
+        while True:
+            opened = self._open(table)
+            snapshot = opened.latest()
+            now = time.time_ns() // 1_000_000
+            new = apply_changes(opened.schema, changes, table=str(table), has_snapshot=snapshot is not None, time_millis=now)
+            if check is not None:
+                check(new)
+            if replace(new, id=opened.schema.id, time_millis=opened.schema.time_millis) == opened.schema:
+                return opened.schema
+            with contextlib.suppress(CommitConflict):
+                with self.catalog.transaction() as tx:
+                    tx.tables.advance_schema(
+                        opened.table_id, table.branch, base=opened.schema.id, to=new.id, schema=new.to_json(), by=self.caller.principal
+                    )
+                self._hook("schema decided")
+                return self._open(table).schema
+
+    @needs(Access.ALTER)
+    def rename_table(self, source: Identifier, target: Identifier) -> None:
+        """Give a table another name; its directory moves along where the file system can."""
+        _refuse_branch(source, "renamed")
+        check_name(target.table, "table")
+        self.caller.require(Access.CREATETABLE, database_resource(target.database))
+        self._open(source)
+        to = self.location_of(target)
+        with self.catalog.transaction() as tx:
+            row = tx.tables.lock(source)
+            if tx.views.find(target.database, target.table) is not None:
+                raise TableAlreadyExist(str(target))
+            if row.external or not self.file_io.atomic_rename:
+                tx.tables.rename(row.table_id, target, location=row.location, moving_from=None)
+                self.access.forget()
+                return
+            if tx.tables.lock_location(to):
+                self.file_io.delete_tree(to)
+                tx.tables.directory_removed(to)
+            if tx.tables.find(target) is not None:
+                raise TableAlreadyExist(str(target))
+            self._refuse_foreign(tx.tables.location_in_use(to), to, target)
+            tx.tables.rename(row.table_id, target, location=to, moving_from=row.location)
+        self.access.forget()
+        self._hook("rename decided")
+        self._open(target)
+
+    def _finish_move(self, row: TableRow) -> None:
+        """Move the directory of a renamed table; several may try, the lock lets one."""
+        assert row.moving_from is not None
+        with self.catalog.transaction() as tx:
+            tx.tables.lock_location(row.location)
+            if self.file_io.exists(row.moving_from) and not self.file_io.exists(row.location):
+                self.file_io.rename(row.moving_from, row.location)
+            tx.tables.moved(row.table_id)
+
+    @needs(Access.DROP)
+    def drop_table(self, table: Identifier, *, if_exists: bool = False) -> None:
+        """Remove a table; its directory is garbage from the decision on, and removed right after."""
+        _refuse_branch(table, "dropped")
+        try:
+            with self.catalog.transaction() as tx:
+                row = tx.tables.lock(table)
+                garbage = own_directory(row)
+                tx.tables.drop(row.table_id, garbage)
+        except TableNotExist:
+            if not if_exists:
+                raise
+            return
+        self.access.forget()
+        self._hook("drop decided")
+        if garbage is not None:
+            self._remove_directory(garbage)
+
+    @needs(Access.ALTER)
+    def replace_table(self, table: Identifier, schema: Schema, *, path: str | None = None) -> None:
+        """Empty a table and give it another schema, in one decision; see `lake.replace.replace_schema`."""
+        self.caller.require(Access.UPDATE, table_resource(table))
+        if path is not None and local_path(path).rstrip("/") != self._open(table).location:
+            raise InvalidName(f"Table {table} cannot be replaced by one at {path}: where a table lies does not change.")
+        replace_schema(self.catalog, self._publisher, lambda: self._open(table), schema, by=self.caller.principal)
+
+
+def _refuse_branch(table: Identifier, done: str) -> None:
+    """Whoever names a branch does not mean the whole table."""
+    if table.branch != MAIN_BRANCH:
+        raise InvalidName(f"{table} is a branch of table {table.database}.{table.table}; it is {done} as one, not as a table.")

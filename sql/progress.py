@@ -1,0 +1,75 @@
+"""How far a statement is: what it does now, and how much of that is done."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+_PATIENCE = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressRecord:
+    """How far a statement was when it was asked."""
+
+    stage: str = ""
+    """What it does now, in a few words; empty before it says so."""
+    done: int = 0
+    total: int | None = None
+    """Files, or tasks of Spark where ``stage`` says so; None where nobody knows yet."""
+    done_bytes: int = 0
+    total_bytes: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as clients get it."""
+        return {"stage": self.stage, "done": self.done, "total": self.total, "bytesDone": self.done_bytes, "bytesTotal": self.total_bytes}
+
+
+class Progress:
+    """Told by whoever works on a statement, from any of its threads; asked by anybody."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._record = ProgressRecord()
+
+    def begin(self, stage: str, *, total: int | None = None, total_bytes: int | None = None) -> None:
+        """Say what comes now, and how much of it there is."""
+        with self._lock:
+            self._record = ProgressRecord(stage=stage, total=total, total_bytes=total_bytes)
+
+    def advance(self, count: int = 1, size: int = 0) -> None:
+        """Say that so many more are done."""
+        with self._lock:
+            now = self._record
+            self._record = replace(now, done=now.done + count, done_bytes=now.done_bytes + size)
+
+    def record(self) -> ProgressRecord:
+        """How far it is."""
+        return self._record
+
+
+class SparkWatch:
+    """Asks Spark how far statements are, on one thread of its own: each thread that calls into the JVM costs it one."""
+
+    def __init__(self, ask: Callable[[str], tuple[int, int] | None]) -> None:
+        self._ask = ask
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sluice-progress")
+
+    def look(self, statement_id: str, known: ProgressRecord) -> ProgressRecord:
+        """What is known of a statement, with Spark's tasks where it counts nothing itself; Spark has a second to answer."""
+        if known.total is not None:
+            return known
+        try:
+            tasks = self._thread.submit(self._ask, statement_id).result(_PATIENCE)
+        except Exception:  # Spark is away, or busy: the statement itself will say so
+            return known
+        if tasks is None:
+            return known
+        return replace(known, stage=known.stage or "Spark tasks", done=tasks[0], total=tasks[1])
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)

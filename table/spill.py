@@ -1,0 +1,99 @@
+"""Rows of writes with many open partitions and buckets, put aside on local disk until their file is written.
+
+Without it such a write holds them all in memory, or leaves many small files in each partition.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from model.schema import Schema
+from model.table_options import TABLE_OPTIONS
+
+_MOST_MEMORY = 128 << 20
+"""Uncompressed bytes one write holds over all its partitions and buckets, whatever `write-buffer-size` allows: many write at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferRules:
+    """What a table's options say about rows that are not in a file yet."""
+
+    memory_bytes: int
+    writers: int | None
+    """Open partitions and buckets from which rows are put aside on disk; None where they never are."""
+    disk_bytes: int | None
+    codec: str | None
+
+    @classmethod
+    def of(cls, schema: Schema) -> BufferRules:
+        """The rules of a table."""
+
+        def option(key: str) -> Any:
+            return TABLE_OPTIONS.read(schema.options, key)
+
+        codec = str(option("spill-compression")).lower()
+        return cls(
+            memory_bytes=min(option("write-buffer-size"), _MOST_MEMORY),
+            writers=option("write-max-writers-to-spill") if option("write-buffer-spillable") else None,
+            disk_bytes=option("write-buffer-spill.max-disk-size"),
+            codec=codec if codec in ("zstd", "lz4") else None,
+        )
+
+
+class Spill:
+    """Files of one write on local disk: each holds a batch for every partition and bucket that had rows in memory."""
+
+    def __init__(self, rules: BufferRules) -> None:
+        self._rules = rules
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._places: dict[Hashable, list[tuple[int, int]]] = {}
+        self._files: list[pa.ipc.RecordBatchFileReader] = []
+        self.size = 0
+        """Bytes on disk."""
+
+    @property
+    def full(self) -> bool:
+        """Whether `write-buffer-spill.max-disk-size` is reached."""
+        return self._rules.disk_bytes is not None and self.size >= self._rules.disk_bytes
+
+    def put(self, rows: Iterator[tuple[Hashable, pa.RecordBatch]]) -> None:
+        """Put rows aside, each batch under its key; they are taken back in the order they were put."""
+        if self._directory is None:
+            self._directory = tempfile.TemporaryDirectory(prefix="sluice-spill-")
+        number = len(self._files)
+        path = Path(self._directory.name) / f"{number}.arrow"
+        options = pa.ipc.IpcWriteOptions(compression=self._rules.codec)
+        writer: pa.ipc.RecordBatchFileWriter | None = None
+        at = 0
+        try:
+            for key, batch in rows:
+                if writer is None:
+                    writer = pa.ipc.new_file(str(path), batch.schema, options=options)
+                writer.write_batch(batch)
+                self._places.setdefault(key, []).append((number, at))
+                at += 1
+        finally:
+            if writer is not None:
+                writer.close()
+        if writer is not None:
+            self.size += path.stat().st_size
+            self._files.append(pa.ipc.open_file(pa.memory_map(str(path))))
+
+    def take(self, key: Hashable) -> Iterator[pa.RecordBatch]:
+        """The rows put aside under a key, once."""
+        for number, at in self._places.pop(key, ()):
+            yield self._files[number].get_batch(at)
+
+    def close(self) -> None:
+        """Remove the files."""
+        self._files.clear()
+        self._places.clear()
+        if self._directory is not None:
+            self._directory.cleanup()
+            self._directory = None
