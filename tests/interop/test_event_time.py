@@ -155,8 +155,10 @@ def test_late_rows_are_dropped_and_counted(kafka_server: RunningServer, broker: 
     found = windows(4)
     assert found == {(0, 5): 2, (0, 10): 4, (10, 15): 1, (10, 20): 2}
     assert kafka_server.sql("SELECT max(watermark) FROM `windows$snapshots`")[0][0] is not None
-    described = json.dumps(job(kafka_server, job_id))
-    assert '"lateRows": 2' in described, described
+    end = time.monotonic() + 30
+    while '"lateRows": 2' not in (described := json.dumps(job(kafka_server, job_id))):
+        assert time.monotonic() < end, described
+        time.sleep(0.2)
     kafka_server.sql(f"STOP JOB '{job_id}'")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -56,7 +57,12 @@ class SparkKafka(SparkConnector):
             case "specific-offsets":
                 frame = frame.where(_before(table))
             case "timestamp":
-                frame = frame.where(F.unix_millis("timestamp") < F.lit(BOUNDED_TIMESTAMP.read(table.options)))
+                end = BOUNDED_TIMESTAMP.read(table.options)
+                if end is None or end > time.time() * 1000:
+                    raise InvalidOption(
+                        f"{table.name}: a stream's 'scan.bounded.timestamp-millis' lies in the past: it ends with what is there."
+                    )
+                frame = frame.where(F.unix_millis("timestamp") < F.lit(end))
         return _shown(frame, table)
 
     def write(self, frame: DataFrame, table: ConnectorTable, scope: ConnectorScope) -> int | None:
@@ -157,9 +163,9 @@ def _shown(frame: DataFrame, table: ConnectorTable) -> DataFrame:
         if (metadata := table.metadata.get(column.name)) is not None:
             columns.append(tagged(_of_record(metadata, column), column))
         elif key is not None and column in key.columns:
-            columns.append(tagged(F.col("__key").getField(key.inner(column)), column))
+            columns.append(tagged(F.col("__key").getField(key.inner(column)).cast(to_spark(column.type)), column))
         else:
-            columns.append(tagged(F.col("__value").getField(value.inner(column)), column))
+            columns.append(tagged(F.col("__value").getField(value.inner(column)).cast(to_spark(column.type)), column))
     return frame.select(*columns)
 
 
