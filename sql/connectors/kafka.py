@@ -86,7 +86,10 @@ KAFKA_OPTIONS.declare(
 )
 IDLE_TIMEOUT = KAFKA_OPTIONS.declare(
     Option(
-        "scan.watermark.idle-timeout", optional(duration()), None, "A watermark is that of all partitions together, so none holds it back."
+        "scan.watermark.idle-timeout",
+        optional(duration()),
+        None,
+        "A source that made no progress for so long holds back nobody of its alignment group.",
     )
 )
 ALIGNMENT_GROUP = KAFKA_OPTIONS.declare(
@@ -114,7 +117,7 @@ KAFKA_OPTIONS.declare(
 )
 KAFKA_OPTIONS.refuse(r"sink\.transactional-id-prefix", "Spark's Kafka writer has no transactions; delivery is at-least-once.")
 KAFKA_OPTIONS.refuse(
-    r"properties\.(.*\.)?(class|classes|reporters|location|file|path|key|deserializer|serializer)(\..*)?|properties\.enable\.auto\.commit",
+    r"properties\.(.*\.)?(class|classes|reporters|providers|location|file|path|url|deserializer|serializer)(\..*)?|properties\.enable\.auto\.commit",
     "it would load code or files of the server, or change how Spark counts offsets.",
 )
 KAFKA_OPTIONS.family(
