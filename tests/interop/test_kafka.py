@@ -112,30 +112,6 @@ def test_what_does_not_parse_is_an_error_or_ignored(ask: Any, broker: Broker) ->
     assert ask(f"{raw} SELECT count(*), max(line) FROM r") == [[4, "{}"]]
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ("'topic' = 'x'", "'format' is missing"),
-        ("'format' = 'json'", "one of 'topic' and 'topic-pattern'"),
-        ("'topic' = 'x', 'format' = 'raw'", "raw holds one column"),
-        ("'topic' = 'x', 'format' = 'json', 'key.fields' = 'a'", "belong together"),
-        ("'topic' = 'x', 'format' = 'json', 'key.format' = 'raw', 'key.fields' = 'z'", "there is no column z"),
-        ("'topic' = 'x', 'format' = 'json', 'scan.startup.mode' = 'timestamp'", "scan.startup.timestamp-millis"),
-        ("'topic' = 'x', 'format' = 'json', 'properties.interceptor.classes' = 'x'", "load code"),
-        ("'topic' = 'x', 'format' = 'json', 'properties.ssl.truststore.location' = '/etc/passwd'", "files of the server"),
-        (
-            "'topic' = 'x', 'format' = 'json', 'properties.sasl.jaas.config' = 'com.sun.security.auth.module.JndiLoginModule required;'",
-            "PlainLogin",
-        ),
-        ("'topic' = 'x', 'format' = 'json', 'sink.delivery-guarantee' = 'exactly-once'", "at-least-once"),
-        ("'topic' = 'x', 'format' = 'debezium-json'", "json, csv, avro, raw"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(ask: Any, options: str, says: str) -> None:
-    with pytest.raises(Refused, match=says):
-        ask(f"CREATE TEMPORARY TABLE x (a INT, b INT) WITH ({{kafka}}, {options})")
-
-
 def test_a_start_is_asked_for_and_a_broker_that_is_away_is_told(ask: Any, kafka_server: RunningServer) -> None:
     with pytest.raises(Refused, match=r"scan\.startup\.mode"):
         ask("CREATE TEMPORARY TABLE x (a INT) WITH ({kafka}, 'topic' = 'x', 'format' = 'json'); SELECT * FROM x")
