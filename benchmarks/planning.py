@@ -83,8 +83,9 @@ def build(location: str, count: int) -> Snapshot:
         delta_manifest_list_size=delta[1], commit_user="benchmark", commit_identifier=1, commit_kind=CommitKind.APPEND,
         time_millis=int(time.time() * 1000), total_record_count=10 * count, delta_record_count=0,
     )  # fmt: skip
-    files.publish_snapshot(snapshot)
-    files.write_hints(1, earliest=1)
+    with files.snapshots() as place:
+        files.publish_snapshot(snapshot, place)
+        files.write_hints(1, place, earliest=1)
     return snapshot
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import time
 from typing import Any
@@ -88,4 +89,6 @@ class Committer:
             if answer["success"]:
                 self._head = {"id": snapshot["id"], "uuid": uuid}
                 return attempts
+            # As Paimon's own clients wait by default (commit.min-retry-wait), and as they spread it.
+            time.sleep(min(0.01 * 2 ** (attempts - 1), 10) * random.uniform(1.0, 1.2))
             self._look()

@@ -18,13 +18,18 @@ import psutil
 ROOT = Path(__file__).parents[1]
 
 
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class BenchServer:
     """Starts the server of this repository on a free port and talks to it; its data lie in ``directory``."""
 
     def __init__(self, directory: Path, import_dir: Path, settings: Mapping[str, str]) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        self.url = f"http://127.0.0.1:{free_port()}"
         data = directory / "data"
         self.warehouse = data / "warehouse"
         environment = {
@@ -65,6 +70,11 @@ class BenchServer:
         answer = (client or self.client).post("/sql", content=text.encode())
         answer.raise_for_status()
         return answer.json()["rows"]
+
+    def catalog_dsn(self) -> str:
+        """DSN of the server's embedded Postgres."""
+        lines = (self.warehouse.parent / "postgres" / "postmaster.pid").read_text().splitlines()
+        return f"host={lines[4]} port={lines[3]} user=postgres dbname=postgres"
 
     def resident_bytes(self) -> int:
         """Memory of the server's Python process, its JVM left out."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -78,13 +78,13 @@ class JobRepository:
         """  # noqa: S608
         return self._jobs(query, {"owner": owner, "server": server, "most": most, "seconds": seconds})
 
-    def renew(self, owner: UUID, seconds: float = JOB_LEASE_SECONDS) -> dict[UUID, Wish | None]:
-        """Hold on to all of an owner's jobs; returns those it still has, and what is wished of each."""
+    def renew(self, owner: UUID, jobs: Collection[UUID], seconds: float = JOB_LEASE_SECONDS) -> set[UUID]:
+        """Hold on to these jobs of an owner; returns those it still has."""
         query = """
             UPDATE stream_job SET lease_until = now() + make_interval(secs => %s)
-            WHERE owner = %s AND lease_until > now() RETURNING job_id, wish
+            WHERE owner = %s AND job_id = ANY(%s) AND lease_until > now() RETURNING job_id
         """
-        return {job_id: Wish(wish) if wish else None for job_id, wish in self._conn.execute(query, (seconds, owner))}
+        return {job_id for (job_id,) in self._conn.execute(query, (seconds, owner, list(jobs)))}
 
     def wishes(self, owner: UUID) -> dict[UUID, Wish]:
         """What is wished of an owner's jobs."""

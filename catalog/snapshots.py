@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.rows import class_row
+from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
 from catalog.records import CountsRow, HeadRow, SnapshotRow
@@ -16,6 +16,7 @@ from model.errors import CommitConflict
 from model.identifier import MAIN_BRANCH, Identifier
 
 _COLUMNS = "s.snapshot_id, s.snapshot_uuid, s.body, s.published"
+_COUNTS = "p.record_count, p.file_size, p.file_count, p.last_file_millis, p.counted, p.listed"
 _POINTER = """
     snapshot_pointer (table_id, branch, snapshot_id, snapshot_uuid, record_count, file_size, file_count, last_file_millis, counted, listed)
 """
@@ -48,6 +49,26 @@ class Added:
     """Whether the rows of the partitions follow the commit too."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a decision takes for granted of its table or branch."""
+
+    name: Identifier
+    table_id: UUID
+    location: str
+    schema_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A snapshot whose file is there."""
+
+    table_id: UUID
+    branch: str
+    snapshot_id: int
+    key: str
+
+
 def _added(added: Added | None) -> dict[str, object]:
     if added is None:
         return {"records": 0, "size": 0, "files": 0, "last": 0, "counted": False, "listed": False}
@@ -72,6 +93,20 @@ class SnapshotRepository:
         """  # noqa: S608 - the columns are a literal of this module
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch)).fetchone()
+
+    def latest_counted(self, table_id: UUID, branch: str) -> tuple[SnapshotRow, CountsRow] | None:
+        """The same with what it holds, as far as that is known."""
+        query = f"""
+            SELECT {_COLUMNS}, {_COUNTS} FROM snapshot_pointer p
+            JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
+            WHERE p.table_id = %s AND p.branch = %s
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=dict_row) as cur:
+            found = cur.execute(query, (table_id, branch)).fetchone()
+        if found is None:
+            return None
+        row = SnapshotRow(**{name: found.pop(name) for name in ("snapshot_id", "body", "published")}, snapshot_uuid=found["snapshot_uuid"])
+        return row, CountsRow(**found)
 
     def get(self, table_id: UUID, branch: str, snapshot_id: int) -> SnapshotRow | None:
         """One snapshot, or None."""
@@ -174,27 +209,32 @@ class SnapshotRepository:
         if self._conn.execute(query, values).rowcount == 0:
             raise CommitConflict(str(table_id), expected=base)
 
-    def decide(self, table: HeadRow, branch: str, *, snapshot_id: int, key: str, body: Mapping[str, Any], added: Added | None) -> bool:
-        """`advance` for a client's commit, with all that must hold of the table in the same statement; False where something did not."""
+    def decide(self, table: Held, *, base: str | None, snapshot_id: int, key: str, body: Mapping[str, Any], added: Added | None) -> bool:
+        """`advance`, with all that must hold of the table in the same statement; False where something did not."""
+        if table.name.branch == MAIN_BRANCH:
+            branch, schema_id = "", "t.schema_id"
+        else:
+            branch, schema_id = "JOIN table_branch b ON b.table_id = t.table_id AND b.name = %(branch)s", "b.schema_id"
         values = {
-            "table": table.table_id, "branch": branch, "id": snapshot_id, "uuid": key, "base": table.snapshot_key,
-            "body": Jsonb(dict(body)), "location": table.location, **_added(added),
+            "table": table.table_id, "database": table.name.database, "name": table.name.table, "branch": table.name.branch,
+            "location": table.location, "schema": table.schema_id, "id": snapshot_id, "uuid": key, "base": base,
+            "body": Jsonb(dict(body)), **_added(added),
         }  # fmt: skip
-        moving = _FIRST_HELD if table.snapshot_key is None else _NEXT_HELD
+        moving = _FIRST_HELD if base is None else _NEXT_HELD
         query = f"""
             WITH held AS (
-                SELECT table_id FROM sluice_table
-                WHERE table_id = %(table)s AND location = %(location)s AND moving_from IS NULL AND diverged_at IS NULL FOR KEY SHARE
+                SELECT t.table_id FROM sluice_table t {branch}
+                WHERE t.table_id = %(table)s AND t.database = %(database)s AND t.name = %(name)s AND t.location = %(location)s
+                  AND t.moving_from IS NULL AND t.diverged_at IS NULL AND {schema_id} = %(schema)s
+                  AND NOT EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id)
+                FOR KEY SHARE OF t
             ), moved AS ({moving} RETURNING table_id) {_INSERT_MOVED}
         """  # noqa: S608
         return self._conn.execute(query, values).rowcount == 1
 
     def counts(self, table_id: UUID, branch: str) -> CountsRow | None:
         """What the latest snapshot holds, as far as it is known; None without snapshots."""
-        query = """
-            SELECT snapshot_uuid, record_count, file_size, file_count, last_file_millis, counted, listed
-            FROM snapshot_pointer WHERE table_id = %s AND branch = %s
-        """
+        query = f"SELECT p.snapshot_uuid, {_COUNTS} FROM snapshot_pointer p WHERE table_id = %s AND branch = %s"  # noqa: S608
         with self._conn.cursor(row_factory=class_row(CountsRow)) as cur:
             return cur.execute(query, (table_id, branch)).fetchone()
 
@@ -235,27 +275,43 @@ class SnapshotRepository:
         """
         self._conn.execute(query, (table_id, branch, snapshot_id, uuid, Jsonb(dict(body)), published))
 
-    def published(self, table_id: UUID, branch: str, snapshot_id: int, *, location: str) -> bool:
-        """Note that the snapshot's file exists; False when the table does not lie at ``location`` any more.
+    def note(self, notes: Sequence[Note]) -> None:
+        """Note that snapshots' files are there, and wake whoever waits for one of the branches.
 
-        The note is not waited for on Postgres's disk: one that a crash loses makes the file be looked for again, no more.
+        Not waited for on Postgres's disk: a note that a crash loses makes the file be looked for again, no more.
         """
         query = """
-            UPDATE table_snapshot s SET published = true
-            FROM sluice_table t, (SELECT set_config('synchronous_commit', 'off', true)) AS unhurried
-            WHERE s.table_id = %s AND s.branch = %s AND s.snapshot_id = %s
-              AND t.table_id = s.table_id AND t.location = %s AND t.moving_from IS NULL
+            WITH told AS (
+                SELECT * FROM unnest(%s::uuid[], %s::text[], %s::bigint[], %s::text[]) AS n (table_id, branch, snapshot_id, snapshot_uuid)
+            ), noted AS (
+                UPDATE table_snapshot s SET published = true FROM told n
+                WHERE s.table_id = n.table_id AND s.branch = n.branch AND s.snapshot_id = n.snapshot_id
+                  AND s.snapshot_uuid = n.snapshot_uuid AND NOT s.published
+            )
+            SELECT pg_notify('sluice_snapshot', n.table_id || ' ' || n.branch)
+            FROM (SELECT DISTINCT table_id, branch FROM told) n, (SELECT set_config('synchronous_commit', 'off', true)) AS unhurried
         """
-        return self._conn.execute(query, (table_id, branch, snapshot_id, location)).rowcount == 1
+        ordered = sorted(notes, key=lambda note: (note.table_id, note.branch, note.snapshot_id))  # two servers' do not block each other
+        columns = ([n.table_id for n in ordered], [n.branch for n in ordered], [n.snapshot_id for n in ordered], [n.key for n in ordered])
+        self._conn.execute(query, columns)
 
-    def unpublished(self, table_id: UUID, branch: str) -> list[SnapshotRow]:
-        """Decided snapshots whose files may not exist yet, oldest first."""
+    def lies_at(self, table_id: UUID, branch: str, snapshot_id: int, *, location: str) -> bool:
+        """Whether the snapshot is one of a table at this location."""
+        query = """
+            SELECT 1 FROM table_snapshot s JOIN sluice_table t ON t.table_id = s.table_id
+            WHERE s.table_id = %s AND s.branch = %s AND s.snapshot_id = %s AND t.location = %s AND t.moving_from IS NULL
+        """
+        return self._conn.execute(query, (table_id, branch, snapshot_id, location)).fetchone() is not None
+
+    def unpublished(self, table_id: UUID, branch: str, *, location: str) -> list[SnapshotRow]:
+        """Decided snapshots whose files may not exist yet, oldest first; none where the table does not lie there (any more)."""
         query = f"""
-            SELECT {_COLUMNS} FROM table_snapshot s
-            WHERE table_id = %s AND branch = %s AND NOT published ORDER BY snapshot_id
+            SELECT {_COLUMNS} FROM table_snapshot s JOIN sluice_table t ON t.table_id = s.table_id
+            WHERE s.table_id = %s AND s.branch = %s AND NOT s.published AND t.location = %s AND t.moving_from IS NULL
+            ORDER BY s.snapshot_id
         """  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, (table_id, branch)).fetchall()
+            return cur.execute(query, (table_id, branch, location)).fetchall()
 
     def forget(self, table_id: UUID, branch: str, *, below: int) -> None:
         """Forget expired snapshots; never the one the branch points at."""

@@ -131,6 +131,24 @@ class CatalogStore:
         names = {"size": "pool_size", "available": "pool_available", "waiting": "requests_waiting"}
         return {shown: float(found.get(name, 0)) for shown, name in names.items()}
 
+    @contextlib.contextmanager
+    def deciding(self) -> Iterator[CatalogTransaction]:
+        """One statement that changes something: its own transaction, in one round trip.
+
+        Raises `Unavailable` when Postgres cannot be reached or refuses it, and `OutcomeUnknown` when it goes away meanwhile.
+        """
+        sent = False
+        try:
+            with self._pool.connection() as conn:
+                sent = True
+                yield CatalogTransaction(conn)
+                self._worked[conn] = time.monotonic()
+        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
+            code = getattr(problem, "sqlstate", None) or ""
+            if sent and (not code or code.startswith(("08", "57P"))):  # otherwise it is Postgres that says no
+                raise OutcomeUnknown("The catalog database went away while a change was being committed.") from problem
+            raise away(problem) from problem
+
     def ping(self) -> None:
         """Raise `Unavailable` unless Postgres answers."""
         with self.reading() as tx:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.records import TableRow
+from catalog.records import SnapshotRow, TableRow
 from lake.guard import needs
-from lake.history import stale_file
+from lake.history import clear_expired, stale_file
 from lake.names import check_name
 from lake.publish import Publisher
 from lake.table import LakeTable
@@ -123,8 +124,9 @@ class Branches:
             if not history:
                 raise SnapshotNotExist(f"Branch {name} of {table.identifier} has no snapshot to go forward to.", resource_name=name)
             first = Snapshot.from_json(history[0].body)
-            stay = {row.snapshot_uuid for row in history}
-            lost = [snapshot for snapshot in self._clear(tx, table, name, first) if snapshot.key not in stay]
+            if not dry_run:
+                clear_expired(tx, table)
+            lost = self._clear(tx, table, name, history)
             for schema_id, body in tx.tables.schemas(table.table_id, name):
                 if schema_id >= first.schema_id:
                     tx.tables.add_schema(table.table_id, MAIN_BRANCH, schema_id, body)
@@ -143,11 +145,12 @@ class Branches:
         return lost, Snapshot.from_json(history[-1].body)
 
     @staticmethod
-    def _clear(tx: CatalogTransaction, table: LakeTable, branch: str, first: Snapshot) -> list[Snapshot]:
-        """Take away what of main the branch replaces; returns the snapshots that were there."""
-        files = TableFiles(table.files.io, table.location)
-        removed = tx.snapshots.remove(table.table_id, MAIN_BRANCH, above=first.id - 1)
-        for row in removed:
+    def _clear(tx: CatalogTransaction, table: LakeTable, branch: str, history: Sequence[SnapshotRow]) -> list[Snapshot]:
+        """Take away what of main the branch replaces; returns the snapshots that are lost with it, not those that the branch has, too."""
+        files, first = TableFiles(table.files.io, table.location), Snapshot.from_json(history[0].body)
+        stay = {row.snapshot_uuid for row in history}
+        lost = [row for row in tx.snapshots.remove(table.table_id, MAIN_BRANCH, above=first.id - 1) if row.snapshot_uuid not in stay]
+        for row in lost:
             stale_file(tx, table, files.layout.snapshot_file(row.snapshot_id), row.body)
         taken = dict(tx.tables.schemas(table.table_id, branch))
         for schema_id, body in tx.tables.schemas(table.table_id, MAIN_BRANCH):
@@ -157,10 +160,10 @@ class Branches:
         tx.tables.drop_schemas(table.table_id, MAIN_BRANCH, above=first.schema_id - 1)
         kept = {tag.name: tag.snapshot for tag in tx.tags.all(table.table_id, branch)}
         for tag in tx.tags.all(table.table_id):
-            if int(tag.snapshot["id"]) >= first.id and kept.get(tag.name) != tag.snapshot:
+            if (tag.name in kept or int(tag.snapshot["id"]) >= first.id) and kept.get(tag.name) != tag.snapshot:
                 tx.tags.drop(table.table_id, tag.name)
                 stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
-        return [Snapshot.from_json(row.body) for row in removed]
+        return [Snapshot.from_json(row.body) for row in lost]
 
     def _check_name(self, table: LakeTable, name: str) -> None:
         check_name(name, "branch")

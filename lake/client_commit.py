@@ -5,8 +5,11 @@ The rules of what is taken, refused or a repeat: `architecture.md`, second decis
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -14,7 +17,7 @@ from cachetools import LRUCache
 
 from catalog import CatalogStore
 from catalog.records import HeadRow, SnapshotRow
-from catalog.snapshots import Added
+from catalog.snapshots import Added, Held
 from lake.counts import added_by, agreed
 from lake.publish import Hook, Publisher, no_hook
 from model.catalog_errors import InvalidCommit
@@ -23,10 +26,13 @@ from model.identifier import Identifier
 from model.partition import PartitionStatistics, partition_name
 from model.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from table.directory import Directory
 from table.file_io import FileIO
 from table.store import TableFiles
 
 _OUTCOME_SECONDS = 20.0
+_TURN_SECONDS = 0.5
+"""For so long a commit waits for another of the same table: its turn saves work, the decision needs none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +56,11 @@ class ClientCommitter:
         self._io = file_io
         self._publisher = publisher
         self._hook = hook
+        self._lock = threading.Lock()
         self._schemas: LRUCache[tuple[UUID, str, int], Schema] = LRUCache(1000)
+        self._turns: LRUCache[Identifier, threading.Lock] = LRUCache(1000)
+        self._heads: LRUCache[Identifier, HeadRow] = LRUCache(10_000)
+        """Tables as they were when this process last committed to them; which snapshot is the newest is the publisher's to guess."""
 
     def commit(self, table: Identifier, commit: ClientCommit) -> bool:
         """Make the snapshot the table's latest; False when the client must look again and rebuild.
@@ -58,6 +68,25 @@ class ClientCommitter:
         Raises `TableNotExist` (also for a table dropped and made anew), `InvalidCommit`, `TableDiverged`, `Unavailable`,
         or `OutcomeUnknown` when Postgres stays away after a lost answer.
         """
+        before = self._remembered(table)
+        with self._turn(table):
+            quickly = self._as_remembered(table, commit, before)
+        return self._as_asked(table, commit) if quickly is None else quickly
+
+    @contextlib.contextmanager
+    def _turn(self, table: Identifier) -> Iterator[None]:
+        """One commit to a table at a time in this process, as long as they are quick: all but one would only lose to each other."""
+        with self._lock:
+            turn = self._turns.setdefault(table, threading.Lock())
+        mine = turn.acquire(timeout=_TURN_SECONDS)
+        try:
+            yield
+        finally:
+            if mine:
+                turn.release()
+
+    def _as_asked(self, table: Identifier, commit: ClientCommit) -> bool:
+        """The commit by what Postgres says of the table now."""
         head = self._head(table, commit)
         if head is None:
             return False
@@ -68,21 +97,60 @@ class ClientCommitter:
             return True
         if head.diverged_at:
             raise TableDiverged(str(table), path=head.diverged_at)
-        snapshot = commit.snapshot
-        if snapshot.id != (head.snapshot_id or 0) + 1 or (commit.base_given and commit.base != head.snapshot_uuid):
+        if not _goes_on(head, commit):
             return False
-        self._check(table, head, files, snapshot)
+        if (fault := _fault(table, head, files, commit.snapshot)) is not None:
+            raise fault
         if head.snapshot_key and not head.published and not self._publisher.known(head.table_id, table.branch, head.snapshot_key):
             self._publisher.catch_up(head.table_id, files, table.branch)
         try:
-            self._publisher.check_free(head.table_id, files, table.branch, snapshot.id, str(table))
+            self._publisher.check_free(head.table_id, files, table.branch, commit.snapshot.id, str(table))
         except CommitConflict:
             return False
+        with files.snapshots() as place:
+            return self._take(table, head, files, commit, place) or self._lost(table, head, files, commit.snapshot)
+
+    def _as_remembered(self, table: Identifier, commit: ClientCommit, before: HeadRow | None) -> bool | None:
+        """The commit by what this process knows of the table: the decision confirms all of it. None says nothing: Postgres is to be asked.
+
+        ``before`` is what was known when the commit came.
+        """
+        head, snapshot = self._remembered(table), commit.snapshot
+        if head is None or commit.table_id not in (None, head.table_id) or snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER:
+            return None
+        if before is not None and head.snapshot_id != before.snapshot_id and head.snapshot_id == snapshot.id:
+            return None if head.snapshot_key == snapshot.key else False  # lost to one that was decided since this one came
+        files = TableFiles(self._io, head.location, table.branch)
+        if not _goes_on(head, commit) or _fault(table, head, files, snapshot) is not None:
+            return None
+        try:
+            with files.snapshots(make=False) as place:
+                if not place.exists(files.layout.snapshot_name(snapshot.id)) and self._take(table, head, files, commit, place):
+                    return True
+        except FileNotFoundError:  # the table was dropped or has moved
+            pass
+        self._publisher.doubt(head.table_id, table.branch)
+        return None
+
+    def _remembered(self, table: Identifier) -> HeadRow | None:
+        """The table as it was at this process's last commit to it; None where there was none lately."""
+        with self._lock:
+            head = self._heads.get(table)
+        newest = None if head is None else self._publisher.guess(head.table_id, table.branch)
+        return None if head is None or newest is None else _after(head, newest)
+
+    def _take(self, table: Identifier, head: HeadRow, files: TableFiles, commit: ClientCommit, place: Directory) -> bool:
+        """Decide and publish; False where the head is not what the table is."""
         self._hook("built")
         if not self._decide(table, head, commit):
-            return self._lost(table, head, files, snapshot)
+            return False
         self._hook("decided")
-        self._publish(table, head, files, snapshot)
+        with self._lock:
+            self._heads[table] = head
+        # Before the answer: a client told of the snapshot will look for it.
+        with contextlib.suppress(FileNotFoundError):  # dropped meanwhile
+            if not self._publisher.publish(head.table_id, files, table.branch, commit.snapshot, place):
+                raise TableDiverged(str(table), path=files.layout.snapshot_file(commit.snapshot.id))
         return True
 
     def _head(self, table: Identifier, commit: ClientCommit) -> HeadRow | None:
@@ -117,43 +185,23 @@ class ClientCommitter:
             self._publisher.catch_up(head.table_id, files, table.branch)
         return True
 
-    def _check(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> None:
-        """Refuse what could never be read."""
-        if snapshot.schema_id < (head.snapshot_schema_id or 0):
-            raise InvalidCommit(
-                f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}, and the snapshot before it has "
-                f"{head.snapshot_schema_id}: a schema id never shrinks. Load the table again and write with its present schema."
-            )
-        if snapshot.schema_id > head.schema_id:
-            raise InvalidCommit(
-                f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}; the newest is {head.schema_id}."
-            )
-        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list, snapshot.index_manifest)
-        for name in lists:
-            if name is not None and ("/" in name or not files.io.exists(files.layout.manifest(name))):
-                raise InvalidCommit(f"Snapshot {snapshot.id} of {table} names the manifest list {name}, which does not exist.")
-
     def _decide(self, table: Identifier, head: HeadRow, commit: ClientCommit) -> bool:
         snapshot = commit.snapshot
         listed = self._listed(table, head, commit.statistics)
         added: Added | None = added_by(commit.statistics, listed=listed)
         if not commit.statistics and snapshot.delta_record_count:
             added = None  # it changed something and does not say what
+        held = Held(name=table, table_id=head.table_id, location=head.location, schema_id=head.schema_id)
+        keys = tuple(head.partition_keys) if listed else ()
         try:
-            if listed and head.partition_keys:
-                with self._catalog.transaction() as tx:
-                    decided = tx.snapshots.decide(
-                        head, table.branch, snapshot_id=snapshot.id, key=snapshot.key, body=snapshot.to_json(), added=added
-                    )
-                    if decided:
-                        keys = tuple(head.partition_keys)
-                        changes = [(partition_name(change.spec, keys), change) for change in commit.statistics]
-                        tx.partitions.add(head.table_id, table.branch, changes)
-                    return decided
-            with self._catalog.reading() as tx:
-                return tx.snapshots.decide(
-                    head, table.branch, snapshot_id=snapshot.id, key=snapshot.key, body=snapshot.to_json(), added=added
+            with self._catalog.transaction() if keys else self._catalog.deciding() as tx:
+                decided = tx.snapshots.decide(
+                    held, base=head.snapshot_key, snapshot_id=snapshot.id, key=snapshot.key, body=snapshot.to_json(), added=added
                 )
+                if decided and keys:
+                    changes = [(partition_name(change.spec, keys), change) for change in commit.statistics]
+                    tx.partitions.add(head.table_id, table.branch, changes)
+                return decided
         except (OutcomeUnknown, Unavailable) as lost:
             return self._outcome(table, head, snapshot, lost)
 
@@ -162,13 +210,16 @@ class ClientCommitter:
         if not head.partition_keys:
             return True
         key = (head.table_id, table.branch, head.schema_id)
-        schema = self._schemas.get(key)
+        with self._lock:
+            schema = self._schemas.get(key)
         if schema is None:
             with self._catalog.reading() as tx:
                 body = tx.tables.schema(head.table_id, head.schema_id, table.branch)
             if body is None:
                 return False
-            schema = self._schemas[key] = Schema.from_json(body)
+            schema = Schema.from_json(body)
+            with self._lock:
+                self._schemas[key] = schema
         return agreed(schema, statistics)
 
     def _outcome(self, table: Identifier, head: HeadRow, snapshot: Snapshot, lost: OutcomeUnknown | Unavailable) -> bool:
@@ -196,8 +247,34 @@ class ClientCommitter:
             raise TableDiverged(str(table), path=now.diverged_at)
         return now.location == head.location and self._repeat(table, now, files, snapshot)
 
-    def _publish(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> None:
-        """Put the file there before the answer: a client told of the snapshot will look for it."""
-        row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
-        if not self._publisher.publish(head.table_id, files, table.branch, row):
-            raise TableDiverged(str(table), path=files.layout.snapshot_file(snapshot.id))
+
+def _goes_on(head: HeadRow, commit: ClientCommit) -> bool:
+    """Whether the commit is built on what the table points at."""
+    return commit.snapshot.id == (head.snapshot_id or 0) + 1 and (not commit.base_given or commit.base == head.snapshot_uuid)
+
+
+def _after(head: HeadRow, newest: Snapshot) -> HeadRow:
+    """The head once it points at this snapshot."""
+    return dataclasses.replace(
+        head,
+        snapshot_id=newest.id,
+        snapshot_key=newest.key,
+        snapshot_uuid=newest.uuid,
+        snapshot_schema_id=newest.schema_id,
+        published=True,
+    )
+
+
+def _fault(table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> InvalidCommit | None:
+    """Why the snapshot could never be read, if so."""
+    if snapshot.schema_id < (head.snapshot_schema_id or 0):
+        return InvalidCommit(
+            f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}, and the snapshot before it has "
+            f"{head.snapshot_schema_id}: a schema id never shrinks. Load the table again and write with its present schema."
+        )
+    if snapshot.schema_id > head.schema_id:
+        return InvalidCommit(f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}; the newest is {head.schema_id}.")
+    for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list, snapshot.index_manifest):
+        if name is not None and ("/" in name or not files.io.exists(files.layout.manifest(name))):
+            return InvalidCommit(f"Snapshot {snapshot.id} of {table} names the manifest list {name}, which does not exist.")
+    return None

@@ -15,13 +15,14 @@ from typing import Any, Protocol
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.records import SnapshotRow
+from catalog.snapshots import Held
 from lake.counts import added_by, follow, statistics_of
 from lake.publish import Hook, Publisher, no_hook
 from lake.table import LakeTable
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from table.commit import CommitRequest, build_snapshot
+from table.directory import Directory
 
 MAX_GROUP = 64
 _FIRST_WAIT, _LONGEST_WAIT = 0.005, 0.2
@@ -60,6 +61,16 @@ class _Waiting:
     done: threading.Event = field(default_factory=threading.Event)
     snapshot: Snapshot | None = None
     failure: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Built:
+    """A snapshot ready to be decided, and where its file is to lie."""
+
+    table: LakeTable
+    base: Snapshot | None
+    snapshot: Snapshot
+    place: Directory
 
 
 class _Queue:
@@ -144,6 +155,8 @@ class Committer:
             try:
                 return self._attempt(tables, requests, uuids, claimed)
             except CommitConflict:
+                for table in tables:
+                    self._publisher.doubt(table.table_id, table.identifier.branch)
                 # The race may have been lost to ourselves: a COMMIT whose answer was lost can land after we looked for it.
                 if landed := self._landed(tables, uuids):
                     return landed
@@ -159,43 +172,79 @@ class Committer:
         if len(found) < len(rows):
             return []
         for table, row in zip(tables, found, strict=True):
-            self._publish(table, row)
+            with contextlib.suppress(LakeError):
+                self._publisher.ready(table.table_id, table.files, table.identifier.branch, row)
         return [Snapshot.from_json(row.body) for row in found]
 
-    def _publish(self, table: LakeTable, row: SnapshotRow) -> None:
-        # Decided is decided: a publication that fails now is made up for by whoever looks at the table next.
-        with contextlib.suppress(LakeError):
-            self._publisher.publish(table.table_id, table.files, table.identifier.branch, row)
+    def _publish(self, table: LakeTable, snapshot: Snapshot, place: Directory) -> None:
+        # Decided is decided: a publication that fails now is made up for by whoever looks at the table next; a dropped one needs none.
+        with contextlib.suppress(LakeError, FileNotFoundError):
+            self._publisher.publish(table.table_id, table.files, table.identifier.branch, snapshot, place)
 
     def _attempt(
         self, tables: Sequence[LakeTable], requests: Sequence[Sequence[CommitRequest]], uuids: Sequence[str], claimed: Sequence[Claimed]
     ) -> list[Snapshot]:
-        built: list[tuple[Snapshot | None, Snapshot]] = []
-        for table, of_table, uuid in zip(tables, requests, uuids, strict=True):
-            latest = table.latest()
-            if len(tables) == 1 and (repeated := self._repeat(table, of_table)):
-                return [repeated]
-            snapshot = build_snapshot(table.files, table.schema, latest, of_table, uuid=uuid, time_millis=time.time_ns() // 1_000_000)
-            if latest and latest.schema_id > snapshot.schema_id:  # an ALTER came between the write and its commit
-                snapshot = replace(snapshot, schema_id=latest.schema_id)
-            self._publisher.check_free(table.table_id, table.files, table.identifier.branch, snapshot.id, str(table.identifier))
-            built.append((latest, snapshot))
-        self._hook("built")
+        built: list[_Built] = []
+        with contextlib.ExitStack() as places:
+            for table, of_table, uuid in zip(tables, requests, uuids, strict=True):
+                if len(tables) == 1 and (repeated := self._repeat(table, of_table)):
+                    return [repeated]
+                latest, snapshot = self._build(table, of_table, uuid)
+                self._publisher.check_free(table.table_id, table.files, table.identifier.branch, snapshot.id, str(table.identifier))
+                place = places.enter_context(table.files.snapshots())
+                built.append(_Built(table=table, base=latest, snapshot=snapshot, place=place))
+            self._hook("built")
+            self._decide(built, claimed)
+            self._hook("decided")
+            for table, of_table in zip(tables, requests, strict=True) if self._heard else ():
+                assert self._heard is not None
+                self._heard(table.table_id, sum(len(request.adds) for request in of_table))
+            for one in built:
+                self._publish(one.table, one.snapshot, one.place)
+        return [one.snapshot for one in built]
+
+    def _build(self, table: LakeTable, requests: Sequence[CommitRequest], uuid: str) -> tuple[Snapshot | None, Snapshot]:
+        """The snapshot and what it is built on: for plain appends, which cost little to build anew, what is probably the newest."""
+        plain = all(request.plain_append for request in requests)
+        guess = self._publisher.guess(table.table_id, table.identifier.branch) if plain else None
+        latest = guess or table.latest()
         try:
+            snapshot = build_snapshot(table.files, table.schema, latest, requests, uuid=uuid, time_millis=time.time_ns() // 1_000_000)
+        except Unavailable as gone:
+            if guess is None:
+                raise
+            raise CommitConflict(str(table.identifier), expected=guess.key) from gone  # it is old, and its files have expired
+        if latest and latest.schema_id > snapshot.schema_id:  # an ALTER came between the write and its commit
+            snapshot = replace(snapshot, schema_id=latest.schema_id)
+        return latest, snapshot
+
+    def _decide(self, built: Sequence[_Built], claimed: Sequence[Claimed]) -> None:
+        """Compare and set every pointer: of one table in one statement where nothing else has to happen with it."""
+        first = built[0]
+        try:
+            if len(built) == 1 and not claimed and not first.table.schema.partition_keys and self._at_once(first):
+                return
             with self._catalog.transaction() as tx:
-                self._decide(tx, tables, built)
-                for one in claimed:
-                    one.claim.finish(tx, one.answer(built[0][1]))
+                self._advance(tx, built)
+                for claim in claimed:
+                    claim.claim.finish(tx, claim.answer(first.snapshot))
         except OutcomeUnknown:
-            self._find_outcome(tables, built)
-        self._hook("decided")
-        for table, of_table in zip(tables, requests, strict=True) if self._heard else ():
-            assert self._heard is not None
-            self._heard(table.table_id, sum(len(request.adds) for request in of_table))
-        for table, (_, snapshot) in zip(tables, built, strict=True):
-            row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
-            self._publish(table, row)
-        return [snapshot for _, snapshot in built]
+            self._find_outcome(first)
+
+    def _at_once(self, one: _Built) -> bool:
+        """Whether a single statement decided the commit; where not, `_advance` tells why."""
+        table, snapshot = one.table, one.snapshot
+        held = Held(name=table.identifier, table_id=table.table_id, location=table.location, schema_id=table.schema.id)
+        added = added_by(statistics_of(table, snapshot))
+        with self._catalog.deciding() as tx:
+            return tx.snapshots.decide(
+                held,
+                base=one.base.key if one.base else None,
+                snapshot_id=snapshot.id,
+                key=snapshot.key,
+                body=snapshot.to_json(),
+                added=added,
+            )
 
     def _repeat(self, table: LakeTable, requests: Sequence[CommitRequest]) -> Snapshot | None:
         """The snapshot of a streaming writer's earlier, identical commit. Batch writers all share one identifier: never a repeat."""
@@ -208,9 +257,10 @@ class Committer:
             )
         return Snapshot.from_json(row.body) if row else None
 
-    def _decide(self, tx: CatalogTransaction, tables: Sequence[LakeTable], built: Sequence[tuple[Snapshot | None, Snapshot]]) -> None:
+    def _advance(self, tx: CatalogTransaction, built: Sequence[_Built]) -> None:
         """Compare and set every pointer, in one order for all, so that two such transactions cannot wait for each other."""
-        for table, (latest, snapshot) in sorted(zip(tables, built, strict=True), key=lambda pair: str(pair[0].table_id)):
+        for one in sorted(built, key=lambda one: str(one.table.table_id)):
+            table, snapshot = one.table, one.snapshot
             row = tx.tables.find_for_commit(table.identifier)
             if row is None or row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))
@@ -225,7 +275,7 @@ class Committer:
             tx.snapshots.advance(
                 table.table_id,
                 table.identifier.branch,
-                base=latest.key if latest else None,
+                base=one.base.key if one.base else None,
                 snapshot_id=snapshot.id,
                 uuid=snapshot.key,
                 body=snapshot.to_json(),
@@ -233,24 +283,24 @@ class Committer:
             )
             follow(tx, table, changed)
 
-    def _find_outcome(self, tables: Sequence[LakeTable], built: Sequence[tuple[Snapshot | None, Snapshot]]) -> None:
+    def _find_outcome(self, first: _Built) -> None:
         """Look for the snapshot's uuid: there means the commit happened; not there, once Postgres answers, that it did not."""
         deadline = time.monotonic() + _OUTCOME_SECONDS
-        snapshot = built[0][1]
+        table, snapshot = first.table, first.snapshot
         while True:
             try:
                 with self._catalog.reading() as tx:
-                    found = tx.snapshots.by_uuid(tables[0].table_id, snapshot.key, tables[0].identifier.branch)
+                    found = tx.snapshots.by_uuid(table.table_id, snapshot.key, table.identifier.branch)
             except Unavailable as gone:
                 if time.monotonic() > deadline:
                     raise OutcomeUnknown(
-                        f"The catalog database went away while snapshot {snapshot.id} of {tables[0].identifier} was being committed; "
+                        f"The catalog database went away while snapshot {snapshot.id} of {table.identifier} was being committed; "
                         "it may or may not hold the rows. Look at the table once the database is back."
                     ) from gone
                 time.sleep(0.2)
                 continue
             if found is None:
-                raise CommitConflict(str(tables[0].identifier), expected=None)
+                raise CommitConflict(str(table.identifier), expected=None)
             return
 
 

@@ -13,12 +13,14 @@ from lake.table import LakeTable
 from model.errors import LakeError, OutcomeUnknown, RewriteConflict, UnsupportedType
 from model.snapshot import CommitKind, Snapshot
 from table.commit import CommitRequest
-from table.compact import CompactionRules, CompactionTask, choose
+from table.compact import BucketKey, CompactionRules, CompactionTask, choose
 from table.manifest import EntryKind, ManifestEntry, NewFile
 from table.rewrite import Check, go_on, rewrite
 from table.touched import Touched
 
 _log = logging.getLogger(__name__)
+_QUICKLY_ORDERED = 256 << 10
+"""Bytes of manifests, some two thousand files, that are rewritten in a hundredth of a second or two: writers wait meanwhile."""
 Commit = Callable[[LakeTable, CommitRequest], Snapshot]
 Rewriter = Callable[[LakeTable, Sequence[CompactionTask], Check], list[list[NewFile]]]
 """Does the merging of some tasks; gives each one's new files, in the tasks' order."""
@@ -207,7 +209,7 @@ def _commit(
     adds = tuple(new for files in written for new in files)
     deletes = tuple(entry for task in tasks for entry in task.inputs)
     request = CommitRequest(kind=CommitKind.COMPACT, adds=adds, deletes=deletes, commit_user=user, operation="COMPACT")
-    snapshot = commit(table, request)
+    snapshot = _in_order(commit, table, commit(table, request), deletes)
     return Compacted(
         tasks=len(tasks),
         files_before=len(deletes),
@@ -217,3 +219,29 @@ def _commit(
         rows=sum(new.file.row_count for new in adds),
         snapshots=(snapshot.id,),
     )
+
+
+def _in_order(commit: Commit, table: LakeTable, snapshot: Snapshot, replaced: Sequence[ManifestEntry]) -> Snapshot:
+    """Let the manifests name a queue's files in its order again: what was merged is named last, also where it comes first.
+
+    We and Java Paimon sort by sequence number; pypaimon reads files as manifests name them. Only where that is quickly done,
+    and never at the cost of the compaction, which is in.
+    """
+    if table.schema.bucket <= 0 or sum(m.file_size for m in table.files.manifests_of(snapshot)) > _QUICKLY_ORDERED:
+        return snapshot
+    types = [f.type for f in table.schema.partition_fields]
+    touched = Touched(types, {entry.partition for entry in replaced}, {entry.bucket for entry in replaced})
+    last: dict[BucketKey, int] = {}
+    for entry in table.files.some_entries(snapshot, touched.may_hold):
+        key = (entry.partition, entry.bucket)
+        if entry.file.min_sequence_number < last.get(key, -1):
+            break
+        last[key] = entry.file.min_sequence_number
+    else:
+        return snapshot
+    request = CommitRequest(kind=CommitKind.COMPACT, commit_user=str(uuid4()), operation="COMPACT", merge_manifests=True)
+    try:
+        return commit(table, request)
+    except LakeError as problem:
+        _log.info("The manifests of %s stay as they are: %s", table.identifier, problem.message)
+        return snapshot

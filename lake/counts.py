@@ -8,6 +8,7 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.listing import EVERYTHING, Slice
 from catalog.records import CountsRow, PartitionRow
 from catalog.snapshots import Added
+from lake.publish import Publisher
 from lake.table import LakeTable
 from model.partition import PartitionStatistics, partition_name
 from model.schema import Schema
@@ -84,17 +85,18 @@ def agreed(schema: Schema, changes: Sequence[PartitionStatistics]) -> bool:
     return all(set(change.spec) == set(keys) and not strange & set(change.spec.values()) for change in changes)
 
 
-def totals(catalog: CatalogStore, table: LakeTable) -> tuple[Snapshot, CountsRow] | None:
+def totals(catalog: CatalogStore, publisher: Publisher, table: LakeTable) -> tuple[Snapshot, CountsRow] | None:
     """The latest snapshot, its file in place, with its totals; None for a table never written."""
-    while (latest := table.latest()) is not None:
+    while True:
         with catalog.reading() as tx:
-            counts = tx.snapshots.counts(table.table_id, table.identifier.branch)
-        if counts is None or counts.snapshot_uuid != latest.key:
-            continue
+            found = tx.snapshots.latest_counted(table.table_id, table.identifier.branch)
+        if found is None:
+            return None
+        row, counts = found
+        latest = publisher.ready(table.table_id, table.files, table.identifier.branch, row)
         if counts.counted:
             return latest, counts
         _count(catalog, table, latest)
-    return None
 
 
 def partition_page(catalog: CatalogStore, table: LakeTable, wanted: Slice = EVERYTHING) -> list[PartitionRow]:

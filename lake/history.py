@@ -67,7 +67,7 @@ class History:
             if row is None:
                 raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {snapshot_id}.", resource_name=str(snapshot_id))
             self._back_to(tx, table, row)
-        self._tidy(table)
+        self.tidy(table)
 
     @needs(Access.UPDATE)
     def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None) -> None:
@@ -82,12 +82,13 @@ class History:
             snapshot = Snapshot.from_json(tag.snapshot)
             row = tx.snapshots.get(table.table_id, branch, snapshot.id)
             if row is None:
+                clear_expired(tx, table)
                 tx.snapshots.insert(
                     table.table_id, branch, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
                 )
                 row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
             self._back_to(tx, table, row)
-        self._tidy(table)
+        self.tidy(table)
 
     @needs(Access.ALTER)
     def rollback_schema(self, table: LakeTable, schema_id: int) -> None:
@@ -137,17 +138,30 @@ class History:
                 stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
         tx.snapshots.point(table.table_id, branch, row)
 
-    def _tidy(self, table: LakeTable) -> None:
+    def tidy(self, table: LakeTable) -> None:
         """Remove the files of what is gone, and let the hints say what is."""
         self._publisher.remove_stale(table.table_id, table.files)
         latest = table.latest()
         if latest is not None:
-            table.files.write_hints(latest.id)
+            with table.files.snapshots() as place:
+                table.files.write_hints(latest.id, place)
 
 
 def stale_file(tx: CatalogTransaction, table: LakeTable, path: str, snapshot: Mapping[str, Any]) -> None:
     """Remember the file of a snapshot or tag that is no more; its delta manifest list has a name no other has."""
     tx.stale.add(table.table_id, _below(table, path), {"deltaManifestList": snapshot["deltaManifestList"]})
+
+
+def clear_expired(tx: CatalogTransaction, table: LakeTable) -> int | None:
+    """Delete the files of snapshots before the catalog's earliest, whose id is returned; the caller holds the table's row.
+
+    An expiry that was killed leaves them: were their ids to live again, by going back to a tag, they would be in the way.
+    """
+    row = tx.snapshots.earliest(table.table_id, table.identifier.branch)
+    for snapshot_id in table.files.snapshot_ids() if row else ():
+        if row and snapshot_id < row.snapshot_id:
+            table.files.io.delete(table.files.layout.snapshot_file(snapshot_id))
+    return row.snapshot_id if row else None
 
 
 def _below(table: LakeTable, path: str) -> str:

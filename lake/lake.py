@@ -64,6 +64,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
     def close(self) -> None:
         """Stop background work; the catalog store is its owner's to close."""
         self.idempotency.close()
+        self._publisher.close()
         self.audit.close()
 
     # Commits

@@ -69,7 +69,7 @@ class LakeMetadata(LakeDatabases):
     @asks_itself
     def totals(self, table: LakeTable) -> tuple[Snapshot, CountsRow] | None:
         """The latest snapshot with what it holds; see `lake.counts.totals`. Whoever could open the table may know it."""
-        return totals(self.catalog, table)
+        return totals(self.catalog, self._publisher, table)
 
     @needs(Access.SELECT)
     def consumers(self, table: LakeTable) -> dict[str, int]:

@@ -6,12 +6,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lake.retention import tags_of
+from lake.retention import clear_stale_snapshots, tags_of
 from lake.table import LakeTable
 from model.access import Access, table_resource
 from model.errors import InvalidOption
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
+from table.file_io import FileStatus
 from table.orphans import Check, candidates, names_in_use
 
 if TYPE_CHECKING:
@@ -47,9 +48,13 @@ def remove_orphan_files(
     for snapshots in _known(lake, table) if old else ():
         used |= names_in_use(table.files, snapshots, check)
     orphans = [status for status in old if status.path.rpartition("/")[2] not in used]
+    expired = _expired(lake, table)
     for status in () if dry_run else orphans:
         check()
         table.files.io.delete(status.path)
+    if expired and not dry_run:
+        clear_stale_snapshots(lake, table)
+    orphans += expired
     return Orphans(paths=tuple(status.path for status in orphans), size=sum(status.size for status in orphans))
 
 
@@ -63,10 +68,24 @@ def _known(lake: Lake, table: LakeTable) -> list[list[Snapshot]]:
             lines += [[Snapshot.from_json(row.snapshot)] for row in tx.tags.all(table.table_id, branch)]
     lines += [[tag.snapshot] for tag in tags_of(lake, table)]  # also those whose files clients wrote themselves
     known = {snapshot.uuid for line in lines for snapshot in line}
-    earliest = min((snapshot.id for line in lines for snapshot in line), default=0)
+    earliest = _earliest(lake, table)
     for snapshot_id in table.files.snapshot_ids():
-        snapshot = table.files.read_snapshot(snapshot_id)
         # The file of an expired snapshot, left by a crash, names what may be gone already; one written past the catalog does not.
-        if snapshot is not None and snapshot.uuid not in known and snapshot.id >= earliest:
+        snapshot = table.files.read_snapshot(snapshot_id) if snapshot_id >= earliest else None
+        if snapshot is not None and snapshot.uuid not in known:
             lines.append([snapshot])
     return lines
+
+
+def _earliest(lake: Lake, table: LakeTable) -> int:
+    """The first snapshot the catalog has of the table's branch; what lies before it has expired. A tag may be older."""
+    with lake.catalog.reading() as tx:
+        row = tx.snapshots.earliest(table.table_id, table.identifier.branch)
+    return row.snapshot_id if row else 0
+
+
+def _expired(lake: Lake, table: LakeTable) -> list[FileStatus]:
+    """Files of expired snapshots, which a crash left: readers of files would find snapshots there whose rows are gone."""
+    earliest = _earliest(lake, table)
+    names = {f"snapshot-{snapshot_id}" for snapshot_id in table.files.snapshot_ids() if snapshot_id < earliest}
+    return [status for status in table.files.io.list(table.files.layout.snapshot_dir()) if status.path.rpartition("/")[2] in names]

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
 from uuid import UUID
 
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 
 from catalog import CatalogStore
 from catalog.records import SnapshotRow
+from lake.noter import Hook as Hook
+from lake.noter import Noter
+from lake.noter import no_hook as no_hook
 from model.errors import CommitConflict, TableDiverged
 from model.schema import Schema
 from model.snapshot import Snapshot
+from table.directory import Directory
+from table.layout import EARLIEST, LATEST
 from table.store import Published, TableFiles
 
-Hook = Callable[[str], None]
-"""Called with the name of a step that was just finished; tests stop the process there."""
-
-
-def no_hook(_: str) -> None:
-    """Do nothing between the steps."""
+DOUBT_SECONDS = 1.0
+"""For so long after a lost race the newest snapshot is asked for and not guessed."""
 
 
 class Publisher:
@@ -29,59 +30,88 @@ class Publisher:
     def __init__(self, catalog: CatalogStore, hook: Hook = no_hook) -> None:
         self._catalog = catalog
         self._hook = hook
+        self._noter = Noter(catalog, hook)
         self._lock = threading.Lock()
-        self._noted: LRUCache[tuple[UUID, str], str] = LRUCache(10_000)
+        self._newest: LRUCache[tuple[UUID, str], Snapshot] = LRUCache(10_000)
         """The newest snapshot of each branch whose file this process knows to be there."""
+        self._doubted: TTLCache[tuple[UUID, str], None] = TTLCache(10_000, DOUBT_SECONDS)
+
+    def close(self) -> None:
+        """Note what is still to be noted, where Postgres answers."""
+        self._noter.close()
 
     def latest(self, table_id: UUID, files: TableFiles, branch: str) -> Snapshot | None:
         """The newest decided snapshot, its file in place before the answer mentions it."""
         with self._catalog.reading() as tx:
             row = tx.snapshots.latest(table_id, branch)
-        if row is None:
-            return None
-        snapshot = Snapshot.from_json(row.body)
+        return None if row is None else self.ready(table_id, files, branch, row)
+
+    def ready(self, table_id: UUID, files: TableFiles, branch: str, row: SnapshotRow) -> Snapshot:
+        """The snapshot of the newest row, its file in place."""
         if not row.published and not self.known(table_id, branch, row.snapshot_uuid):
             self.catch_up(table_id, files, branch)
-        return snapshot
+        return Snapshot.from_json(row.body)
+
+    def guess(self, table_id: UUID, branch: str) -> Snapshot | None:
+        """What is probably the newest snapshot, its file in place, without asking: the decision tells. None where nothing is known."""
+        with self._lock:
+            return None if (table_id, branch) in self._doubted else self._newest.get((table_id, branch))
+
+    def doubt(self, table_id: UUID, branch: str) -> None:
+        """A guess was wrong: others write the branch too, and it is asked for during the next moment."""
+        with self._lock:
+            self._newest.pop((table_id, branch), None)
+            self._doubted[table_id, branch] = None
 
     def known(self, table_id: UUID, branch: str, key: str) -> bool:
         """Whether this process has seen to it that the file of the branch's newest snapshot is there."""
         with self._lock:
-            return self._noted.get((table_id, branch)) == key
+            newest = self._newest.get((table_id, branch))
+            return newest is not None and newest.key == key
 
     def catch_up(self, table_id: UUID, files: TableFiles, branch: str) -> None:
         """Publish every decided snapshot whose file may be missing, oldest first."""
-        with self._catalog.reading() as tx:
-            waiting = tx.snapshots.unpublished(table_id, branch)
-        for row in waiting:
-            self.publish(table_id, files, branch, row)
+        with contextlib.suppress(FileNotFoundError), files.snapshots() as place:
+            with self._catalog.reading() as tx:  # once the directory is held: then it is the one the table lies in
+                waiting = tx.snapshots.unpublished(table_id, branch, location=files.location)
+            for row in waiting:
+                self.publish(table_id, files, branch, Snapshot.from_json(row.body), place)
 
-    def publish(self, table_id: UUID, files: TableFiles, branch: str, row: SnapshotRow) -> bool:
-        """Put one snapshot's file there; False where a foreign file lies in its place, which marks the table as diverged."""
-        snapshot = Snapshot.from_json(row.body)
-        outcome = files.publish_snapshot(snapshot)
+    def publish(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot, place: Directory) -> bool:
+        """Put one snapshot's file there; False where a foreign file lies in its place, which marks the table as diverged.
+
+        ``place`` is the table's directory of snapshots, held since before the decision or since the table was seen to lie there.
+        Raises `FileNotFoundError` where the table has been dropped since.
+        """
+        outcome = files.publish_snapshot(snapshot, place)
         self._hook("published")
         if outcome is Published.FOREIGN and self.remove_stale(table_id, files):
-            outcome = files.publish_snapshot(snapshot)
+            outcome = files.publish_snapshot(snapshot, place)
         if outcome is Published.FOREIGN:
             path = files.layout.snapshot_file(snapshot.id)
             with self._catalog.transaction() as tx:
                 tx.tables.set_diverged(table_id, path)
             return False
         # Before it is noted, so that a crash in between leaves a snapshot that is published again, hints and all.
-        files.write_hints(snapshot.id, earliest=1 if snapshot.id == 1 else None)
+        files.write_hints(snapshot.id, place, earliest=1 if snapshot.id == 1 else None)
         self._hook("hinted")
-        with self._catalog.reading() as tx:
-            noted = tx.snapshots.published(table_id, branch, snapshot.id, location=files.location)
-        self._hook("noted")
-        if not noted:  # renamed or dropped meanwhile: a file left here would be in the way of the next table of this name
+        if not place.follows and not self._lies_there(table_id, files, branch, snapshot):
+            # Dropped meanwhile: a file left here would be in the way of the next table of this name.
             if outcome is Published.WRITTEN:
-                files.io.delete(files.layout.snapshot_file(snapshot.id))
-                files.remove_hints()  # readers look for themselves where there are none
+                place.delete(files.layout.snapshot_name(snapshot.id))
+                place.delete(LATEST)  # readers look for themselves where there are none
+                place.delete(EARLIEST)
             return True
         with self._lock:
-            self._noted[(table_id, branch)] = row.snapshot_uuid
+            newest = self._newest.get((table_id, branch))
+            if newest is None or newest.id < snapshot.id:
+                self._newest[table_id, branch] = snapshot
+        self._noter.note(table_id, branch, snapshot)
         return True
+
+    def _lies_there(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot) -> bool:
+        with self._catalog.reading() as tx:
+            return tx.snapshots.lies_at(table_id, branch, snapshot.id, location=files.location)
 
     def remove_stale(self, table_id: UUID, files: TableFiles) -> int:
         """Remove the files of snapshots, schemas and tags that are no more; returns how many were on record.
@@ -94,6 +124,9 @@ class Publisher:
                 files.remove_marked(row.path, row.mark)
             if rows:
                 tx.stale.removed(table_id)
+        with self._lock:  # one of them may be the newest snapshot's again, taken away and put back
+            for key in [key for key in self._noted if key[0] == table_id]:
+                del self._noted[key]
         return len(rows)
 
     def check_free(self, table_id: UUID, files: TableFiles, branch: str, snapshot_id: int, table: str) -> None:

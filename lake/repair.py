@@ -62,7 +62,8 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         tx.tables.set_diverged(table.table_id, None)
     publisher.catch_up(table.table_id, files, branch)
     if newest := adopted[-1].id if adopted else top:
-        files.write_hints(newest)
+        with files.snapshots() as place:
+            files.write_hints(newest, place)
     return plan
 
 

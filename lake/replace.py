@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
 from catalog import CatalogStore
-from catalog.records import SnapshotRow
 from lake.publish import Publisher
 from lake.table import LakeTable
 from model.errors import CommitConflict, InvalidSchemaChange, TableNotExist
@@ -60,15 +60,18 @@ def _replace(catalog: CatalogStore, publisher: Publisher, table: LakeTable, sche
         emptied = replace(emptied, schema_id=new.id)
         publisher.check_free(table.table_id, table.files, table.identifier.branch, emptied.id, str(table.identifier))
     branch = table.identifier.branch
-    with catalog.transaction() as tx:
-        row = tx.tables.find_for_commit(table.identifier)
-        if row is None or row.table_id != table.table_id or row.location != table.location:
-            raise TableNotExist(str(table.identifier))
-        tx.tables.advance_schema(table.table_id, branch, base=table.schema.id, to=new.id, schema=new.to_json(), by=by)
-        if emptied is not None and latest is not None:
-            tx.snapshots.advance(table.table_id, branch, base=latest.key, snapshot_id=emptied.id, uuid=emptied.key, body=emptied.to_json())
-        elif tx.snapshots.latest(table.table_id, branch) is not None:
-            raise CommitConflict(str(table.identifier), expected=None)
-    if emptied is not None:
-        made = SnapshotRow(snapshot_id=emptied.id, snapshot_uuid=emptied.key, body=emptied.to_json(), published=False)
-        publisher.publish(table.table_id, table.files, branch, made)
+    with table.files.snapshots() as place:
+        with catalog.transaction() as tx:
+            row = tx.tables.find_for_commit(table.identifier)
+            if row is None or row.table_id != table.table_id or row.location != table.location:
+                raise TableNotExist(str(table.identifier))
+            tx.tables.advance_schema(table.table_id, branch, base=table.schema.id, to=new.id, schema=new.to_json(), by=by)
+            if emptied is not None and latest is not None:
+                tx.snapshots.advance(
+                    table.table_id, branch, base=latest.key, snapshot_id=emptied.id, uuid=emptied.key, body=emptied.to_json()
+                )
+            elif tx.snapshots.latest(table.table_id, branch) is not None:
+                raise CommitConflict(str(table.identifier), expected=None)
+        if emptied is not None:
+            with contextlib.suppress(FileNotFoundError):  # dropped meanwhile
+                publisher.publish(table.table_id, table.files, branch, emptied, place)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from catalog import CatalogTransaction
 from catalog.records import TagRow
+from lake.history import clear_expired, stale_file
 from lake.names import check_name
 from lake.table import LakeTable
 from lake.tags import parse_retained
@@ -147,24 +148,17 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
     garbage = left_by_expiry(table.files, table.schema, expired, kept, first)
     if not dry_run:
         lake.step("expiry decided")
+        clear_stale_snapshots(lake, table)  # first, so that nobody who goes by files finds a snapshot whose rows are gone
         _delete(table, garbage)
-        for snapshot in expired:
-            table.files.io.delete(table.files.layout.snapshot_file(snapshot.id))
-        clear_stale_snapshots(lake, table)
     return _removed(expired, garbage)
 
 
 def clear_stale_snapshots(lake: Lake, table: LakeTable) -> None:
-    """Delete snapshot files older than the catalog's earliest, which a crash left, and tell readers where history begins."""
-    with lake.catalog.reading() as tx:
-        row = tx.snapshots.earliest(table.table_id, table.identifier.branch)
-    if row is None:
-        return
-    earliest = row.snapshot_id
-    for snapshot_id in table.files.snapshot_ids():
-        if snapshot_id < earliest:
-            table.files.io.delete(table.files.layout.snapshot_file(snapshot_id))
-    if table.files.read_hint(table.files.layout.earliest_hint()) != earliest:
+    """Delete the files of snapshots before the catalog's earliest, and tell readers where history begins."""
+    with lake.catalog.transaction() as tx:
+        _lock(tx, table)
+        earliest = clear_expired(tx, table)
+    if earliest is not None and table.files.read_hint(table.files.layout.earliest_hint()) != earliest:
         table.files.io.write(table.files.layout.earliest_hint(), str(earliest).encode())
 
 
@@ -243,13 +237,14 @@ def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: boo
         if row is None:
             raise TagNotExist(name, str(table.identifier))
         branch = table.identifier.branch
+        stale_file(tx, table, table.files.layout.tag_file(name), row.snapshot)
         if not tx.tags.put(table.table_id, to, row.snapshot, branch, created_millis=row.created_millis, retained=row.retained):
             raise TagAlreadyExist(to, str(table.identifier))
         tx.tags.drop(table.table_id, name, branch)
     renamed = dataclasses.replace(row, name=to)
     if not dry_run:
         lake.tags.publish(table, renamed)
-        table.files.io.delete(table.files.layout.tag_file(name))
+        lake.history.tidy(table)
     return _tag(renamed)
 
 

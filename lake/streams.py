@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from lake.base import LakeBase
 from lake.consumers import ConsumerProgress
-from lake.follow import FollowRules, TableStream
+from lake.follow import TICK_SECONDS, FollowRules, TableStream
 from lake.guard import asks_itself, needs
 from lake.table import LakeTable
 from model.access import Access, table_resource
@@ -53,21 +53,24 @@ class LakeStreams(LakeBase):
             self.caller.require(Access.UPDATE, table_resource(table.identifier))
 
     @asks_itself
-    def wait_beyond(self, table: LakeTable, known: int, seconds: float, *, most_waiters: int) -> None:
-        """Come back when the table has a snapshot behind the known one, or after so many seconds; at once where too many wait.
+    def wait_beyond(self, table: LakeTable, known: int, seconds: float, *, most_waiters: int, stopping: Callable[[], bool]) -> None:
+        """Come back when the table's newest snapshot is not the known one, or after so many seconds; at once where too many wait.
 
         Whoever could open the table may know it.
         """
         branch = table.identifier.branch
         news = threading.Event()
+        news.set()
         until = time.monotonic() + seconds
         unsubscribe = self.catalog.notices.subscribe(table.table_id, branch, news.set)
         try:
-            while self.catalog.notices.waiters <= most_waiters:
+            while self.catalog.notices.waiters <= most_waiters and not stopping() and (left := until - time.monotonic()) > 0:
+                if not news.wait(min(left, TICK_SECONDS)):
+                    continue
                 news.clear()
                 with self.catalog.reading() as tx:
                     latest = tx.snapshots.latest(table.table_id, branch)
-                if (latest is not None and latest.snapshot_id != known) or not news.wait(max(0.0, until - time.monotonic())):
+                if latest is not None and latest.snapshot_id != known:
                     return
         finally:
             unsubscribe()

@@ -84,11 +84,11 @@ class Tags:
             rows = tx.tags.all(table.table_id, branch)
         kept = []
         for row in rows:
-            if row.name not in lying:
-                if row.published:  # whoever removed the file removed the tag
-                    with self._catalog.reading() as tx:
-                        tx.tags.drop(table.table_id, row.name, branch)
-                    continue
+            if row.name not in lying and row.published:  # whoever removed the file removed the tag
+                with self._catalog.reading() as tx:
+                    tx.tags.drop(table.table_id, row.name, branch)
+                continue
+            if not row.published:
                 self.publish(table, row)
             kept.append(row)
         for name in lying - {row.name for row in rows}:

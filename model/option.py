@@ -66,12 +66,15 @@ class OptionGroup:
         self._options: dict[str, Option[Any]] = {}
         self._families: list[tuple[re.Pattern[str], Option[Any]]] = []
         self._refused: list[tuple[re.Pattern[str], str]] = []
+        self._known: dict[str, Option[Any]] = {}
+        """Declared keys that were asked for before: a small INSERT asks for a dozen, each against every refused pattern."""
 
     def declare(self, option: Option[T]) -> Option[T]:
         """Add an option; its key must be new."""
         if option.key in self._options:
             raise ValueError(f"option {option.key} is declared twice")
         self._options[option.key] = option
+        self._known.clear()
         return option
 
     def family(self, pattern: str, option: Option[T]) -> Option[T]:
@@ -82,6 +85,7 @@ class OptionGroup:
     def refuse(self, pattern: str, reason: str) -> None:
         """Refuse keys that match, telling the reason."""
         self._refused.append((re.compile(pattern), reason))
+        self._known.clear()
 
     def __iter__(self) -> Iterator[Option[Any]]:
         return iter(self._options.values())
@@ -114,6 +118,8 @@ class OptionGroup:
 
     def known(self, key: str) -> Option[Any]:
         """The declaration of a key; raises `InvalidOption` for an unknown or refused one."""
+        if found := self._known.get(key):
+            return found
         if reason := self.refusal(key):
             raise InvalidOption(f"Option '{key}' is not available: {reason}")
         option = self.get(key)
@@ -121,6 +127,8 @@ class OptionGroup:
             near = nearest(key, self._options)
             hint = f" Did you mean '{near}'?" if near else ""
             raise InvalidOption(f"There is no {self.title.lower()} '{key}'.{hint}")
+        if key in self._options:  # of the families' keys there is no end
+            self._known[key] = option
         return option
 
     def read(self, raw: Mapping[str, str], key: str) -> Any:

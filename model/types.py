@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -376,27 +376,3 @@ def _precision(number: int, text: str) -> int:
     if not 0 <= number <= 9:
         raise UnsupportedType(f"{text}: the precision lies between 0 and 9.")
     return number
-
-
-def walk(type_: DataType) -> Iterator[DataType]:
-    """Yield the type and every type inside it."""
-    yield type_
-    match type_:
-        case ArrayType(element=inner) | MultisetType(element=inner) | VectorType(element=inner):
-            yield from walk(inner)
-        case MapType(key=key, value=value):
-            yield from walk(key)
-            yield from walk(value)
-        case RowType(fields=fields):
-            for part in fields:
-                yield from walk(part.type)
-
-
-def unreadable_in_sql(type_: DataType) -> str | None:
-    """Name the part of a type SQL cannot hold faithfully yet, or None when all of it can (`architecture.md`)."""
-    for part in walk(type_):
-        if isinstance(part, MultisetType | VariantType | BlobType | VectorType):
-            return part.sql()
-        if isinstance(part, TimestampType | LocalZonedTimestampType) and part.precision > 6:
-            return part.sql()
-    return None

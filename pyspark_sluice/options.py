@@ -29,6 +29,7 @@ _SOURCE_OPTIONS: dict[str, Option[Any]] = {
         Option("filter", optional(text()), None, "A condition by which partitions, buckets and files are left out, as JSON."),
         Option("timeZone", text(), "UTC", "The zone of times written without one, as `scan.timestamp`."),
         Option("commitUser", optional(text()), None, "Who writes, for recognizing a repeated micro-batch; from the checkpoint without it."),
+        Option("queryName", optional(text()), None, "Spark's own."),
         Option("checkpointLocation", optional(text()), None, "Spark's own; the sink takes the query's id from there."),
     )
 }

@@ -73,7 +73,7 @@ class _Target:
             commit_user=user,
             commit_identifier=identifier,
         )
-        if not _commit(table, self._schema, request):
+        if not land(table, self._schema, request):
             self.remove(messages)
 
     def remove(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -92,7 +92,7 @@ def _path(files: TableFiles, schema: Schema, new: NewFile) -> str:
     return new.file.external_path or f"{files.layout.bucket_dir(schema, values, new.bucket)}/{new.file.file_name}"
 
 
-def _commit(table: RemoteTable, schema: Schema, request: CommitRequest) -> bool:
+def land(table: RemoteTable, schema: Schema, request: CommitRequest) -> bool:
     """Commit, building the snapshot anew for as long as others are faster; False where an earlier attempt had done it."""
     until = time.monotonic() + _PATIENCE_SECONDS
     wait = _FIRST_WAIT

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pyspark.sql import types as st
 
 from model.errors import UnsupportedType
+from model.type_parts import unreadable_in_sql
 from model.types import (
     ArrayType,
     DataType,
@@ -16,7 +17,6 @@ from model.types import (
     RowType,
     TimestampType,
     TimeType,
-    unreadable_in_sql,
 )
 
 _SIMPLE: dict[str, st.DataType] = {

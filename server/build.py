@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 from catalog import CatalogStore
 from lake import MANIFEST_CACHE, Lake
@@ -38,7 +39,9 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     gateway = Gateway(lake, spark, limits=_limits(settings))
     cleanup.callback(gateway.close)
     gateway.start()
-    coordinator = Coordinator(lake, settings.upkeep, background=lambda name: _in_background(spark, name))
+    # An embedded Postgres runs for one server only: whoever looked after the tables before, under this name, is dead.
+    owner = uuid5(NAMESPACE_URL, settings.data.as_uri()) if settings.catalog_dsn is None else None
+    coordinator = Coordinator(lake, settings.upkeep, background=lambda name: _in_background(spark, name), owner=owner)
     cleanup.callback(coordinator.close)
     coordinator.start()
     return gateway, spark

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -291,10 +290,11 @@ class Gateway:
 
         True where all ended.
         """
-        until = time.monotonic() + seconds
         self._end_streams()
-        self.jobs.drain(seconds)
-        ended = self._executor.drain(max(0.0, until - time.monotonic()))
+        jobs = threading.Thread(target=self.jobs.drain, args=(seconds,), name="sluice-jobs-drain", daemon=True)
+        jobs.start()
+        ended = self._executor.drain(seconds)
+        jobs.join()
         for operation in self.running():
             operation.cancel()
         self._end_streams()

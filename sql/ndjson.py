@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from model.errors import ColumnNotExist, InvalidData, nearest
 from model.schema import Schema
-from model.types import ArrayType, DataType, DecimalType, Field, LocalZonedTimestampType, MapType, RowType, TimestampType, walk
+from model.type_parts import walk
+from model.types import ArrayType, DataType, DecimalType, Field, LocalZonedTimestampType, MapType, RowType, TimestampType
 from table.arrow import arrow_schema
 from table.cast import Fitting, fit
 

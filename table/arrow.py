@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from model.errors import UnsupportedType
+from model.type_parts import unreadable_in_sql
 from model.types import (
     ArrayType,
     BigIntType,
@@ -27,7 +28,6 @@ from model.types import (
     TinyIntType,
     VarBinaryType,
     VarCharType,
-    unreadable_in_sql,
 )
 
 _SIMPLE: dict[str, pa.DataType] = {

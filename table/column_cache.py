@@ -27,6 +27,8 @@ _FORMAT = "1"
 """Part of each file's name; files of another format are let go as the oldest."""
 _SUFFIX = ".manifest"
 _ABANDONED_SECONDS = 3600.0
+_LOADING = 16
+"""Manifests that may be decoded at once."""
 _SHARE_KEPT = 0.9
 """Share of the bytes allowed that is left once files had to go."""
 
@@ -37,6 +39,7 @@ class ColumnCache:
     def __init__(self) -> None:
         self._held: ByteCache[str, ManifestColumns] = ByteCache(_HELD_BYTES, lambda columns: columns.nbytes)
         self._lock = threading.Lock()
+        self._loading = [threading.Lock() for _ in range(_LOADING)]
         self._directory: Path | None = None
         self._most_bytes = 0
         self._bytes = 0
@@ -58,7 +61,11 @@ class ColumnCache:
     def columns(self, path: str, size: int, load: Callable[[], ManifestColumns], *, persist: bool) -> ManifestColumns:
         """The columns of a manifest, loaded where they are not kept; ``persist`` puts them on disk as well."""
         name = blake2b(f"{_FORMAT} {size} {path}".encode(), digest_size=20).hexdigest() + _SUFFIX
-        return self._held.or_load(name, lambda: self._load(name, load) if persist else load())
+        found = self._held.get(name)
+        if found is not None:
+            return found
+        with self._loading[hash(name) % _LOADING]:  # decoding takes a second for a large one: who else wants it waits for it
+            return self._held.or_load(name, lambda: self._load(name, load) if persist else load())
 
     def forget(self) -> None:
         """Forget what is in memory, as a restart does."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate
-from model.types import DataType, DecimalType
+from model.types import DataType, DecimalType, LocalZonedTimestampType
 from table import binary_row
 from table.manifest_columns import Mask, Numbers
 from table.row_columns import RowColumn
@@ -169,8 +169,7 @@ def _number(type_: DataType, value: Any) -> int | float | None:
 
 
 def _moment(type_: DataType, value: Any) -> int | None:
-    zoned = type_.sql().endswith("ZONE")
-    if not isinstance(value, dt.datetime) or (value.tzinfo is not None) != zoned:
+    if not isinstance(value, dt.datetime) or (value.tzinfo is not None) != isinstance(type_, LocalZonedTimestampType):
         return None
     return binary_row.epoch_micros(value)
 

@@ -24,7 +24,7 @@ from table.plan import ManyFiles, PlannedFile, ScanPlan
 from table.prune import may_match
 from table.row_columns import row_column
 from table.stats import ColumnStats
-from table.store import TableFiles
+from table.store import TableFiles, many_entries
 
 _BOUNDS_BYTES = 192 << 20
 _AT_ONCE = 4096
@@ -36,15 +36,17 @@ _BOUNDS: ByteCache[tuple[object, ...], Bounds] = ByteCache(_BOUNDS_BYTES, lambda
 def plan_columns(files: TableFiles, schema: Schema, snapshot: Snapshot, predicate: Predicate | None) -> ScanPlan | None:
     """Plan a read of a snapshot of many files; None for one of few, or whose history only the plain rule tells."""
     manifests = files.manifests_of(snapshot)
+    if not many_entries(manifests):
+        return None
     partitions = PartitionPruning(schema, predicate)
     wanted = [meta for meta in manifests if _may_hold(schema, partitions.predicate, meta)]
-    live = files.live_files(wanted, of=manifests)
+    live = files.live_files(wanted, however_few=True)
     if live is None:
         return None
     kept = _Kept(files, schema, predicate, partitions)
     rows = [kept.rows(meta, columns, alive) for meta, (columns, alive) in zip(wanted, live.masks(), strict=True)]
     _check_orphans(files, snapshot, live, kept, whole=len(wanted) == len(manifests))
-    owners = np.repeat(np.arange(len(rows)), [len(found) for found in rows])
+    owners = np.repeat(np.arange(len(rows)), np.array([len(found) for found in rows], dtype=np.int64))
     picked = np.concatenate([*rows, np.zeros(0, dtype=np.int64)])
     order = _order(schema, live.manifests, rows)
     found = ManyFiles(live.manifests, owners[order], picked[order], lambda entry: planned_file(files, schema, entry, partitions))
@@ -90,10 +92,9 @@ def _may_hold(schema: Schema, predicate: Predicate | None, meta: ManifestFile) -
 
 def _check_orphans(files: TableFiles, snapshot: Snapshot, live: LiveFiles, kept: _Kept, *, whole: bool) -> None:
     """Raise for a file that is removed without having been added; its ADD may only be in manifests of other partitions."""
-    for columns, orphans in zip(live.manifests, live.netted.orphans, strict=True):
-        for entry in columns.entries(orphans) if len(orphans) else ():
-            if whole or kept.partitions.keep(entry.partition):
-                raise never_added(files.location, snapshot, entry)
+    for entry in live.orphans():
+        if whole or kept.partitions.keep(entry.partition):
+            raise never_added(files.location, snapshot, entry)
 
 
 def _count(manifests: Sequence[ManifestFile], wanted: Sequence[ManifestFile], live: LiveFiles) -> int:

@@ -8,6 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as orc
@@ -181,6 +182,9 @@ def _orc_table(rows: pa.Table) -> pa.Table:
             rows = rows.set_column(index, pa.field(column.name, pa.int32(), column.nullable), rows.column(index).cast(pa.int32()))
         elif pa.types.is_timestamp(column.type):
             _check_orc_timestamps(column, rows.column(index))
+        elif pa.types.is_nested(column.type):
+            # Of a slice Arrow writes the rows at the array's beginning, without an error: only a copy begins where its rows do.
+            rows = rows.set_column(index, column, rows.column(index).take(pa.array(np.arange(rows.num_rows))))
     return rows
 
 

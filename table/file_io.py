@@ -7,13 +7,14 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
-from uuid import uuid4
 
 import pyarrow.fs as pafs
 
 from model.errors import InvalidOption, LakeError, StorageFull, Unavailable
+from table.directory import Directory, LocalDirectory, NamedDirectory, write_new
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +39,8 @@ class FileIO(Protocol):
 
     def read(self, path: str) -> bytes: ...
     def write(self, path: str, data: bytes) -> None: ...
+    def add(self, path: str, data: bytes) -> None: ...
     def create(self, path: str, data: bytes) -> bool: ...
-    def update(self, path: str, data: bytes) -> None: ...
     def exists(self, path: str) -> bool: ...
     def size(self, path: str) -> int: ...
     def delete(self, path: str) -> None: ...
@@ -47,6 +48,7 @@ class FileIO(Protocol):
     def rename(self, source: str, target: str) -> None: ...
     def list(self, path: str) -> list[FileStatus]: ...
     def mkdirs(self, path: str) -> None: ...
+    def directory(self, path: str, *, make: bool = True) -> AbstractContextManager[Directory]: ...
     def arrow(self) -> pafs.FileSystem: ...
     def arrow_path(self, path: str) -> str: ...
 
@@ -101,61 +103,36 @@ class LocalFileIO:
 
     def write(self, path: str, data: bytes) -> None:
         """Put the file there, replacing what was; readers see the old or the new, never a part."""
+        directory, name = os.path.split(path)
+        with self.directory(directory) as place, _translating(local_path(path)):
+            place.write(name, data)
+
+    def add(self, path: str, data: bytes) -> None:
+        """Put a file there under a name that is nobody else's, and that nobody is told of before: what readers see needs no care."""
         path = local_path(path)
         with _translating(path):
-            temporary = self._temporary(path, data)
-            os.replace(temporary, path)
-
-    def update(self, path: str, data: bytes) -> None:
-        """Put a few bytes there, which readers check before they believe them: in place where they cover what was.
-
-        Replacing a file makes ext4 flush the new one, which cost a small commit more than everything else it does to files (measured).
-        """
-        try:
-            handle = os.open(path, os.O_WRONLY)
-        except FileNotFoundError:
-            return self.write(path, data)
-        with _translating(path):
             try:
-                covered = os.fstat(handle).st_size <= len(data)
-                if covered:
-                    os.pwrite(handle, data, 0)
-            finally:
-                os.close(handle)
-        return None if covered else self.write(path, data)
+                write_new(path, data)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                write_new(path, data)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Put the file there unless one exists; whole or not at all. A rename would replace silently, a link cannot."""
+        """Put the file there unless one exists; whole or not at all."""
+        directory, name = os.path.split(path)
+        with self.directory(directory) as place, _translating(local_path(path)):
+            return place.create(name, data)
+
+    @contextlib.contextmanager
+    def directory(self, path: str, *, make: bool = True) -> Iterator[Directory]:
+        """The directory itself, open; made where there is none, or with ``make`` off a `FileNotFoundError`."""
         path = local_path(path)
         with _translating(path):
-            if os.path.exists(path):
-                return False
-            temporary = self._temporary(path, data)
+            place = LocalDirectory(path, make=make)
             try:
-                os.link(temporary, path)
-            except FileExistsError:
-                return False
+                yield place
             finally:
-                os.unlink(temporary)
-            return True
-
-    @staticmethod
-    def _temporary(path: str, data: bytes) -> str:
-        directory, name = os.path.split(path)
-        temporary = os.path.join(directory, f".{name}.{uuid4()}.tmp")
-        try:
-            file = open(temporary, "xb")  # noqa: SIM115 - closed below, whichever way it was opened
-        except FileNotFoundError:
-            os.makedirs(directory, exist_ok=True)
-            file = open(temporary, "xb")  # noqa: SIM115
-        try:
-            with file:
-                file.write(data)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        return temporary
+                place.close()
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory is there."""
@@ -256,9 +233,14 @@ class ArrowFileIO:
         with _translating(path), self._fs.open_output_stream(self.arrow_path(path)) as stream:
             stream.write(data)
 
-    def update(self, path: str, data: bytes) -> None:
-        """Put the object, replacing what was."""
+    def add(self, path: str, data: bytes) -> None:
+        """Put an object of a name that is nobody else's."""
         self.write(path, data)
+
+    @contextlib.contextmanager
+    def directory(self, path: str, *, make: bool = True) -> Iterator[Directory]:
+        """The directory by its name: stores have no others."""
+        yield NamedDirectory(self, path)
 
     def create(self, path: str, data: bytes) -> bool:
         """Put the object unless one exists."""

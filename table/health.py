@@ -1,7 +1,7 @@
 """What a table's own files say about how it is set up: the ways to hurt oneself with append tables, in numbers.
 
-`N` bytes in `P` partitions of `B` buckets each: Paimon's guide for append tables wants `N / (P · B)` near a file's target
-size, and as a rule of thumb far fewer files than a hundred a partition.
+Paimon's guide for append tables has a rule of thumb for writes: with `N` partitions written at once, `B` buckets in each and
+`P` writers, `(N · B) / P` stays below a hundred, or each writer keeps too many files open and leaves too many small ones.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ from dataclasses import dataclass
 
 from model.schema import Schema
 from table.compact import CompactionRules, by_bucket, choose
-from table.manifest import ManifestEntry
+from table.manifest import FileSource, ManifestEntry
 
+_MOST_A_WRITER = 100
+"""Partitions and buckets one writer should have open."""
+_AT_ONCE_MILLIS = 600_000
+"""Files made within so long of the newest count as written at once."""
 _MANY_FILES = 100
 """Files of one partition from which planning and opening them costs more than reading."""
 _TINY_PARTITION = 1 << 20
@@ -40,8 +44,11 @@ class _Part:
     rows: int = 0
 
 
-def examine(schema: Schema, entries: Iterable[ManifestEntry], *, table: str, write_only: bool) -> list[Finding]:
-    """What could be better, most costly first; nothing for a table in good shape."""
+def examine(schema: Schema, entries: Iterable[ManifestEntry], *, table: str, write_only: bool, writers: int) -> list[Finding]:
+    """What could be better, most costly first; nothing for a table in good shape.
+
+    ``writers`` is how many tasks write at the same time.
+    """
     live = list(entries)
     partitions: dict[bytes, _Part] = defaultdict(_Part)
     buckets: dict[tuple[bytes, int], _Part] = defaultdict(_Part)
@@ -53,6 +60,7 @@ def examine(schema: Schema, entries: Iterable[ManifestEntry], *, table: str, wri
     rules = CompactionRules.of(schema)
     return [
         *_small_files(schema, live, rules, table, write_only=write_only),
+        *_wide_writes(schema, live, partitions, writers, table),
         *_crowded(schema, partitions, table),
         *_too_many_buckets(schema, partitions, rules, table),
         *_too_few_buckets(schema, partitions, rules, table),
@@ -82,6 +90,28 @@ def _small_files(schema: Schema, live: list[ManifestEntry], rules: CompactionRul
         )
 
 
+def _wide_writes(schema: Schema, live: list[ManifestEntry], partitions: dict[bytes, _Part], writers: int, table: str) -> Iterator[Finding]:
+    """The rule `(N · B) / P < 100`, for what was written last."""
+    written = [(entry.file.creation_time_millis, entry.partition) for entry in live if entry.file.file_source is not FileSource.COMPACT]
+    if not written or not schema.partition_keys:
+        return
+    newest = max(millis for millis, _ in written)
+    at_once = len({partition for millis, partition in written if newest - millis <= _AT_ONCE_MILLIS})
+    buckets = max(schema.bucket, 1)
+    open_ = at_once * buckets / writers
+    if open_ < _MOST_A_WRITER:
+        return
+    fitting = max(1, min(buckets - 1, (_MOST_A_WRITER - 1) * writers // at_once))
+    fewer = f"ALTER TABLE {table} SET ('bucket' = '{fitting}'); INSERT OVERWRITE {table} SELECT * FROM {table}"  # noqa: S608 - told, not run
+    coarser = f"CREATE TABLE … PARTITIONED BY a coarser column than ({', '.join(schema.partition_keys)})"
+    yield Finding(
+        what=f"{at_once} partitions of {buckets} bucket(s) were written at once",
+        why=f"(N·B)/P = ({at_once}·{buckets})/{writers} = {open_:.0f} open files for each writer, and a file of "
+        f"{_shown(sum(part.size for part in partitions.values()) / len(live))} on average; below {_MOST_A_WRITER} it stays cheap",
+        statement=fewer if buckets > 1 else coarser,
+    )
+
+
 def _crowded(schema: Schema, partitions: dict[bytes, _Part], table: str) -> Iterator[Finding]:
     if not partitions:
         return
@@ -92,7 +122,7 @@ def _crowded(schema: Schema, partitions: dict[bytes, _Part], table: str) -> Iter
     if buckets > 1 and per_partition >= _MANY_FILES and size / files < _CRUMB_BUCKET:
         yield Finding(
             what=f"{per_partition:.0f} files in each of {len(partitions)} partition(s)",
-            why=f"(N·B)/P: {files} files of {_shown(size / files)} over {buckets} buckets; below 100 files a partition reads stay quick",
+            why=f"{files} files of {_shown(size / files)} over {buckets} buckets; below 100 files a partition reads stay quick",
             statement=f"CALL sys.compact(`table` => '{table}', compact_strategy => 'full')",
         )
 

@@ -15,17 +15,8 @@ import pyarrow.parquet as pq
 
 from model.errors import InvalidData, InvalidSchema, UnsupportedType
 from model.schema import Schema
-from model.types import (
-    BigIntType,
-    DataType,
-    DateType,
-    Field,
-    IntType,
-    LocalZonedTimestampType,
-    TimestampType,
-    VarCharType,
-    unreadable_in_sql,
-)
+from model.type_parts import unreadable_in_sql
+from model.types import BigIntType, DataType, DateType, Field, IntType, LocalZonedTimestampType, TimestampType, VarCharType
 from table import binary_row
 from table.arrow import data_type
 from table.data_file import describe

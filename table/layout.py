@@ -11,6 +11,8 @@ from model.schema import Schema
 from model.types import DataType, DateType, LocalZonedTimestampType, TimestampType, TimeType
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
+EARLIEST, LATEST = "EARLIEST", "LATEST"
+"""The hints beside the snapshots."""
 _ESCAPED = frozenset(chr(c) for c in range(0x20)) | frozenset("\"#%'*/:=?\\\x7f{}[]^")
 
 
@@ -31,14 +33,18 @@ class TableLayout:
     def snapshot_dir(self) -> str:
         return f"{self.branch_dir}/snapshot"
 
+    @staticmethod
+    def snapshot_name(snapshot_id: int) -> str:
+        return f"snapshot-{snapshot_id}"
+
     def snapshot_file(self, snapshot_id: int) -> str:
-        return f"{self.branch_dir}/snapshot/snapshot-{snapshot_id}"
+        return f"{self.branch_dir}/snapshot/{self.snapshot_name(snapshot_id)}"
 
     def latest_hint(self) -> str:
-        return f"{self.branch_dir}/snapshot/LATEST"
+        return f"{self.branch_dir}/snapshot/{LATEST}"
 
     def earliest_hint(self) -> str:
-        return f"{self.branch_dir}/snapshot/EARLIEST"
+        return f"{self.branch_dir}/snapshot/{EARLIEST}"
 
     def consumer_dir(self) -> str:
         return f"{self.branch_dir}/consumer"

@@ -39,6 +39,7 @@ class _Merge:
     def __init__(self, files: TableFiles, schema: Schema, *, always: bool = False) -> None:
         self._files = files
         self._types: list[DataType] = [field.type for field in schema.partition_fields]
+        self._ordered = schema.bucket > 0
         self._target: int = TABLE_OPTIONS.read(schema.options, "manifest.target-file-size")
         self._threshold: int = 1 if always else TABLE_OPTIONS.read(schema.options, "manifest.full-compaction-threshold-size")
         self._min_count: int = TABLE_OPTIONS.read(schema.options, "manifest.merge-min-count")
@@ -54,6 +55,9 @@ class _Merge:
             entries, deletions = self._netted(picked)
         if orphan := next(iter(deletions.values()), None):
             raise corrupt(self._files.location, f"file {orphan.file.file_name} is removed without having been added")
+        if self._ordered and isinstance(entries, list):  # readers that go by manifest order alone (pypaimon) then find a queue's
+            first_seen = {partition: at for at, partition in enumerate(dict.fromkeys(entry.partition for entry in entries))}
+            entries.sort(key=lambda entry: (first_seen[entry.partition], entry.bucket, entry.file.min_sequence_number))
         rewritten = {m.file_name for m in picked}
         untouched = [m for m in manifests if m.file_name not in rewritten]
         return [*untouched, *self._files.new_manifests(entries, self._types, target=self._target)]

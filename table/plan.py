@@ -83,7 +83,7 @@ class ManyFiles(Sequence[PlannedFile]):
     def __getitem__(self, at: int | slice) -> PlannedFile | Sequence[PlannedFile]:
         if isinstance(at, slice):
             return ManyFiles(self._manifests, self._owners[at], self._rows[at], self._planned)
-        return next(iter(self[at : at + 1 or None]))
+        return self._made(self._owners[[at]], self._rows[[at]])[0]
 
     def __iter__(self) -> Iterator[PlannedFile]:
         for at in range(0, len(self), _CHUNK):

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from model.types import DataType, TimestampType
-from model.types import LocalZonedTimestampType as ZonedType
+from model.types import DataType, LocalZonedTimestampType, TimestampType
 from table import binary_row
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -26,7 +25,11 @@ _VARIABLE = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
 
 def decodable(type_: DataType) -> bool:
     """Whether columns of the type are read here."""
-    return (type_.root in _FIXED and binary_row.compact(type_)) or type_.root in _VARIABLE or isinstance(type_, TimestampType | ZonedType)
+    return (
+        (type_.root in _FIXED and binary_row.compact(type_))
+        or type_.root in _VARIABLE
+        or isinstance(type_, TimestampType | LocalZonedTimestampType)
+    )
 
 
 class RowColumn:
@@ -61,7 +64,7 @@ def row_column(rows: pa.Array, arity: int, position: int, type_: DataType) -> Ro
     slots = starts + (head + _SLOT * position)
     if type_.root in _VARIABLE:
         return RowColumn(_texts(raw, starts + 4, slots, nulls), nulls)
-    if isinstance(type_, TimestampType | ZonedType):
+    if isinstance(type_, TimestampType | LocalZonedTimestampType):
         return RowColumn(_micros(type_, raw, starts + 4, slots, nulls), nulls)
     numbers = _gathered(raw, slots, _FIXED[type_.root])
     return RowColumn(_widened(numbers != 0 if type_.root == "BOOLEAN" else numbers), nulls)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 
 from model.schema import Schema
 from model.table_options import TABLE_OPTIONS
+from table.data_file import naming
 
 _MOST_MEMORY = 128 << 20
 """Uncompressed bytes one write holds over all its partitions and buckets, whatever `write-buffer-size` allows: many write at once."""
@@ -51,9 +51,9 @@ class Spill:
 
     def __init__(self, rules: BufferRules) -> None:
         self._rules = rules
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._places: dict[Hashable, list[tuple[int, int]]] = {}
-        self._files: list[pa.ipc.RecordBatchFileReader] = []
+        self._files: list[IO[bytes]] = []
+        self._readers: list[pa.ipc.RecordBatchFileReader] = []
         self.size = 0
         """Bytes on disk."""
 
@@ -63,37 +63,40 @@ class Spill:
         return self._rules.disk_bytes is not None and self.size >= self._rules.disk_bytes
 
     def put(self, rows: Iterator[tuple[Hashable, pa.RecordBatch]]) -> None:
-        """Put rows aside, each batch under its key; they are taken back in the order they were put."""
-        if self._directory is None:
-            self._directory = tempfile.TemporaryDirectory(prefix="sluice-spill-")
-        number = len(self._files)
-        path = Path(self._directory.name) / f"{number}.arrow"
+        """Put rows aside, each batch under its key, to be taken back in the order they were put; raises `StorageFull`."""
+        with naming(tempfile.gettempdir()):
+            # Without a name, so that a killed process leaves none behind; `close` ends it.
+            file = tempfile.TemporaryFile(prefix="sluice-spill-")  # noqa: SIM115
+            self._files.append(file)
+            if self._write(file, rows):
+                self.size += file.tell()
+                self._readers.append(pa.ipc.open_file(pa.PythonFile(file, mode="r")))
+
+    def _write(self, file: IO[bytes], rows: Iterator[tuple[Hashable, pa.RecordBatch]]) -> int:
         options = pa.ipc.IpcWriteOptions(compression=self._rules.codec)
         writer: pa.ipc.RecordBatchFileWriter | None = None
-        at = 0
+        count = 0
         try:
             for key, batch in rows:
                 if writer is None:
-                    writer = pa.ipc.new_file(str(path), batch.schema, options=options)
+                    writer = pa.ipc.new_file(pa.PythonFile(file, mode="w"), batch.schema, options=options)
                 writer.write_batch(batch)
-                self._places.setdefault(key, []).append((number, at))
-                at += 1
+                self._places.setdefault(key, []).append((len(self._readers), count))
+                count += 1
         finally:
             if writer is not None:
                 writer.close()
-        if writer is not None:
-            self.size += path.stat().st_size
-            self._files.append(pa.ipc.open_file(pa.memory_map(str(path))))
+        return count
 
     def take(self, key: Hashable) -> Iterator[pa.RecordBatch]:
         """The rows put aside under a key, once."""
         for number, at in self._places.pop(key, ()):
-            yield self._files[number].get_batch(at)
+            yield self._readers[number].get_batch(at)
 
     def close(self) -> None:
         """Remove the files."""
-        self._files.clear()
         self._places.clear()
-        if self._directory is not None:
-            self._directory.cleanup()
-            self._directory = None
+        self._readers.clear()
+        for file in self._files:
+            file.close()
+        self._files.clear()

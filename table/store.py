@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Any
 from uuid import uuid4
+
+import orjson
 
 from model.errors import Unavailable
 from model.identifier import MAIN_BRANCH
@@ -17,8 +20,9 @@ from model.types import DataType
 from table import binary_row
 from table.cache import ByteCache
 from table.column_cache import COLUMNS
+from table.directory import Directory
 from table.file_io import FileIO
-from table.layout import TableLayout
+from table.layout import EARLIEST, LATEST, TableLayout
 from table.live import Irregular, merge_entries, never_added
 from table.live_files import BucketSums, LiveFiles, sums_of
 from table.manifest import EntryKind, ManifestEntry, ManifestFile, SimpleStats
@@ -108,24 +112,32 @@ class TableFiles:
         except FileNotFoundError:
             return None
 
-    def publish_snapshot(self, snapshot: Snapshot) -> Published:
+    def snapshots(self, *, make: bool = True) -> AbstractContextManager[Directory]:
+        """A hand on the directory of snapshots, for `publish_snapshot` and `write_hints`; see `FileIO.directory`."""
+        return self.io.directory(self.layout.snapshot_dir(), make=make)
+
+    def publish_snapshot(self, snapshot: Snapshot, place: Directory) -> Published:
         """Put the decided snapshot's file there; one that is there already is either the same or somebody else's."""
-        data = json.dumps(snapshot.to_json(), indent=2, ensure_ascii=False).encode()
-        if self.io.create(self.layout.snapshot_file(snapshot.id), data):
+        name = self.layout.snapshot_name(snapshot.id)
+        if place.create(name, _snapshot_file(snapshot)):
             return Published.WRITTEN
         try:
-            found = self.read_snapshot(snapshot.id)
-        except (ValueError, KeyError, TypeError, AttributeError):  # not a snapshot at all, so surely not ours
+            found = Snapshot.from_json(json.loads(place.read(name)))
+        except (
+            FileNotFoundError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+        ):  # gone again, or no snapshot: not ours
             return Published.FOREIGN
-        if found is not None and same_snapshot(found, snapshot):
-            return Published.THERE
-        return Published.FOREIGN
+        return Published.THERE if same_snapshot(found, snapshot) else Published.FOREIGN
 
-    def write_hints(self, latest: int, *, earliest: int | None = None) -> None:
+    def write_hints(self, latest: int, place: Directory, *, earliest: int | None = None) -> None:
         """Tell readers where to look first; hints may lag, they are never believed unchecked."""
-        self.io.update(self.layout.latest_hint(), str(latest).encode())
+        place.update(LATEST, str(latest).encode())
         if earliest is not None:
-            self.io.write(self.layout.earliest_hint(), str(earliest).encode())
+            place.write(EARLIEST, str(earliest).encode())
 
     def remove_marked(self, path: str, mark: Mapping[str, Any]) -> None:
         """Remove a JSON file below the table's directory as long as it holds all that the mark says."""
@@ -136,11 +148,6 @@ class TableFiles:
             return
         if isinstance(found, dict) and all(found.get(key) == value for key, value in mark.items()):
             self.io.delete(full)
-
-    def remove_hints(self) -> None:
-        """Take both hints back."""
-        self.io.delete(self.layout.latest_hint())
-        self.io.delete(self.layout.earliest_hint())
 
     def read_hint(self, path: str) -> int | None:
         """The id a hint file holds, or None."""
@@ -204,12 +211,9 @@ class TableFiles:
         sizes, rows = (columns.numbers(name)[-most:][::-1].tolist() for name in ("file_size", "row_count"))
         return zip(sizes, rows, strict=True)
 
-    def live_files(self, manifests: Sequence[ManifestFile], *, of: Sequence[ManifestFile] | None = None) -> LiveFiles | None:
-        """What is live in some manifests, by their columns.
-
-        None where they (or those they are chosen ``of``) hold few entries, or tell a history that only the plain rule tells.
-        """
-        if _entry_count(manifests if of is None else of) < _MANY_ENTRIES:
+    def live_files(self, manifests: Sequence[ManifestFile], *, however_few: bool = False) -> LiveFiles | None:
+        """What is live in some manifests, by their columns; None where they are few, or tell a history that only the plain rule tells."""
+        if not however_few and not many_entries(manifests):
             return None
         names = [self.layout.manifest(meta.file_name) for meta in manifests]
         try:
@@ -264,7 +268,7 @@ class TableFiles:
     def _new_manifest(self, entries: Sequence[ManifestEntry], data: bytes, partition_types: Sequence[DataType]) -> ManifestFile:
         name = f"manifest-{uuid4()}-0"
         path = self.layout.manifest(name)
-        self.io.write(path, data)
+        self.io.add(path, data)
         _MANIFESTS.put(path, tuple(entries))
         added = sum(entry.kind is EntryKind.ADD for entry in entries)
         return ManifestFile(
@@ -285,7 +289,7 @@ class TableFiles:
         name = f"manifest-list-{uuid4()}-0"
         data = encode_manifest_list(files)
         path = self.layout.manifest(name)
-        self.io.write(path, data)
+        self.io.add(path, data)
         _LISTS.put(path, tuple(files))
         return name, len(data)
 
@@ -346,8 +350,21 @@ class TableFiles:
         yield from left
 
 
+def many_entries(manifests: Iterable[ManifestFile]) -> bool:
+    """Whether manifests hold so many entries that they are better looked at as columns."""
+    return _entry_count(manifests) >= _MANY_ENTRIES
+
+
 def _entry_count(manifests: Iterable[ManifestFile]) -> int:
     return sum(meta.num_added_files + meta.num_deleted_files for meta in manifests)
+
+
+def _snapshot_file(snapshot: Snapshot) -> bytes:
+    body = snapshot.to_json()
+    try:
+        return orjson.dumps(body, option=orjson.OPT_INDENT_2)
+    except TypeError:  # a number of some client's that 64 bits do not hold
+        return json.dumps(body, indent=2, ensure_ascii=False).encode()
 
 
 def same_snapshot(one: Snapshot, other: Snapshot) -> bool:

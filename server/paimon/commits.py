@@ -31,7 +31,8 @@ def latest_snapshot(database: str, table: str) -> object:
     opened = here.open_any(object_name(database, table))
     known, seconds = snapshot_argument("newerThan"), seconds_argument("wait", most=MOST_WAIT_SECONDS)
     if known is not None and seconds:
-        here.wait_beyond(opened, known, seconds, most_waiters=services().settings.threads // 2)
+        most = services().settings.threads // 2
+        here.wait_beyond(opened, known, seconds, most_waiters=most, stopping=services().stopping.is_set)
     found = here.totals(opened)
     if found is None:
         raise SnapshotNotExist(f"Table {opened.identifier} has no snapshot yet.", resource_name=str(opened.identifier))

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from model.errors import InvalidOption, UnsupportedType
 from model.option import Option, Parser, duration, integer, number, one_of, optional, text
+from model.type_parts import walk
 from model.types import (
     ArrayType,
     BigIntType,
@@ -30,7 +31,6 @@ from model.types import (
     TinyIntType,
     VarBinaryType,
     VarCharType,
-    walk,
 )
 from sql.connectors.base import Bound, Connector, ConnectorScope, ConnectorTable, options_of
 

@@ -7,6 +7,7 @@ lock while it works: what it commits may lose a race like anybody's rewrite, and
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 import time
@@ -40,14 +41,15 @@ class Coordinator:
         limits: UpkeepLimits,
         *,
         background: Callable[[str], AbstractContextManager[Any]] | None = None,
+        owner: UUID | None = None,
         server: str | None = None,
         lease_seconds: float = LEASE_SECONDS,
     ) -> None:
-        self.owner = uuid4()
+        self.owner = owner or uuid4()
         self._lake = lake
         self._limits = limits
         self._leases = HeldLeases(lease_seconds)
-        self._server = server or socket.gethostname()
+        self._server = server or f"{socket.gethostname()}:{os.getpid()}"
         self._means = Means(lake=lake, limits=limits, server=self._server, background=background, check=self._check)
         self._keepers: dict[UUID, Keeper] = {}
         self._running: dict[UUID, Future[None]] = {}

@@ -20,9 +20,6 @@ from sql.session import Session
 from sql.spool import Spool
 from sql.statements.base import ExecutionContext, OwnDoor
 
-_BATCH_BYTES = 1 << 30
-"""Of a table's files in one batch, which is one commit."""
-
 
 class JobMaker:
     """Makes what `JobRun` runs."""
@@ -66,7 +63,6 @@ class JobMaker:
             remote_catalogs=self._remote_catalogs,
             spool=self._spool,
             source=job.statement,
-            micro_batch_bytes=_BATCH_BYTES,
             own_door=lambda: self._door(caller),
         )
         place = self._limits.checkpoint(self._lake.warehouse, str(job.job_id))

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from lake import Lake
-from model.errors import IllegalMove, JobLeaseLost, LakeError, OutcomeUnknown, StorageFull, Unavailable
+from model.errors import JobLeaseLost, LakeError
 from model.job import Job, JobLease, JobState, Wish
 from sql.sql_options import CHECKPOINT_INTERVAL, INITIAL_BACKOFF, MAX_BACKOFF
 
@@ -146,6 +146,9 @@ class JobRun:
         return next((problem for query in self._queries if query.ended and (problem := query.outcome())), None)
 
     def _begin(self, *, drain: bool) -> None:
+        self.job = self._lake.jobs.get(self.job.job_id)  # with the batches applied by now
+        if self.job.epoch != self._lease.epoch:
+            raise JobLeaseLost(str(self.job.job_id))
         self._queries = self._make(self.job)
         every = CHECKPOINT_INTERVAL.read(self.job.settings)
         for query in self._queries:
@@ -163,10 +166,11 @@ class JobRun:
                 _log.info("A query of job %s could not be stopped", self.job.job_id, exc_info=True)
 
     def _failed(self, problem: BaseException, *, beginning: bool = False) -> Callable[[], object]:
-        """What a failure makes of the job: another start after a while, or the end where starting again would not help."""
+        """What a failure makes of the job: another start after a while, or the end where starting again would not help.
+
+        Told under the lease's epoch: where that is lost, nothing changes.
+        """
         self._stop(patience=_STOP_SECONDS)
-        if isinstance(problem, JobLeaseLost):
-            return _nothing
         text = said(problem)
         if beginning and isinstance(problem, LakeError) and not _passes(problem):
             _log.warning("Job %s has failed: %s", self.job.job_id, text)
@@ -222,7 +226,7 @@ def _nothing() -> None:
 
 def _passes(problem: LakeError) -> bool:
     """Whether the same may go well another time."""
-    return isinstance(problem, Unavailable | OutcomeUnknown | StorageFull | IllegalMove) or problem.status >= 500
+    return isinstance(problem, JobLeaseLost) or problem.status >= 500
 
 
 def said(problem: BaseException) -> str:

@@ -143,7 +143,7 @@ class JobRunner:
         asked = time.monotonic()
         try:
             with self._lake.catalog.transaction() as tx:
-                held = tx.jobs.renew(self.owner, self._leases.seconds)
+                held = tx.jobs.renew(self.owner, self.running(), self._leases.seconds)
         except LakeError:
             return  # Postgres is away; the lease is trusted for a while
         for job_id in self._leases.renewed(held, asked=asked):

@@ -20,12 +20,14 @@ from sql.statements.base import ExecutionContext
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _TICK_SECONDS = 1.0
 _MOST_BATCHES = 16
 """Arrow batches that wait for a slow client; the query waits with them."""
 _BATCH_ROWS = 8192
+_MICRO_BATCH_BYTES = 64 << 20
+"""Data files of one table read at once, so that a long history comes in parts."""
 
 
 def follow(context: ExecutionContext, tree: exp.Expr, limit: int | None) -> ResultSet:
@@ -33,7 +35,7 @@ def follow(context: ExecutionContext, tree: exp.Expr, limit: int | None) -> Resu
     entry = context.spool.new(context.cancellation)
     running = _Running(context, entry.path, limit)
     try:
-        with prepared(context, tree, stream=True) as found:
+        with prepared(context, tree, stream=True, micro_batch=_MICRO_BATCH_BYTES) as found:
             if not found.frame.isStreaming:  # all of its tables end by themselves
                 entry.remove()
                 return result_of(context, found)

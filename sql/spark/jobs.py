@@ -39,6 +39,8 @@ from table.event_time import largest_time
 from table.manifest import NewFile
 
 _LOOK_SECONDS = 0.05
+_BATCH_BYTES = 1 << 30
+"""Of a table's files in one batch, which is one commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +127,7 @@ class JobQuery:
     def start(self, *, every: timedelta, drain: bool = False) -> None:
         """Begin, or go on from the checkpoint; ``drain``: only with what is there now."""
         now = drain or self._ends_now()
-        with prepared(self._context, source_of(self._insert), stream=True) as found:
+        with prepared(self._context, source_of(self._insert), stream=True, micro_batch=_BATCH_BYTES) as found:
             self._sink.check(found.frame)
             self._rowtime = rowtime_of(found.frame.schema)
             self._alignment = self._aligned()

@@ -105,10 +105,10 @@ class Preparation:
 
 
 @contextlib.contextmanager
-def prepared(context: ExecutionContext, tree: exp.Expr, *, stream: bool = False) -> Iterator[Prepared]:
+def prepared(context: ExecutionContext, tree: exp.Expr, *, stream: bool = False, micro_batch: int | None = None) -> Iterator[Prepared]:
     """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last.
 
-    ``stream``: over tables that are followed, which gives a streaming frame.
+    ``stream``: over tables that are followed, which gives a streaming frame; of each so many bytes at once (``micro_batch``).
     """
     with context.spark.running(context.statement_id) as session, contextlib.ExitStack() as cleanup:
         apply_zone(session, context.zone)
@@ -122,7 +122,7 @@ def prepared(context: ExecutionContext, tree: exp.Expr, *, stream: bool = False)
                 for reference in table_references(tree):
                     context.cancellation.check()
                     view = f"__sluice_{uuid4().hex}"
-                    followed = stream_of(context, session, reference, tree) if stream else None
+                    followed = stream_of(context, session, reference, tree, micro_batch) if stream else None
                     frame, planned = (followed, None) if followed is not None else _source(context, session, preparation, reference)
                     frame.createTempView(view)
                     views[view] = reference.name

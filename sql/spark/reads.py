@@ -13,7 +13,8 @@ from pyspark.sql import types as st
 
 from lake import LakeTable
 from model.errors import UnsupportedType
-from model.types import ArrayType, DataType, Field, MapType, RowType, TimeType, walk
+from model.type_parts import walk
+from model.types import ArrayType, DataType, Field, MapType, RowType, TimeType
 from sql.spark.declared import metadata
 from sql.spark.types import in_file, in_orc, to_spark
 from sql.spark.zone import plain

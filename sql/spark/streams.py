@@ -24,10 +24,13 @@ from sql.statements.base import ExecutionContext
 from sql.system.names import is_system
 
 
-def stream_of(context: ExecutionContext, session: SparkSession, reference: TableReference, tree: exp.Expr) -> DataFrame | None:
+def stream_of(
+    context: ExecutionContext, session: SparkSession, reference: TableReference, tree: exp.Expr, micro_batch: int | None
+) -> DataFrame | None:
     """What a table holds, from where its options say, and all that comes; None for one that is to be read as it is (`scan.bounded`).
 
-    Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read.
+    Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read; ``micro_batch`` bounds
+    the bytes of data files read at once.
     """
     own = find_connector(context.lake, context.session, reference.parts)
     if own is not None:
@@ -41,8 +44,7 @@ def stream_of(context: ExecutionContext, session: SparkSession, reference: Table
     table = context.lake.open(context.session.identifier(reference.parts))
     if is_bounded(table, reference):
         return None
-    stream_options(table.schema.options, reference.options)
-    context.lake.check_followed(table, reference.options)
+    context.lake.check_followed(table, stream_options(table.schema.options, reference.options))
     door = context.own_door()
     columns = needed_columns(tree, table.schema)
     watermark = watermark_of(table.schema.options)
@@ -50,12 +52,9 @@ def stream_of(context: ExecutionContext, session: SparkSession, reference: Table
         watermark = None  # on a computed column, which only Flink knows
     if watermark is not None and watermark.column not in columns:
         columns = [*columns, watermark.column]
-    given = dict(reference.options) | {
-        "uri": door.uri,
-        "timeZone": context.zone,
-        "columns": json.dumps(columns),
-        "maxBytesPerTrigger": str(context.micro_batch_bytes),
-    }
+    given = dict(reference.options) | {"uri": door.uri, "timeZone": context.zone, "columns": json.dumps(columns)}
+    if micro_batch is not None:
+        given["maxBytesPerTrigger"] = str(micro_batch)
     if door.token is not None:
         given["token"] = door.token
     predicate = pushed(reference, table.schema)

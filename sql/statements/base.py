@@ -75,8 +75,6 @@ class ExecutionContext:
     remote_catalogs: tuple[str, ...] = ()
     source: str = ""
     """The statement as the user wrote it."""
-    micro_batch_bytes: int = 64 << 20
-    """Bytes of a followed table's files one micro-batch takes, so that a long history comes in parts."""
     own_door: Callable[[], OwnDoor] = no_door
     """How Spark's own processes reach this server's catalog, as the caller."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from lake import LakeTable
 from model.table_options import TABLE_OPTIONS
 from sql.results import STRING, ResultColumn, ResultSet
@@ -23,4 +25,6 @@ def doctor(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 def findings(table: LakeTable) -> list[Finding]:
     """What could be better about a table."""
     write_only = TABLE_OPTIONS.read(table.schema.options, "write-only")
-    return examine(table.schema, table.files.live_entries(table.latest()), table=str(table.identifier), write_only=write_only)
+    writers = TABLE_OPTIONS.read(table.schema.options, "sink.parallelism") or os.cpu_count() or 1
+    entries = table.files.live_entries(table.latest())
+    return examine(table.schema, entries, table=str(table.identifier), write_only=write_only, writers=writers)

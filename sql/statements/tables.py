@@ -22,7 +22,8 @@ from model.schema import Schema, new_schema, with_queue_defaults
 from model.schema_change import AddColumn, RemoveOption, SchemaChange, SetOption, UpdateColumnType
 from model.snapshot import CommitKind
 from model.table_options import TABLE_OPTIONS
-from model.types import DataType, Field, unreadable_in_sql
+from model.type_parts import unreadable_in_sql
+from model.types import DataType, Field
 from model.watermark import watermark_of, watermark_options
 from sql import trees
 from sql.connectors import connector_table

@@ -163,8 +163,7 @@ def test_late_rows_are_dropped_and_counted(kafka_server: RunningServer, broker: 
 
 
 def test_the_pages_examples_run(kafka_server: RunningServer, broker: Broker) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "streaming.md").read_text()
-    page = page[page.index("## Event time") :].replace("127.0.0.1:9092", broker.address)
+    page = (Path(__file__).parents[2] / "docs" / "event-time.md").read_text().replace("127.0.0.1:9092", broker.address)
     windows, bounded, topic = re.findall(r"^```sql\n(.*?)^```$", page, re.M | re.S)
     broker.create("page_views")
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from lake import Lake, LakeTable
 from lake.compaction import Compacted, compact, plan
@@ -228,50 +226,3 @@ def test_small_files_of_one_commit_are_merged_before_it(lake: Lake, warehouse: P
 
 def batch_of(table: LakeTable, values: Sequence[int]) -> pa.RecordBatch:
     return fit(pa.RecordBatch.from_pydict({"id": list(values)}, schema=arrow_schema([table.schema.field("id")])), table.schema)
-
-
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("append"), st.integers(1, 30)),
-        st.tuples(st.just("tied"), st.integers(1, 5)),
-        st.tuples(st.just("minor"), st.none()),
-        st.tuples(st.just("full"), st.none()),
-        st.tuples(st.just("overwrite"), st.integers(1, 5)),
-    ),
-    max_size=25,
-)
-
-
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(steps=STEPS)
-def test_any_history_reads_in_write_order(lake: Lake, steps: list[tuple[str, Any]]) -> None:
-    """A queue's rows are what a plain list would hold, whatever is merged in between; every snapshot still reads as it did."""
-    from uuid import uuid4
-
-    table = make_table(lake, f"t{uuid4().hex}", options={**QUEUE, "compaction.max.file-num": "3"}, id="INT")
-    model: list[int] = []
-    then: dict[int, list[int]] = {}
-    following = 0
-    for step, count in steps:
-        new = list(range(following, following + (count or 0)))
-        following += len(new)
-        if step == "append":
-            append(lake, table, new)
-            model = model + new
-        elif step == "tied":
-            commit_tied(lake, table, new)
-            model = model + new
-        elif step == "overwrite":
-            written = write_batches(table.files, table.schema, [batch_of(table, new)])
-            lake.commit(table, CommitRequest(kind=CommitKind.OVERWRITE, adds=tuple(written), overwrite=everything, commit_user="u"))
-            model = new
-        else:
-            assert merge(lake, table, full=step == "full").conflicts == 0
-        latest = table.latest()
-        assert ids(table) == model
-        if latest is not None:
-            then[latest.id] = model
-    for snapshot_id, expected in then.items():
-        planned = plan_scan(table.files, table.schema, table.files.read_snapshot(snapshot_id))
-        found = [row["id"] for batch in read_batches(table.files, table.schema, planned.files) for row in batch.to_pylist()]
-        assert found == expected

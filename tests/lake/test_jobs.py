@@ -133,7 +133,7 @@ def test_what_is_wished_of_a_job_nobody_runs_happens_at_once(lake: Lake, catalog
     lake.jobs.wish(job_id, Wish.DRAIN)
     with catalog.transaction() as tx:
         assert tx.jobs.wishes(ONE) == {job_id: Wish.DRAIN}
-        assert tx.jobs.renew(OTHER) == {}
+        assert tx.jobs.renew(OTHER, [job_id]) == set()
 
 
 def test_everybody_sees_their_own_jobs(lake: Lake) -> None:

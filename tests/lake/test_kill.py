@@ -26,6 +26,7 @@ dsn, warehouse, step, work = sys.argv[1:]
 lake = Lake(CatalogStore(dsn), warehouse, hook=lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == step else None)
 if work == "commit":
     lake.commit(lake.open(T), append("b"))
+    lake.close()  # which notes what is published
 elif work == "rename":
     lake.rename_table(T, Identifier("default", "u"))
 else:

@@ -21,8 +21,9 @@ def write_past(table: LakeTable, name: str) -> None:
     newest = table.files.latest_on_disk()
     before = table.files.read_snapshot(newest) if newest else None
     made = build_snapshot(table.files, table.schema, before, [append(name)], uuid=str(uuid4()), time_millis=1)
-    table.files.publish_snapshot(made)
-    table.files.write_hints(made.id)
+    with table.files.snapshots() as place:
+        table.files.publish_snapshot(made, place)
+        table.files.write_hints(made.id, place)
 
 
 def test_foreign_commits_that_go_on_from_ours_are_adopted(lake: Lake, table: LakeTable, warehouse: Path) -> None:

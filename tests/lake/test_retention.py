@@ -5,19 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import os
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.compaction import compact, plan
 from lake.maintenance import maintain
 from lake.orphans import remove_orphan_files
 from lake.retention import create_tag, delete_tag, expire_snapshots, rollback, tags_of
@@ -218,108 +212,3 @@ def test_orphans_are_found_and_nothing_else(lake: Lake, table: LakeTable) -> Non
     assert at(table, tags_of(lake, table)[0].snapshot) == [0, 1]
     with pytest.raises(InvalidOption, match="future"):
         remove_orphan_files(lake, table, older_than_millis=2**50, check=go_on)
-
-
-STEP = st.one_of(
-    st.tuples(st.just("append"), st.integers(1, 4)),
-    st.tuples(st.just("overwrite"), st.integers(1, 3)),
-    st.tuples(st.just("compact"), st.booleans()),
-    st.tuples(st.just("expire"), st.integers(1, 4)),
-    st.tuples(st.just("tag"), st.integers(0, 3)),
-    st.tuples(st.just("untag"), st.integers(0, 3)),
-    st.tuples(st.just("rollback"), st.integers(0, 5)),
-    st.tuples(st.just("orphans"), st.none()),
-)
-
-
-class Model:
-    """What a table should hold: rows at every snapshot and tag that is kept."""
-
-    def __init__(self) -> None:
-        self.rows: dict[int, list[int]] = {}
-        self.tags: dict[str, tuple[int, list[int]]] = {}
-        self.next = 0
-
-    def fresh(self, count: int) -> list[int]:
-        self.next += count
-        return list(range(self.next - count, self.next))
-
-    @property
-    def now(self) -> list[int]:
-        return self.rows[max(self.rows)] if self.rows else []
-
-
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(steps=st.lists(STEP, max_size=20))
-def test_any_history_keeps_what_it_promises(lake: Lake, steps: list[tuple[str, Any]]) -> None:
-    """After any sequence of writes and maintenance every kept snapshot and tag reads as it was committed, and no file is lost or left."""
-    options = {**QUEUE, "compaction.max.file-num": "3"}
-    table = make_table(lake, f"t{uuid4().hex}", options=options, id="INT")
-    model = Model()
-    for step, argument in steps:
-        _STEPS[step](lake, table, model, argument)
-        assert {s.id for s in lake.snapshots(table)} == set(model.rows)
-        assert ids(table) == model.now
-    for snapshot in lake.snapshots(table):
-        assert at(table, snapshot) == model.rows[snapshot.id]
-    assert {tag.name: at(table, tag.snapshot) for tag in tags_of(lake, table)} == {name: rows for name, (_, rows) in model.tags.items()}
-    assert remove_orphan_files(lake, table, older_than_millis=time.time_ns() // 1_000_000, dry_run=True, check=go_on).paths == ()
-
-
-def _latest(table: LakeTable) -> int:
-    latest = table.latest()
-    return latest.id if latest else 0
-
-
-def _append(lake: Lake, table: LakeTable, model: Model, count: int) -> None:
-    new, before = model.fresh(count), model.now
-    append(lake, table, new)
-    model.rows[_latest(table)] = before + new
-
-
-def _overwrite(lake: Lake, table: LakeTable, model: Model, count: int) -> None:
-    new = model.fresh(count)
-    overwrite(lake, table, new)
-    model.rows[_latest(table)] = new
-
-
-def _compact(lake: Lake, table: LakeTable, model: Model, full: bool) -> None:
-    before = model.now
-    if compact(lake.commit, table, plan(table, full=full)).snapshots:
-        model.rows[_latest(table)] = before
-
-
-def _expire(lake: Lake, table: LakeTable, model: Model, count: int) -> None:
-    expire_snapshots(lake, table, keep(count))
-    model.rows = {key: model.rows[key] for key in sorted(model.rows)[-count:]}
-
-
-def _tag(lake: Lake, table: LakeTable, model: Model, number: int) -> None:
-    if model.rows and f"t{number}" not in model.tags:
-        chosen = sorted(model.rows)[number % len(model.rows)]
-        create_tag(lake, table, f"t{number}", snapshot_id=chosen)
-        model.tags[f"t{number}"] = (chosen, model.rows[chosen])
-
-
-def _untag(lake: Lake, table: LakeTable, model: Model, number: int) -> None:
-    if model.tags.pop(f"t{number}", None):
-        delete_tag(lake, table, f"t{number}")
-
-
-def _rollback(lake: Lake, table: LakeTable, model: Model, number: int) -> None:
-    if not model.rows:
-        return
-    chosen = sorted(model.rows)[number % len(model.rows)]
-    rollback(lake, table, next(s for s in lake.snapshots(table) if s.id == chosen))
-    model.rows = {key: rows for key, rows in model.rows.items() if key <= chosen}
-    model.tags = {name: tag for name, tag in model.tags.items() if tag[0] <= chosen}
-
-
-def _orphans(lake: Lake, table: LakeTable, model: Model, _: None) -> None:
-    assert remove_orphan_files(lake, table, older_than_millis=time.time_ns() // 1_000_000, check=go_on).paths == ()
-
-
-_STEPS: dict[str, Callable[[Lake, LakeTable, Model, Any], None]] = {
-    "append": _append, "overwrite": _overwrite, "compact": _compact, "expire": _expire, "tag": _tag, "untag": _untag,
-    "rollback": _rollback, "orphans": _orphans,
-}  # fmt: skip

@@ -7,18 +7,8 @@ from typing import Any
 import pytest
 
 from model.errors import UnsupportedType
-from model.types import (
-    ArrayType,
-    DecimalType,
-    IntType,
-    LocalZonedTimestampType,
-    MapType,
-    RowType,
-    TimestampType,
-    VarCharType,
-    parse_type,
-    unreadable_in_sql,
-)
+from model.type_parts import unreadable_in_sql
+from model.types import ArrayType, DecimalType, IntType, LocalZonedTimestampType, MapType, RowType, TimestampType, VarCharType, parse_type
 
 SPELLINGS = [
     "BOOLEAN",

@@ -9,7 +9,9 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from server.app import create_app
 from server.services import Services
+from sql.cancellation import Cancellation
 
 
 def run(client: FlaskClient, statement: str, **headers: str) -> TestResponse:
@@ -160,3 +162,28 @@ def test_results_are_freed_when_the_client_is_done(words: FlaskClient, services:
     response = words.post("/sql", data="SELECT * FROM words", buffered=False)
     response.close()
     assert services.gateway.running() == []
+
+
+def test_a_running_statement_is_shown_and_canceled_by_its_requests_id(
+    client: FlaskClient, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(client, "CREATE TABLE t (id INT) WITH ('bucket' = '-1')").status_code == 200
+    for n in range(5):
+        assert run(client, f"INSERT INTO t VALUES ({n})").status_code == 200
+    real, other, told = Cancellation.check, create_app(services).test_client(), []
+
+    def check(self: Cancellation) -> None:
+        shown = other.get("/statements/mine").get_json()
+        if shown["progress"]["stage"].startswith("merging") and not self.canceled:
+            told.append(shown)
+            assert other.delete(f"/statements/{shown['statementId']}").get_json()["state"] == "CANCELED"
+        real(self)
+
+    monkeypatch.setattr(Cancellation, "check", check)
+    response = run(client, "CALL sys.compact('t')", X_Request_Id="mine")
+    monkeypatch.undo()
+    assert json.loads(response.data)["errorClass"] == "StatementCanceled"
+    assert (told[0]["state"], told[0]["progress"]["total"]) == ("RUNNING", 5)
+    assert told[0]["progress"]["bytesTotal"] > 0
+    assert_problem(client.get("/statements/mine"), 404, "OperationNotExist")
+    assert run(client, "SELECT COUNT(*) FROM t$snapshots").get_json()["rows"] == [[5]]

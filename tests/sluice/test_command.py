@@ -119,3 +119,54 @@ def test_a_busy_server_is_asked_again_under_the_same_key(flaky: tuple[str, list[
     assert done.returncode == 0, done.stderr
     assert seen[0] == seen[1]
     assert (seen[0][0], seen[0][2]) == ("/tables/default/my%20table/rows", b"id\n1\n")
+
+
+class _Slow(http.server.BaseHTTPRequestHandler):
+    """A server whose statement takes until its progress was asked for twice."""
+
+    asked: list[str]
+    enough: threading.Event
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.enough.wait(20)
+        self._answer(b'{"columns":[{"name":"n","type":"INT"}],"rows":[\n[1]\n]}\n', self.headers["X-Request-Id"])
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        if len(self.asked) == 3:
+            self.enough.set()
+        self._answer(b'{"progress":{"stage":"merging files of d.t","done":3,"total":10,"bytesDone":1,"bytesTotal":2}}', "")
+
+    def _answer(self, body: bytes, request_id: str) -> None:
+        self.asked.append(request_id)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        return None
+
+
+def test_a_bar_shows_how_far_a_long_statement_is() -> None:
+    asked: list[str] = []
+    handler = type("Handler", (_Slow,), {"asked": asked, "enough": threading.Event()})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        terminal, theirs = os.openpty()
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+        command = [SLUICE, "sql", "SELECT 1", "--url", f"http://127.0.0.1:{running.server_port}"]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=False)
+        os.close(theirs)
+        shown = os.read(terminal, 1 << 16).decode()
+        os.close(terminal)
+        running.shutdown()
+        thread.join()
+    assert (done.returncode, done.stdout) == (0, b"n\n-\n1\n(1 row)\n")
+    assert "merging files of d.t" in shown
+    assert "3/10" in shown
+    paths = {path for path in asked if path.startswith("/statements/")}
+    assert paths == {f"/statements/{asked[-1]}"}

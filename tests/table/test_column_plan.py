@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shutil
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +25,8 @@ from model.schema import Schema, column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from table import binary_row, column_scan, store
 from table.column_cache import COLUMNS, ColumnCache
+from table.compact import CompactionRules
+from table.debt import DebtLedger
 from table.file_io import LocalFileIO
 from table.live import Irregular, merge_entries, netted
 from table.live_files import sums_of
@@ -212,6 +216,11 @@ def test_what_is_asked_of_many_files_is_what_their_entries_say(tmp_path: Path, d
         return  # a history only the plain rule tells
     small = [entry for entry in live if entry.file.file_size < 50]
     assert sorted(many.sums(below=50), key=repr) == sorted(sums_of(small), key=repr)
+    rules = replace(CompactionRules.of(schema), small_bytes=50)
+    begun, followed = DebtLedger(rules, lambda: 1.0), DebtLedger(rules, lambda: 1.0)
+    begun.begin(many.sums(below=50))
+    followed.apply(entry for entries in manifests for entry in entries)
+    assert dict(begun.items()) == dict(followed.items())
     partitions, buckets = {entry.partition for entry in live[::2]}, {0, 3}
     assert list(many.within(partitions, buckets)) == [e for e in live if e.partition in partitions and e.bucket in buckets]
     candidates = [entry for entry in small if entry.total_buckets == 7]
@@ -273,6 +282,7 @@ def test_manifests_of_other_partitions_are_not_opened(tmp_path: Path, monkeypatc
         (tmp_path / "manifest" / meta.file_name).unlink()
     plan = plan_scan(files, schema, snapshot, Compare("p", Op.EQ, 1))
     assert ([f.partition for f in plan.files], plan.total_files) == ([(1, None)], 3)
+    assert (list(plan_scan(files, schema, snapshot, Compare("p", Op.EQ, 9)).files), plan.skipped_files) == ([], 2)
 
 
 def test_files_of_a_large_plan_are_made_when_they_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,6 +298,8 @@ def test_files_of_a_large_plan_are_made_when_they_are_looked_at(tmp_path: Path, 
     assert [one.file.file_name for one in planned] == names
     assert (planned[700].file.file_name, planned[-1].file.file_name) == (names[700], names[-1])
     assert [one.file.file_name for one in planned[640:660]] == names[640:660]
+    with pytest.raises(IndexError):
+        planned[1300]
 
 
 # What is kept on disk
@@ -321,6 +333,21 @@ def test_a_restart_and_another_process_find_what_was_decoded(tmp_path: Path) -> 
     one.forget()
     assert load_counted(one, "m", entries_named(3)) == 1
     assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+
+
+def test_who_wants_what_is_being_decoded_waits_for_it(tmp_path: Path) -> None:
+    cache = ColumnCache()
+    loads: list[int] = []
+    columns = columns_of(entries_named(2))
+
+    def load() -> ManifestColumns:
+        loads.append(1)
+        time.sleep(0.05)
+        return columns
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: cache.columns("m", 1, load, persist=True), range(4)))
+    assert (len(loads), [one is columns for one in found]) == (1, [True] * 4)
 
 
 @pytest.mark.parametrize("damage", ["empty", "half", "zeros", "other", "foreign"])

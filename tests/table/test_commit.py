@@ -12,7 +12,7 @@ from model.errors import RewriteConflict, Unavailable
 from model.schema import Schema, column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from model.types import parse_type
-from table import binary_row
+from table import binary_row, store
 from table.commit import CommitRequest, build_snapshot, everything
 from table.file_io import LocalFileIO
 from table.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, NewFile, SimpleStats
@@ -23,8 +23,12 @@ BIGINT = parse_type("BIGINT")
 QUEUE = {"bucket": "1", "bucket-key": "id"}
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> TableFiles:
+@pytest.fixture(params=["few", "many"])
+def files(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> TableFiles:
+    """A table's files; what is done for tables of very many is done for the small ones here, too."""
+    if request.param == "many":
+        monkeypatch.setattr(store, "_MANY_ENTRIES", 0)
+        monkeypatch.setattr(store, "_KEPT_ENTRIES", 1)
     return TableFiles(LocalFileIO(), str(tmp_path / "t"))
 
 
@@ -220,18 +224,20 @@ def test_manifests_survive_their_bytes() -> None:
 def test_a_published_snapshot_is_never_replaced(files: TableFiles) -> None:
     first = commit(files, a_schema(), None, append("a"))
     other = commit(files, a_schema(), None, append("b"))
-    assert files.publish_snapshot(first) is Published.WRITTEN
-    assert files.publish_snapshot(first) is Published.THERE
-    other = Snapshot.from_json(other.to_json() | {"uuid": "somebody else"})
-    assert files.publish_snapshot(other) is Published.FOREIGN
+    with files.snapshots() as place:
+        assert files.publish_snapshot(first, place) is Published.WRITTEN
+        assert files.publish_snapshot(first, place) is Published.THERE
+        other = Snapshot.from_json(other.to_json() | {"uuid": "somebody else"})
+        assert files.publish_snapshot(other, place) is Published.FOREIGN
     assert files.read_snapshot(1) == first
 
 
 @pytest.mark.parametrize(("hint", "found"), [("2", 2), ("1", 2), ("7", 2), ("x", 2), (None, 2)])
 def test_a_hint_is_not_believed_unchecked(files: TableFiles, hint: str | None, found: int) -> None:
     first = commit(files, a_schema(), None, append("a"))
-    files.publish_snapshot(first)
-    files.publish_snapshot(commit(files, a_schema(), first, append("b")))
+    with files.snapshots() as place:
+        files.publish_snapshot(first, place)
+        files.publish_snapshot(commit(files, a_schema(), first, append("b")), place)
     if hint is not None:
         files.io.write(files.layout.latest_hint(), hint.encode())
     assert files.latest_on_disk() == found

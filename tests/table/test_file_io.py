@@ -129,8 +129,9 @@ def test_a_local_place_may_be_spelled_as_a_uri(tmp_path: Path, scheme: str) -> N
     schema = a_schema("parquet")
     files.write_schema(schema)
     snapshot = commit(files, schema, None, append())
-    assert files.publish_snapshot(snapshot)
-    files.write_hints(1)
+    with files.snapshots() as directory:
+        assert files.publish_snapshot(snapshot, directory)
+        files.write_hints(1, directory)
     assert (files.latest_on_disk(), files.snapshot_ids()) == (1, [1])
     (new,) = write_batches(files, schema, [rows(schema, 3)])
     snapshot = commit(files, schema, snapshot, append_of(new))

@@ -18,7 +18,7 @@ from model.predicate import Compare, In, IsNull, Op, Predicate
 from model.schema import Schema, column, new_schema
 from model.schema_change import AddColumn, DropColumn, RenameColumn, SchemaChange, UpdateColumnType, apply_changes
 from model.snapshot import CommitKind, Snapshot
-from model.types import BigIntType, Field, IntType, RowType, VarCharType
+from model.types import ArrayType, BigIntType, Field, IntType, RowType, VarCharType
 from table.aggregates import Aggregate, Function, exact_aggregates
 from table.arrow import arrow_schema
 from table.cast import fit
@@ -263,6 +263,16 @@ def test_a_column_no_file_has_is_null_once_per_row(files: TableFiles, format_: s
         batches = list(read_batches(files, second, plan.files, Selection(columns=[name])))
         assert sum(batch.num_rows for batch in batches) == 150_000
         assert {batch.column(0)[0].as_py() for batch in batches} == {"a" if name == "p" else None}
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc"])
+def test_nested_values_stay_in_their_rows_where_a_batch_is_cut(files: TableFiles, format_: str) -> None:
+    row = RowType(fields=(Field(id=-1, name="x", type=IntType()),))
+    fields = [column("i", "INT"), replace(column("r", "INT"), type=row), replace(column("l", "INT"), type=ArrayType(element=row))]
+    schema = new_schema(fields, options={"bucket": "-1", "file.format": format_, "target-file-row-num": "2"})
+    rows = [{"i": i, "r": None if i == 3 else {"x": i}, "l": None if i == 2 else [{"x": i}, None]} for i in range(5)]
+    snapshot = insert(files, schema, None, rows)
+    assert sorted(select(files, schema, snapshot), key=lambda found: found["i"]) == rows
 
 
 @pytest.mark.parametrize("rows", [1, 700])

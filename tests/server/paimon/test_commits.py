@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -237,20 +237,17 @@ def test_numbers_of_sql_commits_and_of_silent_clients(rest: Rest, writer: Writer
 
 
 def test_many_writers_lose_and_double_nothing(rest: Rest, writer: Writer, services: Services) -> None:
-    won: list[str] = []
-
-    def work() -> None:
+    def work(_: int) -> list[str]:
+        won = []
         mine = Writer(Rest(create_app(services).test_client()), services.gateway.lake)
         for _ in range(5):
             while not mine.post(body := mine.body(mine.latest())):
                 pass
             won.append(body["snapshot"]["uuid"])
+        return won
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as writers:  # what one of them meets is told here
+        won = [uuid for mine in writers.map(work, range(6)) for uuid in mine]
     snapshots = rest.get(f"{T}/snapshots")["snapshots"]
     assert [one["id"] for one in snapshots] == list(range(30, 0, -1))
     assert sorted(one["uuid"] for one in snapshots) == sorted(won)

@@ -9,6 +9,9 @@ from uuid import uuid4
 
 import pytest
 
+from model.errors import UnsupportedType
+from model.identifier import Identifier
+from model.schema_change import RemoveOption
 from sql.gateway import Gateway
 from tests.server.paimon.speaking import PLAIN, Rest, new_table, schema
 
@@ -231,6 +234,19 @@ def test_tables_of_other_kinds_are_kept_and_not_run(rest: Rest, gateway: Gateway
     assert len(fields(rest)) == 3
     with pytest.raises(Exception, match="is a format-table"):
         gateway.run("SELECT * FROM d.t").collect()
+
+
+def test_tables_whose_rows_have_ids_are_not_written_by_sql(rest: Rest, gateway: Gateway) -> None:
+    for name, option in (("r", "row-tracking.enabled"), ("e", "data-evolution.enabled")):
+        body = new_table(name, schema(("a", "INT"), **{option: "true", "file.format": "avro"}))
+        rest.post("databases/d/tables", body)
+        assert rest.get(f"databases/d/tables/{name}")["schema"]["options"][option] == "true", "others know what to do with it"
+        gateway.lake.alter_table(Identifier("d", name), [RemoveOption(key="file.format")])
+        with pytest.raises(UnsupportedType, match=option):
+            gateway.run(f"INSERT INTO d.{name} VALUES (1)")
+    assert gateway.run("SELECT * FROM d.r").collect() == []
+    with pytest.raises(UnsupportedType, match=r"data-evolution\.enabled"):
+        gateway.run("SELECT * FROM d.e")
 
 
 def test_sql_and_rest_see_each_other(rest: Rest, gateway: Gateway) -> None:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -43,8 +45,8 @@ def until(what: Callable[[], object], seconds: float = 15.0) -> None:
 def start(lake: Lake) -> Iterator[Start]:
     made: list[Coordinator] = []
 
-    def begin(on: Lake | None = None, limits: UpkeepLimits = LIMITS, **more: float) -> Coordinator:
-        coordinator = Coordinator(on or lake, limits, **more)  # type: ignore[arg-type]
+    def begin(on: Lake | None = None, limits: UpkeepLimits = LIMITS, **more: Any) -> Coordinator:
+        coordinator = Coordinator(on or lake, limits, **more)
         made.append(coordinator)
         coordinator.start()
         return coordinator
@@ -160,6 +162,20 @@ def test_one_server_looks_after_a_table_and_another_takes_over(catalog: CatalogS
     assert ids(table) == list(range(15))
     second.close()
     elsewhere.close()
+
+
+def test_one_that_is_back_under_its_name_need_not_wait(lake: Lake, start: Start) -> None:
+    """A server with an embedded Postgres knows that who bore its name before is dead."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    append(lake, table, [0])
+    owner = uuid4()
+    first = start(owner=owner)
+    until(lambda: first.looks_after(table.table_id))
+    first._stop.set()  # killed: the lease is good for most of a quarter of a minute yet
+    first._wake.set()
+    first._thread.join()
+    again = start(owner=owner)
+    until(lambda: again.looks_after(table.table_id), seconds=2.0)
 
 
 def test_a_server_that_cannot_renew_stops_by_itself(lake: Lake, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

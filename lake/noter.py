@@ -1,0 +1,91 @@
+"""Telling Postgres, after the answer, that snapshots' files are there, and all servers that there are new snapshots.
+
+Neither is part of a commit: a note that is lost makes a file be looked for again, and who waits for a snapshot looks by itself
+from time to time. In the deciding transaction NOTIFY would make all commits of the catalog wait for each other's disk write.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from uuid import UUID
+
+from catalog import CatalogStore
+from catalog.snapshots import Note
+from model.errors import LakeError
+from model.snapshot import Snapshot
+
+Hook = Callable[[str], None]
+"""Called with the name of a step that was just finished; tests stop the process there."""
+
+PAUSE_SECONDS = 0.02
+"""Under load notes are sent together so often."""
+IDLE_SECONDS = 2.0
+"""The thread ends when for so long nothing was to be noted."""
+_log = logging.getLogger(__name__)
+
+
+def no_hook(_: str) -> None:
+    """Do nothing between the steps."""
+
+
+class Noter:
+    """Collects notes and sends them from a thread of its own, which lives while there are any."""
+
+    def __init__(self, catalog: CatalogStore, hook: Hook = no_hook) -> None:
+        self._catalog = catalog
+        self._hook = hook
+        self._change = threading.Condition()
+        self._waiting: list[Note] = []
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def note(self, table_id: UUID, branch: str, snapshot: Snapshot) -> None:
+        """Tell of a published snapshot, soon."""
+        with self._change:
+            self._waiting.append(Note(table_id=table_id, branch=branch, snapshot_id=snapshot.id, key=snapshot.key))
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, name="sluice-noter", daemon=True)
+                self._thread.start()
+            elif len(self._waiting) == 1:
+                self._change.notify()
+
+    def close(self) -> None:
+        """Send what waits, once, and end."""
+        with self._change:
+            self._closed = True
+            thread = self._thread
+            self._change.notify()
+        if thread is not None:
+            thread.join()
+        self._send()
+
+    def _run(self) -> None:
+        while self._wait():
+            self._send()
+            with self._change:
+                self._change.wait_for(lambda: self._closed, PAUSE_SECONDS)
+
+    def _wait(self) -> bool:
+        """Until there is something to send; False where the thread is to end."""
+        with self._change:
+            self._change.wait_for(lambda: self._waiting or self._closed, IDLE_SECONDS)
+            if self._closed or not self._waiting:
+                self._thread = None
+                return False
+            return True
+
+    def _send(self) -> None:
+        """Send all that waits."""
+        with self._change:
+            notes, self._waiting = self._waiting, []
+        if not notes:
+            return
+        try:
+            with self._catalog.reading() as tx:
+                tx.snapshots.note(notes)
+        except LakeError as away:
+            _log.info("%d published snapshots could not be noted: %s", len(notes), away)
+            return
+        self._hook("noted")

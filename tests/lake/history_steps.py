@@ -1,0 +1,239 @@
+"""The steps of random histories, and how often each is taken."""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+from typing import Any
+
+from lake import LakeTable
+from lake.compaction import compact, live_files, plan
+from lake.retention import create_tag, delete_tag, expire_snapshots, rename_tag, replace_tag, rollback, tags_of
+from model.identifier import MAIN_BRANCH
+from model.snapshot import CommitKind
+from table.commit import CommitRequest, everything
+from table.expire import ExpiryRules
+from table.rewrite import planned
+from tests.lake.histories import MODES, Action, History, Line, Step, World
+from tests.lake.test_compaction import commit_tied
+
+
+def insert(history: History, after: World) -> Action:
+    branch, rows = history.branch(after), history.fresh()
+    after[branch].commit(history.added(after[branch].now, rows))
+    return lambda: history.commit(branch, rows, CommitKind.APPEND)
+
+
+def tied(history: History, after: World) -> Action | None:
+    """An append that counts no rows: all its files have one number, as pypaimon's have."""
+    if history.mode != "queue":
+        return None
+    branch, rows = history.branch(after), history.fresh()
+    after[branch].commit(history.added(after[branch].now, rows))
+    return lambda: commit_tied(history.lake, history.table(branch), [number for _, number in rows])
+
+
+def overwrite(history: History, after: World) -> Action:
+    branch, rows = history.branch(after), history.fresh()
+    places = {history.table(branch).schema.bucket and place[0] for place in history.added({}, rows)}
+    whole = MODES[history.mode][1] == "" or history.random.random() < 0.3
+    kept = {} if whole else {place: ids for place, ids in after[branch].now.items() if place[0] not in places}
+    after[branch].commit(history.added(kept, rows))
+    if whole:
+        return lambda: history.commit(branch, rows, CommitKind.OVERWRITE, overwrite=everything)
+    table = history.table(branch)
+    written = {entry.partition: planned(table.files, table.schema, [entry])[0].partition[0] for entry in live_files(table)}
+    gone = {encoded for encoded, value in written.items() if value in places}
+    return lambda: history.commit(branch, rows, CommitKind.OVERWRITE, overwrite=gone.__contains__)
+
+
+def _compaction(history: History, after: World, *, full: bool) -> Action | None:
+    branch = history.branch(after)
+    if not plan(history.table(branch), full=full):
+        return None
+    after[branch].commit(after[branch].now)
+    history.merged = branch
+
+    def action() -> None:
+        table = history.table(branch)
+        done = compact(history.lake.commit, table, plan(table, full=full))
+        assert (done.conflicts, len(done.snapshots)) == (0, 1)
+
+    return action
+
+
+def minor(history: History, after: World) -> Action | None:
+    return _compaction(history, after, full=False)
+
+
+def full(history: History, after: World) -> Action | None:
+    return _compaction(history, after, full=True)
+
+
+def sort(history: History, after: World) -> Action | None:
+    """What `CALL sys.compact(… order_strategy …)` commits, the sorting left to Spark there."""
+    branch = history.branch(after)
+    entries = live_files(history.table(branch))
+    if history.mode != "scalable" or not entries:
+        return None
+    after[branch].commit(after[branch].now)
+    rows = [(place[0], number) for place, ids in after[branch].now.items() for number in reversed(ids)]
+    return lambda: history.commit(branch, rows, CommitKind.OVERWRITE, deletes=tuple(entries))
+
+
+def lost_race(history: History, after: World) -> Action | None:
+    """An overwrite between a compaction's planning and its commit: the compaction loses and leaves nothing."""
+    table = history.table()
+    tasks = plan(table, full=True)
+    if not tasks:
+        return None
+    after[MAIN_BRANCH].commit({})
+
+    def action() -> None:
+        history.commit(MAIN_BRANCH, [], CommitKind.OVERWRITE, overwrite=everything)
+        assert compact(history.lake.commit, table, tasks).snapshots == ()
+
+    return action
+
+
+def won_race(history: History, after: World) -> Action | None:
+    """An append between a compaction's planning and its commit: both stay, in the order of the writes."""
+    table = history.table()
+    tasks = plan(table, full=True)
+    if not tasks:
+        return None
+    rows = history.fresh()
+    line = after[MAIN_BRANCH]
+    line.commit(history.added(line.now, rows))
+    history.commit(MAIN_BRANCH, rows, CommitKind.APPEND)
+    history.world = copy.deepcopy(after)
+    history.merged = MAIN_BRANCH
+    line.commit(line.now)
+    return lambda: _compacted(history, table, tasks)
+
+
+def _compacted(history: History, table: LakeTable, tasks: list[Any]) -> None:
+    assert len(compact(history.lake.commit, table, tasks).snapshots) == 1
+
+
+def manifests(history: History, after: World) -> Action | None:
+    branch = history.branch(after)
+    if not after[branch].snapshots:
+        return None
+    after[branch].commit(after[branch].now)
+    request = CommitRequest(kind=CommitKind.COMPACT, commit_user="keeper", merge_manifests=True)
+    return lambda: _ignore(history.lake.commit(history.table(branch), request))
+
+
+def _ignore(_: object) -> None:
+    """What was done is seen by its effect."""
+
+
+def expire(history: History, after: World) -> Action:
+    count = history.random.randint(1, 4)
+    line = after[MAIN_BRANCH]
+    # Ids may have gaps where a branch was moved to: what is kept is counted back from the latest.
+    line.snapshots = {number: state for number, state in line.snapshots.items() if number > line.top - count}
+    rules = ExpiryRules(at_least=count, at_most=count, retained=dt.timedelta(0), per_run=None)
+    return lambda: _ignore(expire_snapshots(history.lake, history.table(), rules))
+
+
+def tagged(history: History, after: World) -> Action | None:
+    branch, name = history.branch(after), f"t{history.random.randint(0, 3)}"
+    line = after[branch]
+    if not line.snapshots:
+        return None
+    chosen, replace = history.random.choice(sorted(line.snapshots)), name in line.tags
+    line.tags[name] = (chosen, line.snapshots[chosen])
+    change = replace_tag if replace else create_tag
+    return lambda: _ignore(change(history.lake, history.table(branch), name, snapshot_id=chosen))
+
+
+def renamed_tag(history: History, after: World) -> Action | None:
+    branch = history.branch(after)
+    line, to = after[branch], f"t{history.random.randint(4, 6)}"
+    if not line.tags or to in line.tags:
+        return None
+    name = history.random.choice(sorted(line.tags))
+    line.tags[to] = line.tags.pop(name)
+    return lambda: _ignore(rename_tag(history.lake, history.table(branch), name, to))
+
+
+def untag(history: History, after: World) -> Action | None:
+    branch = history.branch(after)
+    if not after[branch].tags:
+        return None
+    name = history.random.choice(sorted(after[branch].tags))
+    del after[branch].tags[name]
+    return lambda: _ignore(delete_tag(history.lake, history.table(branch), name))
+
+
+def back(history: History, after: World) -> Action | None:
+    branch = history.branch(after)
+    line = after[branch]
+    if not line.snapshots:
+        return None
+    tag: str | None = None
+    if line.tags and history.random.random() < 0.5:
+        tag = history.random.choice(sorted(line.tags))
+        to, state = line.tags[tag]
+        line.snapshots[to] = state
+    else:
+        to = history.random.choice(sorted(line.snapshots))
+    line.snapshots = {number: rows for number, rows in line.snapshots.items() if number <= to}
+    line.tags = {name: kept for name, kept in line.tags.items() if kept[0] <= to}
+
+    def action() -> None:
+        table = history.table(branch)
+        found = [*history.lake.snapshots(table), *(one.snapshot for one in tags_of(history.lake, table))]
+        rollback(history.lake, table, next(s for s in found if s.id == to), tag=tag)
+
+    return action
+
+
+def new_branch(history: History, after: World) -> Action | None:
+    name, line = f"b{history.random.randint(0, 1)}", after[MAIN_BRANCH]
+    if name in after:
+        return None
+    if line.tags and history.random.random() < 0.8:
+        tag = history.random.choice(sorted(line.tags))
+        after[name] = Line(snapshots=dict([line.tags[tag]]), tags={tag: line.tags[tag]})
+        return lambda: _ignore(history.lake.branches.create(history.table(), name, from_tag=tag))
+    after[name] = Line()
+    return lambda: _ignore(history.lake.branches.create(history.table(), name))
+
+
+def drop_branch(history: History, after: World) -> Action | None:
+    names = sorted(set(after) - {MAIN_BRANCH})
+    if not names:
+        return None
+    name = history.random.choice(names)
+    del after[name]
+    return lambda: _ignore(history.lake.branches.drop(history.table(), name))
+
+
+def fast_forward(history: History, after: World) -> Action | None:
+    names = sorted(name for name, line in after.items() if name != MAIN_BRANCH and line.snapshots)
+    if not names:
+        return None
+    name = history.random.choice(names)
+    main, line = after[MAIN_BRANCH], after[name]
+    first = min(line.snapshots)
+    main.snapshots = {number: state for number, state in main.snapshots.items() if number < first} | line.snapshots
+    main.tags = {tag: kept for tag, kept in main.tags.items() if kept[0] < first or line.tags.get(tag) == kept} | line.tags
+    return lambda: _ignore(history.lake.branches.fast_forward(history.table(), name))
+
+
+def orphans(history: History, after: World) -> Action:
+    return history.check_nothing_left
+
+
+def read_all(history: History, after: World) -> Action:
+    return history.check_all
+
+
+STEPS: list[tuple[Step, int]] = [
+    (insert, 12), (tied, 3), (overwrite, 3), (minor, 4), (full, 3), (sort, 2), (lost_race, 1), (won_race, 3), (manifests, 1), (expire, 4),
+    (tagged, 4), (renamed_tag, 1), (untag, 2), (back, 2), (new_branch, 2), (drop_branch, 1), (fast_forward, 1), (orphans, 2),
+    (read_all, 1),
+]  # fmt: skip
