@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 
 import pyarrow.fs as pafs
@@ -23,9 +24,12 @@ class MortalIO(LocalFileIO):
         super().__init__()
         self.changes_left: int | None = None
         self.dead = False
+        self._thread = threading.get_ident()
 
     def change(self, _: object = None) -> None:
-        """One step that a kill may come before."""
+        """One step that a kill may come before; those of threads in the background do not count, or a seed would mean no one history."""
+        if threading.get_ident() != self._thread:
+            return
         self._alive()
         if self.changes_left is not None:
             self.changes_left -= 1

@@ -32,6 +32,7 @@ def live(catalog: CatalogStore, warehouse: Path, mode: str, seed: int, *, steps:
     history.check_all()
     history.check_nothing_left()
     history.check_all()
+    history.lake.close()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -88,6 +89,7 @@ def test_a_tag_has_one_name_whenever_its_renaming_is_killed(catalog: CatalogStor
     io.changes_left = changes
     with contextlib.suppress(Killed):
         rename_tag(dying, opened, "old", "new")
+    dying.close()
     lake.recover()
     assert [tag.name for tag in tags_of(lake, lake.open(table.identifier))] in (["old"], ["new"])
     assert len(list(warehouse.rglob("tag-*"))) == 1
