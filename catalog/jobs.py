@@ -91,6 +91,15 @@ class JobRepository:
         query = "SELECT job_id, wish FROM stream_job WHERE owner = %s AND wish IS NOT NULL"
         return {job_id: Wish(wish) for job_id, wish in self._conn.execute(query, (owner,))}
 
+    def aligned(self, group: str) -> list[tuple[str, str, dict[str, Any]]]:
+        """Job, part and what was told of each running query of an alignment group, on whichever server."""
+        query = """
+            SELECT job_id::text, part.key, one.value->'alignment'
+            FROM stream_job, jsonb_each(source) AS part, jsonb_array_elements(part.value) AS one
+            WHERE state = 'RUNNING' AND lease_until > now() AND one.value->'alignment'->>'group' = %s
+        """
+        return self._conn.execute(query, (group,)).fetchall()
+
     def commit(self, lease: JobLease, part: str, *, checkpoint: str, batch: int, rows: int, watermark: int | None) -> bool:
         """Note a batch in the transaction that commits its rows; False where the lease is lost or the batch was noted before.
 

@@ -139,7 +139,8 @@ SPARK_PACKAGES = SERVER_OPTIONS.declare(
         packages(),
         (),
         "Maven coordinates of what Spark fetches when it first starts, with all they need, parted by commas. A warehouse on S3 without "
-        "`spark.jars` has `hadoop-aws` of Spark's Hadoop version fetched (700 MB, once).",
+        "`spark.jars` has `hadoop-aws` of Spark's Hadoop version fetched (700 MB, once); Kafka "
+        "needs `org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0`, Avro `org.apache.spark:spark-avro_2.13:4.1.1`.",
     )
 )
 SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(

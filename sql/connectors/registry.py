@@ -7,16 +7,18 @@ from dataclasses import replace
 
 from model.errors import InvalidOption, InvalidSchema, nearest
 from model.type_parts import unreadable_in_sql
+from model.types import DataType, LocalZonedTimestampType, MapType, TimestampType
 from sql.analysis.references import TableReference
 from sql.connectors.base import Connector, ConnectorScope, ConnectorTable
 from sql.connectors.blackhole import Blackhole
 from sql.connectors.datagen import Datagen
 from sql.connectors.filesystem import Filesystem
+from sql.connectors.kafka import Kafka
 from sql.connectors.paimon import Paimon
 from sql.connectors.print import Print
 from sql.parsing.ddl import TableDefinition
 
-CONNECTORS: Mapping[str, Connector] = {one.name: one for one in (Filesystem(), Datagen(), Paimon(), Print(), Blackhole())}
+CONNECTORS: Mapping[str, Connector] = {one.name: one for one in (Filesystem(), Kafka(), Datagen(), Paimon(), Print(), Blackhole())}
 
 
 def connector_named(name: str) -> Connector:
@@ -64,6 +66,15 @@ def hinted(table: ConnectorTable, reference: TableReference, scope: ConnectorSco
     return changed
 
 
+def _may_show(type_: DataType, metadata: DataType) -> bool:
+    """Whether a column may have this type: the metadata's own, or a TIMESTAMP for an instant."""
+    if isinstance(type_, TimestampType) and isinstance(metadata, LocalZonedTimestampType):
+        return type_.precision == metadata.precision
+    if isinstance(type_, MapType) and isinstance(metadata, MapType):
+        return _may_show(type_.key, metadata.key) and _may_show(type_.value, metadata.value)
+    return type_.with_nullable(True) == metadata.with_nullable(True)
+
+
 def checked_options(table: ConnectorTable, hint: Mapping[str, str]) -> Mapping[str, str]:
     """The options of a hint; raises `InvalidOption` for what the table's connector does not know."""
     connector_named(table.connector).options.check(hint)
@@ -88,7 +99,7 @@ def _check_columns(connector: Connector, table: ConnectorTable) -> None:
         if key not in connector.metadata:
             has = ", ".join(connector.metadata) or "none"
             raise InvalidSchema(f"Column {column.name}: connector {connector.name} has no metadata '{key}'; it has {has}.")
-        if column.type.with_nullable(True) != connector.metadata[key].with_nullable(True):
+        if not _may_show(column.type, connector.metadata[key]):
             raise InvalidSchema(f"Column {column.name}: '{key}' is {connector.metadata[key].sql()}, not {column.type.sql()}.")
     if table.columns and len(table.metadata) == len(table.columns):
         raise InvalidSchema("A table needs a column of its own beside its METADATA columns.")

@@ -16,22 +16,26 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sqlglot import exp
 
 from lake.jobs import BatchClaim
-from model.errors import LakeError, OutcomeUnknown, StreamEnded
+from model.errors import InvalidOption, LakeError, OutcomeUnknown, StreamEnded, TableNotExist
 from model.job import Job, JobLease
+from model.schema import Schema
 from model.snapshot import CommitKind
-from sql.analysis.references import table_references
+from sql.analysis.references import TableReference, table_references
 from sql.connectors import Bound, ConnectorTable, connector_named
 from sql.connectors.stored import find_connector
+from sql.spark.alignment import Alignment, rule_of
 from sql.spark.assign import assigned, literals
 from sql.spark.connectors import spark_connector
 from sql.spark.errors import translated
+from sql.spark.event_time import rowtime_of
 from sql.spark.follow import at_end
 from sql.spark.prepared import prepared
 from sql.spark.writes import write
 from sql.statements.base import ExecutionContext
-from sql.statements.insert import connector_sink, sink_columns, sink_schema, source_of, target_of
+from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
 from sql.writing import before_commit, discard
 from table.commit import CommitRequest
+from table.event_time import largest_time
 from table.manifest import NewFile
 
 _LOOK_SECONDS = 0.05
@@ -47,16 +51,24 @@ class Batch:
     files: Sequence[NewFile]
     progress: Mapping[str, Any] | None
     """What Spark told last of the query; None for its first batch."""
+    schema: Schema
+    rowtime: tuple[str, int] | None = None
+    """The target's column that holds the source's event time as it was read, and its watermark's delay in milliseconds."""
 
 
 def batch_watermark(batch: Batch) -> int | None:
     """The watermark a batch's snapshot carries, in milliseconds since 1970; None where the query has no event time.
 
-    Spark's own, of the batches before this one: what it says will not come any more has not come in this one either.
+    Spark's own, of the batches before this one; and, as in Flink, that of the batch's own rows, where they keep their event time.
     """
     told = (batch.progress or {}).get("eventTime", {}).get("watermark")
     millis = None if told is None else _millis(told)
-    return millis if millis else None
+    known = [millis] if millis else []
+    if batch.rowtime is not None:
+        column, delay = batch.rowtime
+        latest = largest_time(batch.files, batch.schema, column)
+        known += [] if latest is None else [latest - delay]
+    return max(known, default=None)
 
 
 def _millis(text: str) -> int:
@@ -104,6 +116,9 @@ class JobQuery:
         self._checkpoint = checkpoint
         self._sink = _Sink(context, insert)
         self._query: StreamingQuery | None = None
+        self._rowtime: tuple[int, int] | None = None
+        self._late: dict[int, int] = {}
+        self._alignment: Alignment | None = None
         self._ready = threading.Event()
         self._stopping = False
         self._problem: BaseException | None = None
@@ -114,12 +129,40 @@ class JobQuery:
         now = drain or self._ends_now()
         with prepared(self._context, source_of(self._insert), stream=True, micro_batch=_BATCH_BYTES) as found:
             self._sink.check(found.frame)
+            self._rowtime = rowtime_of(found.frame.schema)
+            self._alignment = self._aligned()
             writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
             writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
             try:
                 self._query = writer.queryName(f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}").start()
             finally:
                 self._ready.set()
+
+    def _aligned(self) -> Alignment | None:
+        rules = [rule for reference in table_references(source_of(self._insert)) if (rule := rule_of(self._options(reference))) is not None]
+        if len({rule.group for rule in rules}) > 1:
+            raise InvalidOption("The sources of one INSERT belong to one 'scan.watermark.alignment.group'.")
+        return Alignment(self._context.lake, rules[0], self._job.job_id, self._part) if rules else None
+
+    def _options(self, reference: TableReference) -> Mapping[str, str]:
+        source = _source(self._context, reference.parts)
+        if source is not None:
+            return {**source.options, **reference.options}
+        try:
+            table = self._context.lake.open(self._context.session.identifier(reference.parts))
+        except TableNotExist:
+            return {}  # a view; what it reads is aligned only where the INSERT says so itself
+        return {**table.schema.options, **reference.options}
+
+    def _keep_aligned(self) -> None:
+        """Wait while this query is too far ahead of its group."""
+        if self._alignment is None:
+            return
+        told = ((self._progress() or {}).get("eventTime") or {}).get("watermark")
+        self._alignment.advance((_millis(told) or None) if told else None)
+        self._alignment.wait(lambda: self._stopping)
+        if self._stopping:
+            raise StreamEnded("The job is stopping.")
 
     def _ends_now(self) -> bool:
         """Whether all sources end with what is there when they are first read."""
@@ -154,10 +197,28 @@ class JobQuery:
         wanted = ("description", "startOffset", "endOffset", "latestOffset", "numInputRows", "metrics")
         if progress is None:
             return []
-        return [
+        told = [
             {key: _parsed(source[key]) if key.endswith("Offset") else source[key] for key in wanted if source.get(key) is not None}
             for source in progress["sources"]
         ]
+        if told and (late := self._late_rows()):
+            told[0]["lateRows"] = late
+        if told and self._alignment is not None:
+            told[0]["alignment"] = self._alignment.told()
+        return told
+
+    def _late_rows(self) -> int:
+        """Rows dropped since this start because all their windows had ended, as Spark counts them: once a window and group."""
+        query = self._query
+        try:
+            recent: list[Any] = list(query.recentProgress) if query is not None else []
+        except Exception:  # a JVM that is gone tells nothing
+            recent = []
+        for one in recent:
+            told = one if isinstance(one, Mapping) else one.jsonValue
+            dropped = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in told.get("stateOperators", ()))
+            self._late[told["batchId"]] = max(dropped, self._late.get(told["batchId"], 0))
+        return sum(self._late.values())
 
     def _progress(self) -> Mapping[str, Any] | None:
         query = self._query
@@ -189,6 +250,7 @@ class JobQuery:
                 raise StreamEnded("The job is stopping.")
             self._ready.wait()
             assert self._query is not None
+            self._keep_aligned()
             checkpoint = str(self._query.id)
             if self._applied.get("checkpoint") == checkpoint and self._applied["batch"] >= number:
                 return
@@ -215,9 +277,11 @@ class JobQuery:
         name = str(target.table.identifier)
         fitted = assigned(frame, target.table.schema, target.columns, literals(target.fixed), name)
         files = before_commit(target.table, write(frame.sparkSession, fitted, target.table))
-        watermark = batch_watermark(Batch(number=number, files=files, progress=self._progress()))
+        watermark = self._watermark_of(number, files, target)
         if not files and not self._moves(target.table.latest(), watermark):
             return
+        if self._alignment is not None:
+            self._alignment.advance(watermark)
         claim = self._claim(number, checkpoint, rows=sum(new.file.row_count for new in files), watermark=watermark)
         request = CommitRequest(
             kind=CommitKind.APPEND, adds=tuple(files), commit_user=claim.commit_user, commit_identifier=number, watermark=watermark
@@ -230,6 +294,15 @@ class JobQuery:
             discard(target.table, files)
             raise
         self._applied = {"checkpoint": checkpoint, "batch": number}
+
+    def _watermark_of(self, number: int, files: Sequence[NewFile], target: Target) -> int | None:
+        rowtime: tuple[str, int] | None = None
+        if self._rowtime is not None:
+            at, delay = self._rowtime
+            names = target.columns or [f.name for f in target.table.schema.fields if f.name not in target.fixed]
+            rowtime = (names[at], delay)
+        progress = self._progress()
+        return batch_watermark(Batch(number=number, files=files, progress=progress, schema=target.table.schema, rowtime=rowtime))
 
     @staticmethod
     def _moves(latest: Any, watermark: int | None) -> bool:

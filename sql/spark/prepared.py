@@ -27,6 +27,7 @@ from sql.results import ResultColumn, result_schema
 from sql.spark.connectors import spark_connector
 from sql.spark.declared import metadata, result_columns
 from sql.spark.errors import translating
+from sql.spark.event_time import windowed_views
 from sql.spark.reads import dataframe
 from sql.spark.streams import stream_of
 from sql.spark.visible import visible
@@ -109,7 +110,7 @@ def prepared(context: ExecutionContext, tree: exp.Expr, *, stream: bool = False,
 
     ``stream``: over tables that are followed, which gives a streaming frame; of each so many bytes at once (``micro_batch``).
     """
-    with context.spark.running(context.statement_id) as session:
+    with context.spark.running(context.statement_id) as session, contextlib.ExitStack() as cleanup:
         apply_zone(session, context.zone)
         tree = expand_views(context, tree.copy())
         preparation = Preparation(context)
@@ -129,8 +130,10 @@ def prepared(context: ExecutionContext, tree: exp.Expr, *, stream: bool = False,
                         tables.append(planned)
                         rows[id(reference.node)] = planned.plan.kept_rows
                 bound = row_bound(tree, lambda node: rows.get(id(node)))
-                for reference, view in zip(table_references(tree), views, strict=True):
+                for reference, view in zip(table_references(tree), list(views), strict=True):
                     replace_reference(reference, view)
+                if stream:
+                    cleanup.enter_context(windowed_views(session, tree, views))
                 text = spark_sql(tree)
                 checked(text, views, context.source)
                 frame = session.sql(text)

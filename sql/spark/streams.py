@@ -9,6 +9,8 @@ from sqlglot import exp
 
 from model.errors import InvalidOption, UnsupportedStatement
 from model.table_options import stream_options
+from model.watermark import watermark_of
+from pyspark_sluice.position import Position
 from pyspark_sluice.pushed import predicate_text
 from sql.analysis.columns import needed_columns
 from sql.analysis.predicates import pushed
@@ -17,6 +19,7 @@ from sql.connectors.registry import hinted
 from sql.connectors.stored import find_connector
 from sql.local import is_bounded
 from sql.spark.connectors import spark_connector
+from sql.spark.event_time import with_watermark
 from sql.spark.reads import named, tagged
 from sql.statements.base import ExecutionContext
 from sql.system.names import is_system
@@ -33,7 +36,8 @@ def stream_of(
     own = find_connector(context.lake, context.session, reference.parts)
     if own is not None:
         own = hinted(own, reference, context.connector_scope)
-        return spark_connector(own).follow(session, own, context.connector_scope)
+        frame = spark_connector(own).follow(session, own, context.connector_scope)
+        return frame if own.watermark is None else with_watermark(frame, own.watermark)
     if is_system(reference.parts):
         raise UnsupportedStatement(f"{reference.name} is a system table; system tables are not followed.", fragment=reference.name)
     if reference.as_of is not None:
@@ -41,10 +45,21 @@ def stream_of(
     table = context.lake.open(context.session.identifier(reference.parts))
     if is_bounded(table, reference):
         return None
-    context.lake.check_followed(table, stream_options(table.schema.options, reference.options))
+    # Now, and not when Spark asks for it: what is committed after the answer belongs to the stream.
+    start = context.lake.stream_start(table, stream_options(table.schema.options, reference.options), zone=context.zone)
     door = context.own_door()
     columns = needed_columns(tree, table.schema)
-    given = dict(reference.options) | {"uri": door.uri, "timeZone": context.zone, "columns": json.dumps(columns)}
+    watermark = watermark_of(table.schema.options)
+    if watermark is not None and table.schema.find(watermark.column) is None:
+        watermark = None  # on a computed column, which only Flink knows
+    if watermark is not None and watermark.column not in columns:
+        columns = [*columns, watermark.column]
+    given = dict(reference.options) | {
+        "uri": door.uri,
+        "timeZone": context.zone,
+        "columns": json.dumps(columns),
+        "startingOffset": json.dumps(Position(cursor=start).to_json()),
+    }
     if micro_batch is not None:
         given["maxBytesPerTrigger"] = str(micro_batch)
     if door.token is not None:
@@ -53,4 +68,5 @@ def stream_of(
     if predicate is not None:
         given["filter"] = predicate_text(predicate)
     frame = session.readStream.format("sluice").options(**given).load(str(table.identifier))
-    return frame.select(*[tagged(named(name), table.schema.field(name)) for name in columns])
+    frame = frame.select(*[tagged(named(name), table.schema.field(name)) for name in columns])
+    return frame if watermark is None else with_watermark(frame, watermark)

@@ -9,11 +9,13 @@ from sql.spark.connectors.base import SparkConnector
 from sql.spark.connectors.blackhole import SparkBlackhole
 from sql.spark.connectors.datagen import SparkDatagen
 from sql.spark.connectors.filesystem import SparkFilesystem
+from sql.spark.connectors.kafka import SparkKafka
 from sql.spark.connectors.paimon import SparkPaimon
 from sql.spark.connectors.print import SparkPrint
 
 SPARK_CONNECTORS: Mapping[str, SparkConnector] = {
     "filesystem": SparkFilesystem(),
+    "kafka": SparkKafka(),
     "datagen": SparkDatagen(),
     "paimon": SparkPaimon(),
     "print": SparkPrint(),
