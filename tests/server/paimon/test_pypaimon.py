@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 
 from sql.gateway import Gateway
+from tests.following import Follower
 
 pytestmark = pytest.mark.interop
 ROOT = Path(__file__).parents[3]
@@ -48,3 +50,20 @@ def test_eight_processes_write_one_table(url: str, python: str, gateway: Gateway
     assert sorted(rows) == sorted(first * 100 + at for first in range(8) for at in range(4))
     snapshots = httpx.get(f"{url}/v1/sluice/databases/default/tables/q/snapshots").json()["snapshots"]
     assert [one["id"] for one in snapshots] == list(range(32, 0, -1))
+
+
+def test_each_follows_what_the_other_writes(url: str, python: str, gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE q (id BIGINT, word STRING) WITH ('bucket'='1')").collect()
+    gateway.run("INSERT INTO q VALUES (100, 'first')").collect()
+    script = str(SCRIPT.with_name("pypaimon_stream.py"))
+    with subprocess.Popen([python, script, "follow", url, "default.q", "21"], stdout=subprocess.PIPE, text=True) as follower:
+        assert follower.stdout is not None
+        assert json.loads(follower.stdout.readline())["id"] == 100
+        for number in range(20):
+            gateway.run(f"INSERT INTO q VALUES ({number}, 'w')").collect()
+        assert [json.loads(line)["id"] for line in follower.stdout] == list(range(20))
+    gateway.run("CREATE TABLE r (id BIGINT, word STRING) WITH ('bucket'='1')").collect()
+    with Follower(url, "SELECT id FROM r") as stream:
+        done = subprocess.run([python, script, "write", url, "default.r", "20"], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr[-4000:]
+        assert [row["id"] for row in stream.rows(20)] == list(range(20))
