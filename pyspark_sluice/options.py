@@ -27,6 +27,7 @@ _SOURCE_OPTIONS: dict[str, Option[Any]] = {
         Option("maxFilesPerTrigger", optional(integer(at_least=1)), None, "Data files a micro-batch takes at most."),
         Option("columns", optional(text()), None, "A JSON list of the columns to read; all without it."),
         Option("filter", optional(text()), None, "A condition by which partitions, buckets and files are left out, as JSON."),
+        Option("startingOffset", optional(text()), None, "Where a query without a checkpoint begins: an offset as a checkpoint holds it."),
         Option("timeZone", text(), "UTC", "The zone of times written without one, as `scan.timestamp`."),
         Option("commitUser", optional(text()), None, "Who writes, for recognizing a repeated micro-batch; from the checkpoint without it."),
         Option("queryName", optional(text()), None, "Spark's own."),
@@ -47,6 +48,7 @@ class SourceOptions:
     max_files: int | None = None
     columns: tuple[str, ...] | None = None
     filter: str | None = None
+    start: str | None = None
     zone: str = "UTC"
     commit_user: str | None = None
     checkpoint: str | None = None
@@ -76,6 +78,7 @@ class SourceOptions:
             max_files=value("maxFilesPerTrigger"),
             columns=_columns(value("columns")),
             filter=value("filter"),
+            start=value("startingOffset"),
             zone=value("timeZone"),
             commit_user=value("commitUser"),
             checkpoint=value("checkpointLocation"),

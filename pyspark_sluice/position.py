@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+from model.errors import InvalidOption
 from model.snapshot import Snapshot
 from table.stream import Cursor
 
@@ -53,6 +55,14 @@ class Position:
         if self.end:
             found["end"] = True
         return found
+
+    @classmethod
+    def from_text(cls, text: str) -> Position:
+        """Read an offset that a user gives; raises `InvalidOption`."""
+        try:
+            return cls.from_json(json.loads(text))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise InvalidOption(f"Option 'startingOffset' = '{text}' is no offset, such as {{\"snapshot\": 1}}.") from None
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Position:

@@ -45,11 +45,11 @@ class _Target:
 
     def __init__(self, options: SourceOptions, shape: StructType, overwrite: bool) -> None:
         self._options = options
-        table = RemoteTable(options)
+        with contextlib.closing(RemoteTable(options)) as table:
+            self._schema: Schema = table.schema
         for name in shape.names:
-            if table.schema.find(name) is None:
-                raise ColumnNotExist(name, str(table.identifier), nearest=nearest(name, table.schema.field_names))
-        self._schema: Schema = table.schema
+            if self._schema.find(name) is None:
+                raise ColumnNotExist(name, str(options.table), nearest=nearest(name, self._schema.field_names))
         self._location = table.location
         self._overwrite = overwrite
 
@@ -65,7 +65,6 @@ class _Target:
         adds = tuple(file for one in written for file in one.files)
         if not adds and not self._overwrite:
             return
-        table = RemoteTable(self._options)
         request = CommitRequest(
             kind=CommitKind.OVERWRITE if self._overwrite else CommitKind.APPEND,
             adds=adds,
@@ -73,8 +72,9 @@ class _Target:
             commit_user=user,
             commit_identifier=identifier,
         )
-        if not land(table, self._schema, request):
-            self.remove(messages)
+        with contextlib.closing(RemoteTable(self._options)) as table:
+            if not land(table, self._schema, request):
+                self.remove(messages)
 
     def remove(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Delete what was written and is not to be."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -34,7 +35,8 @@ class DefaultSource(DataSource):
     def schema(self) -> StructType:
         """The columns, all of them NULL-able: old files may hold NULL where a column is NOT NULL by now."""
         options = self._options()
-        self.pinned = RemoteTable(options).schema
+        with contextlib.closing(RemoteTable(options)) as table:
+            self.pinned = table.schema
         names = options.columns or self.pinned.field_names
         return spark_schema(self.pinned, names)
 

@@ -54,7 +54,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _table(self) -> History:
         if self._history is None:
-            self._history = History(RemoteTable(self._options), self._pinned, self._options, self._shape.names)
+            table = RemoteTable(self._options)
+            try:
+                self._history = History(table, self._pinned, self._options, self._shape.names)
+            except BaseException:
+                table.close()
+                raise
         return self._history
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name

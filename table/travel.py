@@ -15,7 +15,7 @@ from model.schema import Schema
 from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
 from table.manifest import EntryKind, ManifestEntry
-from table.scan import ScanPlan, plan_entries
+from table.scan import ScanPlan, plan_entries, plan_scan
 from table.scan_mode import scan_mode
 from table.store import TableFiles
 from table.tag_periods import TagPeriods
@@ -68,6 +68,8 @@ NOTHING = BatchScan(snapshot=None)
 
 def plan_batch(files: TableFiles, schema: Schema, scan: BatchScan, predicate: Predicate | None = None) -> ScanPlan:
     """The files of a batch read, in order; raises what `plan_scan` raises."""
+    if scan.whole:
+        return plan_scan(files, schema, scan.snapshot, predicate)
     if scan.added_by is None:
         return plan_entries(files, schema, scan.snapshot, _entries(files, scan), predicate)
     # Snapshot by snapshot: an overwrite starts a bucket's sequence numbers anew.
@@ -79,7 +81,7 @@ def plan_batch(files: TableFiles, schema: Schema, scan: BatchScan, predicate: Pr
         snapshot_id=scan.snapshot.id if scan.snapshot else None,
         files=tuple(sorted((p for plan in plans for p in plan.files), key=lambda p: (first_seen[p.partition], max(p.bucket, 0)))),
         total_files=sum(plan.total_files for plan in plans),
-        total_bytes=sum(plan.total_bytes for plan in plans),
+        count_bytes=lambda: sum(plan.total_bytes for plan in plans),
         predicate=predicate,
     )
 

@@ -99,7 +99,7 @@ class Broker:
 
     def create(self, topic: str, partitions: int = 1) -> None:
         """Make a topic."""
-        from confluent_kafka.admin import NewTopic
+        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
         client = self.admin()  # its answers end with it
         for made in client.create_topics([NewTopic(topic, partitions, 1)]).values():

@@ -133,8 +133,10 @@ class JobQuery:
             self._alignment = self._aligned()
             writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
             writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
-            self._query = writer.queryName(f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}").start()
-        self._ready.set()
+            try:
+                self._query = writer.queryName(f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}").start()
+            finally:
+                self._ready.set()
 
     def _aligned(self) -> Alignment | None:
         rules = [rule for reference in table_references(source_of(self._insert)) if (rule := rule_of(self._options(reference))) is not None]

@@ -10,6 +10,7 @@ from sqlglot import exp
 from model.errors import InvalidOption, UnsupportedStatement
 from model.table_options import stream_options
 from model.watermark import watermark_of
+from pyspark_sluice.position import Position
 from pyspark_sluice.pushed import predicate_text
 from sql.analysis.columns import needed_columns
 from sql.analysis.predicates import pushed
@@ -44,7 +45,8 @@ def stream_of(
     table = context.lake.open(context.session.identifier(reference.parts))
     if is_bounded(table, reference):
         return None
-    context.lake.check_followed(table, stream_options(table.schema.options, reference.options))
+    # Now, and not when Spark asks for it: what is committed after the answer belongs to the stream.
+    start = context.lake.stream_start(table, stream_options(table.schema.options, reference.options), zone=context.zone)
     door = context.own_door()
     columns = needed_columns(tree, table.schema)
     watermark = watermark_of(table.schema.options)
@@ -52,7 +54,12 @@ def stream_of(
         watermark = None  # on a computed column, which only Flink knows
     if watermark is not None and watermark.column not in columns:
         columns = [*columns, watermark.column]
-    given = dict(reference.options) | {"uri": door.uri, "timeZone": context.zone, "columns": json.dumps(columns)}
+    given = dict(reference.options) | {
+        "uri": door.uri,
+        "timeZone": context.zone,
+        "columns": json.dumps(columns),
+        "startingOffset": json.dumps(Position(cursor=start).to_json()),
+    }
     if micro_batch is not None:
         given["maxBytesPerTrigger"] = str(micro_batch)
     if door.token is not None:

@@ -111,7 +111,8 @@ def story(server: RunningServer, broker: Broker, count: int, waves: int, name: s
     query = f"SELECT window_start, kind, count(*), sum(id) FROM TABLE({window.format(table=name)}) GROUP BY window_start, window_end, kind"
     found = {(pd.Timestamp(at), kind): (n, int(total)) for at, kind, n, total in server.sql(query)}
     grouped = frame.groupby([frame.ts.dt.floor("10s"), "kind"])["id"].agg(["count", "sum"])
-    assert found == {(at, kind): (row["count"], row["sum"]) for (at, kind), row in grouped.iterrows()}
+    expected: dict[Any, Any] = {key: (row["count"], row["sum"]) for key, row in grouped.iterrows()}
+    assert found == expected
     # The same as a stream: the windows that the watermark has passed, each once, and then nothing.
     closed = {key: value for key, value in found.items() if millis(key[0]) + 10_000 <= int(marks[-1])}
     rows = streamed(server, query.replace("count(*), sum(id)", "count(*) AS n, sum(id) AS total"), most=len(closed))

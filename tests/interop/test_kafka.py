@@ -29,7 +29,9 @@ EARLY = "'scan.startup.mode' = 'earliest-offset'"
 
 def test_a_topic_of_json_is_read_with_its_metadata_and_keys(ask: Any, broker: Broker) -> None:
     broker.create("orders", 2)
-    values = [{"id": n, "ts": f"2024-05-01 08:00:0{n}.25", "tags": ["a", None], "inner": {"x": n / 2}} for n in range(4)]
+    values: list[dict[str, Any]] = [
+        {"id": n, "ts": f"2024-05-01 08:00:0{n}.25", "tags": ["a", None], "inner": {"x": n / 2}} for n in range(4)
+    ]
     broker.produce(
         "orders",
         [

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+
 import pyarrow.fs as pafs
 
+from table.directory import Directory, NamedDirectory
 from table.file_io import FileStatus, LocalFileIO
 
 
@@ -18,9 +24,12 @@ class MortalIO(LocalFileIO):
         super().__init__()
         self.changes_left: int | None = None
         self.dead = False
+        self._thread = threading.get_ident()
 
     def change(self, _: object = None) -> None:
-        """One step that a kill may come before."""
+        """One step that a kill may come before; those of threads in the background do not count, or a seed would mean no one history."""
+        if threading.get_ident() != self._thread:
+            return
         self._alive()
         if self.changes_left is not None:
             self.changes_left -= 1
@@ -42,15 +51,26 @@ class MortalIO(LocalFileIO):
 
     def write(self, path: str, data: bytes) -> None:
         self.change()
-        super().write(path, data)
+        with super().directory(os.path.dirname(path)) as place:
+            place.write(os.path.basename(path), data)
 
-    def update(self, path: str, data: bytes) -> None:
+    def add(self, path: str, data: bytes) -> None:
         self.change()
-        super().update(path, data)
+        super().add(path, data)
 
     def create(self, path: str, data: bytes) -> bool:
         self.change()
-        return super().create(path, data)
+        with super().directory(os.path.dirname(path)) as place:
+            return place.create(os.path.basename(path), data)
+
+    @contextlib.contextmanager
+    def directory(self, path: str, *, make: bool = True) -> Iterator[Directory]:
+        """Like the store's whose directories have names only, so that every change comes by here."""
+        if make:
+            self.mkdirs(path)
+        elif not self.exists(path):
+            raise FileNotFoundError(path)
+        yield NamedDirectory(self, path)
 
     def delete(self, path: str) -> None:
         self.change()

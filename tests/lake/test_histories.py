@@ -15,9 +15,9 @@ from lake.orphans import remove_orphan_files
 from lake.retention import create_tag, expire_snapshots, rename_tag, rollback, tags_of
 from tests.lake.histories import MODES, History
 from tests.lake.history_steps import STEPS
+from tests.lake.kept import go_on, keep
 from tests.lake.mortal import Killed, MortalIO
 from tests.lake.test_compaction import QUEUE, append, ids, merge
-from tests.lake.test_retention import go_on, keep
 from tests.lake.test_tables import Crash, crashing_at
 from tests.sql.tables import make_table
 
@@ -32,6 +32,7 @@ def live(catalog: CatalogStore, warehouse: Path, mode: str, seed: int, *, steps:
     history.check_all()
     history.check_nothing_left()
     history.check_all()
+    history.lake.close()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -88,6 +89,7 @@ def test_a_tag_has_one_name_whenever_its_renaming_is_killed(catalog: CatalogStor
     io.changes_left = changes
     with contextlib.suppress(Killed):
         rename_tag(dying, opened, "old", "new")
+    dying.close()
     lake.recover()
     assert [tag.name for tag in tags_of(lake, lake.open(table.identifier))] in (["old"], ["new"])
     assert len(list(warehouse.rglob("tag-*"))) == 1

@@ -77,8 +77,10 @@ def client(services: Services) -> FlaskClient:
 @pytest.fixture
 def url(gateway: Gateway, tmp_path: Path) -> Iterator[str]:
     settings = read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_LISTEN": "127.0.0.1:0", "SLUICE_DRAIN_SECONDS": "1"})
-    http = HttpServer(create_app(Services(gateway=gateway, settings=settings)), settings)
+    services = Services(gateway=gateway, settings=settings)
+    http = HttpServer(create_app(services), settings)
     host, port = http.start_serving()
     yield f"http://{host}:{port}"
+    services.stopping.set()
     gateway.drain(0)
     http.stop_serving()

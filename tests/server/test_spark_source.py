@@ -9,6 +9,7 @@ import random
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -48,12 +49,28 @@ def lake(gateway: Gateway) -> Lake:
     return gateway.lake
 
 
+STARTED: list[StreamReader] = []
+
+
+@pytest.fixture(autouse=True)
+def stopped() -> Iterator[None]:
+    """Stops every reader of a test and waits until its thread has ended."""
+    yield
+    while STARTED:
+        STARTED.pop().stop()
+    until = time.monotonic() + 15
+    while any(thread.name == "sluice-listen" for thread in threading.enumerate()) and time.monotonic() < until:
+        time.sleep(0.05)
+
+
 def reader_of(url: str, **options: str) -> StreamReader:
     """A planner as Spark starts one, in a process of its own."""
     given = {"uri": url, "path": "default.t"} | {key.replace("_", "."): value for key, value in options.items()}
     source = DefaultSource(given)
     schema = source.schema()
-    return pickle.loads(pickle.dumps(source)).streamReader(schema)  # type: ignore[no-any-return]
+    reader: StreamReader = pickle.loads(pickle.dumps(source)).streamReader(schema)
+    STARTED.append(reader)
+    return reader
 
 
 def numbered(lake: Lake, writer: int, number: int) -> None:

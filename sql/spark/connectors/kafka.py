@@ -28,7 +28,7 @@ from sql.connectors.kafka import (
     sides,
     specific_offsets,
 )
-from sql.spark.connectors.base import SparkConnector
+from sql.spark.connectors.base import SparkConnector, counted
 from sql.spark.connectors.formats import decoded, encoded
 from sql.spark.reads import named, tagged
 from sql.spark.types import to_spark
@@ -65,7 +65,7 @@ class SparkKafka(SparkConnector):
                 frame = frame.where(F.unix_millis("timestamp") < F.lit(end))
         return _shown(frame, table)
 
-    def write(self, frame: DataFrame, table: ConnectorTable, scope: ConnectorScope) -> int | None:
+    def write(self, frame: DataFrame, table: ConnectorTable, scope: ConnectorScope) -> int:
         """Append a record for each row, at least once."""
         check_written(table)
         key, value = sides(table)
@@ -79,11 +79,12 @@ class SparkKafka(SparkConnector):
         for name in ("topic", "partition"):
             if name in by_key:
                 columns.append(named(by_key[name]).alias(name))
-        writer: Any = frame.select(*columns).write.format("kafka").options(**_properties(table))
+        frame, rows = counted(frame.select(*columns))
+        writer: Any = frame.write.format("kafka").options(**_properties(table))
         if TOPIC.read(table.options) is not None:
             writer = writer.option("topic", TOPIC.read(table.options))
         _loaded(writer, "save")
-        return None
+        return rows()
 
 
 def _loaded(at: Any, verb: str = "load") -> Any:
