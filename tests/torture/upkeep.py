@@ -105,6 +105,7 @@ def side_by_side(server: RunningServer, *, seconds: float, turns: int) -> tuple[
 
     Returns what the writers saw, the `write-only` tables under names that end in ``_only``, and the most files a bucket had.
     """
+    server.wait_for_spark()
     kept = create(server)
     only = create(server, "_only", options="'write-only' = 'true'")
     book = Book()
