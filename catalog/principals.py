@@ -42,6 +42,11 @@ class TokenRepository:
         with self._conn.cursor(row_factory=class_row(AccessToken)) as cur:
             return cur.execute(_TOKEN + "WHERE hash = %s AND (expires_at IS NULL OR expires_at > now())", (digest,)).fetchone()
 
+    def of(self, principal: str) -> list[AccessToken]:
+        """The tokens of a principal that have not expired."""
+        with self._conn.cursor(row_factory=class_row(AccessToken)) as cur:
+            return cur.execute(_TOKEN + "WHERE principal = %s AND (expires_at IS NULL OR expires_at > now())", (principal,)).fetchall()
+
     def any(self) -> bool:
         """Whether a token was ever made and not revoked; an expired one counts, as expiry must not open a server."""
         return self._conn.execute("SELECT 1 FROM access_token LIMIT 1").fetchone() is not None

@@ -16,6 +16,7 @@ from catalog.branches import BranchRepository, StaleFileRepository
 from catalog.databases import DatabaseRepository
 from catalog.grants import GrantRepository, PolicyRepository
 from catalog.idempotency import IdempotencyRepository
+from catalog.jobs import JobRepository
 from catalog.maintenance import CompactionRunRepository, LeaseRepository
 from catalog.named import NamedRepository
 from catalog.notices import Notices
@@ -56,6 +57,7 @@ class CatalogTransaction:
         self.grants = GrantRepository(conn)
         self.policies = PolicyRepository(conn)
         self.consumers = ConsumerRepository(conn)
+        self.jobs = JobRepository(conn)
         self.audit = AuditRepository(conn)
 
 
@@ -146,6 +148,8 @@ class CatalogStore:
             if sent and (not code or code.startswith(("08", "57P"))):  # otherwise it is Postgres that says no
                 raise OutcomeUnknown("The catalog database went away while a change was being committed.") from problem
             raise away(problem) from problem
+        except psycopg.DataError as problem:
+            raise unfit(problem) from problem
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Postgres answers."""

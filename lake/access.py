@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +13,7 @@ from functools import cached_property
 
 from cachetools import LRUCache
 
-from catalog import CatalogStore
+from catalog import CatalogStore, CatalogTransaction
 from model.access import ADMIN, PUBLIC, Access, Columns, Grant, Resource, ResourceType, covering, database_resource, table_resource
 from model.errors import Forbidden, NotAuthorized, Unavailable
 from model.identifier import DEFAULT_DATABASE, Identifier
@@ -22,6 +23,7 @@ TRUSTED_SECONDS = 1.0
 OUTAGE_SECONDS = 60.0
 """So long it still counts while Postgres cannot be asked: results are fetched and sessions kept through a restart of it."""
 _ANY_TOKEN = b""
+_MOST_LENT = 10_000
 _OBJECT_ACCESSES = frozenset({Access.ALL, Access.SELECT, Access.UPDATE, Access.ALTER, Access.DROP, Access.GRANT})
 
 
@@ -33,6 +35,8 @@ class Caller:
     administrator: bool = False
     roles: frozenset[str] = frozenset()
     grants: tuple[Grant, ...] = ()
+    token: bytes | None = None
+    """The digest of the token it came with; None for who needs none or has the settings' own."""
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -136,6 +140,8 @@ class AccessControl:
         self._lock = threading.Lock()
         self._known: LRUCache[bytes, _Known] = LRUCache(10_000)
         self._age = 0
+        self._lent: LRUCache[Caller, str] = LRUCache(_MOST_LENT)
+        self._borrowers: LRUCache[str, Caller] = LRUCache(_MOST_LENT)
 
     def open(self) -> bool:
         """Whether no token is configured anywhere, so that everybody may do everything."""
@@ -158,10 +164,24 @@ class AccessControl:
             raise NotAuthorized("This server wants a token: send the header 'Authorization: Bearer …'.")
         if self._token is not None and hmac.compare_digest(token.encode(), self._token.encode()):
             return ADMINISTRATOR
+        with self._lock:
+            borrower = self._borrowers.get(token)
+        if borrower is not None:
+            return self.renewed(borrower)
         digest = hashlib.sha256(token.encode()).digest()
         found = self._ask(digest, lambda: self._look_up(digest))
         if not isinstance(found, Caller):
             raise NotAuthorized("The token is not one this server knows, or it has expired.")
+        return found
+
+    def renewed(self, caller: Caller) -> Caller:
+        """The same caller with what is granted to it now; raises `NotAuthorized` once its token is revoked or has expired."""
+        digest = caller.token
+        if digest is None:
+            return caller
+        found = self._ask(digest, lambda: self._look_up(digest))
+        if not isinstance(found, Caller):
+            raise NotAuthorized("The token this stream was started with was revoked or has expired.")
         return found
 
     def _ask(self, key: bytes, look: Callable[[], Caller | bool | None]) -> Caller | bool | None:
@@ -186,14 +206,40 @@ class AccessControl:
             token = tx.tokens.valid(digest)
             if token is None:
                 return None
-            roles = frozenset(tx.roles.of(token.principal))
-            if token.administrator or ADMIN in roles:
-                return Caller(principal=token.principal, administrator=True, roles=roles | {ADMIN})
-            grants = tx.grants.of(roles | {token.principal, PUBLIC})
-        return Caller(principal=token.principal, roles=roles, grants=tuple(grants))
+            return _with_grants(tx, token.principal, administrator=token.administrator, token=digest)
+
+    def lend(self, caller: Caller) -> str | None:
+        """A token by which this process's own helpers come in as the caller; None where nobody is asked for one."""
+        if self.open():
+            return None
+        with self._lock:
+            token = self._lent.get(caller)
+            if token is None:
+                token = self._lent[caller] = f"lent-{secrets.token_urlsafe(32)}"
+                self._borrowers[token] = caller
+            return token
+
+    def named(self, principal: str) -> Caller:
+        """A principal nobody speaks for now, with its present grants; raises `NotAuthorized` where it has no token left."""
+        if self.open():
+            return EVERYBODY
+        if principal == ADMINISTRATOR.principal and self._token is not None:
+            return ADMINISTRATOR
+        with self._catalog.reading() as tx:
+            tokens = tx.tokens.of(principal)
+            if not tokens:
+                raise NotAuthorized(f"{principal} has no token any more; its jobs do not run.")
+            return _with_grants(tx, principal, administrator=any(token.administrator for token in tokens))
 
     def forget(self) -> None:
         """Ask Postgres anew from now on: something was granted, revoked, renamed or dropped here."""
         with self._lock:
             self._age += 1
             self._known.clear()
+
+
+def _with_grants(tx: CatalogTransaction, principal: str, *, administrator: bool, token: bytes | None = None) -> Caller:
+    roles = frozenset(tx.roles.of(principal))
+    if administrator or ADMIN in roles:
+        return Caller(principal=principal, administrator=True, roles=roles | {ADMIN}, token=token)
+    return Caller(principal=principal, roles=roles, grants=tuple(tx.grants.of(roles | {principal, PUBLIC})), token=token)

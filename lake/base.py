@@ -12,13 +12,16 @@ from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.access import EVERYBODY, AccessControl, Caller
 from lake.guard import asks_itself
+from lake.jobs import Jobs
 from lake.permissions import Permissions, read_rules
 from lake.publish import Hook, Publisher, no_hook
 from lake.table import LakeTable
 from model.access import Access, Grant, ReadRules, Resource
 from model.errors import Forbidden
 from model.identifier import Identifier
+from model.schema import Schema
 from table.file_io import FileIO, file_io_for, local_path
+from table.store import TableFiles
 
 T = TypeVar("T")
 
@@ -58,6 +61,11 @@ class LakeBase:
         """Tokens, roles, grants and policies, as the caller may see and change them."""
         return Permissions(self.catalog, self.access, self.caller)
 
+    @property
+    def jobs(self) -> Jobs:
+        """Streaming INSERTs, as the caller may see and steer them."""
+        return Jobs(self.catalog, self.caller)
+
     @asks_itself
     def read_rules(self, table: LakeTable) -> ReadRules:
         """What of a table's rows and columns the caller sees; raises `Forbidden` where it may read nothing of it."""
@@ -73,6 +81,34 @@ class LakeBase:
             return read_rules(self.catalog, self.caller, Identifier(row.database, row.name), row.table_id, names).restricted
         except Forbidden:
             return True
+
+    def _ready(self, row: TableRow) -> LakeTable:
+        """The open table, once what a crash or another server left half done is finished."""
+        if row.moving_from:
+            self._finish_move(row)
+        files = TableFiles(self.file_io, row.location, row.branch)
+        schema = Schema.from_json(row.schema)
+        if row.stale:
+            self._publisher.remove_stale(row.table_id, files)
+        if row.published_schema_id < schema.id:
+            self._publisher.schemas(row.table_id, files, row.branch, published=row.published_schema_id, newest=schema)
+        return LakeTable(
+            identifier=Identifier(row.database, row.name, row.branch),
+            table_id=row.table_id,
+            schema=schema,
+            location=row.location,
+            files=files,
+            read_latest=self._publisher.latest,
+        )
+
+    def _finish_move(self, row: TableRow) -> None:
+        """Move the directory of a renamed table; several may try, the lock lets one."""
+        assert row.moving_from is not None
+        with self.catalog.transaction() as tx:
+            tx.tables.lock_location(row.location)
+            if self.file_io.exists(row.moving_from) and not self.file_io.exists(row.location):
+                self.file_io.rename(row.moving_from, row.location)
+            tx.tables.moved(row.table_id)
 
     def _own(self, tx: CatalogTransaction, *resources: Resource, table_id: UUID | None = None) -> list[Grant]:
         """Give all of what is being made to its maker."""

@@ -11,13 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.snapshots import Held
 from lake.counts import added_by, follow, statistics_of
-from lake.idempotency import IdempotencyClaim
 from lake.publish import Hook, Publisher, no_hook
 from lake.table import LakeTable
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
@@ -36,11 +35,19 @@ Listener = Callable[[UUID, int], None]
 AnswerOf = Callable[[Snapshot], Mapping[str, Any]]
 
 
+class Claim(Protocol):
+    """Something that must hold in the transaction that decides a commit: `IdempotencyClaim`, `lake.jobs.BatchClaim`."""
+
+    def finish(self, tx: CatalogTransaction, answer: Mapping[str, Any]) -> None:
+        """Note that it is done; raises where it does not hold any more, and then nothing is committed."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """An idempotency claim, and what to answer its repeats once the commit is in."""
+    """A claim, and what to answer its repeats once the commit is in."""
 
-    claim: IdempotencyClaim
+    claim: Claim
     answer: AnswerOf
 
 

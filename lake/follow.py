@@ -11,13 +11,13 @@ from datetime import timedelta
 
 from catalog import CatalogStore
 from lake.consumers import ConsumerProgress
-from lake.stream_start import Past, expired
 from lake.table import LakeTable
 from model.errors import SnapshotNotExist, Unavailable
 from model.predicate import Predicate
 from model.snapshot import Snapshot
 from table.scan import PlannedFile
 from table.stream import Cursor, PartitionOrder, StreamRules, plan_next
+from table.stream_start import Past, expired
 
 _log = logging.getLogger(__name__)
 TICK_SECONDS = 1.0

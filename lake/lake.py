@@ -11,7 +11,7 @@ from catalog import CatalogStore
 from lake.adopt import LakeAdoption
 from lake.audit import AuditLog
 from lake.client_commit import ClientCommit, ClientCommitter
-from lake.commit import AnswerOf, Claimed, Committer, Listener
+from lake.commit import AnswerOf, Claim, Claimed, Committer, Listener
 from lake.guard import asks_itself, needs
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.metadata import Spec
@@ -22,16 +22,17 @@ from lake.replace import partition_filter
 from lake.streams import LakeStreams
 from lake.table import LakeTable
 from lake.tables import LakeTables
-from lake.travel import resolve
+from lake.travel import CatalogVersions
 from model.access import Access, table_resource
 from model.catalog_errors import PartitionNotExist
-from model.errors import Forbidden
+from model.errors import Forbidden, InvalidOption
 from model.identifier import Identifier
 from model.partition import partition_name
 from model.schema import other_kind
 from model.snapshot import CommitKind, Snapshot
 from table.commit import CommitRequest
 from table.file_io import FileIO
+from table.travel import BatchScan, resolve
 
 
 class Lake(LakeTables, LakeAdoption, LakeStreams):
@@ -69,9 +70,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
     # Commits
 
     @needs(Access.UPDATE)
-    def commit(
-        self, table: LakeTable, request: CommitRequest, *, claim: IdempotencyClaim | None = None, answer: AnswerOf | None = None
-    ) -> Snapshot:
+    def commit(self, table: LakeTable, request: CommitRequest, *, claim: Claim | None = None, answer: AnswerOf | None = None) -> Snapshot:
         """Commit to one table; see `Committer.commit`."""
         claimed = Claimed(claim=claim, answer=answer or _bare_answer) if claim else None
         return self._committer.commit(table, request, claimed)
@@ -81,7 +80,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         self,
         commits: Sequence[tuple[LakeTable, CommitRequest]],
         *,
-        claim: IdempotencyClaim | None = None,
+        claim: Claim | None = None,
         answer: AnswerOf | None = None,
     ) -> list[Snapshot]:
         """Commit to several tables in one transaction, all of them or none; appends to the same table share a snapshot."""
@@ -102,9 +101,17 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
     # Snapshots
 
     @asks_itself
+    def scan(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> BatchScan:
+        """What a batch read with these options sees; see `table.travel.resolve`. Reading it takes `read_rules`."""
+        return resolve(CatalogVersions(self.catalog, self.tags, table), options, table.schema, zone=zone)
+
+    @asks_itself
     def resolve(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> Snapshot | None:
-        """The snapshot a batch read with these options sees; see `lake.travel.resolve`. Reading it takes `read_rules`."""
-        return resolve(self.catalog, self.tags, table, options, zone=zone)
+        """The one snapshot the options mean; raises what `scan` raises, and `InvalidOption` where they mean a part of one."""
+        found = self.scan(table, options, zone=zone)
+        if not found.whole:
+            raise InvalidOption("The scan options name a part of the table's past; one whole snapshot is wanted here.")
+        return found.snapshot
 
     @asks_itself
     def partitions(self, table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:

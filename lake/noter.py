@@ -51,6 +51,11 @@ class Noter:
             elif len(self._waiting) == 1:
                 self._change.notify()
 
+    def forget(self, table_id: UUID) -> None:
+        """Send nothing of what a table's snapshots were: their files may have been taken away."""
+        with self._change:
+            self._waiting = [note for note in self._waiting if note.table_id != table_id]
+
     def close(self) -> None:
         """Send what waits, once, and end."""
         with self._change:

@@ -124,9 +124,11 @@ class Publisher:
                 files.remove_marked(row.path, row.mark)
             if rows:
                 tx.stale.removed(table_id)
-        with self._lock:  # one of them may be the newest snapshot's again, taken away and put back
-            for key in [key for key in self._newest if key[0] == table_id]:
-                del self._newest[key]
+        if rows:  # one of them may be the newest snapshot's again, taken away and put back
+            self._noter.forget(table_id)
+            with self._lock:
+                for key in [key for key in self._newest if key[0] == table_id]:
+                    del self._newest[key]
         return len(rows)
 
     def check_free(self, table_id: UUID, files: TableFiles, branch: str, snapshot_id: int, table: str) -> None:

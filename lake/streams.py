@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 
-from catalog.records import TableRow
 from lake.base import LakeBase
 from lake.consumers import ConsumerProgress
-from lake.follow import FollowRules, TableStream
-from lake.guard import needs
-from lake.stream_start import Past, resumed, start_of
+from lake.follow import TICK_SECONDS, FollowRules, TableStream
+from lake.guard import asks_itself, needs
 from lake.table import LakeTable
 from model.access import Access, table_resource
 from model.errors import Forbidden, TableNotExist
@@ -17,15 +17,12 @@ from model.identifier import MAIN_BRANCH, Identifier
 from model.predicate import Predicate
 from model.snapshot import Snapshot
 from model.table_options import TABLE_OPTIONS
-from table.stream import StreamRules
+from table.stream import Cursor, StreamRules
+from table.stream_start import Past, resumed, start_of
 
 
 class LakeStreams(LakeBase):
     """Following tables."""
-
-    def _ready(self, row: TableRow) -> LakeTable:
-        """The open table; `Lake` has it."""
-        raise NotImplementedError
 
     @needs(Access.SELECT)
     def follow(self, table: LakeTable, options: Mapping[str, str], *, predicate: Predicate | None = None, zone: str = "UTC") -> TableStream:
@@ -35,20 +32,52 @@ class LakeStreams(LakeBase):
         Raises `InvalidOption`, `SnapshotNotExist` for a start that has expired, and `Forbidden` where a part of the table is kept
         from the caller.
         """
+        cursor, consumer = self._begin(table, options, zone)
+        return TableStream(
+            self.catalog, table, cursor, _rules(options), reopen=lambda: self._reopen(table), predicate=predicate, consumer=consumer
+        )
+
+    @needs(Access.SELECT)
+    def stream_start(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> Cursor:
+        """Where a stream with these options begins now, for one that is read elsewhere; raises what `follow` raises."""
+        return self._begin(table, options, zone)[0]
+
+    def _begin(self, table: LakeTable, options: Mapping[str, str], zone: str) -> tuple[Cursor, ConsumerProgress | None]:
         self._whole_table(table)
         name = TABLE_OPTIONS.read(options, "consumer-id")
         if name is not None:
             self.caller.require(Access.UPDATE, table_resource(table.identifier))
         past = self._past(table)
         cursor = start_of(past, options, zone=zone)
-        consumer: ConsumerProgress | None = None
-        if name is not None:
-            consumer, stored = ConsumerProgress.take(self.catalog, table, name)
-            if stored is not None and not TABLE_OPTIONS.read(options, "consumer.ignore-progress"):
-                cursor = resumed(past, name, stored)
-        return TableStream(
-            self.catalog, table, cursor, _rules(options), reopen=lambda: self._reopen(table), predicate=predicate, consumer=consumer
-        )
+        if name is None:
+            return cursor, None
+        consumer, stored = ConsumerProgress.take(self.catalog, table, name)
+        if stored is not None and not TABLE_OPTIONS.read(options, "consumer.ignore-progress"):
+            cursor = resumed(past, name, stored)
+        return cursor, consumer
+
+    @asks_itself
+    def wait_beyond(self, table: LakeTable, known: int, seconds: float, *, most_waiters: int, stopping: Callable[[], bool]) -> None:
+        """Come back when the table's newest snapshot is not the known one, or after so many seconds; at once where too many wait.
+
+        Whoever could open the table may know it.
+        """
+        branch = table.identifier.branch
+        news = threading.Event()
+        news.set()
+        until = time.monotonic() + seconds
+        unsubscribe = self.catalog.notices.subscribe(table.table_id, branch, news.set)
+        try:
+            while self.catalog.notices.waiters <= most_waiters and not stopping() and (left := until - time.monotonic()) > 0:
+                if not news.wait(min(left, TICK_SECONDS)):
+                    continue
+                news.clear()
+                with self.catalog.reading() as tx:
+                    latest = tx.snapshots.latest(table.table_id, branch)
+                if latest is not None and latest.snapshot_id != known:
+                    return
+        finally:
+            unsubscribe()
 
     def _past(self, table: LakeTable) -> Past:
         table.latest()  # publishes what is decided: a start may be told to other clients
@@ -57,7 +86,7 @@ class LakeStreams(LakeBase):
         return Past(table=str(table.identifier), snapshots=[Snapshot.from_json(row.body) for row in rows])
 
     def _reopen(self, table: LakeTable) -> LakeTable:
-        """The same table where and what it is now; raises `TableNotExist` or `Forbidden`."""
+        """The same table where and what it is now; raises `TableNotExist`, `Forbidden`, or `NotAuthorized` for a revoked token."""
         with self.catalog.reading() as tx:
             row = tx.tables.by_id(table.table_id)
             if row is not None and table.identifier.branch != MAIN_BRANCH:
@@ -65,7 +94,7 @@ class LakeStreams(LakeBase):
         if row is None:
             raise TableNotExist(str(table.identifier))
         opened = self._ready(row)
-        self._whole_table(opened)
+        self.for_caller(self.access.renewed(self.caller))._whole_table(opened)
         return opened
 
     def _whole_table(self, table: LakeTable) -> None:

@@ -114,25 +114,6 @@ class LakeTables(LakeMetadata):
     def _open(self, table: Identifier) -> LakeTable:
         return self._ready(self._row(table))
 
-    def _ready(self, row: TableRow) -> LakeTable:
-        """The open table, once what a crash or another server left half done is finished."""
-        if row.moving_from:
-            self._finish_move(row)
-        files = TableFiles(self.file_io, row.location, row.branch)
-        schema = Schema.from_json(row.schema)
-        if row.stale:
-            self._publisher.remove_stale(row.table_id, files)
-        if row.published_schema_id < schema.id:
-            self._publisher.schemas(row.table_id, files, row.branch, published=row.published_schema_id, newest=schema)
-        return LakeTable(
-            identifier=Identifier(row.database, row.name, row.branch),
-            table_id=row.table_id,
-            schema=schema,
-            location=row.location,
-            files=files,
-            read_latest=self._publisher.latest,
-        )
-
     @needs(Access.CREATETABLE, its_database)
     def create_table(self, table: Identifier, schema: Schema, *, if_not_exists: bool = False, path: str | None = None) -> bool:
         """Add a table; False when one of that name exists and that is fine.
@@ -233,15 +214,6 @@ class LakeTables(LakeMetadata):
         self.access.forget()
         self._hook("rename decided")
         self._open(target)
-
-    def _finish_move(self, row: TableRow) -> None:
-        """Move the directory of a renamed table; several may try, the lock lets one."""
-        assert row.moving_from is not None
-        with self.catalog.transaction() as tx:
-            tx.tables.lock_location(row.location)
-            if self.file_io.exists(row.moving_from) and not self.file_io.exists(row.location):
-                self.file_io.rename(row.moving_from, row.location)
-            tx.tables.moved(row.table_id)
 
     @needs(Access.DROP)
     def drop_table(self, table: Identifier, *, if_exists: bool = False) -> None:

@@ -115,15 +115,16 @@ class SchemaStillUsed(ResourceError, status=500):
 
 
 class MetadataOnlyTable(ResourceError, status=400):
-    """A table of a kind that is kept for other engines and not run here."""
+    """A table whose rows are not kept here: other engines' kinds, and tables with a connector."""
 
     resource_type = "TABLE"
 
     def __init__(self, name: str, kind: str) -> None:
         super().__init__(
-            f"Table {name} is a {kind}: its description is kept here for other engines, and its rows are not read or written here.",
+            f"Table {name} is a {kind}: its description is kept here, and its rows lie elsewhere; this needs rows that are kept here.",
             resource_name=name,
         )
+        self.kind = kind
 
 
 class WarehouseNotExist(ResourceError, status=404):

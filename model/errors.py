@@ -254,6 +254,20 @@ class ConsumerTaken(ResourceError, status=409):
         )
 
 
+class JobNotExist(LakeError, status=404):
+    """No such job."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__(f"There is no job {job}; SHOW JOBS lists those there are.")
+
+
+class JobLeaseLost(LakeError, status=409):
+    """Another server runs the job by now, or has committed the batch; nothing was committed."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__(f"Job {job} is run by another server by now; nothing was committed here.")
+
+
 class StreamEnded(LakeError, status=503):
     """The server ends a stream because it stops."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from datetime import timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
+from model.errors import InvalidOption
 from model.option import Option, boolean, duration, integer, memory_size, one_of, only_false, optional, text
 
 SCAN_OPTIONS: tuple[Option[Any], ...] = (
@@ -72,3 +75,14 @@ SCAN_OPTIONS: tuple[Option[Any], ...] = (
     Option("scan.watermark.alignment.max-drift", optional(duration()), None, "How far a stream may be ahead of its group."),
     Option("scan.watermark.alignment.update-interval", duration(), timedelta(seconds=1), "How often a group's watermarks are compared."),
 )
+
+
+def parse_time(value: str, zone: str, *, key: str = "scan.timestamp") -> int:
+    """A time as milliseconds since the epoch; without a zone of its own it is in the one given. Raises `InvalidOption`."""
+    try:
+        moment = dt.datetime.fromisoformat(value)
+    except ValueError:
+        raise InvalidOption(f"Option '{key}' = '{value}': a time such as '2026-01-31 12:00:00' is expected.") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=ZoneInfo(zone))
+    return int(moment.timestamp() * 1000)

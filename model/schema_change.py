@@ -10,23 +10,9 @@ from model.errors import ColumnAlreadyExist, InvalidOption, InvalidSchemaChange
 from model.file_index import renamed_in_file_indexes
 from model.schema import FieldIds, Schema, bucket_count, check_column_name, check_schema, default_bucket_key
 from model.table_options import IMMUTABLE
-from model.types import (
-    ArrayType,
-    AtomicType,
-    BinaryType,
-    CharType,
-    DataType,
-    DecimalType,
-    Field,
-    LocalZonedTimestampType,
-    MapType,
-    MultisetType,
-    RowType,
-    TimestampType,
-    TimeType,
-    VarBinaryType,
-    VarCharType,
-)
+from model.types import ArrayType, DataType, Field, MapType, MultisetType, RowType
+from model.watermark import PREFIX, Watermark, watermark_of, watermark_options
+from model.widening import widens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +41,19 @@ class RemoveOption:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateComment:
     comment: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetWatermark:
+    """``ADD WATERMARK FOR …``, or ``MODIFY`` where ``new`` is false."""
+
+    watermark: Watermark
+    new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropWatermark:
+    """``DROP WATERMARK``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +119,7 @@ ColumnChange = (
     AddColumn | DropColumn | RenameColumn | UpdateColumnType | UpdateColumnNullability | UpdateColumnComment | UpdateColumnPosition
     | UpdateColumnDefault
 )  # fmt: skip
-SchemaChange = SetOption | RemoveOption | UpdateComment | ColumnChange | Nested
+SchemaChange = SetOption | RemoveOption | SetWatermark | DropWatermark | UpdateComment | ColumnChange | Nested
 
 
 def apply_changes(schema: Schema, changes: Iterable[SchemaChange], *, table: str, has_snapshot: bool, time_millis: int) -> Schema:
@@ -142,7 +141,22 @@ def apply_changes(schema: Schema, changes: Iterable[SchemaChange], *, table: str
         time_millis=time_millis,
     )
     check_schema(result)
+    _check_watermark(schema, result)
     return result
+
+
+def _check_watermark(old: Schema, new: Schema) -> None:
+    """The event-time column stays what it is as long as there is a watermark on it."""
+    watermark = watermark_of(new.options)
+    was = old.find(watermark.column) if watermark is not None else None
+    if watermark is None or was is None:
+        return
+    now = new.find(watermark.column)
+    if now is None or now.type.with_nullable(True) != was.type.with_nullable(True):
+        raise InvalidSchemaChange(
+            f"Column {watermark.column} carries the table's watermark and cannot be {'dropped' if now is None else 'given another type'}; "
+            "ALTER TABLE … DROP WATERMARK first."
+        )
 
 
 class _Work:
@@ -163,6 +177,10 @@ class _Work:
                 self._set_option(key, value)
             case RemoveOption(key=key):
                 self._set_option(key, None)
+            case SetWatermark(watermark=watermark, new=new):
+                self._set_watermark(watermark, new)
+            case DropWatermark():
+                self._drop_watermark()
             case UpdateComment(comment=comment):
                 self.comment = comment
             case AddColumn():
@@ -229,6 +247,19 @@ class _Work:
             self.fields.insert(self._index(position.before), field)
         else:
             self.fields.append(field)
+
+    def _set_watermark(self, watermark: Watermark, new: bool) -> None:
+        present = watermark_of(self.options)
+        if new and present is not None:
+            raise InvalidSchemaChange(f"Table {self.table} has a watermark already, on {present.column}; MODIFY WATERMARK changes it.")
+        if not new and present is None:
+            raise InvalidSchemaChange(f"Table {self.table} has no watermark to modify; ADD WATERMARK gives it one.")
+        self.options |= watermark_options(replace(self.schema, fields=tuple(self.fields)), watermark)
+
+    def _drop_watermark(self) -> None:
+        if watermark_of(self.options) is None:
+            raise InvalidSchemaChange(f"Table {self.table} has no watermark to drop.")
+        self.options = {key: value for key, value in self.options.items() if not key.startswith(PREFIX)}
 
     def _add(self, change: AddColumn) -> None:
         self._check_new_name(change.name)
@@ -347,39 +378,3 @@ class _Work:
             raise InvalidOption(
                 f"Option 'bucket' cannot go from {old} to {new} once the table has data; create a new table and INSERT INTO it."
             )
-
-
-_INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
-"""Integer types, narrow to wide, with the decimal digits they need."""
-
-
-def widens(old: DataType, new: DataType) -> bool:
-    """Whether every value of the old type is a value of the new one; nullability does not count."""
-    if old.with_nullable(True) == new.with_nullable(True):
-        return True
-    if not isinstance(old, AtomicType) or not isinstance(new, AtomicType):
-        return False
-    if old.root in _INTEGERS:
-        return _integer_widens(old.root, new)
-    match old, new:
-        case (DecimalType(precision=p, scale=s), DecimalType(precision=q, scale=t)):
-            return t >= s and q - t >= p - s
-        case (CharType(length=a) | VarCharType(length=a), VarCharType(length=b)):
-            return b >= a
-        case (BinaryType(length=a) | VarBinaryType(length=a), VarBinaryType(length=b)):
-            return b >= a
-        case (TimestampType(precision=a), TimestampType(precision=b)):
-            return b >= a
-        case (LocalZonedTimestampType(precision=a), LocalZonedTimestampType(precision=b)):
-            return b >= a
-        case (TimeType(precision=a), TimeType(precision=b)):
-            return b >= a
-    return old.root == "FLOAT" and new.root == "DOUBLE"
-
-
-def _integer_widens(root: str, new: AtomicType) -> bool:
-    if new.root in _INTEGERS:
-        return _INTEGERS[new.root] >= _INTEGERS[root]
-    if isinstance(new, DecimalType):
-        return new.precision - new.scale >= _INTEGERS[root]
-    return new.root == "DOUBLE" and root != "BIGINT"

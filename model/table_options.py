@@ -73,13 +73,15 @@ IMMUTABLE = frozenset(option.key for option in TABLE_OPTIONS if not option.mutab
 """Options that fix where or how existing files are found."""
 _HINTS = frozenset(option.key for option in SCAN_OPTIONS)
 _HONOURED_HINTS = frozenset(
-    {"scan.mode", "scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version", "scan.timestamp-millis", "scan.timestamp"}
+    {"scan.mode", "scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version", "scan.timestamp-millis", "scan.timestamp",
+     "scan.file-creation-time-millis", "scan.creation-time-millis", "incremental-between", "incremental-between-timestamp",
+     "incremental-to-auto-tag", "incremental-between-scan-mode", "incremental-between-tag-to-snapshot"}
 )  # fmt: skip
 _TUNING_HINTS = frozenset(
     {
         "scan.parallelism", "scan.infer-parallelism", "scan.max-splits-per-task", "scan.manifest.parallelism", "read.batch-size",
         "source.split.target-size", "source.split.open-file-cost", "file-reader-async-threshold", "file-index.read.enabled",
-        "scan.plan-sort-partition",
+        "scan.plan-sort-partition", "scan.bounded",
     }
 )  # fmt: skip
 _WRITE_HINTS = frozenset(
@@ -89,7 +91,7 @@ _WRITE_HINTS = frozenset(
 
 _NOT_IN_STREAMS = frozenset(
     {
-        "scan.bounded", "scan.watermark.idle-timeout", "scan.watermark.alignment.group", "scan.watermark.alignment.max-drift",
+        "scan.watermark.idle-timeout", "scan.watermark.alignment.group", "scan.watermark.alignment.max-drift",
     }
 )  # fmt: skip
 

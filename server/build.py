@@ -80,4 +80,6 @@ def _limits(settings: Settings) -> GatewayLimits:
         result_bytes=settings.spool_result_bytes,
         spool_bytes=settings.spool_bytes,
         import_dirs=settings.import_dirs,
+        remote_catalogs=settings.remote_catalogs,
+        jobs=settings.jobs,
     )

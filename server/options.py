@@ -11,7 +11,7 @@ from pathlib import Path
 
 from model.errors import InvalidOption, nearest
 from model.option import Option, OptionGroup, Parser, boolean, integer, memory_size, number, one_of, optional, text
-from sql.jobs.limits import UpkeepLimits, hours
+from sql.jobs.limits import JobLimits, UpkeepLimits, hours
 
 PREFIX = "SLUICE_"
 CLIENT_VARIABLES = frozenset({"SLUICE_URL"})
@@ -102,6 +102,15 @@ IMPORT_DIRS = SERVER_OPTIONS.declare(
         "Directories whose files SQL may read (`'connector'='filesystem'`) and tables may be made of, parted by commas.",
     )
 )
+REMOTE_CATALOGS = SERVER_OPTIONS.declare(
+    Option(
+        "remote.catalogs",
+        directories(),
+        (),
+        "Addresses of other Paimon REST catalogs whose tables SQL may read (`'connector'='paimon'`), parted by commas. "
+        "They are trusted to say where their files lie.",
+    )
+)
 TOKEN = SERVER_OPTIONS.declare(
     Option("token", optional(text()), None, "The administrator's token; clients send it as `Authorization: Bearer …`.")
 )
@@ -130,7 +139,8 @@ SPARK_PACKAGES = SERVER_OPTIONS.declare(
         packages(),
         (),
         "Maven coordinates of what Spark fetches when it first starts, with all they need, parted by commas. A warehouse on S3 without "
-        "`spark.jars` has `hadoop-aws` of Spark's Hadoop version fetched (700 MB, once).",
+        "`spark.jars` has `hadoop-aws` of Spark's Hadoop version fetched (700 MB, once); Kafka "
+        "needs `org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0`, Avro `org.apache.spark:spark-avro_2.13:4.1.1`.",
     )
 )
 SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(
@@ -209,6 +219,25 @@ COMPACTION_PATIENCE = SERVER_OPTIONS.declare(
 COMPACTION_QUIET = SERVER_OPTIONS.declare(
     Option("compaction.quiet-hours", optional(hours()), None, "Local time in which no automatic merge begins, such as 08:00-20:00.")
 )
+JOBS_MOST = SERVER_OPTIONS.declare(
+    Option(
+        "jobs.most",
+        integer(at_least=0, at_most=1000),
+        8,
+        "Streaming INSERTs this server runs at the same time; 0 leaves them to others.",
+    )
+)
+JOBS_CHECKPOINTS = SERVER_OPTIONS.declare(
+    Option(
+        "jobs.checkpoints",
+        optional(text()),
+        None,
+        "Path or URI under which jobs keep their checkpoints, the same for all servers. Without it: `.sluice/jobs` in the warehouse.",
+    )
+)
+JOBS_KEPT = SERVER_OPTIONS.declare(
+    Option("jobs.kept-days", integer(at_least=0), 30, "How long a job that has ended is shown and can be started again.")
+)
 AUDIT_DAYS = SERVER_OPTIONS.declare(
     Option("audit.days", number(at_least=0), 30.0, "How long `sys.audit_log` keeps who ran what; 0 keeps no such log.")
 )
@@ -225,6 +254,7 @@ class Settings:
     catalog_connections: int = CATALOG_CONNECTIONS.default
     warehouse: str
     import_dirs: tuple[str, ...] = ()
+    remote_catalogs: tuple[str, ...] = ()
     token: str | None = None
     data_token: tuple[tuple[str, str], ...] = ()
     spark_master: str = SPARK_MASTER.default
@@ -249,6 +279,7 @@ class Settings:
     drain: float = DRAIN.default
     audit_kept: timedelta = timedelta(days=AUDIT_DAYS.default)
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
+    jobs: JobLimits = field(default_factory=JobLimits)
     log_level: str = LOG_LEVEL.default
 
 
@@ -277,6 +308,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         catalog_connections=CATALOG_CONNECTIONS.read(raw),
         warehouse=_absolute(WAREHOUSE.read(raw) or str(data / "warehouse")),
         import_dirs=tuple(_absolute(path) for path in IMPORT_DIRS.read(raw)),
+        remote_catalogs=REMOTE_CATALOGS.read(raw),
         token=TOKEN.read(raw),
         data_token=DATA_TOKEN.read(raw),
         spark_master=SPARK_MASTER.read(raw),
@@ -307,6 +339,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
             patience=COMPACTION_PATIENCE.read(raw),
             quiet=COMPACTION_QUIET.read(raw),
         ),
+        jobs=JobLimits(most=JOBS_MOST.read(raw), checkpoints=_place(JOBS_CHECKPOINTS.read(raw)), kept_days=JOBS_KEPT.read(raw)),
         log_level=LOG_LEVEL.read(raw),
     )
     _refuse_open_door(settings)
@@ -329,6 +362,10 @@ def _refuse_open_door(settings: Settings) -> None:
         raise InvalidOption(f"SLUICE_LISTEN names {host}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
     if settings.token is not None and not (settings.token.isascii() and settings.token.isprintable() and " " not in settings.token):
         raise InvalidOption("SLUICE_TOKEN must be printable ASCII without spaces, as it travels in a header.")
+
+
+def _place(location: str | None) -> str | None:
+    return None if location is None else _absolute(location)
 
 
 def _absolute(location: str) -> str:

@@ -133,6 +133,7 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     services = Services(gateway=gateway, settings=settings)
     http = HttpServer(create_app(services), settings)
     host, port = http.start_serving()
+    gateway.serve_at(own_uri(host, port))
     gc.freeze()
     gc.enable()
     spark.start_in_background()  # not before: it takes all cores for seconds, and most first statements need no Spark
@@ -153,6 +154,12 @@ def _hurry(stop: Stop, gateway: object) -> None:
     stop.hurry.wait()
     assert isinstance(gateway, Gateway)
     gateway.drain(0)
+
+
+def own_uri(host: str, port: int) -> str:
+    """Where this machine's own processes reach the server."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def banner(settings: Settings, host: str, port: int) -> str:

@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from model.errors import SqlSyntaxError, UnsupportedStatement
 from sql.parsing.base import place_of
 from sql.parsing.other import StatementParser
+from sql.parsing.windows import WindowParser
 
 OPTIONS_HINT = "options"
 """Key of a table node's meta that holds the values of ``/*+ OPTIONS(…) */``."""
@@ -48,10 +49,15 @@ def _of_one(kind: type[exp.Func]) -> Callable[[list[exp.Expr]], exp.Expr]:
 
 def _refuse_window(parser: StatementParser) -> NoReturn:
     call = parser._tokens[parser._index - 2]
-    parser.refuse(f"{call.text} is not available; GROUP BY window(time, '1 hour') makes windows, with window.start and window.end.", call)
+    name = call.text.upper()
+    parser.refuse(
+        f"{name} inside a query's columns or GROUP BY is not available; it stands in FROM: "
+        f"FROM TABLE({name}(TABLE t, DESCRIPTOR(time), INTERVAL '1' HOUR)) GROUP BY window_start, window_end.",
+        call,
+    )
 
 
-class FlinkParser(StatementParser):
+class FlinkParser(WindowParser, StatementParser):
     """The parser of one statement."""
 
     # A call stays what the user wrote: sqlglot's own idea of a function loses arguments of Spark's (to_char's format) and

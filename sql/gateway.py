@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import IO
+from dataclasses import dataclass, field
+from typing import IO, Any
 from uuid import uuid4
 
 from lake import EVERYBODY, Caller, Lake
@@ -17,6 +17,9 @@ from sql.canceller import Canceller
 from sql.complete import complete
 from sql.executor import Executor, Work
 from sql.health import Health, check_health
+from sql.jobs.limits import JobLimits
+from sql.jobs.make import JobMaker
+from sql.jobs.runner import JobRunner
 from sql.operation import Operation, OperationState
 from sql.pages import NotReady, ResultPage
 from sql.progress import ProgressRecord, SparkWatch
@@ -26,6 +29,7 @@ from sql.session import Session
 from sql.sessions import GatewaySession, Sessions
 from sql.spool import Spool, SpoolLimits
 from sql.sql_options import SQL_OPTIONS, STATEMENT_TIMEOUT, statement_seconds
+from sql.statements.base import OwnDoor, no_door
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
@@ -47,6 +51,8 @@ class GatewayLimits:
     result_bytes: int = 50 << 30
     spool_bytes: int = 200 << 30
     import_dirs: tuple[str, ...] = ()
+    remote_catalogs: tuple[str, ...] = ()
+    jobs: JobLimits = field(default_factory=JobLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,13 @@ class Gateway:
             chain=self._executor.chain,
             release=spark.release,
         )
-        self._runner = ScriptRunner(lake, spark, self._spool, import_dirs=self.limits.import_dirs)
+        self._uri: str | None = None
+        means: dict[str, Any] = {
+            "import_dirs": self.limits.import_dirs, "remote_catalogs": self.limits.remote_catalogs, "door": self._door,
+        }  # fmt: skip
+        self._runner = ScriptRunner(lake, spark, self._spool, **means)
+        jobs = self.limits.jobs
+        self.jobs = JobRunner(lake, jobs, JobMaker(lake, spark, self._spool, limits=jobs, **means))
         self._appender = Appender(lake)
         self._canceller = Canceller(spark.cancel)
         self._watch = SparkWatch(spark.progress)
@@ -95,6 +107,14 @@ class Gateway:
         except LakeError:  # the warehouse is away; it will be cleaned at the next start
             _log.warning("The spool could not be cleaned", exc_info=True)
         self._keeper.start()
+
+    def serve_at(self, uri: str) -> None:
+        """Begin to run jobs; the server answers at this address now, where Spark's own processes ask for tables."""
+        self._uri = uri
+        self.jobs.start()
+
+    def _door(self, caller: Caller) -> OwnDoor:
+        return no_door() if self._uri is None else OwnDoor(uri=self._uri, token=self._lake.access.lend(caller))
 
     # Statements, one text at a time
 
@@ -266,12 +286,15 @@ class Gateway:
         return check_health(self._lake, self._spark)
 
     def drain(self, seconds: float) -> bool:
-        """Take no more statements, end the streams and let statements at work end, up to so long; the rest is canceled.
+        """Take no more statements, end the streams, hand the jobs on and let statements at work end, up to so long; the rest is canceled.
 
         True where all ended.
         """
         self._end_streams()
+        jobs = threading.Thread(target=self.jobs.drain, args=(seconds,), name="sluice-jobs-drain", daemon=True)
+        jobs.start()
         ended = self._executor.drain(seconds)
+        jobs.join()
         for operation in self.running():
             operation.cancel()
         self._end_streams()
@@ -280,6 +303,7 @@ class Gateway:
     def close(self) -> None:
         """Cancel everything and free all; lake and Spark are their owner's to close."""
         self._stopping.set()
+        self.jobs.close()
         for operation in self.running():
             operation.cancel()
         self._end_streams()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,13 +15,15 @@ from model.errors import BadRequest, LakeError, OutcomeUnknown, ResourceError
 from sql.answers import answer_of, replayed
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.executor import Lane, Steps
-from sql.local import ValuesInsert, is_stream, plan_locally, plan_tail, plan_values, read_values
+from sql.local import ValuesInsert, is_stream, plan_locally, plan_values, read_values
 from sql.operation import Operation
 from sql.places import place
 from sql.results import ResultSet
 from sql.session import Session
 from sql.spool import Spool
-from sql.statements.base import ExecutionContext, SparkLease, Statement, build
+from sql.statements.base import ExecutionContext, OwnDoor, SparkLease, Statement, build
+from sql.statements.follow import plan_stream
+from sql.statements.jobs import StartJob, is_job
 
 _log = logging.getLogger(__name__)
 
@@ -67,11 +69,22 @@ class Script:
 class ScriptRunner:
     """Turns scripts into steps for the executor."""
 
-    def __init__(self, lake: Lake, spark: SparkPool, spool: Spool, *, import_dirs: Sequence[str]) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        spark: SparkPool,
+        spool: Spool,
+        *,
+        import_dirs: Sequence[str],
+        remote_catalogs: Sequence[str] = (),
+        door: Callable[[Caller], OwnDoor],
+    ) -> None:
         self._lake = lake
         self._spark = spark
         self._spool = spool
         self._import_dirs = tuple(import_dirs)
+        self._remote_catalogs = tuple(remote_catalogs)
+        self._door = door
 
     def steps(self, operation: Operation, script: Script) -> Steps:
         """Run the script for an operation, which gets the last result or the error, whichever way it ends."""
@@ -159,8 +172,10 @@ class ScriptRunner:
             progress=operation.progress,
             idempotency=claim,
             import_dirs=self._import_dirs,
+            remote_catalogs=self._remote_catalogs,
             spool=self._spool,
             source=text.text,
+            own_door=lambda: self._door(script.caller),
         )
 
     def _claim(self, idempotent: Idempotent, script: Script) -> IdempotencyClaim | Replay:
@@ -204,6 +219,8 @@ def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: Execut
         return planned
     if tree is None:
         tree = parse_one(context.source)
+    if is_job(tree, context):
+        return StartJob(tree)
     if is_stream(tree, context):
-        return plan_tail(tree, context)
+        return plan_stream(tree, context)
     return plan_locally(tree, context) or build(tree)

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from model.errors import AnalysisError
 from model.identifier import DEFAULT_DATABASE, Identifier
-from model.types import Field
+from sql.connectors import ConnectorTable
 
 CATALOG = "sluice"
 """The one catalog's name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemporaryTable:
-    """``CREATE TEMPORARY TABLE … WITH ('connector' = 'filesystem')``: files of the import directories as a table."""
-
-    name: str
-    columns: tuple[Field, ...]
-    path: str
-    format: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    """Columns that tell about the file a row came from, and which key of Flink's each shows."""
 
 
 class Session:
@@ -35,7 +21,7 @@ class Session:
         self.name = name
         self.current_database = DEFAULT_DATABASE
         self._settings = dict(settings or {})
-        self._temporary: dict[str, TemporaryTable] = {}
+        self._temporary: dict[str, ConnectorTable] = {}
         self._lock = threading.Lock()
 
     @property
@@ -58,12 +44,12 @@ class Session:
                 self._settings.pop(key, None)
 
     @property
-    def temporary_tables(self) -> dict[str, TemporaryTable]:
+    def temporary_tables(self) -> dict[str, ConnectorTable]:
         """A copy of the temporary tables by name."""
         with self._lock:
             return dict(self._temporary)
 
-    def add_temporary(self, table: TemporaryTable, *, replace: bool = False) -> bool:
+    def add_temporary(self, table: ConnectorTable, *, replace: bool = False) -> bool:
         """Add a temporary table; False when the name is taken."""
         with self._lock:
             if table.name in self._temporary and not replace:

@@ -35,19 +35,40 @@ RUNTIME_MODE = SQL_OPTIONS.declare(
         "How queries run: over what is there now, or `streaming`, endlessly, with every new row (docs/streaming.md). `automatic` is batch.",
     )
 )
+CHECKPOINT_INTERVAL = SQL_OPTIONS.declare(
+    Option(
+        "execution.checkpointing.interval",
+        duration(),
+        timedelta(seconds=10),
+        "How often a job (a streaming INSERT) commits what came, at most.",
+    )
+)
+INITIAL_BACKOFF = SQL_OPTIONS.declare(
+    Option(
+        "restart-strategy.exponential-delay.initial-backoff",
+        duration(),
+        timedelta(seconds=1),
+        "How long a job waits before it starts again after its first failure; twice as long after each further one.",
+    )
+)
+MAX_BACKOFF = SQL_OPTIONS.declare(
+    Option("restart-strategy.exponential-delay.max-backoff", duration(), timedelta(minutes=1), "How long a job waits at most.")
+)
 STATEMENT_TIMEOUT = SQL_OPTIONS.declare(
     Option("statement.timeout", optional(duration()), None, "How long a statement may run, waiting included; none by default.")
 )
 OVERWRITE_DYNAMIC = SQL_OPTIONS.declare(
     Option("table.dynamic-table-options.enabled", boolean(), True, "Whether `/*+ OPTIONS(…) */` hints are read; kept for Flink clients.")
 )
-PIPELINE_NAME = SQL_OPTIONS.declare(Option("pipeline.name", text(), "", "A name for the statements of this session, shown while they run."))
+PIPELINE_NAME = SQL_OPTIONS.declare(
+    Option("pipeline.name", text(), "", "The name of the jobs this session starts; they are called after their tables without it.")
+)
 DML_SYNC = SQL_OPTIONS.declare(
     Option(
         "table.dml-sync",
         boolean(),
         True,
-        "Whether INSERT answers when its rows are committed; it always does, the key is kept for Flink clients.",
+        "Whether INSERT answers when its rows are committed; in batch mode it always does, and a job answers when it is created.",
     )
 )
 _CLIENT = "Kept for Flink's own client, which reads it back; it has no effect on the server."

@@ -193,3 +193,27 @@ class DropView(FlinkStatement):
     """``DROP VIEW [IF EXISTS] name``."""
 
     arg_types: ClassVar[dict[str, bool]] = {"name": True, "if_exists": False}
+
+
+class ShowJobs(FlinkStatement):
+    """``SHOW JOBS``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {}
+
+
+class DescribeJob(FlinkStatement):
+    """``DESCRIBE JOB 'id'``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"job": True}
+
+
+class StopJob(FlinkStatement):
+    """``STOP JOB 'id' [WITH DRAIN]``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"job": True, "drain": False}
+
+
+class AlterJob(FlinkStatement):
+    """``ALTER JOB 'id' RESTART``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"job": True}

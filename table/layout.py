@@ -21,6 +21,7 @@ class TableLayout:
 
     def __init__(self, location: str, branch: str = MAIN_BRANCH) -> None:
         self.location = location.rstrip("/")
+        self.branch = branch
         self.branch_dir = self.location if branch == MAIN_BRANCH else f"{self.location}/branch/branch-{branch}"
 
     def schema_dir(self) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+from cachetools import LRUCache
 
 from model.predicate import Predicate
 from model.schema import Schema
@@ -37,8 +40,16 @@ class StreamRules:
     """Smaller partition values first; else the partition that was there first."""
 
 
+class Order(Protocol):
+    """Puts what one snapshot adds in the order of its partitions."""
+
+    def ranked(self, files: TableFiles, snapshot: Snapshot, entries: Sequence[ManifestEntry], *, whole: bool) -> list[ManifestEntry]:
+        """The entries, those of older partitions first; in a partition as they came."""
+        ...
+
+
 class PartitionOrder:
-    """Which partition was there first. Only streams over partitioned tables need to know."""
+    """Which partition was there first, for a stream that remembers. Only streams over partitioned tables need to know."""
 
     def __init__(self) -> None:
         self._ranks: dict[bytes, int] | None = None
@@ -62,13 +73,38 @@ class PartitionOrder:
             self._ranks.setdefault(partition, len(self._ranks))
 
 
+class SettledOrder:
+    """Which partition was there first as a snapshot's own manifests tell: the same whoever asks, and whenever."""
+
+    def __init__(self) -> None:
+        self._partitions: LRUCache[str, tuple[bytes, ...]] = LRUCache(10_000)
+
+    def ranked(self, files: TableFiles, snapshot: Snapshot, entries: Sequence[ManifestEntry], *, whole: bool) -> list[ManifestEntry]:
+        """The entries, those of older partitions first; in a partition as they came."""
+        if len({entry.partition for entry in entries}) < 2:
+            return list(entries)
+        ranks: dict[bytes, int] = {}
+        for meta in () if whole else files.manifest_list(snapshot.base_manifest_list):
+            for partition in self._of(files, meta.file_name):
+                ranks.setdefault(partition, len(ranks))
+        for entry in entries:
+            ranks.setdefault(entry.partition, len(ranks))
+        return sorted(entries, key=lambda entry: ranks[entry.partition])
+
+    def _of(self, files: TableFiles, manifest: str) -> tuple[bytes, ...]:
+        found = self._partitions.get(manifest)
+        if found is None:
+            found = self._partitions[manifest] = tuple(dict.fromkeys(entry.partition for entry in files.manifest(manifest)))
+        return found
+
+
 def plan_next(
     files: TableFiles,
     schema: Schema,
     snapshot: Snapshot,
     cursor: Cursor,
     rules: StreamRules,
-    order: PartitionOrder,
+    order: Order,
     predicate: Predicate | None = None,
 ) -> tuple[PlannedFile, ...]:
     """The files a stream reads of its next snapshot, in order; none for a compaction, or an overwrite it was not told to show.

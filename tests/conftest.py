@@ -8,4 +8,5 @@ pytest_plugins = [
     "tests.fix_data",
     "tests.fix_server",
     "tests.fix_s3",
+    "tests.fix_kafka",
 ]

@@ -14,14 +14,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "table": {"model"},
     "catalog": {"model"},
     "lake": {"model", "table", "catalog"},
-    "sql": {"model", "table", "catalog", "lake"},
+    "pyspark_sluice": {"model", "table"},
+    "sql": {"model", "table", "catalog", "lake", "pyspark_sluice"},
     "server": {"model", "catalog", "lake", "sql", "migrations"},
     "migrations": set(),
     "sluice": {"server"},
 }
 """`server` starts the migrations; `sluice serve` starts the server, and nothing else of the client may know it."""
 LONGEST_FILE = 420
-SPARK = "sql/spark"
+SPARK = ("sql/spark", "pyspark_sluice")
 
 
 def imports(file: Path) -> Iterator[tuple[str, bool]]:

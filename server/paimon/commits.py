@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 from model.errors import BadRequest, SnapshotNotExist
 from server.bodies import member
 from server.paimon.paging import max_results, number_token
-from server.paimon.routes import body, lake, route
+from server.paimon.routes import argument, body, lake, route
 from server.paimon.snapshots import client_commit
 from server.paimon.wire import object_name
+from server.services import services
+
+MOST_WAIT_SECONDS = 30.0
 
 
 @route("POST", "databases/{}/tables/{}/commit")
@@ -18,9 +23,16 @@ def commit(database: str, table: str) -> object:
 
 @route("GET", "databases/{}/tables/{}/snapshot")
 def latest_snapshot(database: str, table: str) -> object:
-    """The latest snapshot, its file in place, with what it holds."""
+    """The latest snapshot, its file in place, with what it holds.
+
+    With `newerThan` and `wait` (our own): as soon as there is a newer one, or after so many seconds; fewer where too many wait.
+    """
     here = lake()
     opened = here.open_any(object_name(database, table))
+    known, seconds = snapshot_argument("newerThan"), seconds_argument("wait", most=MOST_WAIT_SECONDS)
+    if known is not None and seconds:
+        most = services().settings.threads // 2
+        here.wait_beyond(opened, known, seconds, most_waiters=most, stopping=services().stopping.is_set)
     found = here.totals(opened)
     if found is None:
         raise SnapshotNotExist(f"Table {opened.identifier} has no snapshot yet.", resource_name=str(opened.identifier))
@@ -75,3 +87,23 @@ def rollback_schema(database: str, table: str) -> None:
     """Go back to an older schema."""
     here = lake()
     here.history.rollback_schema(here.open_any(object_name(database, table)), member(body(), "schemaId", int, required=True))
+
+
+def snapshot_argument(name: str) -> int | None:
+    """A snapshot's id among the query parameters."""
+    found = argument(name)
+    if found is not None and not (found.isascii() and found.isdigit() and len(found) < 19):
+        raise BadRequest(f"The parameter '{name}' is a snapshot's id, not {found!r}.")
+    return int(found) if found is not None else None
+
+
+def seconds_argument(name: str, *, most: float) -> float:
+    """A time to wait among the query parameters, in seconds."""
+    found = argument(name)
+    try:
+        seconds = float(found or 0)
+    except ValueError:
+        seconds = math.nan
+    if not seconds >= 0:
+        raise BadRequest(f"The parameter '{name}' is a number of seconds, not {found!r}.")
+    return min(seconds, most)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from sql.analysis.windows import window_of
+
 RowsOf = Callable[[exp.Table], int | None]
 _GENERATORS = (exp.Explode, exp.Posexplode, exp.Inline, exp.Unnest, exp.Lateral)
 _GENERATOR_NAMES = frozenset(
@@ -29,6 +31,9 @@ def row_bound(tree: exp.Expr, rows_of: RowsOf) -> int | None:
     """At most so many rows, or None where the tree does not tell."""
     match tree:
         case exp.Subquery():
+            window = window_of(tree)
+            if window is not None and window.kind in ("HOP", "CUMULATE"):  # a row is in several windows
+                return None
             return _limited(tree, row_bound(tree.this, rows_of))
         case exp.Values():
             return len(tree.expressions)

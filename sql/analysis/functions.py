@@ -109,8 +109,6 @@ FLINKS = {
     "sha512": "sha2",
     "split_index": "split_part",
     "to_base64": "base64",
-    "tumble_end": "window",
-    "tumble_start": "window",
 }
 """Functions Flink users know under another name, and Spark's that does the same."""
 

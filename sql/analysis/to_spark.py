@@ -7,6 +7,7 @@ from collections.abc import Collection
 from sqlglot import exp
 
 from model.errors import UnsupportedType
+from sql.analysis.windows import expand_windows
 from sql.dialect import Flink
 
 _TIMESTAMPS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ})
@@ -21,6 +22,7 @@ def spark_sql(tree: exp.Expr) -> str:
 
 def to_spark(tree: exp.Expr) -> exp.Expr:
     """Rewrite types and calls Spark spells differently, in place; raises `UnsupportedType` for types it has not."""
+    expand_windows(tree)
     for call in list(tree.find_all(exp.Anonymous)):
         _rewrite_call(call)
     for bracket in list(tree.find_all(exp.Bracket)):

@@ -23,13 +23,10 @@ from lake import Lake
 from model.errors import LakeError, StatementCanceled, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from sql.jobs.keeper import Keeper, Means
+from sql.jobs.leases import HeldLeases
 from sql.jobs.limits import UpkeepLimits
 
 _log = logging.getLogger(__name__)
-_RENEWED_AFTER = 0.25
-"""Share of a lease after which it is renewed."""
-_TRUSTED = 0.85
-"""Share of a lease after which a server that could not renew it stops working."""
 _WAKING_FILES = 16
 """Files added by this process's own commits after which a table is looked at without waiting for the next round."""
 _LONGEST_PAUSE = 600.0
@@ -51,16 +48,13 @@ class Coordinator:
         self.owner = owner or uuid4()
         self._lake = lake
         self._limits = limits
-        self._lease = lease_seconds
+        self._leases = HeldLeases(lease_seconds)
         self._server = server or f"{socket.gethostname()}:{os.getpid()}"
         self._means = Means(lake=lake, limits=limits, server=self._server, background=background, check=self._check)
         self._keepers: dict[UUID, Keeper] = {}
         self._running: dict[UUID, Future[None]] = {}
         self._pauses: dict[UUID, float] = {}
         self._added: dict[UUID, int] = {}
-        self._held: set[UUID] = set()
-        self._held_until = 0.0
-        self._renewed = 0.0
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -90,8 +84,7 @@ class Coordinator:
 
     def looks_after(self, table_id: UUID) -> bool:
         """Whether this process looks after a table now."""
-        with self._lock:
-            return table_id in self._held and time.monotonic() < self._held_until
+        return self._leases.holds(table_id)
 
     def _heard(self, table_id: UUID, added: int) -> None:
         with self._lock:
@@ -129,16 +122,12 @@ class Coordinator:
 
     def _renew(self) -> None:
         """Hold on to the leases; what was lost meanwhile is forgotten."""
-        asked = time.monotonic()
-        if asked - self._renewed < self._lease * _RENEWED_AFTER:
+        if not self._leases.due():
             return
+        asked = time.monotonic()
         with self._lake.catalog.transaction() as tx:
-            held = tx.leases.renew(self.owner, self._lease)
-        with self._lock:
-            lost = self._held - held
-            self._held &= held
-            self._held_until = asked + self._lease * _TRUSTED
-        self._renewed = asked
+            held = tx.leases.renew(self.owner, self._leases.seconds)
+        lost = self._leases.renewed(held, asked=asked)
         for table_id in lost:
             self._keepers.pop(table_id, None)
 
@@ -162,12 +151,9 @@ class Coordinator:
             return True
         asked = time.monotonic()
         with self._lake.catalog.transaction() as tx:
-            if not tx.leases.take(table.table_id, self.owner, self._server, self._lease):
+            if not tx.leases.take(table.table_id, self.owner, self._server, self._leases.seconds):
                 return False
-        with self._lock:
-            if not self._held:
-                self._held_until = asked + self._lease * _TRUSTED
-            self._held.add(table.table_id)
+        self._leases.add(table.table_id, asked=asked)
         return True
 
     def _submit(self, table: WatchedTable) -> None:

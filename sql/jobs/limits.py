@@ -1,4 +1,4 @@
-"""How much looking after tables may take; the server's options fill it."""
+"""How much looking after tables, and running jobs, may take; the server's options fill it."""
 
 from __future__ import annotations
 
@@ -30,6 +30,22 @@ class UpkeepLimits:
             return False
         begin, end = self.quiet
         return begin <= now < end if begin <= end else now >= begin or now < end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLimits:
+    """What jobs may use on one server."""
+
+    most: int = 8
+    """Jobs run at the same time; the others wait for another server, or for their turn."""
+    checkpoints: str | None = None
+    """Where checkpoints lie; in the warehouse without it."""
+    kept_days: int = 30
+    """For so long a job that has ended is shown, and can be started again."""
+
+    def checkpoint(self, warehouse: str, job: str) -> str:
+        """Where a job's checkpoint lies."""
+        return f"{(self.checkpoints or f'{warehouse}/.sluice/jobs').rstrip('/')}/{job}"
 
 
 def hours() -> Parser[tuple[dt.time, dt.time]]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sql.local.insert import plan_insert, values_of
-from sql.local.literals import NotLocal
+from sql.local.literals import NotLocal as NotLocal
 from sql.local.scan import plan_select
+from sql.local.scope import limit_of as limit_of
 from sql.local.system import plan_system
+from sql.local.tail import is_bounded as is_bounded
 from sql.local.tail import is_stream as is_stream
 from sql.local.tail import plan_tail as plan_tail
 from sql.local.values import ValuesInsert as ValuesInsert

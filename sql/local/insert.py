@@ -10,8 +10,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lake import LakeTable
+from model.catalog_errors import MetadataOnlyTable
 from model.errors import AnalysisError, ExecutionError, LakeError
 from model.types import Field
+from sql.connectors.stored import means_connector
 from sql.dialect import OPTIONS_HINT
 from sql.local.assign import Assignment
 from sql.local.literals import LiteralValue, NodeOrigin, NotLocal, Origin, evaluate
@@ -58,7 +60,12 @@ def plan_insert(insert: ValuesInsert, context: ExecutionContext) -> LiteralInser
     """The statement with its values in the table's types; raises what does not fit, or `NotLocal` where Spark must decide."""
     if len(insert.target) == 1 and insert.target[0] in context.session.temporary_tables:
         raise NotLocal
-    table = context.lake.open_to_write(context.session.identifier(insert.target))
+    try:
+        table = context.lake.open_to_write(context.session.identifier(insert.target))
+    except MetadataOnlyTable as other:
+        if means_connector(other):
+            raise NotLocal from None
+        raise
     fields = _columns(table, insert.columns)
     _check_arity(insert, fields, str(table.identifier))
     _check_missing(table, fields)

@@ -10,13 +10,14 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lake import LakeTable
-from lake.travel import TRAVEL_OPTIONS
+from model.catalog_errors import MetadataOnlyTable
 from model.errors import TableNotExist
 from model.predicate import Predicate
 from model.snapshot import Snapshot
 from model.types import BigIntType, DataType, Field
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
+from sql.connectors.stored import means_connector
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.local.scope import Scope, is_star, limit_of, only_parts
@@ -26,6 +27,7 @@ from sql.views import is_view
 from table.aggregates import Aggregate, Function, exact_aggregates
 from table.read import Selection, read_batches
 from table.scan import plan_scan
+from table.scan_mode import TRAVEL_OPTIONS
 
 _SCAN_PARTS = frozenset({"expressions", "from_", "where", "limit"})
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})
@@ -79,6 +81,10 @@ def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | Meta
     reference = _only_table(tree, context)
     try:
         table = context.lake.open(context.session.identifier(reference.parts))
+    except MetadataOnlyTable as other:
+        if means_connector(other):
+            raise NotLocal from None
+        raise
     except TableNotExist:
         if is_view(context, reference.parts):
             raise NotLocal from None

@@ -59,7 +59,7 @@ def limit_of(tree: exp.Select) -> int | None:
     return int(count.name)
 
 
-def only_parts(tree: exp.Select, known: frozenset[str]) -> bool:
+def only_parts(tree: exp.Expr, known: frozenset[str]) -> bool:
     """Whether a query says nothing but these parts."""
     return not any(value for key, value in tree.args.items() if key not in known)
 

@@ -10,17 +10,20 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lake import LakeTable, StreamStep, TableStream
+from model.catalog_errors import MetadataOnlyTable
 from model.errors import StreamChanged, TableNotExist, UnsupportedStatement, UnsupportedType
 from model.predicate import Predicate
 from model.schema import Schema
-from model.table_options import stream_options
+from model.table_options import TABLE_OPTIONS, stream_options
 from model.types import Field
 from sql import trees
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
+from sql.connectors import Bound, ConnectorTable, connector_named
+from sql.connectors.stored import means_connector
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
-from sql.local.scope import Scope, limit_of
+from sql.local.scope import Scope, limit_of, only_parts
 from sql.results import ResultColumn, ResultSet, result_schema
 from sql.sql_options import RUNTIME_MODE
 from sql.statements.base import ExecutionContext, LocalStatement
@@ -101,40 +104,45 @@ def is_stream(tree: exp.Expr | None, context: ExecutionContext) -> bool:
     """Whether the statement is a query to be run as a stream: in streaming mode, over a table that can grow."""
     if RUNTIME_MODE.read(context.settings) != "streaming" or tree is None:
         return False
-    if isinstance(tree, exp.Insert) and table_references(tree):
-        raise UnsupportedStatement(
-            "INSERT INTO … SELECT in streaming mode is not available yet; SET 'execution.runtime-mode' = 'batch' inserts what is there now."
-        )
     if isinstance(tree, trees.Explain):
         raise UnsupportedStatement("EXPLAIN in streaming mode is not available yet; SET 'execution.runtime-mode' = 'batch' to see a plan.")
     if not isinstance(tree, exp.Query):
         return False
-    temporary = context.session.temporary_tables  # files that are there end by themselves
-    return any(len(one.parts) > 1 or one.parts[0] not in temporary for one in table_references(tree))
+    temporary = context.session.temporary_tables
+    return any(len(one.parts) > 1 or one.parts[0] not in temporary or _grows(temporary[one.parts[0]]) for one in table_references(tree))
+
+
+def _grows(table: ConnectorTable) -> bool:
+    """Whether rows may come for ever; files that are there end by themselves."""
+    return connector_named(table.connector).bound(table) is not Bound.NOW
 
 
 def plan_tail(tree: exp.Expr, context: ExecutionContext) -> Tail:
-    """The statement; raises `UnsupportedStatement` naming what a stream cannot do here yet."""
-    if refused := _beyond_a_tail(tree):
-        raise _refusal(refused)
-    assert isinstance(tree, exp.Select)
+    """The statement; raises `NotLocal` for what needs Spark: all but columns of one table, a plain condition and a LIMIT."""
+    if not isinstance(tree, exp.Select) or not _may_be_tail(tree):
+        raise NotLocal
     (reference,) = table_references(tree)
-    if "$" in reference.parts[-1].replace("$branch_", "", 1):
-        raise _refusal(f"system table {reference.name}")
+    if "$" in reference.parts[-1].replace("$branch_", "", 1) or (
+        len(reference.parts) == 1 and reference.parts[0] in context.session.temporary_tables
+    ):
+        raise NotLocal
     try:
         table = context.lake.open(context.session.identifier(reference.parts))
+    except MetadataOnlyTable as other:
+        if means_connector(other):
+            raise NotLocal from None
+        raise
     except TableNotExist:
         if is_view(context, reference.parts):
-            raise _refusal(f"a view ({reference.name})") from None
+            raise NotLocal from None
         raise
+    if is_bounded(table, reference):
+        raise NotLocal
     scope = Scope(reference, table.schema)
-    columns = [column for part in tree.expressions for column in _column(scope, part)]
+    columns = [column for part in tree.expressions for column in _columns(scope, part)]
     conditions = Conditions(scope.column)
     where = tree.args.get("where")
-    try:
-        condition = conditions.translate(where.this) if where is not None else None
-    except NotLocal:
-        raise _refusal(f"the condition {where.this.sql('spark') if where is not None else ''}") from None
+    condition = conditions.translate(where.this) if where is not None else None
     return Tail(
         reference=reference,
         table=table,
@@ -142,63 +150,35 @@ def plan_tail(tree: exp.Expr, context: ExecutionContext) -> Tail:
         predicate=pushed(reference, table.schema),
         condition=condition,
         condition_columns=frozenset(conditions.columns),
-        limit=_limit(tree),
+        limit=limit_of(tree),
     )
 
 
-def _column(scope: Scope, part: exp.Expr) -> list[tuple[str, Field]]:
+def is_bounded(table: LakeTable, reference: TableReference) -> bool:
+    """Whether a query in streaming mode reads what the table holds now and does not follow it: `scan.bounded`."""
+    return bool(TABLE_OPTIONS.read({**table.schema.options, **reference.options}, "scan.bounded"))
+
+
+def _columns(scope: Scope, part: exp.Expr) -> list[tuple[str, Field]]:
+    found = scope.projected(part)
     try:
-        found = scope.projected(part)
         for _, field in found:
             arrow_type(field.type)
-        return found
-    except (NotLocal, UnsupportedType):
-        raise _refusal(f"the expression {part.sql('spark')}; only columns are shown") from None
+    except UnsupportedType:
+        raise NotLocal from None
+    return found
 
 
-def _limit(tree: exp.Select) -> int | None:
-    try:
-        return limit_of(tree)
-    except NotLocal:
-        raise _refusal("this LIMIT; a whole number is possible") from None
-
-
-def _refusal(what: str) -> UnsupportedStatement:
-    return UnsupportedStatement(
-        f"Not available in streaming mode yet: {what}. A stream filters and picks the columns of one table; "
-        "SET 'execution.runtime-mode' = 'batch' (or leave out mode=streaming) runs the query over what is there now."
-    )
-
-
-_CLAUSES = {
-    "with_": "WITH", "joins": "a join", "laterals": "LATERAL", "group": "an aggregate (GROUP BY)", "having": "HAVING",
-    "qualify": "QUALIFY", "windows": "a window", "distinct": "DISTINCT", "order": "ORDER BY", "sort": "SORT BY",
-    "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY", "offset": "OFFSET", "pivots": "PIVOT", "match": "MATCH_RECOGNIZE",
-}  # fmt: skip
 _PARTS = frozenset({"expressions", "from_", "where", "limit", "hint"})
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})
 
 
-def _beyond_a_tail(tree: exp.Expr) -> str | None:
-    """What of a query a tail cannot do, in words; None where it may be one."""
-    if isinstance(tree, exp.SetOperation):
-        return f"{tree.key.upper()} of two queries"
-    if not isinstance(tree, exp.Select):
-        return f"a {tree.key.upper()} query"
-    for key, value in tree.args.items():
-        if value and key not in _PARTS:
-            return _CLAUSES.get(key, key.strip("_").upper())
-    for part in tree.expressions:
-        if part.find(exp.Window):
-            return f"a window ({part.sql('spark')})"
-        if part.find(exp.AggFunc):
-            return f"an aggregate ({part.sql('spark')})"
+def _may_be_tail(tree: exp.Select) -> bool:
+    """Whether the query has only the clauses of one: SELECT … FROM one table WHERE … LIMIT."""
     from_ = tree.args.get("from_")
     node = from_.this if from_ is not None else None
-    if not isinstance(node, exp.Table) or len(table_references(tree)) != 1 or not isinstance(node.this, exp.Identifier):
-        return f"reading from {node.sql('spark')}" if node is not None and not isinstance(node, exp.Subquery) else "a subquery"
-    for key, value in node.args.items():
-        if value and key not in _TABLE_PARTS:
-            return "FOR SYSTEM_TIME AS OF" if key == "version" else _CLAUSES.get(key, key.strip("_").upper())
+    if not only_parts(tree, _PARTS) or not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+        return False
     alias = node.args.get("alias")
-    return "an alias with column names" if alias is not None and alias.args.get("columns") else None
+    renamed = alias is not None and bool(alias.args.get("columns"))
+    return len(table_references(tree)) == 1 and only_parts(node, _TABLE_PARTS) and not renamed

@@ -10,11 +10,13 @@ from sqlglot import exp
 from model.schema_change import (
     AddColumn,
     DropColumn,
+    DropWatermark,
     Position,
     RemoveOption,
     RenameColumn,
     SchemaChange,
     SetOption,
+    SetWatermark,
     UpdateColumnComment,
     UpdateColumnNullability,
     UpdateColumnPosition,
@@ -22,6 +24,7 @@ from model.schema_change import (
     UpdateComment,
 )
 from model.types import DataType, Field
+from model.watermark import Watermark
 from sql import trees
 from sql.parsing.types import TypeParser
 
@@ -29,14 +32,6 @@ _NO_KEYS = (
     "PRIMARY KEY is not available: Sluice holds append tables, which have none. "
     "To keep rows of one key in order, give the key as 'bucket-key'."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watermark:
-    """``WATERMARK FOR column AS expression``; the expression as the user wrote it."""
-
-    column: str
-    expression: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +48,9 @@ class TableDefinition:
 
     columns: tuple[Field, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """METADATA columns and the key each shows; they are among the columns, and only temporary tables have them."""
+    """METADATA columns and the key each shows; they are among the columns, and only tables with a connector have them."""
+    virtual: frozenset[str] = frozenset()
+    """METADATA columns that are only read."""
     watermarks: tuple[Watermark, ...] = ()
     comment: str | None = None
     partition_keys: tuple[str, ...] = ()
@@ -66,6 +63,7 @@ class DdlParser(TypeParser):
 
     _metadata: dict[str, str] | None = None
     """Keys of the METADATA columns read so far, in a statement whose table may have them."""
+    _virtual: frozenset[str] = frozenset()
 
     def create(self) -> exp.Expr:
         """``CREATE …``, from behind the word."""
@@ -76,10 +74,14 @@ class DdlParser(TypeParser):
         temporary = self.eat("TEMPORARY") or self.eat("TEMP")
         if not self.eat("TABLE"):
             self.refuse(f"CREATE {self.word()} is not available; CREATE TABLE, CREATE TEMPORARY TABLE and CREATE DATABASE are.")
-        self._metadata = {} if temporary else None
+        self._metadata = {}
         missing_only = self.eat("IF", "NOT", "EXISTS")
         name = self.names("the table's name")
         definition, query = self._definition()
+        if self._metadata and "connector" not in definition.options:
+            self.refuse(
+                f"METADATA columns are not available: append tables have no metadata to show in column {next(iter(self._metadata))}."
+            )
         return trees.CreateTable(name=name, temporary=temporary, if_not_exists=missing_only, definition=definition, query=query)
 
     def _create_database(self) -> exp.Expr:
@@ -134,6 +136,7 @@ class DdlParser(TypeParser):
         return TableDefinition(
             columns=tuple(columns),
             metadata=self._metadata or {},
+            virtual=self._virtual,
             watermarks=tuple(watermarks),
             comment=comment,
             partition_keys=partitions,
@@ -173,10 +176,11 @@ class DdlParser(TypeParser):
 
     def _metadata_column(self, name: str) -> None:
         if self._metadata is None:
-            self.refuse(f"METADATA columns are not available: append tables have no metadata to show in column {name}.")
+            self.refuse(f"METADATA columns are declared when a table is created: column {name}.")
         self.need("METADATA")
         self._metadata[name] = self.text("the metadata's key") if self.eat("FROM") else name
-        self.eat("VIRTUAL")
+        if self.eat("VIRTUAL"):
+            self._virtual |= {name}
 
     def _watermark(self) -> Watermark:
         self.need("WATERMARK", "FOR")
@@ -328,14 +332,16 @@ class DdlParser(TypeParser):
     def _add_column(self) -> list[SchemaChange]:
         if self.word() in ("PRIMARY", "CONSTRAINT"):
             self.refuse(_NO_KEYS)
-        if self.word() in ("PARTITION", "WATERMARK"):
-            self.refuse(f"ALTER TABLE ADD {self.word()} is not available.")
+        if self.word() == "PARTITION":
+            self.refuse("ALTER TABLE ADD PARTITION is not available; INSERT makes partitions.")
+        if self.word() == "WATERMARK" and self.word(1) == "FOR":
+            return [SetWatermark(watermark=self._watermark(), new=True)]
         column = self._column_rest(self.name("a column's name"))
         return [AddColumn(name=column.name, type=column.type, comment=column.description, position=self._position())]
 
     def _modify_column(self) -> list[SchemaChange]:
         if self.word() == "WATERMARK" and self.word(1) == "FOR":
-            self.refuse("ALTER TABLE MODIFY WATERMARK is not available.")
+            return [SetWatermark(watermark=self._watermark(), new=False)]
         name = self.name("a column's name")
         type_, said_not_null = self._type_with_nullability()
         comment = self.text("the comment") if self.eat("COMMENT") else None
@@ -354,7 +360,10 @@ class DdlParser(TypeParser):
         return type_, not type_.nullable
 
     def _drop_columns(self) -> list[SchemaChange]:
-        if self.word() in ("PRIMARY", "CONSTRAINT", "WATERMARK", "PARTITION"):
+        if self.word() == "WATERMARK" and self.word(1) in ("", ";"):
+            self._advance()
+            return [DropWatermark()]
+        if self.word() in ("PRIMARY", "CONSTRAINT", "PARTITION"):
             self.refuse(f"ALTER TABLE DROP {self.word()} is not available.")
         self.eat("COLUMN") or self.eat("COLUMNS")
         names = self.name_list() if self.word() == "(" else (self.name("a column"),)

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sql import trees
-from sql.parsing.access import AccessParser
+from sql.parsing.jobs import JobParser
 
 REFUSED = {
     "UPDATE": "rows of an append table are never changed; INSERT OVERWRITE replaces a table or partitions",
@@ -33,7 +33,6 @@ REFUSED = {
     "COMMENT": "use ALTER TABLE … COMMENT",
     "REPLACE": "use INSERT OVERWRITE",
     "COMPILE": "plans are not stored",
-    "STOP": "there are no jobs to stop",
     "PREPARE": "statements are not prepared in SQL",
     "VACUUM": "files are removed when their snapshots expire",
     "OPTIMIZE": "files are merged by compaction",
@@ -68,13 +67,13 @@ _SHOW = (
 )
 
 
-class StatementParser(AccessParser):
+class StatementParser(JobParser):
     """Chooses the parser of a statement by its first words."""
 
     _STARTS: ClassVar[dict[str, str]] = {
         "CREATE": "create", "DROP": "drop", "ALTER": "alter", "SHOW": "show", "DESCRIBE": "describe", "DESC": "describe", "USE": "use",
         "SET": "set_option", "RESET": "reset_option", "CALL": "call", "EXPLAIN": "explain", "TRUNCATE": "truncate",
-        "EXECUTE": "execute", "BEGIN": "begin", "GRANT": "grant", "REVOKE": "revoke",
+        "EXECUTE": "execute", "BEGIN": "begin", "GRANT": "grant", "REVOKE": "revoke", "STOP": "stop",
     }  # fmt: skip
 
     def statement(self) -> exp.Expr:
@@ -143,7 +142,9 @@ class StatementParser(AccessParser):
         what = self.word()
         if what not in _SHOW:
             self.fail("CATALOGS, DATABASES, TABLES, COLUMNS, PARTITIONS, FUNCTIONS, CREATE TABLE or CURRENT DATABASE")
-        if what in ("JARS", "JOBS", "MODULES"):
+        if self.eat("JOBS"):
+            return self.show_jobs()
+        if what in ("JARS", "MODULES"):
             self.refuse(f"SHOW {what} is not available: the server has none.")
         self._advance()
         what = "DATABASES" if what == "SCHEMAS" else what
@@ -171,6 +172,8 @@ class StatementParser(AccessParser):
             name = self.names("the database's name")
             self.finish()
             return trees.DescribeDatabase(name=name)
+        if self.word() == "JOB" and self.word(1) == "" and self._index + 1 < len(self._tokens) and self.eat("JOB"):
+            return self.describe_job()
         if self.word() in ("FUNCTION", "QUERY", "CATALOG", "SELECT", "WITH"):
             self.refuse(f"DESCRIBE {self.word()} is not available; DESCRIBE table and DESCRIBE DATABASE are.")
         extended = self.eat("EXTENDED")

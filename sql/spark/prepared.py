@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -15,18 +14,22 @@ from sqlglot import exp
 
 from lake import LakeTable
 from model.errors import AnalysisError, InvalidOption, SqlError
-from model.snapshot import Snapshot
 from model.table_options import check_hint
 from sql.analysis.allow_list import check
 from sql.analysis.bounds import row_bound
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, replace_reference, table_references
 from sql.analysis.to_spark import spark_sql
+from sql.connectors.registry import hinted
+from sql.connectors.stored import find_connector
 from sql.places import place
 from sql.results import ResultColumn, result_schema
+from sql.spark.connectors import spark_connector
 from sql.spark.declared import metadata, result_columns
 from sql.spark.errors import translating
-from sql.spark.reads import dataframe, temporary_dataframe
+from sql.spark.event_time import windowed_views
+from sql.spark.reads import dataframe
+from sql.spark.streams import stream_of
 from sql.spark.visible import visible
 from sql.statements.base import ExecutionContext
 from sql.system import find_system_table
@@ -34,6 +37,7 @@ from sql.system.data import ROW_KIND
 from sql.system.names import is_system
 from sql.views import expand_views
 from table.scan import ScanPlan, only_columns, plan_scan
+from table.travel import BatchScan, plan_batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +46,6 @@ class PlannedTable:
 
     name: str
     table: LakeTable
-    snapshot: Snapshot | None
     plan: ScanPlan
 
 
@@ -65,10 +68,10 @@ class Preparation:
 
     def __init__(self, context: ExecutionContext) -> None:
         self._context = context
-        self._opened: dict[tuple[object, ...], tuple[LakeTable, Snapshot | None]] = {}
+        self._opened: dict[tuple[object, ...], tuple[LakeTable, BatchScan]] = {}
 
-    def table(self, reference: TableReference, session: SparkSession | None) -> tuple[LakeTable, Snapshot | None]:
-        """The table and snapshot a mention means."""
+    def table(self, reference: TableReference, session: SparkSession | None) -> tuple[LakeTable, BatchScan]:
+        """The table and what of it a mention means."""
         context = self._context
         identifier = context.session.identifier(reference.parts)
         check_hint(reference.options)
@@ -79,7 +82,7 @@ class Preparation:
         found = self._opened.get(key)
         if found is None:
             table = context.lake.open(identifier)
-            found = self._opened[key] = (table, context.lake.resolve(table, options, zone=context.zone))
+            found = self._opened[key] = (table, context.lake.scan(table, options, zone=context.zone))
         return found
 
     def _as_of(self, reference: TableReference, session: SparkSession | None) -> dict[str, str]:
@@ -102,9 +105,12 @@ class Preparation:
 
 
 @contextlib.contextmanager
-def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
-    """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last."""
-    with context.spark.running(context.statement_id) as session:
+def prepared(context: ExecutionContext, tree: exp.Expr, *, stream: bool = False, micro_batch: int | None = None) -> Iterator[Prepared]:
+    """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last.
+
+    ``stream``: over tables that are followed, which gives a streaming frame; of each so many bytes at once (``micro_batch``).
+    """
+    with context.spark.running(context.statement_id) as session, contextlib.ExitStack() as cleanup:
         apply_zone(session, context.zone)
         tree = expand_views(context, tree.copy())
         preparation = Preparation(context)
@@ -116,15 +122,18 @@ def prepared(context: ExecutionContext, tree: exp.Expr) -> Iterator[Prepared]:
                 for reference in table_references(tree):
                     context.cancellation.check()
                     view = f"__sluice_{uuid4().hex}"
-                    frame, planned = _source(context, session, preparation, reference)
+                    followed = stream_of(context, session, reference, tree, micro_batch) if stream else None
+                    frame, planned = (followed, None) if followed is not None else _source(context, session, preparation, reference)
                     frame.createTempView(view)
                     views[view] = reference.name
                     if planned is not None:
                         tables.append(planned)
                         rows[id(reference.node)] = planned.plan.kept_rows
                 bound = row_bound(tree, lambda node: rows.get(id(node)))
-                for reference, view in zip(table_references(tree), views, strict=True):
+                for reference, view in zip(table_references(tree), list(views), strict=True):
                     replace_reference(reference, view)
+                if stream:
+                    cleanup.enter_context(windowed_views(session, tree, views))
                 text = spark_sql(tree)
                 checked(text, views, context.source)
                 frame = session.sql(text)
@@ -158,19 +167,18 @@ def apply_zone(session: SparkSession, zone: str) -> None:
 def _source(
     context: ExecutionContext, session: SparkSession, preparation: Preparation, reference: TableReference
 ) -> tuple[DataFrame, PlannedTable | None]:
-    own: Any = context.session.temporary_tables.get(reference.parts[0]) if len(reference.parts) == 1 else None
+    own = find_connector(context.lake, context.session, reference.parts)
     if own is not None:
-        if reference.options or reference.as_of is not None:
-            raise InvalidOption(f"{reference.name} is a temporary table over files; it has no options or snapshots to choose.")
-        return temporary_dataframe(session, own, context.import_dirs), None
+        own = hinted(own, reference, context.connector_scope)
+        return spark_connector(own).read(session, own, context.connector_scope), None
     if is_system(reference.parts):
         return _system_frame(context, session, reference), None
-    table, snapshot = preparation.table(reference, session)
+    table, scan = preparation.table(reference, session)
     rules = context.lake.read_rules(table)
     # A masked column's real values must not decide which files are read: the user would learn them by what is missing.
     predicate = None if rules.masks else pushed(reference, table.schema)
-    plan = plan_scan(table.files, table.schema, snapshot, predicate)
-    planned = PlannedTable(name=reference.name, table=table, snapshot=snapshot, plan=plan)
+    plan = plan_batch(table.files, table.schema, scan, predicate)
+    planned = PlannedTable(name=reference.name, table=table, plan=plan)
     frame = dataframe(session, table, plan)
     return (visible(frame, table, rules) if rules.restricted else frame), planned
 

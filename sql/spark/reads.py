@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
 from functools import reduce
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,21 +15,9 @@ from lake import LakeTable
 from model.errors import UnsupportedType
 from model.type_parts import walk
 from model.types import ArrayType, DataType, Field, MapType, RowType, TimeType
-from sql.session import TemporaryTable
 from sql.spark.declared import metadata
 from sql.spark.types import in_file, in_orc, to_spark
 from sql.spark.zone import plain
-from sql.temporary import (
-    CSV_COMMENTS,
-    CSV_DELIMITER,
-    CSV_ESCAPE,
-    CSV_HEADER,
-    CSV_NULL,
-    CSV_QUOTE,
-    IGNORE_ERRORS,
-    JSON_IGNORE_ERRORS,
-    check_path,
-)
 from table.formats import format_of
 from table.hive import NULL_NAMES
 from table.layout import escape
@@ -57,7 +43,7 @@ def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan) -> DataFr
 def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str, files: list[PlannedFile], elsewhere: bool) -> DataFrame:
     if format_ == "avro":
         rows = pa.Table.from_batches(read_batches(table.files, table.schema, files))
-        return session.createDataFrame(rows).select(*[_tagged(named(f.name), f) for f in table.schema.fields])
+        return session.createDataFrame(rows).select(*[tagged(named(f.name), f) for f in table.schema.fields])
     if format_ not in ("parquet", "orc"):
         raise UnsupportedType(f"Data files of format {format_} are not read here.")
     written = table.schema_at(schema_id)
@@ -71,14 +57,14 @@ def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str
             frame = _with_partitions(frame, table)
         # Spark reads ORC's TIMESTAMP as an instant of a JVM that runs in UTC; here it becomes the clock time it is.
         frame = frame.select(*[named(f.name).cast(in_file(f.type)).alias(f.name) for f, _ in wanted]) if orc else frame
-        return frame.select(*[_tagged(_column(f, sources.get(f.id)), f) for f in table.schema.fields])
+        return frame.select(*[tagged(_column(f, sources.get(f.id)), f) for f in table.schema.fields])
 
 
 def _field(field: Field, type_: st.DataType, declared: DataType) -> st.StructField:
     return st.StructField(field.name, type_, True, metadata(declared))
 
 
-def _tagged(column: Column, field: Field) -> Column:
+def tagged(column: Column, field: Field) -> Column:
     """The column under its name and with its declared type."""
     declared = metadata(field.type)
     return column.alias(field.name, metadata=declared) if declared else column.alias(field.name)
@@ -131,39 +117,3 @@ def _evolved(column: Column, source: DataType, target: DataType) -> Column:
 
 def _differs(source: DataType, target: DataType) -> bool:
     return source != target or any(isinstance(part, TimeType) for part in walk(target))
-
-
-def temporary_dataframe(session: SparkSession, table: TemporaryTable, import_dirs: tuple[str, ...]) -> DataFrame:
-    """The files of a temporary table; they are checked again, since a link may have changed."""
-    paths: list[str] = check_path(table.path, import_dirs)
-    reader: Any = session.read
-    if table.columns:
-        own = [f for f in table.columns if f.name not in table.metadata]
-        reader = reader.schema(st.StructType([st.StructField(f.name, to_spark(f.type), True) for f in own]))
-    options = table.options
-    if table.format == "csv":
-        reader = reader.options(
-            sep=CSV_DELIMITER.read(options),
-            header=CSV_HEADER.read(options),
-            quote=CSV_QUOTE.read(options),
-            nullValue=CSV_NULL.read(options),
-            mode="PERMISSIVE" if IGNORE_ERRORS.read(options) else "FAILFAST",
-            enforceSchema=True,
-        )
-        if escape := CSV_ESCAPE.read(options):
-            reader = reader.option("escape", escape)
-        else:
-            reader = reader.option("escape", '"')
-        if CSV_COMMENTS.read(options):
-            reader = reader.option("comment", "#")
-    elif table.format == "json":
-        reader = reader.option("mode", "PERMISSIVE" if JSON_IGNORE_ERRORS.read(options) else "FAILFAST")
-    frame: DataFrame = reader.format(table.format).load(paths)
-    return frame.select(*[_of_file(f, table.metadata) for f in table.columns]) if table.metadata else frame
-
-
-def _of_file(field: Field, metadata: Mapping[str, str]) -> Column:
-    """A column of a temporary table: the file's own, or what Spark knows about the file under ``_metadata.file_…``."""
-    key = metadata.get(field.name)
-    found = named(field.name) if key is None else F.col("_metadata").getField(key.replace(".", "_").replace("-", "_"))
-    return _tagged(found, field) if key is not None else found

@@ -26,13 +26,18 @@ def result_of(context: ExecutionContext, query: Prepared) -> ResultSet:
     frame, columns = query.frame, query.columns()
     few = query.bound is not None and query.bound <= FEW_ROWS
     if not few or any(isinstance(field.dataType, _UNLIKE_ARROW) for field in frame.schema.fields):
-        plain = frame.toDF(*[f"c{i}" for i in range(len(columns))])
-        frame = plain.select(*[_shown(F.col(f"c{i}"), f.dataType).alias(f"c{i}") for i, f in enumerate(frame.schema.fields)])
+        frame = in_arrow(frame, columns)
     if few:
         rows = frame.toArrow()
-        batches = [_fitted(batch, columns) for batch in rows.to_batches()]
+        batches = [fitted(batch, columns) for batch in rows.to_batches()]
         return ResultSet(columns, lambda: iter(batches), is_query=True)
     return _spooled(context, frame, columns)
+
+
+def in_arrow(frame: DataFrame, columns: list[ResultColumn]) -> DataFrame:
+    """The same rows with names that do not repeat and types that Arrow and Parquet carry."""
+    plain = frame.toDF(*[f"c{i}" for i in range(len(columns))])
+    return plain.select(*[_shown(F.col(f"c{i}"), f.dataType).alias(f"c{i}") for i, f in enumerate(frame.schema.fields)])
 
 
 def _shown(column: Column, type_: st.DataType) -> Column:
@@ -51,7 +56,7 @@ def _shown(column: Column, type_: st.DataType) -> Column:
     return column
 
 
-def _fitted(batch: pa.RecordBatch, columns: list[ResultColumn]) -> pa.RecordBatch:
+def fitted(batch: pa.RecordBatch, columns: list[ResultColumn]) -> pa.RecordBatch:
     """A batch from Spark under the result's own Arrow types."""
     schema = result_schema(columns)
     arrays = [_as(array, field.type, column.type) for array, field, column in zip(batch.columns, schema, columns, strict=True)]
@@ -84,6 +89,6 @@ def _spooled(context: ExecutionContext, shown: DataFrame, columns: list[ResultCo
             if status.path.endswith(".parquet"):
                 with io.arrow().open_input_file(io.arrow_path(status.path)) as source:
                     for batch in pq.ParquetFile(source).iter_batches(batch_size=16_384):
-                        yield _fitted(batch, columns)
+                        yield fitted(batch, columns)
 
     return ResultSet.streaming(columns, read, entry.remove)

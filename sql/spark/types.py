@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyspark.sql import types as st
 
 from model.errors import UnsupportedType
-from model.type_parts import unreadable_in_sql
 from model.types import (
     ArrayType,
     BigIntType,
@@ -30,67 +29,25 @@ from model.types import (
     VarBinaryType,
     VarCharType,
 )
+from pyspark_sluice.types import composed, to_spark
 
-_SIMPLE: dict[str, st.DataType] = {
-    "BOOLEAN": st.BooleanType(),
-    "TINYINT": st.ByteType(),
-    "SMALLINT": st.ShortType(),
-    "INT": st.IntegerType(),
-    "BIGINT": st.LongType(),
-    "FLOAT": st.FloatType(),
-    "DOUBLE": st.DoubleType(),
-    "DATE": st.DateType(),
-    "CHAR": st.StringType(),
-    "VARCHAR": st.StringType(),
-    "BINARY": st.BinaryType(),
-    "VARBINARY": st.BinaryType(),
-}
-
-
-def to_spark(type_: DataType) -> st.DataType:
-    """The type a column has in queries; raises `UnsupportedType` for types without a reader."""
-    if simple := _SIMPLE.get(type_.root):
-        return simple
-    if unreadable := unreadable_in_sql(type_):
-        raise UnsupportedType(f"Columns of type {unreadable} cannot be read in SQL.")
-    match type_:
-        case TimestampType():
-            return st.TimestampNTZType()
-        case LocalZonedTimestampType():
-            return st.TimestampType()
-        case TimeType():
-            return st.TimeType(6)
-    return _composed(type_, to_spark)
+__all__ = ["from_spark", "in_file", "in_orc", "to_spark"]
 
 
 def in_file(type_: DataType) -> st.DataType:
     """The type a column is read with: a TIME lies as milliseconds."""
-    return st.IntegerType() if isinstance(type_, TimeType) else _composed(type_, in_file) if _nested(type_) else to_spark(type_)
+    return st.IntegerType() if isinstance(type_, TimeType) else composed(type_, in_file) if _nested(type_) else to_spark(type_)
 
 
 def in_orc(type_: DataType) -> st.DataType:
     """The type a column of an ORC file is read with: every TIMESTAMP as an instant."""
     if isinstance(type_, TimestampType):
         return st.TimestampType()
-    return _composed(type_, in_orc) if _nested(type_) else in_file(type_)
+    return composed(type_, in_orc) if _nested(type_) else in_file(type_)
 
 
 def _nested(type_: DataType) -> bool:
     return isinstance(type_, ArrayType | MapType | RowType)
-
-
-def _composed(type_: DataType, inner: object) -> st.DataType:
-    assert callable(inner)
-    match type_:
-        case DecimalType(precision=precision, scale=scale):
-            return st.DecimalType(precision, scale)
-        case ArrayType(element=element):
-            return st.ArrayType(inner(element), True)
-        case MapType(key=key, value=value):
-            return st.MapType(inner(key), inner(value), True)
-        case RowType(fields=fields):
-            return st.StructType([st.StructField(f.name, inner(f.type), True) for f in fields])
-    raise UnsupportedType(f"Columns of type {type_.sql()} cannot be read in SQL.")
 
 
 _BACK: dict[type[st.DataType], type[DataType]] = {

@@ -8,6 +8,7 @@ import sql.statements.databases
 import sql.statements.doctor
 import sql.statements.file_index
 import sql.statements.insert
+import sql.statements.jobs
 import sql.statements.procedures
 import sql.statements.query
 import sql.statements.retention

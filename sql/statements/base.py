@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sqlglot import exp
 
 from lake import IdempotencyClaim, Lake
-from model.errors import UnsupportedStatement
+from model.errors import Unavailable, UnsupportedStatement
 from sql.cancellation import Cancellation
+from sql.connectors import ConnectorScope
 from sql.progress import Progress
 from sql.results import ResultSet
 from sql.session import Session
@@ -43,6 +44,19 @@ class SparkLease(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnDoor:
+    """Where this server's catalog answers, and a token that lets in as a caller; None where it asks for none."""
+
+    uri: str
+    token: str | None
+
+
+def no_door() -> OwnDoor:
+    """Raise `Unavailable`: a gateway without a server in front of it follows no tables with Spark."""
+    raise Unavailable("Streams through Spark need the server's HTTP door, which is not open.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:
     """All a running statement may use."""
 
@@ -58,8 +72,16 @@ class ExecutionContext:
     spool: Spool
     idempotency: IdempotencyClaim | None = None
     import_dirs: tuple[str, ...] = ()
+    remote_catalogs: tuple[str, ...] = ()
     source: str = ""
     """The statement as the user wrote it."""
+    own_door: Callable[[], OwnDoor] = no_door
+    """How Spark's own processes reach this server's catalog, as the caller."""
+
+    @property
+    def connector_scope(self) -> ConnectorScope:
+        """What connectors may use."""
+        return ConnectorScope(import_dirs=self.import_dirs, remote_catalogs=self.remote_catalogs, zone=self.zone)
 
     @property
     def zone(self) -> str:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
 from sqlglot import exp
 
 from lake import LakeTable
+from model.access import Access
 from model.errors import AnalysisError, InvalidSchema, LakeError, OutcomeUnknown
+from model.schema import Schema, new_schema
 from model.snapshot import CommitKind
 from model.table_options import check_hint
 from sql import trees
 from sql.answers import written_answer
+from sql.connectors import ConnectorTable, connector_named
+from sql.connectors.registry import checked_options
+from sql.connectors.stored import find_connector
 from sql.dialect import OPTIONS_HINT
 from sql.results import ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext, handles
@@ -45,6 +50,9 @@ class Insert:
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Write the rows and commit them."""
+        sink = connector_sink(context, self.tree)
+        if sink is not None:
+            return ResultSet.written(_pass_on(context, self.tree, sink), None)
         target = target_of(context, self.tree)
         written = write_query(context, target, source_of(self.tree))
         return commit(context, target, written)
@@ -107,8 +115,6 @@ def target_of(context: ExecutionContext, insert: exp.Insert) -> Target:
     if not isinstance(into, exp.Table):
         raise AnalysisError("INSERT needs a table.", fragment=into.sql("spark"))
     parts = tuple(part.name for part in into.parts)
-    if len(parts) == 1 and parts[0] in context.session.temporary_tables:
-        raise AnalysisError(f"{parts[0]} is a temporary table over files; they are not written by SQL.", fragment=parts[0])
     table = context.lake.open_to_write(context.session.identifier(parts))
     options = into.meta.get(OPTIONS_HINT, {})
     check_hint(options, writing=True)
@@ -120,6 +126,40 @@ def target_of(context: ExecutionContext, insert: exp.Insert) -> Target:
         options.get("dynamic-partition-overwrite") or table.schema.options.get("dynamic-partition-overwrite", "true")
     ).lower() != "false"
     return Target(table=table, columns=columns, fixed=fixed, overwrite=overwrite, dynamic=dynamic)
+
+
+def connector_sink(context: ExecutionContext, insert: exp.Insert) -> ConnectorTable | None:
+    """The table with a connector an INSERT goes to, or None; raises for one that takes no rows."""
+    into = insert.this.this if isinstance(insert.this, exp.Schema) else insert.this
+    parts = tuple(part.name for part in into.parts) if isinstance(into, exp.Table) else ()
+    table = find_connector(context.lake, context.session, parts, Access.UPDATE) if parts else None
+    if table is None:
+        return None
+    if not connector_named(table.connector).sink:
+        raise AnalysisError(f"{table.name} has connector {table.connector}, which is not written by SQL.", fragment=table.name)
+    if insert.args.get("overwrite") or insert.args.get("partition"):
+        raise AnalysisError(f"{table.name} has connector {table.connector}; OVERWRITE and PARTITION are not for it.", fragment=table.name)
+    return replace(table, options={**table.options, **checked_options(table, into.meta.get(OPTIONS_HINT, {}))})
+
+
+def sink_schema(table: ConnectorTable) -> Schema:
+    """The columns an INSERT fills, as a table's."""
+    return new_schema(table.written_columns, partition_keys=(), options={}, comment=None)
+
+
+def sink_columns(insert: exp.Insert) -> tuple[str, ...] | None:
+    """The INSERT's column list."""
+    return tuple(node.name for node in insert.this.expressions) if isinstance(insert.this, exp.Schema) else None
+
+
+def _pass_on(context: ExecutionContext, insert: exp.Insert, sink: ConnectorTable) -> int:
+    from sql.spark.assign import assigned
+    from sql.spark.connectors import spark_connector
+    from sql.spark.prepared import prepared
+
+    with prepared(context, source_of(insert)) as found:
+        frame = assigned(found.frame, sink_schema(sink), sink_columns(insert), {}, sink.name)
+        return spark_connector(sink).write(frame, sink, context.connector_scope)
 
 
 def _fixed(table: LakeTable, partition: exp.Partition) -> dict[str, exp.Expr]:

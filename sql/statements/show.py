@@ -8,15 +8,17 @@ from dataclasses import dataclass
 
 from lake import LakeTable
 from model.errors import InvalidSchema, TableNotExist
-from model.identifier import quote
+from model.identifier import Identifier, quote
 from model.option import masked_all
 from model.schema import Schema
 from model.types import BooleanType, VarCharType
 from model.view import View
 from sql import trees
 from sql.analysis.functions import FUNCTIONS
+from sql.connectors import ConnectorTable
+from sql.connectors.stored import find_connector
 from sql.results import ResultColumn, ResultSet
-from sql.session import CATALOG, TemporaryTable
+from sql.session import CATALOG
 from sql.statements.base import ExecutionContext, LocalStatement, handles
 from sql.statements.databases import database_name
 from sql.statements.procedures import PROCEDURES
@@ -102,9 +104,10 @@ def _columns(context: ExecutionContext, name: Names) -> Shown:
 
 def _create_table(context: ExecutionContext, name: Names) -> Shown:
     assert name is not None
-    own = context.session.temporary_tables.get(name[0]) if len(name) == 1 else None
+    own = find_connector(context.lake, context.session, name)
     if own is not None:
-        return "create table", [create_temporary_text(own)]
+        temporary = name[-1] in context.session.temporary_tables and len(name) == 1
+        return "create table", [create_connector_text(own, None if temporary else context.session.identifier(name))]
     return "create table", [create_table_text(context.lake.open(context.session.identifier(name)))]
 
 
@@ -155,15 +158,15 @@ def _options_text(options: dict[str, str]) -> str:
     return "WITH (\n  " + ",\n  ".join(f"{_text(key)} = {_text(shown[key])}" for key in sorted(shown)) + "\n)"
 
 
-def create_temporary_text(table: TemporaryTable) -> str:
-    """The CREATE TEMPORARY TABLE that made it."""
-    columns = ",\n  ".join(
-        _column_text(f.name, str(f.type) + (f" METADATA FROM '{key}'" if key else ""), f.description)
-        for f in table.columns
-        for key in [table.metadata.get(f.name)]
-    )
+def create_connector_text(table: ConnectorTable, stored: Identifier | None) -> str:
+    """The CREATE TABLE, or CREATE TEMPORARY TABLE, that made it."""
+    lines = [_column_text(f.name, str(f.type) + _from(table, f.name), f.description) for f in table.columns]
+    if table.watermark is not None:
+        lines.append(f"WATERMARK FOR {quote(table.watermark.column)} AS {table.watermark.expression}")
+    columns = ",\n  ".join(lines)
     body = f" (\n  {columns}\n)" if columns else ""
-    return f"CREATE TEMPORARY TABLE {quote(table.name)}{body}\n{_options_text(dict(table.options))}"
+    head = f"CREATE TEMPORARY TABLE {quote(table.name)}" if stored is None else f"CREATE TABLE {quote(CATALOG)}.{stored.quoted()}"
+    return f"{head}{body}\n{_options_text(dict(table.options))}"
 
 
 _DESCRIBED = (
@@ -186,7 +189,7 @@ class DescribeTable(LocalStatement):
     def run(self, context: ExecutionContext) -> ResultSet:
         """The columns as Flink's clients expect them; a comment column where there are comments or EXTENDED is said."""
         name: tuple[str, ...] = self.tree.args["name"]
-        own = context.session.temporary_tables.get(name[0]) if len(name) == 1 else None
+        own = find_connector(context.lake, context.session, name)
         rows: list[tuple[object, ...]]
         if own is not None:
             rows = [(f.name, f.type.sql(), f.type.nullable, None, _extras(own, f.name), None, f.description) for f in own.columns]
@@ -198,10 +201,15 @@ class DescribeTable(LocalStatement):
         return ResultSet.of_rows(columns, rows)
 
 
-def _extras(table: TemporaryTable, column: str) -> str | None:
+def _extras(table: ConnectorTable, column: str) -> str | None:
     """Flink's word for where a METADATA column comes from."""
+    return _from(table, column).strip() or None
+
+
+def _from(table: ConnectorTable, column: str) -> str:
+    """What stands behind the type of a METADATA column."""
     key = table.metadata.get(column)
-    return f"METADATA FROM '{key}'" if key else None
+    return f" METADATA FROM '{key}'{' VIRTUAL' if column in table.virtual else ''}" if key else ""
 
 
 def _described_name(context: ExecutionContext, name: tuple[str, ...]) -> list[tuple[object, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,13 +23,14 @@ from model.schema_change import AddColumn, RemoveOption, SchemaChange, SetOption
 from model.snapshot import CommitKind
 from model.table_options import TABLE_OPTIONS
 from model.type_parts import unreadable_in_sql
-from model.types import DataType, Field, LocalZonedTimestampType, TimestampType
+from model.types import DataType, Field
+from model.watermark import watermark_of, watermark_options
 from sql import trees
-from sql.parsing.ddl import LikeClause, TableDefinition, Watermark
+from sql.connectors import connector_table
+from sql.connectors.stored import stored_schema
+from sql.parsing.ddl import LikeClause, TableDefinition
 from sql.results import ResultSet
-from sql.session import TemporaryTable
 from sql.statements.base import ExecutionContext, LocalStatement, handles
-from sql.temporary import temporary_table
 from table.commit import CommitRequest, everything
 
 
@@ -50,8 +50,8 @@ class CreateTable:
         """Add the table; with a query, fill it, or leave nothing where the query fails."""
         args = self.tree.args
         definition: TableDefinition = args["definition"]
-        if args["temporary"]:
-            return self._temporary(context, definition)
+        if args["temporary"] or "connector" in definition.options:
+            return self._connected(context, definition)
         table = context.session.identifier(args["name"])
         if args["if_not_exists"] and self._exists(context, table):
             return ResultSet.ok()
@@ -68,11 +68,23 @@ class CreateTable:
             return False
         return True
 
-    def _temporary(self, context: ExecutionContext, definition: TableDefinition) -> ResultSet:
+    def _connected(self, context: ExecutionContext, definition: TableDefinition) -> ResultSet:
+        """A table with a connector: the session's own, or one kept in the catalog."""
+        args = self.tree.args
+        name: tuple[str, ...] = args["name"]
         if self.needs_spark or definition.like:
-            raise UnsupportedStatement("A temporary table names its columns and files; AS SELECT and LIKE are not available for it.")
-        made: TemporaryTable = temporary_table(self.tree.args["name"], definition, context.import_dirs)
-        if not context.session.add_temporary(made) and not self.tree.args["if_not_exists"]:
+            raise UnsupportedStatement("A table with a connector names its columns; AS SELECT and LIKE are not available for it.")
+        if not args["temporary"]:
+            identifier = context.session.identifier(name)
+            made = connector_table(str(identifier), definition, context.connector_scope)
+            context.lake.create_table(identifier, stored_schema(made), if_not_exists=args["if_not_exists"])
+            return ResultSet.ok()
+        if len(name) != 1:
+            raise AnalysisError(
+                "A temporary table belongs to the session, not to a database; give it a plain name.", fragment=".".join(name)
+            )
+        made = connector_table(name[0], definition, context.connector_scope)
+        if not context.session.add_temporary(made) and not args["if_not_exists"]:
             raise TableAlreadyExist(made.name)
         return ResultSet.ok()
 
@@ -105,7 +117,10 @@ def schema_of(definition: TableDefinition) -> Schema:
     TABLE_OPTIONS.check(definition.options)
     options = with_queue_defaults(definition.options, definition.columns, _partition_keys(definition))
     schema = new_schema(definition.columns, partition_keys=definition.partition_keys, options=options, comment=definition.comment)
-    return replace(schema, options={**schema.options, **watermark_options(schema, definition.watermarks)})
+    if len(definition.watermarks) > 1:
+        raise InvalidSchema("A table has one watermark at most.")
+    stored = [watermark_options(schema, watermark) for watermark in definition.watermarks]
+    return replace(schema, options={**schema.options, **(stored[0] if stored else {})})
 
 
 def _partition_keys(definition: TableDefinition) -> tuple[str, ...]:
@@ -118,35 +133,6 @@ def check_type(name: str, type_: DataType) -> None:
     if unreadable := unreadable_in_sql(type_):
         way_out = "; TIMESTAMP goes to precision 6." if unreadable.startswith("TIMESTAMP") else "."
         raise UnsupportedType(f"Column {name}: the type {unreadable} is not available in SQL{way_out}")
-
-
-def watermark_options(schema: Schema, watermarks: tuple[Watermark, ...]) -> dict[str, str]:
-    """Watermarks as Flink stores them in a schema's options (`paimon-append.md` §8.7)."""
-    if len(watermarks) > 1:
-        raise InvalidSchema("A table has one watermark at most.")
-    found: dict[str, str] = {}
-    for number, watermark in enumerate(watermarks):
-        column = schema.field(watermark.column)
-        if not isinstance(column.type, TimestampType | LocalZonedTimestampType) or column.type.precision > 3:
-            raise InvalidSchema(
-                f"WATERMARK FOR {column.name}: the column's type is {column.type.sql()}; TIMESTAMP(3) or TIMESTAMP_LTZ(3) is needed."
-            )
-        prefix = f"schema.watermark.{number}."
-        found[prefix + "rowtime"] = watermark.column
-        found[prefix + "strategy.expr"] = quoted_expression(watermark.expression, schema)
-        found[prefix + "strategy.data-type"] = column.type.with_nullable(True).sql()
-    return found
-
-
-def quoted_expression(text: str, schema: Schema) -> str:
-    """The expression with its column names backquoted, as Flink serializes it."""
-
-    def quote(found: re.Match[str]) -> str:
-        word = found[0]
-        return f"`{word}`" if word in schema.field_names else word
-
-    pieces = re.split(r"('(?:[^']|'')*'|`[^`]*`)", text)
-    return "".join(piece if index % 2 else re.sub(r"\b[A-Za-z_]\w*\b", quote, piece) for index, piece in enumerate(pieces))
 
 
 _LIKE_DEFAULTS = {"OPTIONS": "OVERWRITING", "PARTITIONS": "INCLUDING", "WATERMARKS": "INCLUDING"}
@@ -164,7 +150,8 @@ def merged_like(context: ExecutionContext, definition: TableDefinition, like: Li
         partitions = source.partition_keys
     watermarks = definition.watermarks
     if not watermarks and behaviour["WATERMARKS"] != "EXCLUDING":
-        watermarks = _watermarks(source)
+        found = watermark_of(source.options)
+        watermarks = (found,) if found is not None else ()
     return replace(
         definition,
         columns=(*source.fields, *definition.columns),
@@ -178,11 +165,6 @@ def merged_like(context: ExecutionContext, definition: TableDefinition, like: Li
 
 def _plain_options(schema: Schema) -> dict[str, str]:
     return {key: value for key, value in schema.options.items() if not key.startswith("schema.")}
-
-
-def _watermarks(schema: Schema) -> tuple[Watermark, ...]:
-    column = schema.options.get("schema.watermark.0.rowtime")
-    return (Watermark(column=column, expression=schema.options["schema.watermark.0.strategy.expr"]),) if column else ()
 
 
 @handles(trees.DropTable)
@@ -258,7 +240,7 @@ class TruncateTable(LocalStatement):
         """Empty the table; earlier snapshots still hold the rows."""
         name: tuple[str, ...] = self.tree.args["name"]
         if len(name) == 1 and name[0] in context.session.temporary_tables:
-            raise AnalysisError(f"{name[0]} is a temporary table over files; they are not emptied by SQL.", fragment=name[0])
+            raise AnalysisError(f"{name[0]} is a temporary table; what it shows is not emptied by SQL.", fragment=name[0])
         table = context.lake.open(context.session.identifier(name))
         request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="TRUNCATE")
         context.lake.commit(table, request, claim=context.idempotency, answer=lambda snapshot: {"ok": True})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from model.table_options import TABLE_OPTIONS
 from server.options import SERVER_OPTIONS
+from sql.connectors import CONNECTORS
 from sql.sql_options import SQL_OPTIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
@@ -14,7 +15,8 @@ HEAD = "# Options\n\nGenerated from the declarations by `make docs`; a test comp
 
 
 def test_the_options_page_matches_the_declarations() -> None:
-    expected = HEAD + "\n".join(group.markdown() for group in (SERVER_OPTIONS, SQL_OPTIONS, TABLE_OPTIONS))
+    groups = (SERVER_OPTIONS, SQL_OPTIONS, TABLE_OPTIONS, *(connector.options for connector in CONNECTORS.values()))
+    expected = HEAD + "\n".join(group.markdown() for group in groups)
     if os.environ.get("UPDATE_GOLDEN") == "1":
         PAGE.write_text(expected)
     assert PAGE.read_text() == expected, "run `make docs` and commit the diff"

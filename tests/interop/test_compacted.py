@@ -59,6 +59,18 @@ def test_sorted_tables(server: RunningServer, database: str, reader: Reader, str
     same_rows(server, table, reader)
 
 
+def test_clustered_tables(server: RunningServer, database: str, reader: Reader) -> None:
+    """Files at levels above 0 are read as any other."""
+    table = f"{database}.t"
+    clustered = "'clustering.incremental' = 'true', 'clustering.columns' = 'n,s'"
+    server.sql(f"CREATE TABLE {table} ({COLUMNS}, p INT) PARTITIONED BY (p) WITH ('bucket' = '-1', {clustered})")
+    fill(server, table, 2, extra=", 1")
+    server.sql(f"CALL sys.compact(`table` => '{table}', compact_strategy => 'full')")
+    fill(server, table, 1, extra=", 1")
+    assert server.sql(f"SELECT MIN(level), MAX(level) FROM {table}$files") == [[0, 5]]
+    same_rows(server, table, reader)
+
+
 def test_after_expiry_rollback_and_tags(server: RunningServer, database: str, reader: Reader) -> None:
     table = f"{database}.t"
     server.sql(f"CREATE TABLE {table} ({COLUMNS})")

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.stream_start import Past, start_of
 from model.errors import InvalidOption, LakeError, SnapshotNotExist
 from model.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from table.commit import CommitRequest, everything
 from table.stream import Cursor
+from table.stream_start import Past, start_of
 from tests.lake.test_commit import T, append
 
 

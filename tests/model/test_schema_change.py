@@ -20,9 +20,9 @@ from model.schema_change import (
     UpdateColumnType,
     UpdateComment,
     apply_changes,
-    widens,
 )
 from model.types import BigIntType, IntType, VarCharType, parse_type
+from model.widening import widens
 
 
 def a_schema(**options: str) -> Schema:

@@ -16,6 +16,7 @@ from model.errors import Unavailable
 from server.app import create_app
 from server.options import read_settings
 from server.services import Services
+from server.wsgi import HttpServer
 from sql.gateway import Gateway, GatewayLimits
 
 
@@ -71,3 +72,15 @@ def services(gateway: Gateway, tmp_path: Path) -> Services:
 @pytest.fixture
 def client(services: Services) -> FlaskClient:
     return create_app(services).test_client()
+
+
+@pytest.fixture
+def url(gateway: Gateway, tmp_path: Path) -> Iterator[str]:
+    settings = read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_LISTEN": "127.0.0.1:0", "SLUICE_DRAIN_SECONDS": "1"})
+    services = Services(gateway=gateway, settings=settings)
+    http = HttpServer(create_app(services), settings)
+    host, port = http.start_serving()
+    yield f"http://{host}:{port}"
+    services.stopping.set()
+    gateway.drain(0)
+    http.stop_serving()

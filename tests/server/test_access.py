@@ -14,6 +14,7 @@ class As:
 
     def __init__(self, client: FlaskClient, token: str | None = None) -> None:
         self._client = client
+        self.token = token
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:

@@ -8,12 +8,25 @@ from typing import Any
 import pytest
 
 import sql.statements.insert
-from lake import Lake
-from model.errors import AnalysisError, Forbidden, InvalidOption, InvalidSchema, LakeError, OutcomeUnknown, TableDiverged, TableNotExist
+from lake import Caller, Lake
+from model.catalog_errors import MetadataOnlyTable
+from model.errors import (
+    AnalysisError,
+    Forbidden,
+    InvalidOption,
+    InvalidSchema,
+    LakeError,
+    OutcomeUnknown,
+    TableAlreadyExist,
+    TableDiverged,
+    TableNotExist,
+)
 from model.identifier import Identifier
 from model.types import IntType
+from sql.connectors.stored import find_connector
 from sql.gateway import Gateway, GatewayLimits
 from sql.results import ResultColumn
+from sql.session import Session
 from tests.sql.conftest import NoSpark
 
 EVERYTHING = """CREATE TABLE `every thing` (
@@ -178,3 +191,51 @@ def test_a_table_written_past_the_catalog_is_repaired_by_call(gateway: Gateway, 
     assert Path(moved_to).read_text() == "not ours"
     gateway.run("INSERT INTO t VALUES (2)").close()
     assert sorted(rows(gateway, "SELECT a FROM t")) == [(1,), (2,)]
+
+
+def test_alter_table_changes_the_watermark(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE t (id INT, ts TIMESTAMP(3))").close()
+
+    def shown(change: str) -> str:
+        gateway.run(f"ALTER TABLE t {change}").close()
+        return str(gateway.run("SHOW CREATE TABLE t").collect()[0][0])
+
+    assert "WATERMARK FOR `ts` AS `ts` - INTERVAL '5' SECOND" in shown("ADD WATERMARK FOR ts AS ts - INTERVAL '5' SECOND")
+    text = shown("MODIFY (id BIGINT, WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE)")
+    assert "`id` BIGINT" in text
+    assert "WATERMARK FOR `ts` AS `ts` - INTERVAL '1' MINUTE" in text
+    assert "WATERMARK" not in shown("DROP WATERMARK")
+
+
+def test_a_table_with_a_connector_is_kept_for_every_session(gateway: Gateway, lake: Lake) -> None:
+    text = """CREATE TABLE `sluice`.`default`.`made_up` (
+  `id` BIGINT COMMENT 'counts',
+  `at` TIMESTAMP(3),
+  WATERMARK FOR `at` AS `at` - INTERVAL '5' SECOND
+)
+WITH (
+  'connector' = 'datagen',
+  'fields.id.end' = '9',
+  'fields.id.kind' = 'sequence',
+  'fields.id.start' = '0'
+)"""
+    gateway.run(text).close()
+    gateway.run(text.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")).close()
+    assert rows(gateway, "SHOW CREATE TABLE made_up") == [(text,)]
+    assert rows(gateway, "SHOW TABLES") == [("made_up",)]
+    assert [row[:2] for row in rows(gateway, "DESCRIBE made_up")] == [("id", "BIGINT"), ("at", "TIMESTAMP(3)")]
+    with pytest.raises(TableAlreadyExist):
+        gateway.run(text)
+    with pytest.raises(AnalysisError, match="datagen, which is not written"):
+        gateway.run("INSERT INTO made_up VALUES (1, NULL)")
+    with pytest.raises(MetadataOnlyTable, match="its rows lie elsewhere"):
+        gateway.run("CALL sys.compact('default.made_up')")
+    with pytest.raises(InvalidOption, match="no such column"):
+        gateway.run("CREATE TABLE wrong (id BIGINT) WITH ('connector' = 'datagen', 'fields.x.kind' = 'random')")
+    with pytest.raises(InvalidOption, match="Did you mean 'datagen'"):
+        gateway.run("CREATE TABLE wrong (id BIGINT) WITH ('connector' = 'datagn')")
+    nobody = lake.for_caller(Caller(principal="ann"))
+    with pytest.raises(Forbidden):
+        find_connector(nobody, Session("s"), ("made_up",))
+    gateway.run("DROP TABLE made_up").close()
+    assert rows(gateway, "SHOW TABLES") == []

@@ -131,15 +131,15 @@ CREATE TABLE t (a INT) WITH ('a' = '1',)
 =>
 1:40 an option's key is expected
 
--- another watermark
-ALTER TABLE t MODIFY WATERMARK FOR a AS a
+-- flink's old windows
+SELECT count(*) FROM t GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)
 =>
-1:22 ALTER TABLE MODIFY WATERMARK is not available
+1:33 it stands in FROM: FROM TABLE(TUMBLE(TABLE t
 
--- flink's windows
-SELECT * FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))
+-- a window without its size
+SELECT * FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts)))
 =>
-1:21 TUMBLE is not available; GROUP BY window
+1:21 SIZE is expected
 
 -- flink's json
 SELECT JSON_VALUE(a, '$.b') FROM t

@@ -5,27 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lake.travel import parse_time
 from model.errors import InvalidOption, SnapshotNotExist
+from model.scan_options import parse_time
 from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
+from table.scan_mode import scan_mode
 from table.stream import Cursor
 
-_MODES = {
-    "scan.timestamp": "from-timestamp",
-    "scan.timestamp-millis": "from-timestamp",
-    "scan.snapshot-id": "from-snapshot",
-    "scan.tag-name": "from-snapshot",
-    "scan.watermark": "from-snapshot",
-    "scan.version": "from-snapshot",
-    "scan.file-creation-time-millis": "from-file-creation-time",
-    "scan.creation-time-millis": "from-creation-timestamp",
-    "incremental-between": "incremental",
-    "incremental-between-timestamp": "incremental",
-    "incremental-to-auto-tag": "incremental",
-}
 _BATCH_ONLY = frozenset({"scan.tag-name", "scan.watermark", "scan.version"})
-_NEED_AN_OPTION = frozenset(_MODES.values()) | {"from-snapshot-full"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,19 +91,7 @@ def _from_time(past: Past, millis: int) -> Cursor:
 
 
 def _mode(options: Mapping[str, str]) -> tuple[str, str | None]:
-    """The mode in force and the option that says where; what `paimon-append.md` §8.1 calls an error is one."""
-    given = [key for key in _MODES if key in options]
-    mode = TABLE_OPTIONS.read(options, "scan.mode")
-    mode = "latest-full" if mode == "full" else mode
-    if len(given) > 1:
-        raise InvalidOption(f"The options {' and '.join(repr(key) for key in given)} name two starting points; keep one of them.")
-    key = given[0] if given else None
-    if mode == "default":
-        mode = _MODES[key] if key else "latest-full"
-    elif key and mode.removesuffix("-full") != _MODES[key]:
-        raise InvalidOption(f"Option 'scan.mode' = '{mode}' does not go with '{key}'.")
-    elif not key and mode in _NEED_AN_OPTION:
-        raise InvalidOption(f"Option 'scan.mode' = '{mode}' needs the option that says where to start.")
+    mode, key = scan_mode(options)
     if mode in ("incremental", "latest-delta") or key in _BATCH_ONLY:
         raise InvalidOption(f"{_named(mode, key)} belongs to batch reads; a stream cannot start there.")
     return mode, key

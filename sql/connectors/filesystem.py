@@ -1,4 +1,4 @@
-"""Temporary tables over files of the import directories, and what keeps them inside those."""
+"""``'connector' = 'filesystem'``: files of the import directories as a table, and what keeps them inside those."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import glob
 import os
 from collections.abc import Mapping
 
-from model.errors import AnalysisError, Forbidden, InvalidOption, InvalidSchema
-from model.option import Option, OptionGroup, boolean, one_of, optional, text
-from model.type_parts import unreadable_in_sql
+from model.errors import Forbidden, InvalidOption, InvalidSchema
+from model.option import Option, boolean, duration, one_of, optional, text
 from model.types import BigIntType, DataType, LocalZonedTimestampType, VarCharType
-from sql.parsing.ddl import TableDefinition
-from sql.session import TemporaryTable
+from sql.connectors.base import Bound, Connector, ConnectorScope, ConnectorTable, options_of
 
-FILE_OPTIONS = OptionGroup("File table option", "Given to `CREATE TEMPORARY TABLE … WITH (…)` over files below `SLUICE_IMPORT_DIRS`.")
-CONNECTOR = FILE_OPTIONS.declare(Option("connector", one_of("filesystem"), "filesystem", "Where the rows are."))
+FILE_OPTIONS = options_of("filesystem", "Files below `SLUICE_IMPORT_DIRS` as a table: read once, or watched.")
 PATH = FILE_OPTIONS.declare(Option("path", text(), "", "A file, a directory, or a pattern of files; below an import directory."))
 FORMAT = FILE_OPTIONS.declare(Option("format", one_of("parquet", "csv", "json"), "parquet", "How the files are written."))
 CSV_DELIMITER = FILE_OPTIONS.declare(Option("csv.field-delimiter", text(), ",", "What separates the fields of a line."))
@@ -29,6 +26,14 @@ IGNORE_ERRORS = FILE_OPTIONS.declare(
     Option("csv.ignore-parse-errors", boolean(), False, "Whether a field that does not parse is NULL instead of an error.")
 )
 JSON_IGNORE_ERRORS = FILE_OPTIONS.declare(Option("json.ignore-parse-errors", boolean(), False, "The same for JSON lines."))
+MONITOR_INTERVAL = FILE_OPTIONS.declare(
+    Option(
+        "source.monitor-interval",
+        optional(duration()),
+        None,
+        "How often a stream looks for new files, for ever; without it the files that are there are read once.",
+    )
+)
 
 FILE_METADATA: Mapping[str, DataType] = {
     "file.path": VarCharType(),
@@ -39,48 +44,32 @@ FILE_METADATA: Mapping[str, DataType] = {
 """What METADATA columns may show: the keys and types of Flink's filesystem connector."""
 
 
-def temporary_table(name: tuple[str, ...], definition: TableDefinition, import_dirs: tuple[str, ...]) -> TemporaryTable:
-    """The temporary table a CREATE TEMPORARY TABLE means; raises `Forbidden` for files outside the import directories."""
-    if len(name) != 1:
-        raise AnalysisError("A temporary table belongs to the session, not to a database; give it a plain name.", fragment=".".join(name))
-    if "connector" not in definition.options:
-        raise InvalidOption("A temporary table needs WITH ('connector' = 'filesystem', 'path' = …, 'format' = …).")
-    FILE_OPTIONS.check(definition.options)
-    if definition.partition_keys or definition.watermarks:
-        raise InvalidSchema("PARTITIONED BY and WATERMARK are not available for temporary tables over files.")
-    _check_metadata(definition)
-    if not definition.columns and FORMAT.read(definition.options) != "parquet":
-        raise InvalidSchema("A temporary table over CSV or JSON files needs its columns; Parquet files know their own.")
-    for column in definition.columns:
-        if unreadable := unreadable_in_sql(column.type):
-            raise InvalidSchema(f"Column {column.name}: the type {unreadable} cannot be read from files.")
-    path = PATH.read(definition.options)
-    if not path:
-        raise InvalidOption("Option 'path' is missing: name the file or directory to read.")
-    check_path(path, import_dirs)
-    return TemporaryTable(
-        name=name[0],
-        columns=definition.columns,
-        path=path,
-        format=FORMAT.read(definition.options),
-        options=dict(definition.options),
-        metadata=dict(definition.metadata),
-    )
+class Filesystem(Connector):
+    """Reads files; a stream of them takes each once, when it appears."""
+
+    name = "filesystem"
+    options = FILE_OPTIONS
+    metadata = FILE_METADATA
+
+    def check(self, table: ConnectorTable, scope: ConnectorScope) -> None:
+        """Raise `Forbidden` for files outside the import directories."""
+        if not table.columns and FORMAT.read(table.options) != "parquet":
+            raise InvalidSchema("A table over CSV or JSON files needs its columns; Parquet files know their own.")
+        path = PATH.read(table.options)
+        if not path:
+            raise InvalidOption("Option 'path' is missing: name the file or directory to read.")
+        check_path(path, scope.import_dirs, may_be_empty=self.bound(table) is Bound.NEVER)
+
+    def bound(self, table: ConnectorTable) -> Bound:
+        """Without an interval the files are read once."""
+        return Bound.NOW if MONITOR_INTERVAL.read(table.options) is None else Bound.NEVER
 
 
-def _check_metadata(definition: TableDefinition) -> None:
-    for column in definition.columns:
-        key = definition.metadata.get(column.name)
-        if key is not None and key not in FILE_METADATA:
-            raise InvalidSchema(f"Column {column.name}: files have no metadata '{key}'; they have {', '.join(FILE_METADATA)}.")
-        if key is not None and column.type.with_nullable(True) != FILE_METADATA[key]:
-            raise InvalidSchema(f"Column {column.name}: '{key}' is {FILE_METADATA[key].sql()}, not {column.type.sql()}.")
-    if definition.columns and len(definition.metadata) == len(definition.columns):
-        raise InvalidSchema("A temporary table needs a column of its files beside its METADATA columns.")
+def check_path(path: str, import_dirs: tuple[str, ...], *, may_be_empty: bool = False) -> list[str]:
+    """The files a path means, each really inside an import directory; raises `Forbidden` or `InvalidOption`.
 
-
-def check_path(path: str, import_dirs: tuple[str, ...]) -> list[str]:
-    """The files a path means, each really inside an import directory; raises `Forbidden` or `InvalidOption`."""
+    ``may_be_empty``: that nothing is there yet is fine.
+    """
     if "://" in path and not path.startswith("file://"):
         roots = [root for root in import_dirs if "://" in root]
         if any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots) and ".." not in path.split("/"):
@@ -95,7 +84,7 @@ def check_path(path: str, import_dirs: tuple[str, ...]) -> list[str]:
         for real in _every_file(one):
             if not _inside(os.path.realpath(real), allowed):
                 raise _outside(path, import_dirs)
-    if not found or not all(os.path.exists(one) for one in found):
+    if not may_be_empty and (not found or not all(os.path.exists(one) for one in found)):
         raise InvalidOption(f"Option 'path' = '{path}': there is no such file.")
     return found
 

@@ -1,0 +1,192 @@
+"""Jobs: what they do, where they are, and which server runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from model.job import Job, JobLease, JobState, Wish
+
+JOB_LEASE_SECONDS = 10.0
+"""A server that has not renewed for so long has lost its jobs."""
+_COLUMNS = """
+    job_id, name, statement, database, settings, tables, principal, state, wish, server, epoch, attempts, restarts, next_start, error,
+    error_at, batches, rows, applied, source, watermark, lag, created_at, started_at, ended_at, updated_at
+"""
+_FREE = "(lease_until IS NULL OR lease_until <= now())"
+_ENDED = "('FAILED', 'STOPPED', 'FINISHED')"
+
+
+class JobRepository:
+    """Reads and writes ``stream_job`` inside the caller's transaction; the clock is Postgres's."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def _jobs(self, query: str, values: Mapping[str, Any]) -> list[Job]:
+        with self._conn.cursor(row_factory=dict_row) as cur:
+            rows = cur.execute(query, values).fetchall()
+        return [Job(**row | {"state": JobState(row["state"]), "wish": Wish(row["wish"]) if row["wish"] else None}) for row in rows]
+
+    def create(
+        self,
+        job_id: UUID,
+        *,
+        name: str,
+        statement: str,
+        database: str,
+        settings: Mapping[str, str],
+        tables: Mapping[str, Any],
+        principal: str,
+    ) -> None:
+        """Add a job that waits for a server."""
+        query = """
+            INSERT INTO stream_job (job_id, name, statement, database, settings, tables, principal, state)
+            VALUES (%s, %s, %s, %s, %s, %s, %s, 'CREATED')
+        """
+        self._conn.execute(query, (job_id, name, statement, database, Jsonb(dict(settings)), Jsonb(dict(tables)), principal))
+
+    def get(self, job_id: UUID) -> Job | None:
+        """One job, or None."""
+        found = self._jobs(f"SELECT {_COLUMNS} FROM stream_job WHERE job_id = %(job)s", {"job": job_id})  # noqa: S608
+        return found[0] if found else None
+
+    def all(self, *, principal: str | None) -> list[Job]:
+        """Every job, or a principal's, the newest first."""
+        query = f"""
+            SELECT {_COLUMNS} FROM stream_job WHERE %(principal)s::text IS NULL OR principal = %(principal)s
+            ORDER BY created_at DESC, job_id
+        """  # noqa: S608 - the columns are a literal of this module
+        return self._jobs(query, {"principal": principal})
+
+    def take(self, owner: UUID, server: str, *, most: int, seconds: float = JOB_LEASE_SECONDS) -> list[Job]:
+        """Become the one who runs jobs nobody runs now, those that wait longest; each gets a new epoch."""
+        query = f"""
+            UPDATE stream_job SET owner = %(owner)s, server = %(server)s, epoch = epoch + 1,
+                lease_until = now() + make_interval(secs => %(seconds)s), restarts = restarts + (state <> 'CREATED')::int,
+                state = 'RUNNING', started_at = now(), updated_at = now()
+            WHERE job_id IN (
+                SELECT job_id FROM stream_job WHERE state NOT IN {_ENDED} AND {_FREE} AND next_start <= now()
+                ORDER BY next_start LIMIT %(most)s FOR UPDATE SKIP LOCKED)
+            RETURNING {_COLUMNS}
+        """  # noqa: S608
+        return self._jobs(query, {"owner": owner, "server": server, "most": most, "seconds": seconds})
+
+    def renew(self, owner: UUID, jobs: Collection[UUID], seconds: float = JOB_LEASE_SECONDS) -> set[UUID]:
+        """Hold on to these jobs of an owner; returns those it still has."""
+        query = """
+            UPDATE stream_job SET lease_until = now() + make_interval(secs => %s)
+            WHERE owner = %s AND job_id = ANY(%s) AND lease_until > now() RETURNING job_id
+        """
+        return {job_id for (job_id,) in self._conn.execute(query, (seconds, owner, list(jobs)))}
+
+    def wishes(self, owner: UUID) -> dict[UUID, Wish]:
+        """What is wished of an owner's jobs."""
+        query = "SELECT job_id, wish FROM stream_job WHERE owner = %s AND wish IS NOT NULL"
+        return {job_id: Wish(wish) for job_id, wish in self._conn.execute(query, (owner,))}
+
+    def aligned(self, group: str) -> list[tuple[str, str, dict[str, Any]]]:
+        """Job, part and what was told of each running query of an alignment group, on whichever server."""
+        query = """
+            SELECT job_id::text, part.key, one.value->'alignment'
+            FROM stream_job, jsonb_each(source) AS part, jsonb_array_elements(part.value) AS one
+            WHERE state = 'RUNNING' AND lease_until > now() AND one.value->'alignment'->>'group' = %s
+        """
+        return self._conn.execute(query, (group,)).fetchall()
+
+    def commit(self, lease: JobLease, part: str, *, checkpoint: str, batch: int, rows: int, watermark: int | None) -> bool:
+        """Note a batch in the transaction that commits its rows; False where the lease is lost or the batch was noted before.
+
+        The row is held until the transaction ends: nobody can take the job over meanwhile.
+        """
+        query = """
+            UPDATE stream_job
+            SET applied = applied || jsonb_build_object(%(part)s::text, jsonb_build_object('checkpoint', %(checkpoint)s::text,
+                                                                                          'batch', %(batch)s::bigint)),
+                batches = batches + 1, rows = rows + %(rows)s, watermark = greatest(watermark, %(watermark)s),
+                attempts = 0, updated_at = now()
+            WHERE job_id = %(job)s AND epoch = %(epoch)s AND state = 'RUNNING' AND NOT coalesce(
+                applied -> %(part)s ->> 'checkpoint' = %(checkpoint)s AND (applied -> %(part)s ->> 'batch')::bigint >= %(batch)s, false)
+        """
+        values = {
+            "job": lease.job_id, "epoch": lease.epoch, "part": part, "checkpoint": checkpoint, "batch": batch, "rows": rows,
+            "watermark": watermark,
+        }  # fmt: skip
+        return self._conn.execute(query, values).rowcount == 1
+
+    def progress(self, lease: JobLease, *, source: Mapping[str, Any], lag: str | None) -> bool:
+        """Note what was read; False where the lease is lost."""
+        query = "UPDATE stream_job SET source = %s, lag = %s, updated_at = now() WHERE job_id = %s AND epoch = %s"
+        return self._conn.execute(query, (Jsonb(dict(source)), lag, lease.job_id, lease.epoch)).rowcount == 1
+
+    def end(self, lease: JobLease, state: JobState, *, error: str | None = None) -> bool:
+        """Give up a job that has ended; False where the lease is lost."""
+        query = """
+            UPDATE stream_job SET state = %s, wish = NULL, owner = NULL, lease_until = NULL, ended_at = now(), updated_at = now(),
+                error = coalesce(%s, error), error_at = CASE WHEN %s::text IS NULL THEN error_at ELSE now() END
+            WHERE job_id = %s AND epoch = %s
+        """
+        return self._conn.execute(query, (state, error, error, lease.job_id, lease.epoch)).rowcount == 1
+
+    def retry(self, lease: JobLease, *, error: str | None, after: timedelta) -> bool:
+        """Give up a job that is to start again after a while; False where the lease is lost. Without an error it was wished."""
+        query = """
+            UPDATE stream_job SET state = 'RESTARTING', owner = NULL, lease_until = NULL, next_start = now() + %(after)s,
+                wish = CASE WHEN wish = 'RESTART' THEN NULL ELSE wish END, updated_at = now(),
+                attempts = CASE WHEN %(error)s::text IS NULL THEN 0 ELSE attempts + 1 END,
+                error = coalesce(%(error)s, error), error_at = CASE WHEN %(error)s::text IS NULL THEN error_at ELSE now() END
+            WHERE job_id = %(job)s AND epoch = %(epoch)s
+        """
+        values = {"error": error, "after": after, "job": lease.job_id, "epoch": lease.epoch}
+        return self._conn.execute(query, values).rowcount == 1
+
+    def release(self, lease: JobLease) -> None:
+        """Let another server go on with the job at once: this one stops."""
+        query = "UPDATE stream_job SET owner = NULL, lease_until = NULL, next_start = now() WHERE job_id = %s AND epoch = %s"
+        self._conn.execute(query, (lease.job_id, lease.epoch))
+
+    def servers(self) -> list[str]:
+        """Where jobs run now."""
+        return [server for (server,) in self._conn.execute(f"SELECT DISTINCT server FROM stream_job WHERE NOT {_FREE}")]  # noqa: S608
+
+    def abandon(self, server: str) -> None:
+        """Let others take the jobs of a server that is known to be dead."""
+        self._conn.execute("UPDATE stream_job SET lease_until = now() WHERE server = %s", (server,))
+
+    def wish(self, job_id: UUID, wish: Wish) -> None:
+        """Ask the job's server for something; a job without one is stopped, or made to start, here and now."""
+        values = {"job": job_id, "wish": wish}
+        if wish is Wish.RESTART:
+            query = f"""
+                UPDATE stream_job SET wish = CASE WHEN {_FREE} THEN NULL ELSE %(wish)s END, attempts = 0, ended_at = NULL,
+                    state = CASE WHEN {_FREE} AND state <> 'CREATED' THEN 'RESTARTING' ELSE state END, next_start = now(),
+                    updated_at = now()
+                WHERE job_id = %(job)s
+            """  # noqa: S608 - the condition is a literal of this module
+        elif wish is Wish.DRAIN:
+            query = f"""
+                UPDATE stream_job SET wish = %(wish)s, next_start = now(), updated_at = now()
+                WHERE job_id = %(job)s AND state NOT IN {_ENDED}
+            """  # noqa: S608
+        else:
+            query = f"""
+                UPDATE stream_job SET wish = CASE WHEN {_FREE} THEN NULL ELSE %(wish)s END, updated_at = now(),
+                    state = CASE WHEN {_FREE} THEN 'STOPPED' ELSE state END, ended_at = CASE WHEN {_FREE} THEN now() ELSE ended_at END
+                WHERE job_id = %(job)s AND state NOT IN {_ENDED}
+            """  # noqa: S608
+        self._conn.execute(query, values)
+
+    def forget(self, *, ended: timedelta, most: int) -> list[UUID]:
+        """Remove jobs that ended so long ago, a few at a time; returns their ids."""
+        query = f"""
+            DELETE FROM stream_job WHERE job_id IN (
+                SELECT job_id FROM stream_job WHERE state IN {_ENDED} AND ended_at < now() - %s LIMIT %s FOR UPDATE SKIP LOCKED)
+            RETURNING job_id
+        """  # noqa: S608
+        return [job_id for (job_id,) in self._conn.execute(query, (ended, most))]

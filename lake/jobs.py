@@ -1,0 +1,86 @@
+"""Jobs as a caller may see and steer them, and what makes a batch of one land once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from catalog import CatalogStore, CatalogTransaction
+from lake.access import Caller
+from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
+from model.job import Job, JobLease, Wish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchClaim:
+    """The right to commit one batch of a job, once: noted in the transaction that decides the commit."""
+
+    lease: JobLease
+    part: str
+    """Which INSERT of the job's statement."""
+    checkpoint: str
+    batch: int
+    rows: int
+    watermark: int | None
+
+    @property
+    def commit_user(self) -> str:
+        """Who the batch's snapshot says it is by: a fresh checkpoint counts its batches from 0 again."""
+        return f"{self.lease.job_id}-{self.checkpoint}"
+
+    def finish(self, tx: CatalogTransaction, answer: Mapping[str, Any] | None = None) -> None:
+        """Note the batch; raises `JobLeaseLost` where another server runs the job by now, and then nothing is committed."""
+        noted = tx.jobs.commit(
+            self.lease, self.part, checkpoint=self.checkpoint, batch=self.batch, rows=self.rows, watermark=self.watermark
+        )
+        if not noted:
+            raise JobLeaseLost(str(self.lease.job_id))
+
+
+class Jobs:
+    """The jobs of all servers; everybody sees and steers their own, administrators all."""
+
+    def __init__(self, catalog: CatalogStore, caller: Caller) -> None:
+        self._catalog = catalog
+        self._caller = caller
+
+    def create(self, *, name: str, statement: str, database: str, settings: Mapping[str, str], tables: Mapping[str, Any]) -> UUID:
+        """Add a job of the caller's, for whichever server takes it first."""
+        job_id = uuid4()
+        with self._catalog.transaction() as tx:
+            tx.jobs.create(
+                job_id,
+                name=name,
+                statement=statement,
+                database=database,
+                settings=settings,
+                tables=tables,
+                principal=self._caller.principal,
+            )
+        return job_id
+
+    def all(self) -> list[Job]:
+        """The jobs the caller may see, the newest first."""
+        with self._catalog.reading() as tx:
+            return tx.jobs.all(principal=None if self._caller.administrator else self._caller.principal)
+
+    def get(self, job_id: UUID) -> Job:
+        """One job; raises `JobNotExist`, and `Forbidden` for somebody else's."""
+        with self._catalog.reading() as tx:
+            job = tx.jobs.get(job_id)
+        if job is None:
+            raise JobNotExist(str(job_id))
+        if not self._caller.administrator and job.principal != self._caller.principal:
+            raise Forbidden(f"Job {job_id} is {job.principal}'s; only they and administrators may see and steer it.")
+        return job
+
+    def wish(self, job_id: UUID, wish: Wish) -> Job:
+        """Ask for something to happen to a job, wherever it runs; returns it as it was. Raises `IllegalMove` where it has ended."""
+        job = self.get(job_id)
+        if job.state.ended and wish is not Wish.RESTART:
+            raise IllegalMove(f"Job {job_id} is {job.state} already; ALTER JOB '{job_id}' RESTART lets it go on.")
+        with self._catalog.transaction() as tx:
+            tx.jobs.wish(job_id, wish)
+        return job

@@ -1,0 +1,88 @@
+"""Jobs: streaming INSERTs that outlive the session, and the server, that started them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+
+class JobState(StrEnum):
+    """Where a job is, in Flink's words; STOPPED is what STOP JOB makes of one that could go on."""
+
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+    FINISHED = "FINISHED"
+
+    @property
+    def ended(self) -> bool:
+        """Whether only ALTER JOB … RESTART brings it back."""
+        return self in (JobState.FAILED, JobState.STOPPED, JobState.FINISHED)
+
+
+class Wish(StrEnum):
+    """What somebody wants of a job that runs."""
+
+    STOP = "STOP"
+    DRAIN = "DRAIN"
+    """Stop when what is there now has been processed."""
+    RESTART = "RESTART"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLease:
+    """A server's right to run a job: gone as soon as the job's epoch is another."""
+
+    job_id: UUID
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """All that is known of a job."""
+
+    job_id: UUID
+    name: str
+    statement: str
+    database: str
+    """Where its bare names look."""
+    settings: Mapping[str, str]
+    tables: Mapping[str, Any]
+    """The session's temporary tables it mentions, by name."""
+    principal: str
+    state: JobState
+    wish: Wish | None = None
+    server: str | None = None
+    epoch: int = 0
+    attempts: int = 0
+    """Failures since the last batch that went well."""
+    restarts: int = 0
+    next_start: dt.datetime
+    error: str | None = None
+    error_at: dt.datetime | None = None
+    batches: int = 0
+    """Batches that committed or wrote rows."""
+    rows: int = 0
+    """Rows they wrote."""
+    applied: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """For each INSERT: the checkpoint, and its last batch that committed."""
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """For each INSERT: what its last batch read, as Spark tells it."""
+    watermark: int | None = None
+    """Milliseconds since 1970."""
+    lag: str | None = None
+    created_at: dt.datetime
+    started_at: dt.datetime | None = None
+    ended_at: dt.datetime | None = None
+    updated_at: dt.datetime
+
+    def has_applied(self, part: str, checkpoint: str, batch: int) -> bool:
+        """Whether a batch of this checkpoint was committed, by whatever server."""
+        last = self.applied.get(part)
+        return last is not None and last["checkpoint"] == checkpoint and last["batch"] >= batch

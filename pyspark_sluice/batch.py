@@ -1,0 +1,68 @@
+"""The batch source: one version of the table."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from model.schema import Schema
+from model.snapshot import Snapshot
+from model.table_options import check_hint
+from pyspark_sluice.catalog import RemoteTable
+from pyspark_sluice.options import SourceOptions
+from pyspark_sluice.pieces import Piece, Split, read_split, splits
+from pyspark_sluice.pushed import predicate_of
+from table.travel import Versions, plan_batch, resolve
+
+
+class BatchReader(DataSourceReader):
+    """Reads what the scan options say, or the latest snapshot; one task for each partition and bucket."""
+
+    def __init__(self, options: SourceOptions, schema: Schema | None, shape: StructType) -> None:
+        check_hint(options.scan)
+        self._options = options
+        self._pinned = schema
+        self._shape = shape
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The tasks; Spark wants one even for nothing."""
+        with contextlib.closing(RemoteTable(self._options)) as table:
+            return self._plan(table)
+
+    def _plan(self, table: RemoteTable) -> list[Split]:
+        schema = self._pinned or table.schema
+        wanted = resolve(_Remote(table), self._options.scan, schema, zone=self._options.zone)
+        plan = plan_batch(table.files, schema, wanted, predicate_of(self._options.filter))
+        pieces = [Piece(planned=one, start=0, stop=one.file.row_count) for one in plan.files]
+        return splits(table.files, schema, pieces) or [
+            Split(location=table.location, branch=table.identifier.branch, schema=schema, pieces=())
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one, in order."""
+        assert isinstance(partition, Split)
+        return read_split(partition, self._shape.names, self._shape)
+
+
+class _Remote(Versions):
+    """A table's snapshots over the protocol."""
+
+    def __init__(self, table: RemoteTable) -> None:
+        self.table = str(table.identifier)
+        self._table = table
+
+    def latest(self) -> Snapshot | None:
+        return self._table.latest()
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        return self._table.version(str(snapshot_id))
+
+    def history(self) -> Sequence[Snapshot]:
+        return self._table.history()
+
+    def tags(self) -> dict[str, Snapshot]:
+        return self._table.tags()

@@ -1,0 +1,211 @@
+"""A table's snapshots as one query reads them: planned under the schema it began with, heard of as they are made."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from cachetools import LRUCache
+
+from model.errors import LakeError, SnapshotNotExist, StreamChanged, Unavailable
+from model.schema import Schema
+from model.snapshot import Snapshot
+from model.table_options import TABLE_OPTIONS, stream_options
+from pyspark_sluice.catalog import RemoteTable
+from pyspark_sluice.options import SourceOptions
+from pyspark_sluice.position import Position
+from pyspark_sluice.pushed import predicate_of
+from table.arrow import arrow_type
+from table.scan import PlannedFile
+from table.store import TableFiles
+from table.stream import Cursor, SettledOrder, StreamRules, plan_next
+from table.stream_start import Past, expired, resumed, start_of
+
+_PATIENCE_SECONDS = 300.0
+"""For so long a query waits for a server that is away."""
+_MOST_WAIT_SECONDS = 10.0
+
+
+class History:
+    """What a streaming query knows of its table; used by one thread, with another that listens."""
+
+    def __init__(self, table: RemoteTable, schema: Schema | None, options: SourceOptions, columns: Sequence[str]) -> None:
+        self._table = table
+        self.schema = schema or table.schema
+        self._columns = frozenset(columns)
+        self._zone = options.zone
+        self._start = options.start
+        self._options: Mapping[str, str] = stream_options(self.schema.options, options.scan)
+        self._rules = StreamRules(
+            overwrites=TABLE_OPTIONS.read(self._options, "streaming-read-append-overwrite"),
+            sort_partitions=TABLE_OPTIONS.read(self._options, "scan.plan-sort-partition"),
+        )
+        self._bound: int | None = TABLE_OPTIONS.read(self._options, "scan.bounded.watermark")
+        self._delay = TABLE_OPTIONS.read(self._options, "streaming.read.snapshot.delay")
+        self._consumer: str | None = TABLE_OPTIONS.read(self._options, "consumer-id")
+        self._predicate = predicate_of(options.filter)
+        self._order = SettledOrder()
+        self._plans: LRUCache[tuple[str, Cursor], tuple[PlannedFile, ...]] = LRUCache(64)
+        self._checked: set[int] = {self.schema.id}
+        self._told: int | None = None
+        self._listener: _Listener | None = None
+
+    @property
+    def files(self) -> TableFiles:
+        """The table's files, where they are now."""
+        return self._table.files
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._listener is not None:
+            self._listener.close()  # which waits for an answer and lets go of the server then
+        else:
+            self._table.close()
+
+    def start(self) -> Position:
+        """Where a query without a checkpoint begins; raises what `start_of` raises."""
+        if self._start is not None:
+            return Position.from_text(self._start)
+        past = Past(table=str(self._table.identifier), snapshots=self._table.history())
+        cursor = start_of(past, self._options, zone=self._zone)
+        if self._consumer is not None and not TABLE_OPTIONS.read(self._options, "consumer.ignore-progress"):
+            stored = self._table.consumers().get(self._consumer)
+            cursor = cursor if stored is None else resumed(past, self._consumer, stored)
+        return Position(cursor=cursor)
+
+    def newest(self) -> int:
+        """The newest snapshot's id; 0 for a table never written."""
+        latest = self._table.latest()
+        return latest.id if latest else 0
+
+    def snapshots(self, start: Position, *, patience: float, before: int | None) -> Iterator[Snapshot]:
+        """The snapshots from a position on, as far as they may be read; waits for so many seconds where there is none."""
+        if self._listener is None:
+            self._listener = _Listener(self._table, start.snapshot - 1)
+        newest = self._listener.beyond(start.snapshot - 1, patience)
+        if start.after is not None and (newest < start.snapshot - 1 or (newest >= start.snapshot and not self._follows(start))):
+            raise self._rolled_back(start)
+        for snapshot in self.between(start, min(newest + 1, before or newest + 1)):
+            if self._delay is not None and snapshot.time_millis / 1000 + self._delay.total_seconds() > time.time():
+                return
+            yield snapshot
+
+    def beyond(self, snapshot: Snapshot) -> bool:
+        """Whether the stream ends before a snapshot."""
+        return self._bound is not None and snapshot.watermark is not None and snapshot.watermark > self._bound
+
+    def between(self, start: Position, before: int) -> Iterator[Snapshot]:
+        """The snapshots from a position on and before an id; raises `SnapshotNotExist` where one of them has expired."""
+        for snapshot_id in range(start.snapshot, before):
+            snapshot = self._snapshot(snapshot_id)
+            if snapshot is None:
+                past = Past(table=str(self._table.identifier), snapshots=self._table.history())
+                raise expired(past, snapshot_id, f"The stream of table {self._table.identifier}")
+            yield snapshot
+
+    def _snapshot(self, snapshot_id: int) -> Snapshot | None:
+        """One of the past, from its file: that is there before anybody is told of it."""
+        found = self.files.read_snapshot(snapshot_id)
+        if found is None:  # the table may have moved
+            self._table.reopen()
+            found = self.files.read_snapshot(snapshot_id)
+        return found
+
+    def _follows(self, position: Position) -> bool:
+        """Whether what was read last is still the table's past; nobody can tell where it has expired."""
+        before = self._snapshot(position.snapshot - 1)
+        return before is None or before.key == position.after
+
+    def _rolled_back(self, position: Position) -> SnapshotNotExist:
+        name = str(self._table.identifier)
+        return SnapshotNotExist(
+            f"Table {name} was rolled back to before snapshot {position.snapshot - 1}, which this stream has read. "
+            "Start the query again with a new checkpoint, where its rows are to begin.",
+            resource_name=name,
+        )
+
+    def planned(self, snapshot: Snapshot, cursor: Cursor) -> tuple[PlannedFile, ...]:
+        """The files a snapshot brings, in order; the same each time it is asked."""
+        key = (snapshot.key, cursor)
+        found = self._plans.get(key)
+        if found is None:
+            found = plan_next(self.files, self.schema, snapshot, cursor, self._rules, self._order, self._predicate)
+            self._plans[key] = found
+        return found
+
+    def check_types(self, planned: Sequence[PlannedFile]) -> None:
+        """Raise `StreamChanged` where a column has got a type whose values the query's own cannot hold."""
+        for schema_id in {one.file.schema_id for one in planned} - self._checked:
+            now = {field.id: field for field in self.files.read_schema(schema_id).fields}
+            for field in self.schema.fields if schema_id > self.schema.id else ():
+                changed = now.get(field.id)
+                if field.name in self._columns and changed is not None and arrow_type(changed.type) != arrow_type(field.type):
+                    raise StreamChanged(str(self._table.identifier), column=field.name, was=str(field.type), now=str(changed.type))
+            self._checked.add(schema_id)
+
+    def done(self, position: Position) -> None:
+        """Tell the consumer that everything before a position has been read."""
+        if self._consumer is not None and not position.cursor.whole and position.snapshot != self._told:
+            self._table.tell_consumer(self._consumer, position.snapshot)
+            self._told = position.snapshot
+
+
+class _Listener:
+    """Asks the server again and again, each time until there is news; whoever needs to know waits here."""
+
+    def __init__(self, table: RemoteTable, known: int) -> None:
+        self._table = table
+        self._newest = table.wait_beyond(known, 0)
+        self._news = threading.Condition()
+        self._closed = False
+        self._failure: LakeError | None = None
+        threading.Thread(target=self._run, name="sluice-listen", daemon=True).start()
+
+    def close(self) -> None:
+        """Let the thread end with its next answer."""
+        self._closed = True
+
+    def beyond(self, known: int, seconds: float) -> int:
+        """The newest snapshot's id, as soon as it is another than the one known or the time is over."""
+        with self._news:
+            self._news.wait_for(lambda: self._newest > known or self._failure is not None, seconds)
+            if self._failure is not None:
+                raise self._failure
+            return self._newest
+
+    def _run(self) -> None:
+        try:
+            self._listen()
+        finally:
+            self._table.close()
+
+    def _listen(self) -> None:
+        away_since: float | None = None
+        while not self._closed:
+            began = time.monotonic()
+            try:
+                newest = self._table.wait_beyond(self._newest, _MOST_WAIT_SECONDS)
+                away_since = None
+            except Unavailable as problem:
+                away_since = away_since or began
+                if began - away_since > _PATIENCE_SECONDS:
+                    self._fail(problem)
+                    return
+                time.sleep(1)
+                continue
+            except LakeError as problem:
+                self._fail(problem)
+                return
+            with self._news:
+                changed, self._newest = newest != self._newest, newest
+                self._news.notify_all()
+            if not changed and time.monotonic() - began < 1:  # a server that cannot wait
+                time.sleep(0.2)
+
+    def _fail(self, problem: LakeError) -> None:
+        if self._closed:
+            return
+        with self._news:
+            self._failure = problem
+            self._news.notify_all()

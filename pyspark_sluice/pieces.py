@@ -1,0 +1,119 @@
+"""What one Spark task reads: files, or parts of files, of one bucket, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import groupby
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from model.schema import Schema
+from table.file_io import file_io_for
+from table.manifest import SimpleStats
+from table.read import Selection, read_batches
+from table.scan import PlannedFile
+from table.store import TableFiles
+
+SPLIT_BYTES = 128 << 20
+"""Files of a table without order are read by tasks of about so many bytes each."""
+_NO_STATS = SimpleStats()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Rows ``start`` to ``stop`` of a file."""
+
+    planned: PlannedFile
+    start: int
+    stop: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is all of the file."""
+        return self.start == 0 and self.stop == self.planned.file.row_count
+
+    @property
+    def nbytes(self) -> int:
+        """About the bytes to read."""
+        return self.planned.file.file_size * (self.stop - self.start) // max(1, self.planned.file.row_count)
+
+
+class Split(InputPartition):
+    """The pieces of one task, and all it takes to read them."""
+
+    def __init__(self, *, location: str, branch: str, schema: Schema, pieces: Sequence[Piece]) -> None:
+        super().__init__(None)
+        self.location = location
+        self.branch = branch
+        self.schema = schema
+        self.pieces = [_slim(piece) for piece in pieces]
+
+
+def _slim(piece: Piece) -> Piece:
+    """Without statistics, which decided what is read and are of no use in a task."""
+    return replace(piece, planned=replace(piece.planned, file=replace(piece.planned.file, value_stats=_NO_STATS, embedded_file_index=None)))
+
+
+def splits(files: TableFiles, schema: Schema, pieces: Iterable[Piece]) -> list[Split]:
+    """One split for each partition and bucket, in the order they come first; of a table without order, splits of even size."""
+    layout = files.layout
+
+    def split(some: Sequence[Piece]) -> Split:
+        return Split(location=layout.location, branch=layout.branch, schema=schema, pieces=some)
+
+    if schema.bucket <= 0:
+        return [split(some) for some in _packed(pieces)]
+    places: dict[tuple[object, ...], list[Piece]] = {}
+    for piece in pieces:
+        places.setdefault((piece.planned.partition, piece.planned.bucket), []).append(piece)
+    return [split(some) for some in places.values()]
+
+
+def _packed(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    pack: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        if pack and size + piece.nbytes > SPLIT_BYTES:
+            yield pack
+            pack, size = [], 0
+        pack.append(piece)
+        size += piece.nbytes
+    if pack:
+        yield pack
+
+
+def read_split(split: Split, columns: Sequence[str], target: StructType) -> Iterator[pa.RecordBatch]:
+    """The rows in order, in exactly the Arrow types Spark expects."""
+    files = _files(split.location, split.branch)
+    wanted = to_arrow_schema(target, timezone="UTC")
+    for whole, group in groupby(split.pieces, key=lambda piece: piece.whole):
+        if whole:
+            batches = read_batches(files, split.schema, [piece.planned for piece in group], Selection(columns=columns))
+            yield from (_fitted(batch, wanted) for batch in batches)
+            continue
+        for piece in group:
+            yield from (_fitted(batch, wanted) for batch in _part(files, split.schema, piece, columns))
+
+
+def _part(files: TableFiles, schema: Schema, piece: Piece, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    at = 0
+    for batch in read_batches(files, schema, [piece.planned], Selection(columns=columns, limit=piece.stop)):
+        if at + batch.num_rows > piece.start:
+            yield batch.slice(max(0, piece.start - at))
+        at += batch.num_rows
+
+
+def _fitted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """Milliseconds as microseconds, and the like: never a loss."""
+    arrays = [array if array.type == field.type else array.cast(field.type) for array, field in zip(batch.columns, wanted, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+@cache
+def _files(location: str, branch: str) -> TableFiles:
+    return TableFiles(file_io_for(location), location, branch)

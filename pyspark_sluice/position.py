@@ -1,0 +1,102 @@
+"""Where a streaming query stands: the JSON offset in Spark's checkpoint, and how much a micro-batch may take."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from model.errors import InvalidOption
+from model.snapshot import Snapshot
+from table.stream import Cursor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """The snapshot read next, and what of it has been read: so many files, and so many rows of the file behind them."""
+
+    cursor: Cursor
+    files: int = 0
+    rows: int = 0
+    after: str | None = None
+    """The key of the snapshot before, which tells a table that was rolled back."""
+    end: bool = False
+    """Whether the stream ends here: what comes next is beyond its watermark."""
+
+    @property
+    def snapshot(self) -> int:
+        """The snapshot read next."""
+        return self.cursor.next_snapshot_id
+
+    @property
+    def inside(self) -> bool:
+        """Whether a part of that snapshot has been read."""
+        return bool(self.files or self.rows)
+
+    def past(self, snapshot: Snapshot) -> Position:
+        """The position once all of a snapshot is read."""
+        return Position(cursor=self.cursor.after(snapshot), after=snapshot.key)
+
+    def within(self, files: int, rows: int) -> Position:
+        """The position once a part of the snapshot is read."""
+        return replace(self, files=files, rows=rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """What Spark keeps; the same position is always the same text."""
+        found: dict[str, Any] = {"snapshot": self.snapshot}
+        if self.cursor.whole:
+            found["whole"] = True
+        if self.cursor.created_since is not None:
+            found["since"] = self.cursor.created_since
+        if self.inside:
+            found |= {"files": self.files, "rows": self.rows}
+        if self.after is not None:
+            found["after"] = self.after
+        if self.end:
+            found["end"] = True
+        return found
+
+    @classmethod
+    def from_text(cls, text: str) -> Position:
+        """Read an offset that a user gives; raises `InvalidOption`."""
+        try:
+            return cls.from_json(json.loads(text))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise InvalidOption(f"Option 'startingOffset' = '{text}' is no offset, such as {{\"snapshot\": 1}}.") from None
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> Position:
+        """Read it back."""
+        cursor = Cursor(next_snapshot_id=body["snapshot"], whole=body.get("whole", False), created_since=body.get("since"))
+        return cls(cursor=cursor, files=body.get("files", 0), rows=body.get("rows", 0), after=body.get("after"), end=body.get("end", False))
+
+
+class Budget:
+    """What a micro-batch may still take; None is without limit. It always takes at least one row, or it would never go on."""
+
+    def __init__(self, *, rows: int | None = None, nbytes: int | None = None, files: int | None = None) -> None:
+        self._rows = rows
+        self._bytes = nbytes
+        self._files = files
+        self.taken = 0
+        """Rows taken so far."""
+
+    def take(self, rows: int, file_bytes_per_row: float) -> int:
+        """How many of the rows left of the next file fit; they count as taken."""
+        fitting = rows
+        if self._files is not None:
+            if self._files <= 0:
+                return 0
+            self._files -= 1
+        if self._rows is not None:
+            fitting = min(fitting, self._rows)
+        if self._bytes is not None and file_bytes_per_row > 0:
+            fitting = min(fitting, int(self._bytes / file_bytes_per_row))
+        if not fitting and not self.taken:
+            fitting = min(rows, 1)
+        self.taken += fitting
+        if self._rows is not None:
+            self._rows -= fitting
+        if self._bytes is not None:
+            self._bytes = max(0, self._bytes - round(fitting * file_bytes_per_row))
+        return fitting

@@ -1,0 +1,149 @@
+"""The streaming source: snapshots become micro-batches, in write order within each partition and bucket.
+
+Spark keeps one process per query and source, where `StreamReader` plans; `read` runs in the tasks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from model.schema import Schema
+from pyspark_sluice.catalog import RemoteTable
+from pyspark_sluice.history import History
+from pyspark_sluice.options import SourceOptions
+from pyspark_sluice.pieces import Piece, Split, read_split, splits
+from pyspark_sluice.position import Budget, Position
+
+_POLL_SECONDS = 0.05
+"""Spark that asks again so soon after it was told of nothing new has nothing else to do, and may be kept waiting."""
+_WAIT_SECONDS = 0.1
+"""For so long at most: its other sources wait meanwhile, and so does a query that is to stop."""
+_MOST_SKIPPED = 100
+"""Snapshots without rows (compactions) that are passed over before they are worth a micro-batch, lest the checkpoint's one expires."""
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a table from where its options say, or from the checkpoint, and then follows it."""
+
+    def __init__(self, options: SourceOptions, schema: Schema | None, shape: StructType) -> None:
+        self._options = options
+        self._pinned = schema
+        self._shape = shape
+        self._history: History | None = None
+        self._target: int | None = None
+        self._nothing_at = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_history": None}  # tasks need none, and its thread stays here
+
+    @property
+    def _table(self) -> History:
+        if self._history is None:
+            table = RemoteTable(self._options)
+            try:
+                self._history = History(table, self._pinned, self._options, self._shape.names)
+            except BaseException:
+                table.close()
+                raise
+        return self._history
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where the query begins without a checkpoint."""
+        return self._table.start().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """The first of the limits given; the others are kept as well."""
+        options = self._options
+        if options.max_rows is not None:
+            return ReadMaxRows(options.max_rows)
+        if options.max_bytes is not None:
+            return ReadMaxBytes(options.max_bytes)
+        if options.max_files is not None:
+            return ReadMaxFiles(options.max_files)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Read what is there by now, and nothing that comes later."""
+        self._target = self._table.newest() + 1
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """How far the next micro-batch goes; ``start`` where there is nothing new."""
+        position = Position.from_json(start)
+        patience = _WAIT_SECONDS if self._target is None and time.monotonic() - self._nothing_at < _POLL_SECONDS else 0.0
+        end = self._advance(position, self._budget(limit), patience)
+        if end == position:
+            self._nothing_at = time.monotonic()
+        return end.to_json()
+
+    def _advance(self, start: Position, budget: Budget, patience: float) -> Position:
+        end = start
+        if start.end:
+            return start
+        for snapshot in self._table.snapshots(start, patience=patience, before=self._target):
+            if self._table.beyond(snapshot):
+                return replace(end, end=True)
+            planned = self._table.planned(snapshot, end.cursor)
+            for number in range(end.files, len(planned)):
+                file = planned[number].file
+                first = end.rows if number == end.files else 0
+                taken = budget.take(file.row_count - first, file.file_size / max(1, file.row_count))
+                if first + taken < file.row_count:
+                    return end.within(number, first + taken)
+            end = end.past(snapshot)
+        skipped = end.snapshot - start.snapshot
+        return end if budget.taken or skipped >= _MOST_SKIPPED or self._target is not None else start
+
+    def _budget(self, limit: ReadLimit) -> Budget:
+        if isinstance(limit, ReadAllAvailable):
+            return Budget()
+        options = self._options
+        return Budget(rows=options.max_rows, nbytes=options.max_bytes, files=options.max_files)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """One for each partition and bucket with rows between two offsets."""
+        table = self._table
+        return splits(table.files, table.schema, self._pieces(Position.from_json(start), Position.from_json(end)))
+
+    def _pieces(self, start: Position, end: Position) -> Iterator[Piece]:
+        last = end.snapshot + (1 if end.inside else 0)
+        position = start
+        for snapshot in self._table.between(start, last):
+            planned = self._table.planned(snapshot, position.cursor)
+            self._table.check_types(planned)
+            stop = (end.files, end.rows) if snapshot.id == end.snapshot else (len(planned), 0)
+            for number in range(position.files, min(len(planned), stop[0] + 1)):
+                rows = planned[number].file.row_count
+                first = position.rows if number == position.files else 0
+                until = stop[1] if number == stop[0] else rows
+                if first < until:
+                    yield Piece(planned=planned[number], start=first, stop=until)
+            position = position.past(snapshot)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one, in order."""
+        assert isinstance(partition, Split)
+        return read_split(partition, self._shape.names, self._shape)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Everything before an offset is done: the consumer, if any, goes on there."""
+        self._table.done(Position.from_json(end))
+
+    def stop(self) -> None:
+        """Let go of the server."""
+        if self._history is not None:
+            self._history.close()

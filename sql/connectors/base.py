@@ -1,0 +1,108 @@
+"""What a connector declares, and a table made with one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar
+
+from model.option import Option, OptionGroup, one_of
+from model.types import DataType, Field
+from model.watermark import Watermark
+
+
+class Bound(Enum):
+    """How a table ends when it is read as a stream."""
+
+    NEVER = "never"
+    NOW = "now"
+    """With what is there when the stream starts (Spark's ``Trigger.AvailableNow``)."""
+    OFFSET = "offset"
+    """When its offset says so: it has a member ``end`` then, which is true."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorTable:
+    """``CREATE [TEMPORARY] TABLE … WITH ('connector' = …)``: how to find rows that lie elsewhere."""
+
+    name: str
+    columns: tuple[Field, ...]
+    options: Mapping[str, str]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Columns that tell about the record a row came from, and which key each shows."""
+    virtual: frozenset[str] = frozenset()
+    """METADATA columns that are only read."""
+    watermark: Watermark | None = None
+    comment: str | None = None
+
+    @property
+    def connector(self) -> str:
+        """The connector's name."""
+        return self.options["connector"].lower()
+
+    @property
+    def written_columns(self) -> tuple[Field, ...]:
+        """The columns an INSERT fills: all but VIRTUAL ones."""
+        return tuple(column for column in self.columns if column.name not in self.virtual)
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as JSON, for keeping it."""
+        body: dict[str, Any] = {
+            "columns": [field.to_json() for field in self.columns],
+            "options": dict(self.options),
+            "metadata": dict(self.metadata),
+            "virtual": sorted(self.virtual),
+        }
+        if self.watermark is not None:
+            body["watermark"] = {"column": self.watermark.column, "expression": self.watermark.expression}
+        return body if self.comment is None else body | {"comment": self.comment}
+
+    @classmethod
+    def from_json(cls, name: str, body: Mapping[str, Any]) -> ConnectorTable:
+        """The table kept as JSON."""
+        return cls(
+            name=name,
+            columns=tuple(Field.from_json(column) for column in body["columns"]),
+            options=dict(body["options"]),
+            metadata=dict(body["metadata"]),
+            virtual=frozenset(body["virtual"]),
+            watermark=Watermark(**body["watermark"]) if "watermark" in body else None,
+            comment=body.get("comment"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorScope:
+    """What of the server and the session a connector may use."""
+
+    import_dirs: tuple[str, ...] = ()
+    remote_catalogs: tuple[str, ...] = ()
+    """Addresses of other catalogs whose word is trusted."""
+    zone: str = "UTC"
+
+
+class Connector:
+    """One kind of place where rows lie; its reading and writing is the `SparkConnector` of the same name."""
+
+    name: ClassVar[str]
+    options: ClassVar[OptionGroup]
+    """All keys its tables may have, ``connector`` among them."""
+    metadata: ClassVar[Mapping[str, DataType]] = {}
+    """What METADATA columns may show."""
+    source: ClassVar[bool] = True
+    sink: ClassVar[bool] = False
+
+    def check(self, table: ConnectorTable, scope: ConnectorScope) -> None:
+        """Raise for a table that can never work; each option by itself is known and parses already."""
+
+    def bound(self, table: ConnectorTable) -> Bound:
+        """How the table ends as a stream."""
+        return Bound.NEVER
+
+
+def options_of(name: str, doc: str) -> OptionGroup:
+    """The group for a connector's options, with ``connector`` in it."""
+    group = OptionGroup(f"Option of connector {name}", doc)
+    group.declare(Option("connector", one_of(name), name, "This connector."))
+    return group

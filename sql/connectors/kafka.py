@@ -1,0 +1,290 @@
+"""``'connector' = 'kafka'``: a topic as a table, under Flink's options."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from model.errors import InvalidOption, InvalidSchema
+from model.option import Option, boolean, duration, integer, one_of, only_false, optional, text
+from model.types import BigIntType, DataType, Field, IntType, LocalZonedTimestampType, MapType, VarBinaryType, VarCharType
+from sql.connectors.base import Bound, Connector, ConnectorScope, ConnectorTable, options_of
+
+KAFKA_OPTIONS = options_of(
+    "kafka", "A topic of Apache Kafka as a table; Spark's Kafka connector reads and writes it (`SLUICE_SPARK_JARS`)."
+)
+_FORMATS = one_of("json", "csv", "avro", "raw")
+TOPIC = KAFKA_OPTIONS.declare(Option("topic", optional(text()), None, "The topic; several to read, parted by semicolons."))
+TOPIC_PATTERN = KAFKA_OPTIONS.declare(Option("topic-pattern", optional(text()), None, "Topics to read, as a Java regular expression."))
+SERVERS = KAFKA_OPTIONS.declare(Option("properties.bootstrap.servers", text(), "", "The brokers, `host:port` parted by commas."))
+GROUP_ID = KAFKA_OPTIONS.declare(
+    Option(
+        "properties.group.id", optional(text()), None, "Prefix of the consumer groups Spark makes; where a job stands is in its checkpoint."
+    )
+)
+OFFSET_RESET = KAFKA_OPTIONS.declare(
+    Option(
+        "properties.auto.offset.reset",
+        optional(one_of("earliest", "latest")),
+        None,
+        "Where `group-offsets` starts: groups hold no offsets here.",
+    )
+)
+FORMAT = KAFKA_OPTIONS.declare(Option("format", optional(_FORMATS), None, "How values are written; the same as `value.format`."))
+VALUE_FORMAT = KAFKA_OPTIONS.declare(Option("value.format", optional(_FORMATS), None, "How values are written."))
+KEY_FORMAT = KAFKA_OPTIONS.declare(Option("key.format", optional(_FORMATS), None, "How keys are written; needs `key.fields`."))
+KEY_FIELDS = KAFKA_OPTIONS.declare(Option("key.fields", optional(text()), None, "Columns that lie in the key, parted by semicolons."))
+KEY_PREFIX = KAFKA_OPTIONS.declare(
+    Option("key.fields-prefix", text(), "", "Stands before the names of the key's columns in the table, and not in the key.")
+)
+FIELDS_INCLUDE = KAFKA_OPTIONS.declare(
+    Option("value.fields-include", one_of("all", "except_key"), "all", "Whether the value holds the key's columns, too: ALL or EXCEPT_KEY.")
+)
+STARTUP_MODE = KAFKA_OPTIONS.declare(
+    Option(
+        "scan.startup.mode",
+        one_of("earliest-offset", "latest-offset", "group-offsets", "timestamp", "specific-offsets"),
+        "group-offsets",
+        "Where reading starts; `group-offsets` needs `properties.auto.offset.reset`.",
+    )
+)
+STARTUP_OFFSETS = KAFKA_OPTIONS.declare(
+    Option(
+        "scan.startup.specific-offsets",
+        optional(text()),
+        None,
+        "`partition:0,offset:42;partition:1,offset:300`, every partition of the topic.",
+    )
+)
+STARTUP_TIMESTAMP = KAFKA_OPTIONS.declare(
+    Option("scan.startup.timestamp-millis", optional(integer()), None, "Milliseconds since 1970: the first record of that time or later.")
+)
+BOUNDED_MODE = KAFKA_OPTIONS.declare(
+    Option(
+        "scan.bounded.mode",
+        one_of("unbounded", "latest-offset", "group-offsets", "timestamp", "specific-offsets"),
+        "unbounded",
+        "Where reading ends; a batch ends with what is there.",
+    )
+)
+BOUNDED_OFFSETS = KAFKA_OPTIONS.declare(Option("scan.bounded.specific-offsets", optional(text()), None, "The first offsets not read."))
+BOUNDED_TIMESTAMP = KAFKA_OPTIONS.declare(
+    Option("scan.bounded.timestamp-millis", optional(integer()), None, "Records of that time or later are not read.")
+)
+KAFKA_OPTIONS.declare(
+    Option(
+        "scan.topic-partition-discovery.interval",
+        optional(duration()),
+        None,
+        "New partitions are found with every batch, whatever it says.",
+    )
+)
+KAFKA_OPTIONS.declare(
+    Option("scan.parallelism", optional(integer(at_least=1)), None, "Spark reads a partition by a task, whatever it says.")
+)
+IDLE_TIMEOUT = KAFKA_OPTIONS.declare(
+    Option(
+        "scan.watermark.idle-timeout",
+        optional(duration()),
+        None,
+        "A source that made no progress for so long holds back nobody of its alignment group.",
+    )
+)
+ALIGNMENT_GROUP = KAFKA_OPTIONS.declare(
+    Option("scan.watermark.alignment.group", optional(text()), None, "Sources of one group wait for each other's watermarks.")
+)
+ALIGNMENT_DRIFT = KAFKA_OPTIONS.declare(
+    Option("scan.watermark.alignment.max-drift", optional(duration()), None, "How far a source may be ahead of its group.")
+)
+ALIGNMENT_INTERVAL = KAFKA_OPTIONS.declare(
+    Option("scan.watermark.alignment.update-interval", optional(duration()), None, "How often a group's watermarks are compared; 1 s.")
+)
+KAFKA_OPTIONS.declare(
+    Option("sink.partitioner", one_of("default"), "default", "Kafka chooses the partition: by the key's hash where there is one.")
+)
+KAFKA_OPTIONS.declare(
+    Option(
+        "sink.delivery-guarantee",
+        one_of("at-least-once"),
+        "at-least-once",
+        "Spark's writer repeats a batch after a failure, and has no transactions.",
+    )
+)
+KAFKA_OPTIONS.declare(
+    Option("sink.parallelism", optional(integer(at_least=1)), None, "Spark writes with the tasks it has, whatever it says.")
+)
+KAFKA_OPTIONS.refuse(r"sink\.transactional-id-prefix", "Spark's Kafka writer has no transactions; delivery is at-least-once.")
+KAFKA_OPTIONS.refuse(
+    r"properties\.(.*\.)?(class|classes|reporters|providers|location|file|path|url|deserializer|serializer)(\..*)?|properties\.enable\.auto\.commit",
+    "it would load code or files of the server, or change how Spark counts offsets.",
+)
+KAFKA_OPTIONS.family(
+    r"properties\..+", Option("properties.<key>", text(), "", "Handed to Kafka's client: `properties.sasl.mechanism` and its kin.")
+)
+_JAAS = re.compile(r"org\.apache\.kafka\.common\.security\.(plain\.PlainLoginModule|scram\.ScramLoginModule)\s")
+
+IGNORE_ERRORS, TIMESTAMP_FORMAT = {}, {}
+for _side in ("", "value.", "key."):
+    for _name in ("json", "csv"):
+        IGNORE_ERRORS[_side + _name] = KAFKA_OPTIONS.declare(
+            Option(
+                f"{_side}{_name}.ignore-parse-errors",
+                boolean(),
+                False,
+                "Whether what does not parse is NULL, and a record without any sense left out.",
+            )
+        )
+    TIMESTAMP_FORMAT[_side + "json"] = KAFKA_OPTIONS.declare(
+        Option(
+            f"{_side}json.timestamp-format.standard",
+            one_of("sql", "iso-8601"),
+            "sql",
+            "`SQL` is `2024-05-01 08:30:00.123`, `ISO-8601` has a T.",
+        )
+    )
+    KAFKA_OPTIONS.declare(Option(f"{_side}json.fail-on-missing-field", only_false(), False, "A missing field is NULL."))
+    KAFKA_OPTIONS.declare(
+        Option(f"{_side}json.encode.ignore-null-fields", boolean(), False, "Whether fields that are NULL are left out when written.")
+    )
+    KAFKA_OPTIONS.declare(Option(f"{_side}csv.field-delimiter", text(), ",", "What separates the fields."))
+    KAFKA_OPTIONS.declare(Option(f"{_side}csv.quote-character", text(), '"', "What encloses a field that holds the delimiter."))
+    KAFKA_OPTIONS.declare(Option(f"{_side}csv.escape-character", optional(text()), None, "What escapes a quote inside a field."))
+    KAFKA_OPTIONS.declare(Option(f"{_side}csv.null-literal", text(), "", "The field text that means NULL."))
+    KAFKA_OPTIONS.declare(Option(f"{_side}raw.charset", one_of("utf-8"), "utf-8", "How text is encoded."))
+
+KAFKA_METADATA: Mapping[str, DataType] = {
+    "topic": VarCharType(),
+    "partition": IntType(),
+    "offset": BigIntType(),
+    "timestamp": LocalZonedTimestampType(precision=3),
+    "timestamp-type": VarCharType(),
+    "headers": MapType(key=VarCharType(nullable=False), value=VarBinaryType()),
+}
+_WRITTEN = frozenset({"headers", "topic", "partition"})
+"""Metadata that Spark's writer takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """The key or the value of a record: its format and the columns in it."""
+
+    prefix: str
+    """Where its format's options stand: ``key.``, ``value.`` or nothing."""
+    format: str
+    columns: tuple[Field, ...]
+    strip: str = ""
+    """What the names in the table have before those in the record."""
+
+    def option(self, options: Mapping[str, str], name: str) -> str | None:
+        """The text of one of the format's options."""
+        return options.get(f"{self.prefix}{self.format}.{name}")
+
+    def inner(self, column: Field) -> str:
+        """A column's name in the record."""
+        return column.name.removeprefix(self.strip)
+
+
+class Kafka(Connector):
+    """Reads and writes topics."""
+
+    name = "kafka"
+    options = KAFKA_OPTIONS
+    metadata = KAFKA_METADATA
+    sink = True
+
+    def check(self, table: ConnectorTable, scope: ConnectorScope) -> None:
+        """Raise for options that do not go together."""
+        options = table.options
+        if (TOPIC.read(options) is None) == (TOPIC_PATTERN.read(options) is None):
+            raise InvalidOption("A kafka table needs one of 'topic' and 'topic-pattern'.")
+        if not SERVERS.read(options):
+            raise InvalidOption("Option 'properties.bootstrap.servers' is missing: name the brokers.")
+        jaas = options.get("properties.sasl.jaas.config")
+        if jaas is not None and not _JAAS.match(jaas.strip()):
+            raise InvalidOption("Option 'properties.sasl.jaas.config': Kafka's PlainLoginModule and ScramLoginModule are available.")
+        sides(table)
+        if (STARTUP_MODE.read(options) == "specific-offsets") != (STARTUP_OFFSETS.read(options) is not None):
+            raise InvalidOption("'scan.startup.mode' = 'specific-offsets' and 'scan.startup.specific-offsets' belong together.")
+        if (STARTUP_MODE.read(options) == "timestamp") != (STARTUP_TIMESTAMP.read(options) is not None):
+            raise InvalidOption("'scan.startup.mode' = 'timestamp' and 'scan.startup.timestamp-millis' belong together.")
+        if (BOUNDED_MODE.read(options) == "specific-offsets") != (BOUNDED_OFFSETS.read(options) is not None):
+            raise InvalidOption("'scan.bounded.mode' = 'specific-offsets' and 'scan.bounded.specific-offsets' belong together.")
+        if (BOUNDED_MODE.read(options) == "timestamp") != (BOUNDED_TIMESTAMP.read(options) is not None):
+            raise InvalidOption("'scan.bounded.mode' = 'timestamp' and 'scan.bounded.timestamp-millis' belong together.")
+        if BOUNDED_MODE.read(options) == "group-offsets":
+            raise InvalidOption(
+                "'scan.bounded.mode' = 'group-offsets' is not available: offsets lie in a job's checkpoint, not in a group."
+            )
+        for offsets in (STARTUP_OFFSETS.read(options), BOUNDED_OFFSETS.read(options)):
+            if offsets is not None:
+                specific_offsets(table, offsets)
+        if (ALIGNMENT_GROUP.read(options) is None) != (ALIGNMENT_DRIFT.read(options) is None):
+            raise InvalidOption("'scan.watermark.alignment.group' and 'scan.watermark.alignment.max-drift' belong together.")
+
+    def bound(self, table: ConnectorTable) -> Bound:
+        """Where its bounded mode says."""
+        return Bound.NEVER if BOUNDED_MODE.read(table.options) == "unbounded" else Bound.NOW
+
+
+def sides(table: ConnectorTable) -> tuple[Side | None, Side]:
+    """The key, where there is one, and the value of the table's records; raises `InvalidOption` for what cannot be."""
+    options = table.options
+    own = [column for column in table.columns if column.name not in table.metadata]
+    both = FORMAT.read(options), VALUE_FORMAT.read(options)
+    if all(both):
+        raise InvalidOption("'format' and 'value.format' mean the same; keep one of them.")
+    value_format = both[0] or both[1]
+    if value_format is None:
+        raise InvalidOption("Option 'format' is missing: json, csv, avro or raw.")
+    key_format, named = KEY_FORMAT.read(options), KEY_FIELDS.read(options)
+    if (key_format is None) != (named is None):
+        raise InvalidOption("'key.format' and 'key.fields' belong together.")
+    key: Side | None = None
+    in_key: tuple[Field, ...] = ()
+    if key_format is not None and named is not None:
+        prefix = KEY_PREFIX.read(options)
+        found = {column.name: column for column in own}
+        names = [name.strip() for name in named.split(";") if name.strip()]
+        for name in names:
+            if name not in found:
+                raise InvalidOption(f"Option 'key.fields': there is no column {name}; there are {', '.join(found)}.")
+            if not name.startswith(prefix):
+                raise InvalidOption(f"Option 'key.fields': {name} does not begin with 'key.fields-prefix' = '{prefix}'.")
+        in_key = tuple(found[name] for name in names)
+        key = Side(prefix="key.", format=key_format, columns=in_key, strip=prefix)
+        if prefix and FIELDS_INCLUDE.read(options) == "all":
+            raise InvalidOption("'key.fields-prefix' needs 'value.fields-include' = 'EXCEPT_KEY'.")
+    kept = own if key is None or FIELDS_INCLUDE.read(options) == "all" else [c for c in own if c not in in_key]
+    value = Side(prefix="" if both[0] else "value.", format=value_format, columns=tuple(kept))
+    for side in (key, value):
+        if side is not None and side.format == "raw" and len(side.columns) != 1:
+            raise InvalidSchema(f"The format raw holds one column, not {len(side.columns)}: {', '.join(c.name for c in side.columns)}.")
+    return key, value
+
+
+def specific_offsets(table: ConnectorTable, written: str) -> str:
+    """Flink's ``partition:0,offset:42;…`` as Spark's JSON; raises `InvalidOption`."""
+    topic = TOPIC.read(table.options)
+    if topic is None or ";" in topic:
+        raise InvalidOption("Specific offsets need one 'topic'.")
+    found: dict[str, int] = {}
+    for part in filter(None, (part.strip() for part in written.split(";"))):
+        match = re.fullmatch(r"partition\s*:\s*(\d+)\s*,\s*offset\s*:\s*(\d+)", part)
+        if match is None:
+            raise InvalidOption(f"'{part}' is no offset; partition:0,offset:42;partition:1,offset:300 is.")
+        found[match[1]] = int(match[2])
+    if not found:
+        raise InvalidOption("Specific offsets name at least one partition: partition:0,offset:42.")
+    return json.dumps({topic: found})
+
+
+def check_written(table: ConnectorTable) -> None:
+    """Raise `InvalidOption` or `InvalidSchema` for a table that is only read."""
+    topic = TOPIC.read(table.options)
+    if (topic is None or ";" in topic) and "topic" not in table.metadata.values():
+        raise InvalidOption(f"{table.name}: rows are written to one 'topic'.")
+    for name, key in table.metadata.items():
+        if name not in table.virtual and key not in _WRITTEN:
+            raise InvalidSchema(f"Column {name}: '{key}' is given by Kafka; declare the column VIRTUAL and leave it out of the INSERT.")

@@ -1,0 +1,77 @@
+"""Tables with a connector that are kept in the catalog: described there like tables of other engines, found by every session."""
+
+from __future__ import annotations
+
+import json
+
+from lake import Lake, LakeTable
+from model.access import Access, table_resource
+from model.catalog_errors import MetadataOnlyTable
+from model.errors import TableNotExist
+from model.schema import Schema, new_schema, other_kind
+from model.watermark import PREFIX, watermark_of, watermark_options
+from sql.connectors.base import ConnectorTable
+from sql.session import Session
+
+KIND = "connector-table"
+"""The value of the option ``type`` such a table has."""
+_EXTRA = "sluice.connector-table"
+"""Key of the option that says what a schema has no place for."""
+
+
+def stored_schema(table: ConnectorTable) -> Schema:
+    """The schema that keeps a table."""
+    extra = json.dumps({"metadata": dict(table.metadata), "virtual": sorted(table.virtual)}, sort_keys=True)
+    schema = new_schema(table.columns, options={**table.options, "type": KIND, _EXTRA: extra}, comment=table.comment)
+    if table.watermark is None:
+        return schema
+    return new_schema(table.columns, options={**schema.options, **watermark_options(schema, table.watermark)}, comment=table.comment)
+
+
+def is_connector_table(schema: Schema) -> bool:
+    """Whether a schema keeps one."""
+    return other_kind(schema.options) == KIND
+
+
+def table_of(name: str, schema: Schema) -> ConnectorTable:
+    """The table a schema keeps."""
+    extra = json.loads(schema.options[_EXTRA])
+    kept = {key: value for key, value in schema.options.items() if key not in ("type", _EXTRA) and not key.startswith(PREFIX)}
+    return ConnectorTable(
+        name=name,
+        columns=schema.fields,
+        options=kept,
+        metadata=extra["metadata"],
+        virtual=frozenset(extra["virtual"]),
+        watermark=watermark_of(schema.options),
+        comment=schema.comment,
+    )
+
+
+def find_connector(lake: Lake, session: Session, parts: tuple[str, ...], access: Access = Access.SELECT) -> ConnectorTable | None:
+    """The table with a connector a name means: the session's own, or one of the catalog; None for every other name.
+
+    Raises `Forbidden` where the caller has not this access to one of the catalog.
+    """
+    own = session.temporary_tables.get(parts[0]) if len(parts) == 1 else None
+    if own is not None or "$" in parts[-1]:
+        return own
+    identifier = session.identifier(parts)
+    try:
+        found = lake.open_any(identifier)
+    except TableNotExist:
+        return None
+    return opened_connector(lake, found, access)
+
+
+def opened_connector(lake: Lake, table: LakeTable, access: Access) -> ConnectorTable | None:
+    """What `find_connector` gives for a table that has been opened."""
+    if not is_connector_table(table.schema):
+        return None
+    lake.caller.require(access, table_resource(table.identifier))
+    return table_of(str(table.identifier), table.schema)
+
+
+def means_connector(problem: MetadataOnlyTable) -> bool:
+    """Whether a table could not be opened because it has a connector."""
+    return problem.kind == KIND

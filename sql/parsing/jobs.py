@@ -1,0 +1,45 @@
+"""STOP JOB, ALTER JOB, SHOW JOBS and DESCRIBE JOB."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from sql import trees
+from sql.parsing.access import AccessParser
+
+
+class JobParser(AccessParser):
+    """Statements about jobs."""
+
+    def stop(self) -> exp.Expr:
+        """``STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN]``, from behind the first word."""
+        self.need("JOB")
+        job = self.text("the job's id")
+        drain = False
+        while self.eat("WITH"):
+            if self.eat("DRAIN"):
+                drain = True
+            elif not self.eat("SAVEPOINT"):
+                self.fail("DRAIN or SAVEPOINT")
+        self.finish()
+        return trees.StopJob(job=job, drain=drain)
+
+    def alter(self) -> exp.Expr:
+        """``ALTER …``, from behind the word."""
+        if not self.eat("JOB"):
+            return super().alter()
+        job = self.text("the job's id")
+        self.need("RESTART")
+        self.finish()
+        return trees.AlterJob(job=job)
+
+    def show_jobs(self) -> exp.Expr:
+        """``SHOW JOBS``, from behind the words."""
+        self.finish()
+        return trees.ShowJobs()
+
+    def describe_job(self) -> exp.Expr:
+        """``DESCRIBE JOB 'id'``, from behind the words."""
+        job = self.text("the job's id")
+        self.finish()
+        return trees.DescribeJob(job=job)

@@ -1,0 +1,235 @@
+"""Made-up rows: a Python source counts them, and Spark's own expressions make the values from the number.
+
+A value depends on its row's number, its column and nothing else, and a time on the moment the row's turn came, which the offsets of
+its batch tell: a batch that is run again makes the same rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import pairwise
+from zlib import crc32
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+
+from model.errors import InvalidOption
+from model.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    LocalZonedTimestampType,
+    MapType,
+    RowType,
+    TimestampType,
+    TimeType,
+    VarBinaryType,
+    VarCharType,
+)
+from sql.connectors import ConnectorScope, ConnectorTable
+from sql.connectors.datagen import NUMBER_OF_ROWS, ROWS_PER_SECOND, SCAN_PARALLELISM, FieldRule, integer_limits, row_count, rules_of
+from sql.spark.connectors.base import SparkConnector
+from sql.spark.types import to_spark
+
+_SCHEMA = "n BIGINT, at BIGINT"
+_ROWS_AT_ONCE = 65_536
+_DAY = 86_400
+_MICROS = 1_000_000
+
+
+class SparkDatagen(SparkConnector):
+    """Makes rows up."""
+
+    def read(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
+        """All its rows at once; raises `InvalidOption` where they have no end."""
+        count = row_count(table)
+        if count is None:
+            raise InvalidOption(f"{table.name} has no end; give it '{NUMBER_OF_ROWS.key}', or read it in streaming mode.")
+        now = int(time.time() * _MICROS)
+        numbers = session.range(0, count, 1, SCAN_PARALLELISM.read(table.options) or session.sparkContext.defaultParallelism)
+        return _made(numbers.select(F.col("id").alias("n"), F.lit(now).alias("at")), table)
+
+    def follow(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
+        """So many rows each second."""
+        session.dataSource.register(RowNumbers)
+        reader = session.readStream.format(RowNumbers.name()).option("speed", ROWS_PER_SECOND.read(table.options))
+        reader = reader.option("tasks", SCAN_PARALLELISM.read(table.options) or session.sparkContext.defaultParallelism)
+        count = row_count(table)
+        return _made((reader if count is None else reader.option("count", count)).load(), table)
+
+
+class RowNumbers(DataSource):
+    """Numbers from 0 on, so many a second, each with the moment its turn came (microseconds since 1970)."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Its format's name."""
+        return "sluice_row_numbers"
+
+    def schema(self) -> str:
+        """The number and the moment."""
+        return _SCHEMA
+
+    def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """What counts."""
+        count = self.options.get("count")
+        return _Counter(speed=int(self.options["speed"]), tasks=int(self.options["tasks"]), count=None if count is None else int(count))
+
+
+class _Range(InputPartition):
+    """Numbers of one task, and the moments of the whole batch's first and last."""
+
+    def __init__(self, low: int, high: int, first: tuple[int, int], last: tuple[int, int]) -> None:
+        self.low, self.high, self.first, self.last = low, high, first, last
+
+
+class _Counter(DataSourceStreamReader):
+    """Its offset is the next number and the moment the one before was made; a stopped stream makes up for nothing."""
+
+    def __init__(self, *, speed: int, tasks: int, count: int | None) -> None:
+        self._speed = speed
+        self._tasks = tasks
+        self._count = count
+        self._begun: tuple[int, int] | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"next": 0, "at": int(time.time() * _MICROS)}
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """The rows due by now, counted from when this process began to count."""
+        now = int(time.time() * _MICROS)
+        if self._begun is None:
+            self._begun = (start["next"], now)
+        due = self._begun[0] + (now - self._begun[1]) * self._speed // _MICROS
+        due = due if self._count is None else min(due, self._count)
+        if due == start["next"]:
+            return start
+        made = {"next": due, "at": max(now, start["at"])}
+        return made | {"end": True} if due == self._count else made
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        first, last = (start["next"], start["at"]), (end["next"], end["at"])
+        bounds = [first[0] + (last[0] - first[0]) * task // self._tasks for task in range(self._tasks + 1)]
+        return [_Range(low, high, first, last) for low, high in pairwise(bounds) if low < high]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        import numpy as np
+
+        assert isinstance(partition, _Range)
+        (first, begun), (last, ended) = partition.first, partition.last
+        for low in range(partition.low, partition.high, _ROWS_AT_ONCE):
+            numbers = np.arange(low, min(low + _ROWS_AT_ONCE, partition.high), dtype=np.int64)
+            moments = begun + ((numbers - first) * ((ended - begun) / (last - first))).astype(np.int64)
+            yield pa.RecordBatch.from_arrays([pa.array(numbers), pa.array(moments)], names=["n", "at"])
+
+
+def _made(numbers: DataFrame, table: ConnectorTable) -> DataFrame:
+    rules = {rule.path: rule for rule in rules_of(table)}
+    frame = numbers if (count := row_count(table)) is None else numbers.where(F.col("n") < count)
+    return frame.select(*[_value(rules[column.name], rules).alias(column.name) for column in table.columns])
+
+
+def _value(rule: FieldRule, rules: dict[str, FieldRule], salt: Column | None = None) -> Column:
+    if rule.sequence:
+        return (F.col("n") + F.lit(rule.start)).cast(to_spark(rule.type))
+    made = _random(rule, rules, salt).cast(to_spark(rule.type))
+    return F.when(_share(rule, "null", salt) >= F.lit(rule.nulls), made) if rule.nulls else made
+
+
+def _bits(rule: FieldRule, what: str, salt: Column | None) -> Column:
+    """64 bits that look random: a hash of the row's number, the column and what they are for."""
+    seed = F.lit(crc32(f"{rule.path}/{what}".encode()))
+    return F.xxhash64(F.col("n"), seed) if salt is None else F.xxhash64(F.col("n"), seed, salt)
+
+
+def _share(rule: FieldRule, what: str, salt: Column | None) -> Column:
+    """A number from 0 up to, and without, 1."""
+    return F.shiftrightunsigned(_bits(rule, what, salt), 11).cast("double") / F.lit(float(1 << 53))
+
+
+def _random(rule: FieldRule, rules: dict[str, FieldRule], salt: Column | None) -> Column:
+    type_ = rule.type
+    if isinstance(type_, BooleanType):
+        return _bits(rule, "value", salt) >= F.lit(0)
+    if (limits := integer_limits(type_)) is not None:
+        return _integer(rule, limits, salt)
+    if isinstance(type_, FloatType | DoubleType | DecimalType):
+        return _number(rule, salt)
+    if isinstance(type_, CharType | VarCharType | BinaryType | VarBinaryType):
+        return _text(rule, salt)
+    if isinstance(type_, DateType):
+        return F.date_from_unix_date(F.floor(F.col("at") / F.lit(_DAY * _MICROS)).cast("int"))
+    if isinstance(type_, TimeType):
+        return F.call_function("time_from_micros", F.pmod(F.col("at"), F.lit(_DAY * _MICROS)))
+    if isinstance(type_, TimestampType | LocalZonedTimestampType):
+        past = F.floor(_share(rule, "value", salt) * F.lit(rule.past.total_seconds() * _MICROS)).cast("bigint")
+        return F.timestamp_micros(F.col("at") - past).cast(to_spark(type_))
+    if isinstance(type_, RowType):
+        return F.struct(*[_value(rules[f"{rule.path}.{part.name}"], rules, salt).alias(part.name) for part in type_.fields])
+    assert isinstance(type_, ArrayType | MapType)
+    return _collection(rule, type_)
+
+
+def _integer(rule: FieldRule, limits: tuple[int, int], salt: Column | None) -> Column:
+    low = limits[0] if rule.low is None else int(rule.low)
+    high = limits[1] if rule.high is None else int(rule.high)
+    if high - low >= (1 << 63) - 1:  # too many values for a remainder: nearly all numbers of 64 bits
+        return F.greatest(F.lit(low), F.least(F.lit(high), _bits(rule, "value", salt)))
+    return F.pmod(_bits(rule, "value", salt), F.lit(high - low + 1)) + F.lit(low)
+
+
+def _number(rule: FieldRule, salt: Column | None) -> Column:
+    low, high = rule.low, rule.high
+    if isinstance(rule.type, DecimalType):
+        whole = 10.0 ** (rule.type.precision - rule.type.scale)
+        most = min(whole - 10.0**-rule.type.scale, whole * (1 - 1e-12))  # what is rounded up must still fit
+        low, high = (-most if low is None else low), (most if high is None else high)
+    limit = (3.4e38 if isinstance(rule.type, FloatType) else 1.7e308) / 2
+    low, high = (-limit if low is None else low), (limit if high is None else high)
+    return F.lit(float(low)) + _share(rule, "value", salt) * F.lit(float(high) - float(low))
+
+
+def _text(rule: FieldRule, salt: Column | None) -> Column:
+    """Hexadecimal digits, as Flink's texts are; binary values are the digits' bytes."""
+    pieces = -(-rule.length // 32)
+    salts = [] if salt is None else [salt]
+    digits = [F.md5(F.concat_ws("/", F.lit(f"{rule.path}/{piece}"), F.col("n"), *salts)) for piece in range(pieces)]
+    whole = F.concat(*digits) if pieces > 1 else digits[0]
+    length: Column | int = rule.length
+    if rule.any_length:
+        length = (F.pmod(_bits(rule, "length", salt), F.lit(rule.length)) + F.lit(1)).cast("int")
+    return F.substring(whole, 1, length)
+
+
+def _collection(rule: FieldRule, type_: ArrayType | MapType) -> Column:
+    """Items are told apart by their place."""
+    places = F.sequence(F.lit(1), F.lit(rule.length))
+
+    def item(path: str, of: DataType, place: Column) -> Column:
+        inner = FieldRule(path=f"{rule.path}.{path}", type=of, length=min(100, getattr(of, "length", 100)))
+        inner_rules = {inner.path: inner} | _parts(inner.path, of)
+        return _value(inner, inner_rules, place)
+
+    if isinstance(type_, ArrayType):
+        return F.transform(places, lambda place: item("element", type_.element, place))
+    keys = F.array_distinct(F.transform(places, lambda place: item("key", type_.key, place)))
+    values = F.transform(F.slice(places, 1, F.size(keys)), lambda place: item("value", type_.value, place))
+    return F.map_from_arrays(keys, values)
+
+
+def _parts(path: str, type_: DataType) -> dict[str, FieldRule]:
+    if not isinstance(type_, RowType):
+        return {}
+    found = {f"{path}.{part.name}": FieldRule(path=f"{path}.{part.name}", type=part.type) for part in type_.fields}
+    return reduce(lambda all_, part: all_ | _parts(f"{path}.{part.name}", part.type), type_.fields, found)

@@ -1,0 +1,82 @@
+"""Files of the import directories: read once, or watched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+
+from model.types import Field
+from sql.connectors import Bound, ConnectorScope, ConnectorTable, connector_named
+from sql.connectors.filesystem import (
+    CSV_COMMENTS,
+    CSV_DELIMITER,
+    CSV_ESCAPE,
+    CSV_HEADER,
+    CSV_NULL,
+    CSV_QUOTE,
+    FORMAT,
+    IGNORE_ERRORS,
+    JSON_IGNORE_ERRORS,
+    PATH,
+    check_path,
+)
+from sql.spark.connectors.base import SparkConnector
+from sql.spark.reads import named, tagged
+from sql.spark.types import to_spark
+
+
+class SparkFilesystem(SparkConnector):
+    """Reads files with Spark's own readers."""
+
+    def read(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
+        """The rows of the files; they are checked again, since a link may have changed."""
+        paths = check_path(PATH.read(table.options), scope.import_dirs)
+        return _shown(_reader(session.read, table).load(paths), table)
+
+    def follow(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
+        """The rows of each file once, in the order the files were changed."""
+        path = PATH.read(table.options)
+        watched = connector_named(table.connector).bound(table) is Bound.NEVER
+        check_path(path, scope.import_dirs, may_be_empty=watched)
+        reader = _reader(session.readStream, table)
+        if not table.columns:
+            reader = reader.schema(session.read.parquet(path).schema)
+        return _shown(reader.load(path), table)
+
+
+def _reader(reader: Any, table: ConnectorTable) -> Any:
+    """Spark's reader, batch or stream, set up for the table's format."""
+    options, format_ = table.options, FORMAT.read(table.options)
+    if table.columns:
+        own = [f for f in table.columns if f.name not in table.metadata]
+        reader = reader.schema(st.StructType([st.StructField(f.name, to_spark(f.type), True) for f in own]))
+    if format_ == "csv":
+        reader = reader.options(
+            sep=CSV_DELIMITER.read(options),
+            header=CSV_HEADER.read(options),
+            quote=CSV_QUOTE.read(options),
+            escape=CSV_ESCAPE.read(options) or '"',
+            nullValue=CSV_NULL.read(options),
+            mode="PERMISSIVE" if IGNORE_ERRORS.read(options) else "FAILFAST",
+            enforceSchema=True,
+        )
+        if CSV_COMMENTS.read(options):
+            reader = reader.option("comment", "#")
+    elif format_ == "json":
+        reader = reader.option("mode", "PERMISSIVE" if JSON_IGNORE_ERRORS.read(options) else "FAILFAST")
+    return reader.format(format_)
+
+
+def _shown(frame: DataFrame, table: ConnectorTable) -> DataFrame:
+    return frame.select(*[_column(f, table) for f in table.columns]) if table.metadata else frame
+
+
+def _column(field: Field, table: ConnectorTable) -> Column:
+    """A column of the table: the file's own, or what Spark knows about the file under ``_metadata.file_…``."""
+    key = table.metadata.get(field.name)
+    if key is None:
+        return named(field.name)
+    return tagged(F.col("_metadata").getField(key.replace(".", "_").replace("-", "_")), field)

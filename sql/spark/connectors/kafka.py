@@ -1,0 +1,187 @@
+"""Topics of Kafka through Spark's own connector."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from model.errors import InvalidOption, Unavailable
+from model.types import Field, TimestampType
+from sql.connectors import ConnectorScope, ConnectorTable
+from sql.connectors.kafka import (
+    BOUNDED_MODE,
+    BOUNDED_OFFSETS,
+    BOUNDED_TIMESTAMP,
+    GROUP_ID,
+    OFFSET_RESET,
+    STARTUP_MODE,
+    STARTUP_OFFSETS,
+    STARTUP_TIMESTAMP,
+    TOPIC,
+    TOPIC_PATTERN,
+    Side,
+    check_written,
+    sides,
+    specific_offsets,
+)
+from sql.spark.connectors.base import SparkConnector, counted
+from sql.spark.connectors.formats import decoded, encoded
+from sql.spark.reads import named, tagged
+from sql.spark.types import to_spark
+
+_TIMESTAMP_TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
+_OWN_PROPERTIES = frozenset({"properties.group.id", "properties.auto.offset.reset"})
+
+
+class SparkKafka(SparkConnector):
+    """Reads and writes topics."""
+
+    def read(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
+        """What is in the topic now, or up to the table's bound."""
+        reader = _set_up(session.read, table)
+        match BOUNDED_MODE.read(table.options):
+            case "specific-offsets":
+                reader = reader.option("endingOffsets", specific_offsets(table, BOUNDED_OFFSETS.read(table.options) or ""))
+            case "timestamp":
+                reader = reader.option("endingTimestamp", str(BOUNDED_TIMESTAMP.read(table.options)))
+        return _shown(_loaded(reader), table)
+
+    def follow(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
+        """All records from the table's start on; what lies beyond its bound is left out."""
+        frame = _loaded(_set_up(session.readStream, table))
+        match BOUNDED_MODE.read(table.options):
+            case "specific-offsets":
+                frame = frame.where(_before(table))
+            case "timestamp":
+                end = BOUNDED_TIMESTAMP.read(table.options)
+                if end is None or end > time.time() * 1000:
+                    raise InvalidOption(
+                        f"{table.name}: a stream's 'scan.bounded.timestamp-millis' lies in the past: it ends with what is there."
+                    )
+                frame = frame.where(F.unix_millis("timestamp") < F.lit(end))
+        return _shown(frame, table)
+
+    def write(self, frame: DataFrame, table: ConnectorTable, scope: ConnectorScope) -> int:
+        """Append a record for each row, at least once."""
+        check_written(table)
+        key, value = sides(table)
+        by_key = {key_: name for name, key_ in table.metadata.items() if name not in table.virtual}
+        columns = [_encoded(value, table).alias("value")]
+        if key is not None:
+            columns.append(_encoded(key, table).alias("key"))
+        if "headers" in by_key:
+            entries = F.map_entries(named(by_key["headers"]))
+            columns.append(F.transform(entries, lambda e: F.struct(e["key"].alias("key"), e["value"].alias("value"))).alias("headers"))
+        for name in ("topic", "partition"):
+            if name in by_key:
+                columns.append(named(by_key[name]).alias(name))
+        frame, rows = counted(frame.select(*columns))
+        writer: Any = frame.write.format("kafka").options(**_properties(table))
+        if TOPIC.read(table.options) is not None:
+            writer = writer.option("topic", TOPIC.read(table.options))
+        _loaded(writer, "save")
+        return rows()
+
+
+def _loaded(at: Any, verb: str = "load") -> Any:
+    """Load or save; where Spark lacks the connector, say what to do."""
+    try:
+        return getattr(at, verb)()
+    except AnalysisException as problem:
+        if "kafka" in str(problem).lower() and "find data source" in str(problem).lower():
+            raise Unavailable(
+                "Spark was started without its Kafka connector. Start the server with SLUICE_SPARK_JARS naming the jars "
+                "(`scripts/kafka-jars` fetches them with Maven and prints their paths) or with "
+                "SLUICE_SPARK_PACKAGES=org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0."
+            ) from problem
+        raise
+
+
+def _properties(table: ConnectorTable) -> dict[str, str]:
+    given = {key: value for key, value in table.options.items() if key.startswith("properties.") and key not in _OWN_PROPERTIES}
+    options = {f"kafka.{key.removeprefix('properties.')}": value for key, value in given.items()}
+    # A broker that is away is told within the time a person waits, unless the table says otherwise.
+    return {"kafka.default.api.timeout.ms": "20000", "kafka.request.timeout.ms": "15000"} | options
+
+
+def _set_up(reader: Any, table: ConnectorTable) -> Any:
+    """Spark's reader, batch or stream, for the table's topics and start."""
+    options = table.options
+    reader = reader.format("kafka").options(**_properties(table)).option("includeHeaders", "true")
+    if (topic := TOPIC.read(options)) is not None:
+        reader = reader.option("subscribe", ",".join(part.strip() for part in topic.split(";")))
+    else:
+        reader = reader.option("subscribePattern", TOPIC_PATTERN.read(options))
+    if (group := GROUP_ID.read(options)) is not None:
+        reader = reader.option("groupIdPrefix", group)
+    match STARTUP_MODE.read(options):
+        case "earliest-offset":
+            return reader.option("startingOffsets", "earliest")
+        case "latest-offset":
+            return reader.option("startingOffsets", "latest")
+        case "timestamp":
+            reader = reader.option("startingTimestamp", str(STARTUP_TIMESTAMP.read(options)))
+            return reader.option("startingOffsetsByTimestampStrategy", "latest")
+        case "specific-offsets":
+            return reader.option("startingOffsets", specific_offsets(table, STARTUP_OFFSETS.read(options) or ""))
+    reset = OFFSET_RESET.read(options)
+    if reset is None:
+        raise InvalidOption(
+            f"{table.name}: say where to start, by 'scan.startup.mode' = 'earliest-offset' (or latest-offset, timestamp, "
+            "specific-offsets); a consumer group's offsets are not read here."
+        )
+    return reader.option("startingOffsets", reset)
+
+
+def _before(table: ConnectorTable) -> Column:
+    """Whether a record lies before the table's specific bound; partitions it does not name have none."""
+    import json
+
+    (bounds,) = json.loads(specific_offsets(table, BOUNDED_OFFSETS.read(table.options) or "")).values()
+    found = F.lit(True)
+    for partition, offset in bounds.items():
+        found = F.when(F.col("partition") == F.lit(int(partition)), F.col("offset") < F.lit(offset)).otherwise(found)
+    return found
+
+
+def _shown(frame: DataFrame, table: ConnectorTable) -> DataFrame:
+    """Records as the table's columns; records without a value are no rows, unless the value is taken as it is."""
+    key, value = sides(table)
+    if value.format != "raw":
+        frame = frame.where(F.col("value").isNotNull())
+    parsed, sound = decoded("value", value, table)
+    frame = frame.withColumn("__value", parsed)
+    if sound is not None:
+        frame = frame.where(sound)
+    if key is not None:
+        frame = frame.withColumn("__key", decoded("key", key, table)[0])
+    columns = []
+    for column in table.columns:
+        if (metadata := table.metadata.get(column.name)) is not None:
+            columns.append(tagged(_of_record(metadata, column), column))
+        elif key is not None and column in key.columns:
+            columns.append(tagged(F.col("__key").getField(key.inner(column)).cast(to_spark(column.type)), column))
+        else:
+            columns.append(tagged(F.col("__value").getField(value.inner(column)).cast(to_spark(column.type)), column))
+    return frame.select(*columns)
+
+
+def _of_record(key: str, column: Field) -> Column:
+    match key:
+        case "timestamp-type":
+            kinds = F.create_map(*[F.lit(part) for pair in _TIMESTAMP_TYPES.items() for part in pair])
+            return F.element_at(kinds, F.col("timestampType"))
+        case "headers":
+            return F.map_from_entries(F.coalesce(F.col("headers"), F.array().cast("array<struct<key:string,value:binary>>")))
+        case "timestamp":
+            instant = F.col("timestamp").cast("timestamp_ltz")
+            return instant.cast("timestamp_ntz") if isinstance(column.type, TimestampType) else instant
+    return F.col(key).cast(to_spark(column.type))
+
+
+def _encoded(side: Side, table: ConnectorTable) -> Column:
+    return encoded(F.struct(*[named(column.name).alias(side.inner(column)) for column in side.columns]), side, table)

@@ -1,0 +1,326 @@
+"""One INSERT of a job as a Structured Streaming query: every micro-batch becomes at most one commit, and never two."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from sqlglot import exp
+
+from lake.jobs import BatchClaim
+from model.errors import InvalidOption, LakeError, OutcomeUnknown, StreamEnded, TableNotExist
+from model.job import Job, JobLease
+from model.schema import Schema
+from model.snapshot import CommitKind
+from sql.analysis.references import TableReference, table_references
+from sql.connectors import Bound, ConnectorTable, connector_named
+from sql.connectors.stored import find_connector
+from sql.spark.alignment import Alignment, rule_of
+from sql.spark.assign import assigned, literals
+from sql.spark.connectors import spark_connector
+from sql.spark.errors import translated
+from sql.spark.event_time import rowtime_of
+from sql.spark.follow import at_end
+from sql.spark.prepared import prepared
+from sql.spark.writes import write
+from sql.statements.base import ExecutionContext
+from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
+from sql.writing import before_commit, discard
+from table.commit import CommitRequest
+from table.event_time import largest_time
+from table.manifest import NewFile
+
+_LOOK_SECONDS = 0.05
+_BATCH_BYTES = 1 << 30
+"""Of a table's files in one batch, which is one commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A micro-batch whose rows are written, on its way to be committed."""
+
+    number: int
+    files: Sequence[NewFile]
+    progress: Mapping[str, Any] | None
+    """What Spark told last of the query; None for its first batch."""
+    schema: Schema
+    rowtime: tuple[str, int] | None = None
+    """The target's column that holds the source's event time as it was read, and its watermark's delay in milliseconds."""
+
+
+def batch_watermark(batch: Batch) -> int | None:
+    """The watermark a batch's snapshot carries, in milliseconds since 1970; None where the query has no event time.
+
+    Spark's own, of the batches before this one; and, as in Flink, that of the batch's own rows, where they keep their event time.
+    """
+    told = (batch.progress or {}).get("eventTime", {}).get("watermark")
+    millis = None if told is None else _millis(told)
+    known = [millis] if millis else []
+    if batch.rowtime is not None:
+        column, delay = batch.rowtime
+        latest = largest_time(batch.files, batch.schema, column)
+        known += [] if latest is None else [latest - delay]
+    return max(known, default=None)
+
+
+def _millis(text: str) -> int:
+    return int(dt.datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def check(context: ExecutionContext, insert: exp.Insert) -> bool:
+    """Raise what keeps an INSERT from running as a stream, before there is a job; False where all it reads is read as it is now."""
+    with prepared(context, source_of(insert), stream=True) as found:
+        _Sink(context, insert).check(found.frame)
+        return found.frame.isStreaming
+
+
+class _Sink:
+    """Where the rows go."""
+
+    def __init__(self, context: ExecutionContext, insert: exp.Insert) -> None:
+        self.context = context
+        self.insert = insert
+        self.connector: ConnectorTable | None = connector_sink(context, insert)
+
+    def check(self, frame: DataFrame) -> None:
+        self._fitted(frame)
+
+    def _fitted(self, frame: DataFrame) -> DataFrame:
+        if self.connector is not None:
+            return assigned(frame, sink_schema(self.connector), sink_columns(self.insert), {}, self.connector.name)
+        target = target_of(self.context, self.insert)
+        return assigned(frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
+
+    def pass_on(self, frame: DataFrame) -> int:
+        """Hand the rows to the connector."""
+        assert self.connector is not None
+        return spark_connector(self.connector).write(self._fitted(frame), self.connector, self.context.connector_scope)
+
+
+class JobQuery:
+    """One INSERT of a job that runs."""
+
+    def __init__(self, context: ExecutionContext, job: Job, part: str, insert: exp.Insert, *, checkpoint: str) -> None:
+        self._context = context
+        self._job = job
+        self._part = part
+        self._insert = insert
+        self._checkpoint = checkpoint
+        self._sink = _Sink(context, insert)
+        self._query: StreamingQuery | None = None
+        self._rowtime: tuple[int, int] | None = None
+        self._late: dict[int, int] = {}
+        self._alignment: Alignment | None = None
+        self._ready = threading.Event()
+        self._stopping = False
+        self._problem: BaseException | None = None
+        self._applied = dict(job.applied.get(part, {}))
+
+    def start(self, *, every: timedelta, drain: bool = False) -> None:
+        """Begin, or go on from the checkpoint; ``drain``: only with what is there now."""
+        now = drain or self._ends_now()
+        with prepared(self._context, source_of(self._insert), stream=True, micro_batch=_BATCH_BYTES) as found:
+            self._sink.check(found.frame)
+            self._rowtime = rowtime_of(found.frame.schema)
+            self._alignment = self._aligned()
+            writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
+            writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
+            try:
+                self._query = writer.queryName(f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}").start()
+            finally:
+                self._ready.set()
+
+    def _aligned(self) -> Alignment | None:
+        rules = [rule for reference in table_references(source_of(self._insert)) if (rule := rule_of(self._options(reference))) is not None]
+        if len({rule.group for rule in rules}) > 1:
+            raise InvalidOption("The sources of one INSERT belong to one 'scan.watermark.alignment.group'.")
+        return Alignment(self._context.lake, rules[0], self._job.job_id, self._part) if rules else None
+
+    def _options(self, reference: TableReference) -> Mapping[str, str]:
+        source = _source(self._context, reference.parts)
+        if source is not None:
+            return {**source.options, **reference.options}
+        try:
+            table = self._context.lake.open(self._context.session.identifier(reference.parts))
+        except TableNotExist:
+            return {}  # a view; what it reads is aligned only where the INSERT says so itself
+        return {**table.schema.options, **reference.options}
+
+    def _keep_aligned(self) -> None:
+        """Wait while this query is too far ahead of its group."""
+        if self._alignment is None:
+            return
+        told = ((self._progress() or {}).get("eventTime") or {}).get("watermark")
+        self._alignment.advance((_millis(told) or None) if told else None)
+        self._alignment.wait(lambda: self._stopping)
+        if self._stopping:
+            raise StreamEnded("The job is stopping.")
+
+    def _ends_now(self) -> bool:
+        """Whether all sources end with what is there when they are first read."""
+        sources = [_source(self._context, reference.parts) for reference in table_references(source_of(self._insert))]
+        return all(source is not None and connector_named(source.connector).bound(source) is Bound.NOW for source in sources)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, well or not."""
+        query = self._query
+        return query is not None and not query.isActive
+
+    def outcome(self) -> BaseException | None:
+        """Why it failed; None where it ended well, or was stopped. Asked when it has ended."""
+        if self._problem is not None and not isinstance(self._problem, StreamEnded):
+            return self._problem
+        try:
+            problem = self._query.exception() if self._query is not None else None
+        except Exception as gone:  # py4j has several for a JVM that is gone
+            return gone
+        if problem is None or isinstance(self._problem, StreamEnded):
+            return None
+        return translated(problem, "", {})
+
+    def at_end(self) -> bool:
+        """Whether all that can ever come has come: every source's offset says so."""
+        return at_end(self._progress())
+
+    def progress(self) -> list[dict[str, Any]]:
+        """What each source has given: its offsets as Spark tells them."""
+        progress = self._progress()
+        wanted = ("description", "startOffset", "endOffset", "latestOffset", "numInputRows", "metrics")
+        if progress is None:
+            return []
+        told = [
+            {key: _parsed(source[key]) if key.endswith("Offset") else source[key] for key in wanted if source.get(key) is not None}
+            for source in progress["sources"]
+        ]
+        if told and (late := self._late_rows()):
+            told[0]["lateRows"] = late
+        if told and self._alignment is not None:
+            told[0]["alignment"] = self._alignment.told()
+        return told
+
+    def _late_rows(self) -> int:
+        """Rows dropped since this start because all their windows had ended, as Spark counts them: once a window and group."""
+        query = self._query
+        try:
+            recent: list[Any] = list(query.recentProgress) if query is not None else []
+        except Exception:  # a JVM that is gone tells nothing
+            recent = []
+        for one in recent:
+            told = one if isinstance(one, Mapping) else one.jsonValue
+            dropped = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in told.get("stateOperators", ()))
+            self._late[told["batchId"]] = max(dropped, self._late.get(told["batchId"], 0))
+        return sum(self._late.values())
+
+    def _progress(self) -> Mapping[str, Any] | None:
+        query = self._query
+        try:
+            found: Any = query.lastProgress if query is not None else None
+        except Exception:  # a JVM that is gone tells nothing
+            return None
+        return found if found is None or isinstance(found, Mapping) else found.jsonValue
+
+    def ask_to_stop(self) -> None:
+        """Let no further batch begin."""
+        self._stopping = True
+
+    def stop(self, *, patience: float) -> None:
+        """End when the batch in flight has ended, or after so many seconds."""
+        self._stopping = True
+        query = self._query
+        if query is None:
+            return
+        until = time.monotonic() + patience
+        while time.monotonic() < until and query.isActive and query.status["isTriggerActive"]:
+            time.sleep(_LOOK_SECONDS)
+        query.stop()
+
+    def _take(self, frame: DataFrame, number: int) -> None:
+        """One micro-batch, on a thread of Spark's."""
+        try:
+            if self._stopping:
+                raise StreamEnded("The job is stopping.")
+            self._ready.wait()
+            assert self._query is not None
+            self._keep_aligned()
+            checkpoint = str(self._query.id)
+            if self._applied.get("checkpoint") == checkpoint and self._applied["batch"] >= number:
+                return
+            if self._sink.connector is not None:
+                self._passed_on(frame, number, checkpoint)
+            else:
+                self._commit(frame, number, checkpoint)
+        except BaseException as problem:
+            self._problem = problem
+            raise
+
+    def _claim(self, number: int, checkpoint: str, *, rows: int, watermark: int | None) -> BatchClaim:
+        lease = JobLease(job_id=self._job.job_id, epoch=self._job.epoch)
+        return BatchClaim(lease=lease, part=self._part, checkpoint=checkpoint, batch=number, rows=rows, watermark=watermark)
+
+    def _passed_on(self, frame: DataFrame, number: int, checkpoint: str) -> None:
+        """A batch for a sink that has no commits: it is noted when it has been written, and written again where that is not noted."""
+        rows = self._sink.pass_on(frame)
+        with self._context.lake.catalog.transaction() as tx:
+            self._claim(number, checkpoint, rows=rows, watermark=None).finish(tx)
+
+    def _commit(self, frame: DataFrame, number: int, checkpoint: str) -> None:
+        target = target_of(self._context, self._insert)
+        name = str(target.table.identifier)
+        fitted = assigned(frame, target.table.schema, target.columns, literals(target.fixed), name)
+        files = before_commit(target.table, write(frame.sparkSession, fitted, target.table))
+        watermark = self._watermark_of(number, files, target)
+        if not files and not self._moves(target.table.latest(), watermark):
+            return
+        if self._alignment is not None:
+            self._alignment.advance(watermark)
+        claim = self._claim(number, checkpoint, rows=sum(new.file.row_count for new in files), watermark=watermark)
+        request = CommitRequest(
+            kind=CommitKind.APPEND, adds=tuple(files), commit_user=claim.commit_user, commit_identifier=number, watermark=watermark
+        )
+        try:
+            self._context.lake.commit(target.table, request, claim=claim)
+        except OutcomeUnknown:
+            raise
+        except LakeError:
+            discard(target.table, files)
+            raise
+        self._applied = {"checkpoint": checkpoint, "batch": number}
+
+    def _watermark_of(self, number: int, files: Sequence[NewFile], target: Target) -> int | None:
+        rowtime: tuple[str, int] | None = None
+        if self._rowtime is not None:
+            at, delay = self._rowtime
+            names = target.columns or [f.name for f in target.table.schema.fields if f.name not in target.fixed]
+            rowtime = (names[at], delay)
+        progress = self._progress()
+        return batch_watermark(Batch(number=number, files=files, progress=progress, schema=target.table.schema, rowtime=rowtime))
+
+    @staticmethod
+    def _moves(latest: Any, watermark: int | None) -> bool:
+        """Whether a batch without rows is worth a snapshot: it carries a watermark further."""
+        return watermark is not None and (latest is None or latest.watermark is None or latest.watermark < watermark)
+
+
+def _source(context: ExecutionContext, parts: tuple[str, ...]) -> ConnectorTable | None:
+    return find_connector(context.lake, context.session, parts)
+
+
+def _ms(span: timedelta) -> int:
+    return int(span.total_seconds() * 1000)
+
+
+def _parsed(offset: Any) -> Any:
+    """An offset as Spark's progress has it: JSON in a text."""
+    try:
+        return json.loads(offset) if isinstance(offset, str) else offset
+    except ValueError:
+        return offset

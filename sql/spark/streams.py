@@ -1,0 +1,72 @@
+"""Tables as streaming frames."""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
+
+from model.errors import InvalidOption, UnsupportedStatement
+from model.table_options import stream_options
+from model.watermark import watermark_of
+from pyspark_sluice.position import Position
+from pyspark_sluice.pushed import predicate_text
+from sql.analysis.columns import needed_columns
+from sql.analysis.predicates import pushed
+from sql.analysis.references import TableReference
+from sql.connectors.registry import hinted
+from sql.connectors.stored import find_connector
+from sql.local import is_bounded
+from sql.spark.connectors import spark_connector
+from sql.spark.event_time import with_watermark
+from sql.spark.reads import named, tagged
+from sql.statements.base import ExecutionContext
+from sql.system.names import is_system
+
+
+def stream_of(
+    context: ExecutionContext, session: SparkSession, reference: TableReference, tree: exp.Expr, micro_batch: int | None
+) -> DataFrame | None:
+    """What a table holds, from where its options say, and all that comes; None for one that is to be read as it is (`scan.bounded`).
+
+    Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read; ``micro_batch`` bounds
+    the bytes of data files read at once.
+    """
+    own = find_connector(context.lake, context.session, reference.parts)
+    if own is not None:
+        own = hinted(own, reference, context.connector_scope)
+        frame = spark_connector(own).follow(session, own, context.connector_scope)
+        return frame if own.watermark is None else with_watermark(frame, own.watermark)
+    if is_system(reference.parts):
+        raise UnsupportedStatement(f"{reference.name} is a system table; system tables are not followed.", fragment=reference.name)
+    if reference.as_of is not None:
+        raise InvalidOption(f"{reference.name} is followed from where its scan options say; AS OF is for batch queries.")
+    table = context.lake.open(context.session.identifier(reference.parts))
+    if is_bounded(table, reference):
+        return None
+    # Now, and not when Spark asks for it: what is committed after the answer belongs to the stream.
+    start = context.lake.stream_start(table, stream_options(table.schema.options, reference.options), zone=context.zone)
+    door = context.own_door()
+    columns = needed_columns(tree, table.schema)
+    watermark = watermark_of(table.schema.options)
+    if watermark is not None and table.schema.find(watermark.column) is None:
+        watermark = None  # on a computed column, which only Flink knows
+    if watermark is not None and watermark.column not in columns:
+        columns = [*columns, watermark.column]
+    given = dict(reference.options) | {
+        "uri": door.uri,
+        "timeZone": context.zone,
+        "columns": json.dumps(columns),
+        "startingOffset": json.dumps(Position(cursor=start).to_json()),
+    }
+    if micro_batch is not None:
+        given["maxBytesPerTrigger"] = str(micro_batch)
+    if door.token is not None:
+        given["token"] = door.token
+    predicate = pushed(reference, table.schema)
+    if predicate is not None:
+        given["filter"] = predicate_text(predicate)
+    frame = session.readStream.format("sluice").options(**given).load(str(table.identifier))
+    frame = frame.select(*[tagged(named(name), table.schema.field(name)) for name in columns])
+    return frame if watermark is None else with_watermark(frame, watermark)

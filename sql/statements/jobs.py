@@ -1,0 +1,197 @@
+"""Jobs: streaming INSERTs are made into them; SHOW, DESCRIBE, STOP and ALTER JOB see and steer them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlglot import exp
+
+from model.errors import AnalysisError, JobNotExist, StatementTimeout, UnsupportedStatement
+from model.job import Job, Wish
+from model.types import BigIntType, DataType, IntType, LocalZonedTimestampType, VarCharType
+from sql import trees
+from sql.analysis.references import table_references
+from sql.results import ResultColumn, ResultSet
+from sql.sql_options import PIPELINE_NAME, RUNTIME_MODE
+from sql.statements.base import ExecutionContext, LocalStatement, build, handles
+
+_LOOK_SECONDS = 0.1
+_PATIENCE_SECONDS = 120.0
+TEXT = VarCharType()
+MOMENT = LocalZonedTimestampType(precision=3)
+
+
+def is_job(tree: exp.Expr | None, context: ExecutionContext) -> bool:
+    """Whether the statement is to run as a job: an INSERT of a query over tables, in streaming mode."""
+    if not isinstance(tree, exp.Insert | trees.StatementSet) or RUNTIME_MODE.read(context.settings) != "streaming":
+        return False
+    return any(table_references(insert) for insert in _inserts(tree))
+
+
+def _inserts(tree: exp.Expr) -> list[exp.Insert]:
+    from sql.jobs.make import inserts_of
+
+    return inserts_of(tree)
+
+
+@dataclass(frozen=True)
+class StartJob:
+    """A streaming ``INSERT INTO … SELECT``, or a statement set of them."""
+
+    tree: exp.Expr
+    needs_spark = True
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Check the statement as it will be run, and leave a job for whichever server takes it.
+
+        Where all it reads is bounded (`scan.bounded`…) it runs now, as in batch mode.
+        """
+        from sql.spark.jobs import check
+
+        inserts = _inserts(self.tree)
+        for insert in inserts:
+            _check(context, insert)
+        streams = [check(context, insert) for insert in inserts]
+        if not any(streams):
+            return build(self.tree).run(context)
+        mentioned = {name for insert in inserts for name in _bare_names(insert)}
+        own = context.session.temporary_tables
+        job_id = context.lake.jobs.create(
+            name=PIPELINE_NAME.read(context.settings) or ", ".join(f"insert-into_{_target(insert)}" for insert in inserts),
+            statement=context.source,
+            database=context.session.current_database,
+            settings=context.settings,
+            tables={name: own[name].to_json() for name in sorted(mentioned) if name in own},
+        )
+        return ResultSet.of_rows([ResultColumn("job id", TEXT)], [(str(job_id),)], job_id=job_id.hex)
+
+
+def _check(context: ExecutionContext, insert: exp.Insert) -> None:
+    if insert.args.get("overwrite"):
+        raise UnsupportedStatement(
+            "INSERT OVERWRITE is not available in streaming mode: a stream adds rows; SET 'execution.runtime-mode' = 'batch' replaces them."
+        )
+    target = _target(insert)
+    own = context.session.temporary_tables
+    for reference in table_references(insert):
+        if reference.name == target or (
+            not {reference.name, target} & set(own)
+            and context.session.identifier(reference.parts) == context.session.identifier(tuple(target.split(".")))
+        ):
+            raise AnalysisError(f"A job that reads what it writes would never end: {target}.", fragment=target)
+
+
+def _bare_names(insert: exp.Insert) -> list[str]:
+    """Names that may mean temporary tables."""
+    return [table.name for table in insert.find_all(exp.Table) if len(table.parts) == 1]
+
+
+def _target(insert: exp.Insert) -> str:
+    into = insert.this.this if isinstance(insert.this, exp.Schema) else insert.this
+    return ".".join(part.name for part in into.parts) if isinstance(into, exp.Table) else into.sql("spark")
+
+
+_SHOWN: tuple[tuple[str, DataType], ...] = (("job id", TEXT), ("job name", TEXT), ("status", TEXT), ("start time", MOMENT))
+_DESCRIBED: tuple[tuple[str, DataType], ...] = (
+    *_SHOWN,
+    ("statement", TEXT),
+    ("principal", TEXT),
+    ("server", TEXT),
+    ("batches", BigIntType()),
+    ("rows", BigIntType()),
+    ("source", TEXT),
+    ("lag", TEXT),
+    ("watermark", MOMENT),
+    ("restarts", BigIntType()),
+    ("attempts", IntType()),
+    ("next start", MOMENT),
+    ("last error", TEXT),
+    ("last error time", MOMENT),
+    ("end time", MOMENT),
+)
+
+
+def _columns(columns: tuple[tuple[str, DataType], ...]) -> list[ResultColumn]:
+    return [ResultColumn(name, type_) for name, type_ in columns]
+
+
+def _shown(job: Job) -> tuple[object, ...]:
+    return (str(job.job_id), job.name, job.state.value, job.created_at)
+
+
+def _described(job: Job) -> tuple[object, ...]:
+    watermark = None if job.watermark is None else dt.datetime.fromtimestamp(job.watermark / 1000, dt.UTC)
+    source = json.dumps(job.source) if job.source else None
+    waits = job.next_start if job.state.value == "RESTARTING" else None
+    return (
+        *_shown(job), job.statement, job.principal, job.server, job.batches, job.rows, source, job.lag, watermark, job.restarts,
+        job.attempts, waits, job.error, job.error_at, job.ended_at,
+    )  # fmt: skip
+
+
+@handles(trees.ShowJobs)
+@dataclass(frozen=True)
+class ShowJobs(LocalStatement):
+    """``SHOW JOBS``."""
+
+    tree: trees.ShowJobs
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """The caller's jobs, an administrator's all, the newest first."""
+        return ResultSet.of_rows(_columns(_SHOWN), [_shown(job) for job in context.lake.jobs.all()])
+
+
+@handles(trees.DescribeJob)
+@dataclass(frozen=True)
+class DescribeJob(LocalStatement):
+    """``DESCRIBE JOB 'id'``."""
+
+    tree: trees.DescribeJob
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """All that is known of a job."""
+        return ResultSet.of_rows(_columns(_DESCRIBED), [_described(context.lake.jobs.get(job_id(self.tree.args["job"])))])
+
+
+@handles(trees.StopJob)
+@dataclass(frozen=True)
+class StopJob(LocalStatement):
+    """``STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN]``; the checkpoint is kept in any case."""
+
+    tree: trees.StopJob
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Wait until the job has stopped, on whichever server."""
+        job = context.lake.jobs.wish(job_id(self.tree.args["job"]), Wish.DRAIN if self.tree.args.get("drain") else Wish.STOP)
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while not context.lake.jobs.get(job.job_id).state.ended:
+            context.cancellation.check()
+            if time.monotonic() > until and not self.tree.args.get("drain"):
+                raise StatementTimeout(f"Job {job.job_id} has not stopped yet; it will when its batch in flight has ended.")
+            time.sleep(_LOOK_SECONDS)
+        return ResultSet.ok()
+
+
+@handles(trees.AlterJob)
+@dataclass(frozen=True)
+class AlterJob(LocalStatement):
+    """``ALTER JOB 'id' RESTART``."""
+
+    tree: trees.AlterJob
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Start a job again from its checkpoint, whatever its state."""
+        context.lake.jobs.wish(job_id(self.tree.args["job"]), Wish.RESTART)
+        return ResultSet.ok()
+
+
+def job_id(text: str) -> UUID:
+    """A job's id as people write it; raises `JobNotExist` for what is none."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise JobNotExist(f"'{text}'") from None

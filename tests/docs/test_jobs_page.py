@@ -1,0 +1,30 @@
+"""Every SQL example of the jobs page is run, block by block; a block is one text, and `{id}` the job of the first."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.fix_server import StartServer
+from tests.torture.job_campaign import until
+
+PAGE = Path(__file__).parents[2] / "docs" / "jobs.md"
+
+
+@pytest.mark.spark
+def test_the_examples_run_from_top_to_bottom(start_server: StartServer) -> None:
+    server = start_server(SLUICE_JOBS_MOST="2")
+    blocks = re.findall(r"^```sql\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    first, steering, connectors = blocks
+    ((job_id,),) = server.sql(first)
+    server.sql("INSERT INTO trips VALUES (1, 'Rome', 99), (2, 'Oslo', 101)")
+    until(lambda: server.sql("SELECT * FROM long_trips") == [[2, "Oslo"]], what=lambda: server.sql("SHOW JOBS"))
+    assert server.sql(steering.replace("{id}", job_id)) == [["OK"]]
+    assert server.sql("SHOW JOBS")[0][1:3] == ["long trips", "FINISHED"]
+    ((job_id,),) = server.sql(connectors)
+    until(lambda: server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] == "FINISHED", what=lambda: server.sql(f"DESCRIBE JOB '{job_id}'"))
+    assert server.sql("SELECT COUNT(*), COUNT(DISTINCT id) FROM trips WHERE id <= 1000 AND km <= 500") == [[1002, 1000]]
+    printed = [line for line in server.words().splitlines() if line.startswith("trip> +I[")]
+    assert sorted(line.split(",")[0] for line in printed) == ["trip> +I[1", "trip> +I[2", "trip> +I[3"]

@@ -1,0 +1,213 @@
+"""The documentation's own story: a Kafka table with a watermark, a job into a table, bounded streams of it, and windows over it."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pandas as pd
+import pytest
+
+from tests.fix_kafka import Broker
+from tests.running import RunningServer
+
+pytestmark = pytest.mark.interop
+START = pd.Timestamp("2024-05-01")
+STREAM = {"execution.runtime-mode": "streaming", "execution.checkpointing.interval": "200 ms"}
+COLUMNS = "id BIGINT, kind STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
+
+
+def events(count: int, *, seed: int = 3) -> pd.DataFrame:
+    """Ten milliseconds apart, up to four seconds out of order, one in a hundred a minute late."""
+    chance = random.Random(seed)
+    late = [60_000 if chance.random() < 0.01 else 0 for _ in range(count)]
+    at = [n * 10 + chance.randrange(-4000, 1) - late[n] for n in range(count)]
+    return pd.DataFrame(
+        {"id": range(count), "kind": [chance.choice("abc") for _ in range(count)], "ts": START + pd.to_timedelta(at, unit="ms")}
+    )
+
+
+def records(frame: pd.DataFrame, partitions: int = 2) -> Iterator[dict[str, Any]]:
+    for row in frame.itertuples():
+        value = {"id": row.id, "kind": row.kind, "ts": row.ts.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]}  # type: ignore[union-attr]
+        yield {"value": json.dumps(value), "partition": row.id % partitions}  # type: ignore[operator]
+
+
+def kafka(broker: Broker, topic: str, *more: str) -> str:
+    options = [f"'properties.bootstrap.servers' = '{broker.address}'", f"'topic' = '{topic}'", "'format' = 'json'", *more]
+    return (
+        f"CREATE TEMPORARY TABLE k ({COLUMNS}) WITH ('connector' = 'kafka', {', '.join(options)}, 'scan.startup.mode' = 'earliest-offset')"
+    )
+
+
+def start(server: RunningServer, text: str) -> str:
+    answer = httpx.post(
+        f"{server.url}/sql", json={"statement": text, "settings": STREAM}, headers={"Accept": "application/json"}, timeout=120
+    )
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["rows"][0][0])
+
+
+def job(server: RunningServer, job_id: str) -> dict[str, Any]:
+    return dict(httpx.get(f"{server.url}/jobs/{job_id}", timeout=60).json())
+
+
+def until(server: RunningServer, job_id: str, rows: int, seconds: float = 120) -> None:
+    """Wait until a job has committed so many rows."""
+    end = time.monotonic() + seconds
+    while (found := job(server, job_id))["rows"] < rows:
+        assert time.monotonic() < end, found
+        assert found["state"] not in ("FAILED", "RESTARTING"), found
+        time.sleep(0.1)
+
+
+def streamed(server: RunningServer, text: str, *, most: int | None = None) -> list[dict[str, Any]]:
+    """The rows of a stream, to its end or so many."""
+    found = []
+    with httpx.stream("POST", f"{server.url}/sql?mode=streaming", content=text.encode(), timeout=120) as answer:
+        for line in answer.iter_lines():
+            if line:
+                row = json.loads(line)
+                assert "$error" not in row, row
+                found.append(row)
+                if most is not None and len(found) >= most:
+                    break
+    return found
+
+
+def millis(at: pd.Timestamp) -> int:
+    return at.value // 1_000_000
+
+
+def story(server: RunningServer, broker: Broker, count: int, waves: int, name: str) -> None:
+    frame = events(count)
+    broker.create(name, 2)
+    server.sql(f"CREATE TABLE {name} ({COLUMNS}) WITH ('bucket' = '2', 'bucket-key' = 'id')")
+    job_id = start(server, f"{kafka(broker, name)}; INSERT INTO {name} SELECT * FROM k")
+    size = count // waves
+    for wave in range(waves):
+        broker.produce(name, records(frame.iloc[wave * size : (wave + 1) * size]))
+        until(server, job_id, (wave + 1) * size, seconds=300)
+    # Every snapshot says how far event time is: the latest of all rows so far, less five seconds.
+    snapshots = server.sql(f"SELECT snapshot_id, watermark, total_record_count FROM `{name}$snapshots` ORDER BY snapshot_id")
+    marks = [mark for _, mark, _ in snapshots]
+    assert len(snapshots) >= waves
+    assert marks == sorted(marks)
+    assert int(marks[-1]) == millis(frame.ts.max()) - 5000
+    # A bounded stream ends before the first snapshot beyond its watermark, in the gateway as in Spark.
+    bound = int(marks[len(marks) // 2])
+    within = max(int(rows) for _, mark, rows in snapshots if int(mark) <= bound)
+    hint = f"/*+ OPTIONS('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '1', 'scan.bounded.watermark' = '{bound}') */"
+    assert len(streamed(server, f"SELECT id FROM {name} {hint}")) == within
+    assert len({row["id"] for row in streamed(server, f"SELECT id, upper(kind) AS kind FROM {name} {hint}")}) == within
+    # Windows over the table are pandas' windows over the events.
+    window = "TUMBLE(TABLE {table}, DESCRIPTOR(ts), INTERVAL '10' SECONDS)"
+    query = f"SELECT window_start, kind, count(*), sum(id) FROM TABLE({window.format(table=name)}) GROUP BY window_start, window_end, kind"
+    found = {(pd.Timestamp(at), kind): (n, int(total)) for at, kind, n, total in server.sql(query)}
+    grouped = frame.groupby([frame.ts.dt.floor("10s"), "kind"])["id"].agg(["count", "sum"])
+    expected: dict[Any, Any] = {key: (row["count"], row["sum"]) for key, row in grouped.iterrows()}
+    assert found == expected
+    # The same as a stream: the windows that the watermark has passed, each once, and then nothing.
+    closed = {key: value for key, value in found.items() if millis(key[0]) + 10_000 <= int(marks[-1])}
+    rows = streamed(server, query.replace("count(*), sum(id)", "count(*) AS n, sum(id) AS total"), most=len(closed))
+    assert {(pd.Timestamp(row["window_start"]), row["kind"]): (row["n"], int(row["total"])) for row in rows} == closed
+    server.sql(f"STOP JOB '{job_id}'")
+
+
+def test_from_a_topic_with_a_watermark_to_windows(kafka_server: RunningServer, broker: Broker) -> None:
+    story(kafka_server, broker, 20_000, 4, "story")
+
+
+@pytest.mark.torture
+def test_two_million_events(kafka_server: RunningServer, broker: Broker) -> None:
+    story(kafka_server, broker, 2_000_000, 20, "millions")
+
+
+def test_late_rows_are_dropped_and_counted(kafka_server: RunningServer, broker: Broker) -> None:
+    """A row is late when all its windows ended at or before the watermark that held when its batch began."""
+    broker.create("late")  # one partition: what is sent together is read together
+    window = "CUMULATE(TABLE k, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)"
+    kafka_server.sql("CREATE TABLE windows (w TIMESTAMP(3), e TIMESTAMP(3), n BIGINT)")
+    job_id = start(
+        kafka_server,
+        f"""{kafka(broker, "late")};
+            INSERT INTO windows SELECT window_start, window_end, count(*) FROM TABLE({window}) GROUP BY window_start, window_end""",
+    )
+
+    def send(first: int, *seconds: float) -> None:
+        times = [START + pd.Timedelta(seconds=s) for s in seconds]
+        broker.produce("late", records(pd.DataFrame({"id": range(first, first + len(times)), "kind": "a", "ts": times}), 1))
+
+    def windows(count: int) -> dict[tuple[int, int], int]:
+        end = time.monotonic() + 60
+        while len(rows := kafka_server.sql("SELECT w, e, n FROM windows")) < count and time.monotonic() < end:
+            time.sleep(0.2)
+        return {(int((pd.Timestamp(w) - START).total_seconds()), int((pd.Timestamp(e) - START).total_seconds())): n for w, e, n in rows}
+
+    send(0, 1, 2, 6, 9.999, 16)  # the watermark comes to 11 s: the window of 0 to 10 has ended, that of 10 to 15 has not
+    assert windows(2) == {(0, 5): 2, (0, 10): 4}
+    send(5, 3, 11, 26)  # 3 s is late in both its windows; 11 s is not
+    found = windows(4)
+    assert found == {(0, 5): 2, (0, 10): 4, (10, 15): 1, (10, 20): 2}
+    assert kafka_server.sql("SELECT max(watermark) FROM `windows$snapshots`")[0][0] is not None
+    end = time.monotonic() + 30
+    while '"lateRows": 2' not in (described := json.dumps(job(kafka_server, job_id))):
+        assert time.monotonic() < end, described
+        time.sleep(0.2)
+    kafka_server.sql(f"STOP JOB '{job_id}'")
+
+
+def test_the_pages_examples_run(kafka_server: RunningServer, broker: Broker) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "event-time.md").read_text().replace("127.0.0.1:9092", broker.address)
+    windows, bounded, topic = re.findall(r"^```sql\n(.*?)^```$", page, re.M | re.S)
+    broker.create("page_views")
+
+    def come(text: str, holds: Callable[[list[list[Any]]], bool]) -> None:
+        end = time.monotonic() + 60
+        while not holds(rows := kafka_server.sql(text)):
+            assert time.monotonic() < end, rows
+            time.sleep(0.2)
+
+    every = "SET 'execution.checkpointing.interval' = '200 ms';"
+    ((first,),) = kafka_server.sql(every + windows)
+    come("SELECT * FROM clicks_by_minute", lambda rows: rows == [["2024-05-01T10:00:00", "home", 2]])
+    ((second,),) = kafka_server.sql(every + topic)
+    come("SELECT count(*) FROM clicks", lambda rows: rows == [[4]])
+    broker.produce("page_views", [{"value": json.dumps({"id": 9, "page": "x", "ts": "2024-05-01 10:00:20"})}])
+    assert sorted(row["id"] for row in streamed(kafka_server, bounded)) == [1, 1, 2, 3]
+    for job_id in (first, second):
+        kafka_server.sql(f"STOP JOB '{job_id}'")
+
+
+def test_who_is_too_far_ahead_waits(kafka_server: RunningServer, broker: Broker) -> None:
+    kafka_server.sql(
+        "CREATE TABLE slow (id BIGINT, kind STRING, ts TIMESTAMP(3)); CREATE TABLE fast (id BIGINT, kind STRING, ts TIMESTAMP(3))"
+    )
+    group = "'scan.watermark.alignment.group' = 'g', 'scan.watermark.alignment.max-drift' = '1 min'"
+    jobs = {}
+    for name in ("slow", "fast"):
+        broker.create(name, 2)
+        jobs[name] = start(kafka_server, f"{kafka(broker, name, group)}; INSERT INTO {name} SELECT * FROM k")
+
+    def send(name: str, id_: int, minutes: float) -> None:
+        frame = pd.DataFrame({"id": [id_], "kind": ["a"], "ts": [START + pd.Timedelta(minutes=minutes)]})
+        broker.produce(name, records(frame))
+
+    send("slow", 1, 0)
+    until(kafka_server, jobs["slow"], 1)
+    send("fast", 1, 10)
+    until(kafka_server, jobs["fast"], 1)
+    time.sleep(3)  # both have told where they are
+    send("fast", 2, 11)
+    time.sleep(4)
+    assert job(kafka_server, jobs["fast"])["rows"] == 1  # ten minutes ahead
+    send("slow", 2, 9.5)
+    until(kafka_server, jobs["fast"], 2)
+    for job_id in jobs.values():
+        kafka_server.sql(f"STOP JOB '{job_id}'")

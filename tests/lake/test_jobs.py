@@ -1,0 +1,149 @@
+"""A batch of a job lands once, and only under the lease it began with."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from catalog import CatalogStore
+from lake import Caller, Lake, LakeTable
+from lake.jobs import BatchClaim
+from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
+from model.identifier import Identifier
+from model.job import Job, JobLease, JobState, Wish
+from model.schema import column, new_schema
+from tests.lake.test_commit import append, names
+
+T = Identifier("default", "t")
+ONE, OTHER = uuid4(), uuid4()
+
+
+@pytest.fixture
+def table(lake: Lake) -> LakeTable:
+    lake.create_table(T, new_schema([column("id", "BIGINT")], options={"bucket": "1", "bucket-key": "id"}))
+    return lake.open(T)
+
+
+def made(lake: Lake, **more: Any) -> UUID:
+    given: dict[str, Any] = {"name": "j", "statement": "INSERT …", "database": "default", "settings": {}, "tables": {}}
+    return lake.jobs.create(**given | more)
+
+
+def take(catalog: CatalogStore, owner: UUID = ONE, *, seconds: float = 60.0) -> Job:
+    with catalog.transaction() as tx:
+        (job,) = tx.jobs.take(owner, "here", most=5, seconds=seconds)
+    return job
+
+
+def claim(job: Job, batch: int, **more: Any) -> BatchClaim:
+    lease = JobLease(job_id=job.job_id, epoch=job.epoch)
+    given: dict[str, Any] = {"part": "0", "checkpoint": "c", "rows": 1, "watermark": None}
+    return BatchClaim(lease=lease, batch=batch, **given | more)
+
+
+def commit(lake: Lake, table: LakeTable, one: BatchClaim) -> None:
+    request = replace(append(f"f-{uuid4()}"), commit_user=one.commit_user, commit_identifier=one.batch)
+    lake.commit(table, request, claim=one)
+
+
+def test_a_server_whose_job_was_taken_over_cannot_commit(lake: Lake, catalog: CatalogStore, table: LakeTable) -> None:
+    made(lake)
+    first = take(catalog, seconds=0.0)
+    commit(lake, table, claim(first, 0))
+    second = take(catalog, OTHER)
+    assert (second.epoch, second.restarts) == (first.epoch + 1, 1)
+    assert second.has_applied("0", "c", 0)
+    assert not second.has_applied("0", "another", 0), "a fresh checkpoint counts its batches anew"
+    with pytest.raises(JobLeaseLost):
+        commit(lake, table, claim(first, 1))
+    assert len(names(table)) == 1
+    commit(lake, table, claim(second, 1))
+    assert len(names(table)) == 2
+    found = lake.jobs.get(first.job_id)
+    assert (found.batches, found.rows) == (2, 2)
+
+
+def test_a_batch_lands_once_also_when_its_snapshot_is_gone(lake: Lake, catalog: CatalogStore, table: LakeTable) -> None:
+    made(lake)
+    job = take(catalog)
+    commit(lake, table, claim(job, 7))
+    with catalog.transaction() as tx:
+        assert not tx.jobs.commit(JobLease(job_id=job.job_id, epoch=job.epoch), "0", checkpoint="c", batch=7, rows=1, watermark=None)
+        assert tx.jobs.commit(JobLease(job_id=job.job_id, epoch=job.epoch), "0", checkpoint="fresh", batch=0, rows=1, watermark=None)
+    before = len(names(table))
+    with pytest.raises(JobLeaseLost):
+        commit(lake, table, replace(claim(job, 0), checkpoint="fresh"))
+    assert len(names(table)) == before
+
+
+def test_a_takeover_waits_for_the_commit_that_is_being_decided(lake: Lake, catalog: CatalogStore) -> None:
+    made(lake)
+    job = take(catalog, seconds=0.0)
+    taken = threading.Event()
+
+    def take_over() -> None:
+        take(catalog, OTHER)
+        taken.set()
+
+    with catalog.transaction() as tx:
+        assert tx.jobs.commit(JobLease(job_id=job.job_id, epoch=job.epoch), "0", checkpoint="c", batch=0, rows=1, watermark=None)
+        with catalog.transaction() as other:
+            assert other.jobs.take(OTHER, "there", most=5) == [], "held by the commit, it is passed over"
+    thread = threading.Thread(target=take_over)
+    thread.start()
+    thread.join(10)
+    assert taken.is_set()
+
+
+def test_many_servers_take_each_job_once(lake: Lake, catalog: CatalogStore) -> None:
+    ids = {made(lake) for _ in range(20)}
+    found: list[UUID] = []
+
+    def run() -> None:
+        with catalog.transaction() as tx:
+            found.extend(job.job_id for job in tx.jobs.take(uuid4(), "here", most=3))
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == len(set(found))
+    assert set(found) <= ids
+    with catalog.transaction() as tx:
+        rest = tx.jobs.take(uuid4(), "here", most=100)
+    assert {job.job_id for job in rest} | set(found) == ids
+
+
+def test_what_is_wished_of_a_job_nobody_runs_happens_at_once(lake: Lake, catalog: CatalogStore) -> None:
+    job_id = made(lake)
+    lake.jobs.wish(job_id, Wish.STOP)
+    assert lake.jobs.get(job_id).state is JobState.STOPPED
+    with pytest.raises(IllegalMove, match="ALTER JOB"):
+        lake.jobs.wish(job_id, Wish.STOP)
+    with catalog.transaction() as tx:
+        assert tx.jobs.take(ONE, "here", most=5) == []
+    lake.jobs.wish(job_id, Wish.RESTART)
+    job = take(catalog)
+    assert (job.state, job.wish) == (JobState.RUNNING, None)
+    lake.jobs.wish(job_id, Wish.DRAIN)
+    with catalog.transaction() as tx:
+        assert tx.jobs.wishes(ONE) == {job_id: Wish.DRAIN}
+        assert tx.jobs.renew(OTHER, [job_id]) == set()
+
+
+def test_everybody_sees_their_own_jobs(lake: Lake) -> None:
+    ann, bob = (lake.for_caller(Caller(principal=name)) for name in ("ann", "bob"))
+    job_id = made(ann)
+    assert [job.job_id for job in ann.jobs.all()] == [job_id] == [job.job_id for job in lake.jobs.all()]
+    assert bob.jobs.all() == []
+    with pytest.raises(Forbidden):
+        bob.jobs.get(job_id)
+    with pytest.raises(Forbidden):
+        bob.jobs.wish(job_id, Wish.STOP)
+    with pytest.raises(JobNotExist):
+        lake.jobs.get(uuid4())

@@ -1,0 +1,98 @@
+"""What a Kafka table may be; none of this needs a broker."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from model.errors import LakeError
+from sql.connectors import Bound, ConnectorScope, ConnectorTable, connector_named
+from sql.connectors.kafka import STARTUP_OFFSETS, check_written, sides, specific_offsets
+from sql.connectors.registry import connector_table
+from sql.dialect import parse_one
+from sql.parsing.ddl import TableDefinition
+from sql.spark.connectors.formats import avro_schema
+
+
+def table(columns: str, options: str) -> ConnectorTable:
+    text = f"CREATE TEMPORARY TABLE k ({columns}) WITH ('connector' = 'kafka', 'properties.bootstrap.servers' = 'h:1', {options})"
+    definition = parse_one(text).args["definition"]
+    assert isinstance(definition, TableDefinition)
+    return connector_table("k", definition, ConnectorScope())
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("'topic' = 'x'", "'format' is missing"),
+        ("'format' = 'json'", "one of 'topic' and 'topic-pattern'"),
+        ("'topic' = 'x', 'format' = 'raw'", "raw holds one column"),
+        ("'topic' = 'x', 'format' = 'json', 'key.fields' = 'a'", "belong together"),
+        ("'topic' = 'x', 'format' = 'json', 'key.format' = 'raw', 'key.fields' = 'z'", "there is no column z"),
+        ("'topic' = 'x', 'format' = 'json', 'scan.startup.mode' = 'timestamp'", "scan.startup.timestamp-millis"),
+        ("'topic' = 'x', 'format' = 'json', 'properties.interceptor.classes' = 'x'", "load code"),
+        ("'topic' = 'x', 'format' = 'json', 'properties.ssl.truststore.location' = '/etc/passwd'", "files of the server"),
+        (
+            "'topic' = 'x', 'format' = 'json', 'properties.sasl.jaas.config' = 'com.sun.security.auth.module.JndiLoginModule required;'",
+            "PlainLogin",
+        ),
+        ("'topic' = 'x', 'format' = 'json', 'sink.delivery-guarantee' = 'exactly-once'", "at-least-once"),
+        ("'topic' = 'x', 'format' = 'debezium-json'", "json, csv, avro, raw"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: str, says: str) -> None:
+    with pytest.raises(LakeError, match=says):
+        table("a INT, b INT", options)
+
+
+def test_key_and_value_part_the_columns() -> None:
+    made = table(
+        "k_a INT, b STRING, c INT, o BIGINT METADATA FROM 'offset' VIRTUAL",
+        """'topic' = 't', 'key.format' = 'json', 'key.fields' = 'k_a', 'key.fields-prefix' = 'k_', 'value.format' = 'csv',
+           'value.fields-include' = 'EXCEPT_KEY', 'value.csv.field-delimiter' = ';', 'scan.bounded.mode' = 'latest-offset'""",
+    )
+    key, value = sides(made)
+    assert key is not None
+    assert [key.inner(column) for column in key.columns] == ["a"]
+    assert [column.name for column in value.columns] == ["b", "c"]
+    assert value.option(made.options, "field-delimiter") == ";"
+    assert connector_named("kafka").bound(made) is Bound.NOW
+    check_written(made)
+
+
+def test_offsets_are_spelled_as_spark_does() -> None:
+    offsets = "'scan.startup.mode' = 'specific-offsets', 'scan.startup.specific-offsets' = 'partition:0,offset:42; partition:1,offset:300'"
+    made = table("a INT", f"'topic' = 't', 'format' = 'json', {offsets}")
+    assert json.loads(specific_offsets(made, STARTUP_OFFSETS.read(made.options) or "")) == {"t": {"0": 42, "1": 300}}
+    for wrong in ("partition:0", "0:42", ""):
+        with pytest.raises(LakeError, match="partition:0,offset:42"):
+            specific_offsets(made, wrong)
+
+
+def test_what_kafka_gives_is_not_written() -> None:
+    for columns, topic, says in (
+        ("a INT, t TIMESTAMP(3) METADATA FROM 'timestamp'", "'topic' = 't'", "VIRTUAL"),
+        ("a INT", "'topic-pattern' = 't.*'", "one 'topic'"),
+    ):
+        with pytest.raises(LakeError, match=says):
+            check_written(table(columns, f"{topic}, 'format' = 'json'"))
+
+
+def test_the_avro_schema_is_the_one_flink_derives() -> None:
+    _, value = sides(table("a INT NOT NULL, t TIMESTAMP(3), l TIMESTAMP_LTZ(6), d DECIMAL(9, 2)", "'topic' = 't', 'format' = 'avro'"))
+    assert json.loads(avro_schema(value)) == {
+        "type": "record",
+        "name": "record",
+        "namespace": "org.apache.flink.avro.generated",
+        "fields": [
+            {"name": "a", "type": "int"},
+            {"name": "t", "type": ["null", {"type": "long", "logicalType": "local-timestamp-millis"}], "default": None},
+            {"name": "l", "type": ["null", {"type": "long", "logicalType": "timestamp-micros"}], "default": None},
+            {
+                "name": "d",
+                "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}],
+                "default": None,
+            },
+        ],
+    }
