@@ -17,7 +17,7 @@ class Follower:
     """``POST /sql?mode=streaming`` as NDJSON; `rows` waits for so many."""
 
     def __init__(self, url: str, statement: str, *, accept: str = "application/x-ndjson") -> None:
-        self._client = httpx.Client(timeout=httpx.Timeout(30))
+        self._client = httpx.Client(timeout=httpx.Timeout(90))
         request = self._client.build_request(
             "POST", f"{url}/sql", params={"mode": "streaming"}, content=statement.encode(), headers={"Accept": accept}
         )

@@ -26,6 +26,7 @@ def blocks(page: str, language: str) -> list[str]:
 @pytest.mark.spark
 def test_the_examples_of_both_pages(spark: SparkSession, start_server: StartServer, tmp_path: Path) -> None:
     server = start_server(SLUICE_SPARK_DRIVER_MEMORY="1g")
+    server.wait_for_spark()
     tables, expressions, join, incremental = blocks("streaming.md", "sql")
     server.sql(tables)
     with Follower(server.url, expressions) as rows, Follower(server.url, join) as joined:
