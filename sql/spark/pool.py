@@ -74,6 +74,8 @@ _CONF = {
     "spark.task.reaper.enabled": "true",
     "spark.task.reaper.killTimeout": "-1",
     "spark.python.worker.reuse": "true",
+    # A busy machine takes its time to start a Python process; 15 s, Spark's own, were not enough beside another JVM's start.
+    "spark.python.authenticate.socketTimeout": "60s",
     # ORC's TIMESTAMP is read as a clock time of the JVM's zone.
     "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
 }
