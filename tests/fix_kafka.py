@@ -49,6 +49,7 @@ class Broker:
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
+            "log.retention.ms": "-1",  # tests send records of other years
             # A broker that is killed keeps what it has acknowledged.
             "log.flush.interval.messages": "10000",
         }

@@ -35,7 +35,7 @@ def tied(history: History, after: World) -> Action | None:
 
 def overwrite(history: History, after: World) -> Action:
     branch, rows = history.branch(after), history.fresh()
-    places = {history.table(branch).schema.bucket and place[0] for place in history.added({}, rows)}
+    places = {place[0] for place in history.added({}, rows)}
     whole = MODES[history.mode][1] == "" or history.random.random() < 0.3
     kept = {} if whole else {place: ids for place, ids in after[branch].now.items() if place[0] not in places}
     after[branch].commit(history.added(kept, rows))

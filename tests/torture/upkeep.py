@@ -78,7 +78,7 @@ def run(server: RunningServer, *, kills: int, seed: int, seconds: float) -> dict
     for table in tables:
         where = f"seed {seed}, at the end"
         check_rows(server, table, book, ordered=table == QUEUE, where=where)
-        assert server.value(f"SELECT COUNT(*) FROM {table}") == sum(book.acknowledged[table]), where
+        assert len(book.taken[table]) > kills, f"{where}: the writers got through hardly anything"
         assert server.value(f"SELECT COUNT(*) FROM {table}$compaction WHERE outcome = 'done'") > 0
         check_orphans(server, table)
         check_rows(server, table, book, ordered=table == QUEUE, where=f"{where}, without orphans")
@@ -105,6 +105,7 @@ def side_by_side(server: RunningServer, *, seconds: float, turns: int) -> tuple[
 
     Returns what the writers saw, the `write-only` tables under names that end in ``_only``, and the most files a bucket had.
     """
+    server.wait_for_spark()
     kept = create(server)
     only = create(server, "_only", options="'write-only' = 'true'")
     book = Book()

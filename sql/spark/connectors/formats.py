@@ -45,7 +45,9 @@ def decoded(column: str, side: Side, table: ConnectorTable) -> tuple[Column, Col
 
 
 def _ddl(schema: st.StructType) -> str:
-    return ", ".join(f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in schema.fields)
+    """The schema as DDL; an instant under the name that means one whatever TIMESTAMP means in the session."""
+    kinds = ["TIMESTAMP_LTZ" if isinstance(f.dataType, st.TimestampType) else f.dataType.simpleString() for f in schema.fields]
+    return ", ".join(f"`{f.name.replace('`', '``')}` {kind}" for f, kind in zip(schema.fields, kinds, strict=True))
 
 
 def encoded(row: Column, side: Side, table: ConnectorTable) -> Column:

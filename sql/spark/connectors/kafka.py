@@ -115,7 +115,7 @@ def _set_up(reader: Any, table: ConnectorTable) -> Any:
     if (topic := TOPIC.read(options)) is not None:
         reader = reader.option("subscribe", ",".join(part.strip() for part in topic.split(";")))
     else:
-        reader = reader.option("subscribePattern", TOPIC_PATTERN.read(options))
+        reader = reader.option("subscribePattern", f"^(?:{TOPIC_PATTERN.read(options)})$")  # Spark alone looks for it anywhere in a name
     if (group := GROUP_ID.read(options)) is not None:
         reader = reader.option("groupIdPrefix", group)
     match STARTUP_MODE.read(options):

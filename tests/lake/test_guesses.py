@@ -1,0 +1,69 @@
+"""What a process remembers of a table is only ever a guess: others' commits, rollbacks, renames and ALTERs are seen by the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from catalog import CatalogStore
+from lake import Lake, LakeTable
+from lake.client_commit import ClientCommit
+from model.errors import TableNotExist
+from model.identifier import Identifier
+from model.schema_change import SetOption
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from tests.lake.test_commit import T, append, names
+from tests.lake.test_commit import table as table
+
+
+@pytest.fixture
+def other(catalog: CatalogStore, warehouse: Path) -> Iterator[Lake]:
+    made = Lake(catalog, str(warehouse))
+    yield made
+    made.close()
+
+
+def client_commit(table: LakeTable, base: Snapshot | None) -> ClientCommit:
+    """What a client builds on a snapshot: nothing new, under two lists of its own."""
+    before, after = table.files.new_manifest_list([]), table.files.new_manifest_list([])
+    snapshot = Snapshot(
+        id=base.id + 1 if base else 1, uuid=str(uuid4()), schema_id=0, base_manifest_list=before[0], base_manifest_list_size=before[1],
+        delta_manifest_list=after[0], delta_manifest_list_size=after[1], commit_user="u", commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        commit_kind=CommitKind.APPEND, time_millis=1, total_record_count=0, delta_record_count=0,
+    )  # fmt: skip
+    return ClientCommit(snapshot=snapshot, table_id=table.table_id, base_given=True, base=base.uuid if base else None)
+
+
+def test_an_append_goes_on_from_where_another_server_rolled_back_to(lake: Lake, other: Lake, table: LakeTable) -> None:
+    for name in ("a", "b", "c"):
+        lake.commit(table, append(name))
+    other.history.rollback_to_snapshot(other.open(T), 1)
+    assert lake.commit(table, append("d")).id == 2
+    assert names(lake.open(T)) == names(other.open(T)) == ["a", "d"]
+    other.commit(other.open(T), append("e"))
+    other.alter_table(T, [SetOption(key="write-only", value="true")])
+    assert lake.commit(lake.open(T), append("f")).schema_id == 1
+    assert names(lake.open(T)) == ["a", "d", "e", "f"]
+
+
+def test_a_clients_commit_is_compared_with_what_other_servers_did(lake: Lake, other: Lake, table: LakeTable, warehouse: Path) -> None:
+    first = client_commit(table, None)
+    assert lake.client_commit(T, first)
+    assert lake.client_commit(T, first), "a repeat"
+    mine, theirs = client_commit(table, first.snapshot), client_commit(table, first.snapshot)
+    assert other.client_commit(T, theirs)
+    assert not lake.client_commit(T, mine)
+    assert lake.client_commit(T, theirs), "a repeat, decided by the other"
+    other.history.rollback_to_snapshot(other.open(T), 1)
+    again = client_commit(table, first.snapshot)
+    assert lake.client_commit(T, again)
+    assert not lake.client_commit(T, theirs), "it is gone"
+    late = client_commit(table, again.snapshot)
+    other.rename_table(T, Identifier("default", "u"))
+    with pytest.raises(TableNotExist):
+        lake.client_commit(T, late)
+    assert not (warehouse / "default.db" / "t").exists()
+    assert lake.client_commit(Identifier("default", "u"), late)
