@@ -20,7 +20,6 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     Option("snapshot.expire.limit", integer(at_least=1), 50, "Max snapshots expired per run."),
     Option("snapshot.expire.execution-mode", one_of("sync", "async"), "sync", "Sync or async."),
     Option("snapshot.clean-empty-directories", boolean(), False, "Remove emptied dirs on expire."),
-    Option("snapshot.watermark-idle-timeout", optional(duration()), None, "Advance snapshots/watermark tags when source idle."),
     Option(
         "changelog.num-retained.min",
         optional(integer(at_least=1)),

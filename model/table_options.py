@@ -55,6 +55,9 @@ for _pattern in (
     TABLE_OPTIONS.refuse(_pattern, _LATER)
 TABLE_OPTIONS.refuse(r"schema\..*", "watermarks and columns are stored there by CREATE TABLE and ALTER TABLE, never set by hand.")
 TABLE_OPTIONS.refuse(
+    r"snapshot\.watermark-idle-timeout", "watermarks advance with a job's batches alone; a source that is idle does not move them."
+)
+TABLE_OPTIONS.refuse(
     r"connector|path|format", "it describes the files of a temporary table; CREATE TEMPORARY TABLE … WITH ('connector' = 'filesystem')."
 )
 

@@ -81,5 +81,6 @@ def _limits(settings: Settings) -> GatewayLimits:
         spool_bytes=settings.spool_bytes,
         import_dirs=settings.import_dirs,
         remote_catalogs=settings.remote_catalogs,
+        kafka_brokers=settings.kafka_brokers,
         jobs=settings.jobs,
     )

@@ -111,6 +111,15 @@ REMOTE_CATALOGS = SERVER_OPTIONS.declare(
         "They are trusted to say where their files lie.",
     )
 )
+KAFKA_BROKERS = SERVER_OPTIONS.declare(
+    Option(
+        "kafka.brokers",
+        optional(directories()),
+        None,
+        "Brokers that SQL may connect to (`'connector'='kafka'`), as `host` or `host:port` parted by commas. "
+        "Without it: any, where nobody needs a token; none, where `SLUICE_TOKEN` is set.",
+    )
+)
 TOKEN = SERVER_OPTIONS.declare(
     Option("token", optional(text()), None, "The administrator's token; clients send it as `Authorization: Bearer …`.")
 )
@@ -255,6 +264,8 @@ class Settings:
     warehouse: str
     import_dirs: tuple[str, ...] = ()
     remote_catalogs: tuple[str, ...] = ()
+    kafka_brokers: tuple[str, ...] | None = None
+    """None allows all."""
     token: str | None = None
     data_token: tuple[tuple[str, str], ...] = ()
     spark_master: str = SPARK_MASTER.default
@@ -309,6 +320,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         warehouse=_absolute(WAREHOUSE.read(raw) or str(data / "warehouse")),
         import_dirs=tuple(_absolute(path) for path in IMPORT_DIRS.read(raw)),
         remote_catalogs=REMOTE_CATALOGS.read(raw),
+        kafka_brokers=_brokers(KAFKA_BROKERS.read(raw), open_door=TOKEN.read(raw) is None),
         token=TOKEN.read(raw),
         data_token=DATA_TOKEN.read(raw),
         spark_master=SPARK_MASTER.read(raw),
@@ -362,6 +374,11 @@ def _refuse_open_door(settings: Settings) -> None:
         raise InvalidOption(f"SLUICE_LISTEN names {host}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
     if settings.token is not None and not (settings.token.isascii() and settings.token.isprintable() and " " not in settings.token):
         raise InvalidOption("SLUICE_TOKEN must be printable ASCII without spaces, as it travels in a header.")
+
+
+def _brokers(named: tuple[str, ...] | None, *, open_door: bool) -> tuple[str, ...] | None:
+    """Who may use a server without tokens sits at the machine and can reach every broker anyway."""
+    return named if named is not None or open_door else ()
 
 
 def _place(location: str | None) -> str | None:

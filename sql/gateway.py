@@ -52,6 +52,7 @@ class GatewayLimits:
     spool_bytes: int = 200 << 30
     import_dirs: tuple[str, ...] = ()
     remote_catalogs: tuple[str, ...] = ()
+    kafka_brokers: tuple[str, ...] | None = None
     jobs: JobLimits = field(default_factory=JobLimits)
 
 
@@ -85,7 +86,8 @@ class Gateway:
         )
         self._uri: str | None = None
         means: dict[str, Any] = {
-            "import_dirs": self.limits.import_dirs, "remote_catalogs": self.limits.remote_catalogs, "door": self._door,
+            "import_dirs": self.limits.import_dirs, "remote_catalogs": self.limits.remote_catalogs,
+            "kafka_brokers": self.limits.kafka_brokers, "door": self._door,
         }  # fmt: skip
         self._runner = ScriptRunner(lake, spark, self._spool, **means)
         jobs = self.limits.jobs

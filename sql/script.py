@@ -77,6 +77,7 @@ class ScriptRunner:
         *,
         import_dirs: Sequence[str],
         remote_catalogs: Sequence[str] = (),
+        kafka_brokers: tuple[str, ...] | None = None,
         door: Callable[[Caller], OwnDoor],
     ) -> None:
         self._lake = lake
@@ -84,6 +85,7 @@ class ScriptRunner:
         self._spool = spool
         self._import_dirs = tuple(import_dirs)
         self._remote_catalogs = tuple(remote_catalogs)
+        self._kafka_brokers = kafka_brokers
         self._door = door
 
     def steps(self, operation: Operation, script: Script) -> Steps:
@@ -173,6 +175,7 @@ class ScriptRunner:
             idempotency=claim,
             import_dirs=self._import_dirs,
             remote_catalogs=self._remote_catalogs,
+            kafka_brokers=self._kafka_brokers,
             spool=self._spool,
             source=text.text,
             own_door=lambda: self._door(script.caller),

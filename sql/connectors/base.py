@@ -79,6 +79,8 @@ class ConnectorScope:
     import_dirs: tuple[str, ...] = ()
     remote_catalogs: tuple[str, ...] = ()
     """Addresses of other catalogs whose word is trusted."""
+    kafka_brokers: tuple[str, ...] | None = None
+    """Brokers, `host` or `host:port`, that may be connected to; None allows all."""
     zone: str = "UTC"
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from model.errors import InvalidOption, InvalidSchema
+from model.errors import Forbidden, InvalidOption, InvalidSchema
 from model.option import Option, boolean, duration, integer, one_of, only_false, optional, text
 from model.types import BigIntType, DataType, Field, IntType, LocalZonedTimestampType, MapType, VarBinaryType, VarCharType
 from sql.connectors.base import Bound, Connector, ConnectorScope, ConnectorTable, options_of
@@ -120,6 +120,9 @@ KAFKA_OPTIONS.refuse(
     r"properties\.(.*\.)?(class|classes|reporters|providers|location|file|path|url|deserializer|serializer)(\..*)?|properties\.enable\.auto\.commit",
     "it would load code or files of the server, or change how Spark counts offsets.",
 )
+KAFKA_OPTIONS.refuse(
+    r"properties\..*[A-Z].*", "Spark reads it in lower case, as which it may be another one; Kafka's properties are written so."
+)
 KAFKA_OPTIONS.family(
     r"properties\..+", Option("properties.<key>", text(), "", "Handed to Kafka's client: `properties.sasl.mechanism` and its kin.")
 )
@@ -201,6 +204,7 @@ class Kafka(Connector):
             raise InvalidOption("A kafka table needs one of 'topic' and 'topic-pattern'.")
         if not SERVERS.read(options):
             raise InvalidOption("Option 'properties.bootstrap.servers' is missing: name the brokers.")
+        check_brokers(table, scope)
         jaas = options.get("properties.sasl.jaas.config")
         if jaas is not None and not _JAAS.match(jaas.strip()):
             raise InvalidOption("Option 'properties.sasl.jaas.config': Kafka's PlainLoginModule and ScramLoginModule are available.")
@@ -226,6 +230,17 @@ class Kafka(Connector):
     def bound(self, table: ConnectorTable) -> Bound:
         """Where its bounded mode says."""
         return Bound.NEVER if BOUNDED_MODE.read(table.options) == "unbounded" else Bound.NOW
+
+
+def check_brokers(table: ConnectorTable, scope: ConnectorScope) -> None:
+    """Raise `Forbidden` for a broker the server is not to connect to; what a broker names further is its own affair."""
+    if scope.kafka_brokers is None:
+        return
+    for address in filter(None, (part.strip() for part in SERVERS.read(table.options).split(","))):
+        host = address.partition("://")[2] or address  # Kafka ignores what stands before the host
+        if not {host, host.rpartition(":")[0]} & set(scope.kafka_brokers):
+            known = ", ".join(scope.kafka_brokers) or "none: SLUICE_KAFKA_BROKERS is empty"
+            raise Forbidden(f"Option '{SERVERS.key}': the broker {address} is not allowed; the brokers that may be used are {known}.")
 
 
 def sides(table: ConnectorTable) -> tuple[Side | None, Side]:

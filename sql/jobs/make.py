@@ -32,6 +32,7 @@ class JobMaker:
         *,
         import_dirs: Sequence[str],
         remote_catalogs: Sequence[str],
+        kafka_brokers: tuple[str, ...] | None,
         limits: JobLimits,
         door: Callable[[Caller], OwnDoor],
     ) -> None:
@@ -40,6 +41,7 @@ class JobMaker:
         self._spool = spool
         self._import_dirs = tuple(import_dirs)
         self._remote_catalogs = tuple(remote_catalogs)
+        self._kafka_brokers = kafka_brokers
         self._limits = limits
         self._door = door
 
@@ -61,6 +63,7 @@ class JobMaker:
             statement_id=handle,
             import_dirs=self._import_dirs,
             remote_catalogs=self._remote_catalogs,
+            kafka_brokers=self._kafka_brokers,
             spool=self._spool,
             source=job.statement,
             own_door=lambda: self._door(caller),

@@ -73,6 +73,7 @@ class ExecutionContext:
     idempotency: IdempotencyClaim | None = None
     import_dirs: tuple[str, ...] = ()
     remote_catalogs: tuple[str, ...] = ()
+    kafka_brokers: tuple[str, ...] | None = None
     source: str = ""
     """The statement as the user wrote it."""
     own_door: Callable[[], OwnDoor] = no_door
@@ -81,7 +82,9 @@ class ExecutionContext:
     @property
     def connector_scope(self) -> ConnectorScope:
         """What connectors may use."""
-        return ConnectorScope(import_dirs=self.import_dirs, remote_catalogs=self.remote_catalogs, zone=self.zone)
+        return ConnectorScope(
+            import_dirs=self.import_dirs, remote_catalogs=self.remote_catalogs, kafka_brokers=self.kafka_brokers, zone=self.zone
+        )
 
     @property
     def zone(self) -> str:

@@ -74,6 +74,13 @@ def test_a_token_opens_the_server_to_others() -> None:
     assert read_settings({"SLUICE_LISTEN": "0.0.0.0:8083", "SLUICE_TOKEN": "s3cret"}).token == "s3cret"
 
 
+def test_with_a_token_only_named_brokers_are_connected_to() -> None:
+    assert read_settings({}).kafka_brokers is None
+    assert read_settings({"SLUICE_TOKEN": "s3cret"}).kafka_brokers == ()
+    assert read_settings({"SLUICE_TOKEN": "s3cret", "SLUICE_KAFKA_BROKERS": "a:9092, b"}).kafka_brokers == ("a:9092", "b")
+    assert read_settings({"SLUICE_KAFKA_BROKERS": "a"}).kafka_brokers == ("a",)
+
+
 def test_a_secret_is_not_shown_when_refused() -> None:
     with pytest.raises(InvalidOption) as refusal:
         read_settings({"SLUICE_TOKEN": "hidden words"})

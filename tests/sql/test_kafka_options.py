@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from model.errors import LakeError
+from model.errors import Forbidden, LakeError
 from sql.connectors import Bound, ConnectorScope, ConnectorTable, connector_named
-from sql.connectors.kafka import STARTUP_OFFSETS, check_written, sides, specific_offsets
+from sql.connectors.kafka import STARTUP_OFFSETS, check_brokers, check_written, sides, specific_offsets
 from sql.connectors.registry import connector_table
 from sql.dialect import parse_one
 from sql.parsing.ddl import TableDefinition
@@ -32,6 +33,7 @@ def table(columns: str, options: str) -> ConnectorTable:
         ("'topic' = 'x', 'format' = 'json', 'key.format' = 'raw', 'key.fields' = 'z'", "there is no column z"),
         ("'topic' = 'x', 'format' = 'json', 'scan.startup.mode' = 'timestamp'", "scan.startup.timestamp-millis"),
         ("'topic' = 'x', 'format' = 'json', 'properties.interceptor.classes' = 'x'", "load code"),
+        ("'topic' = 'x', 'format' = 'json', 'properties.Bootstrap.Servers' = 'elsewhere:1'", "lower case"),
         ("'topic' = 'x', 'format' = 'json', 'properties.ssl.truststore.location' = '/etc/passwd'", "files of the server"),
         (
             "'topic' = 'x', 'format' = 'json', 'properties.sasl.jaas.config' = 'com.sun.security.auth.module.JndiLoginModule required;'",
@@ -96,3 +98,21 @@ def test_the_avro_schema_is_the_one_flink_derives() -> None:
             },
         ],
     }
+
+
+def test_only_listed_brokers_are_connected_to() -> None:
+    made = table("a INT", "'topic' = 't', 'format' = 'json'")  # its broker is h:1
+
+    def of(servers: str) -> ConnectorTable:
+        return replace(made, options={**made.options, "properties.bootstrap.servers": servers})
+
+    check_brokers(made, ConnectorScope(kafka_brokers=None))
+    for allowed in ("h", "h:1"):
+        check_brokers(made, ConnectorScope(kafka_brokers=(allowed,)))
+        check_brokers(of("PLAINTEXT://h:1, h:1"), ConnectorScope(kafka_brokers=(allowed,)))
+    refused: list[tuple[str, tuple[str, ...]]] = [
+        ("h:1", ()), ("h:1", ("h:2",)), ("h:1,other:1", ("h",)), ("h://other:1", ("h",)), ("h.other:1", ("h",)),
+    ]  # fmt: skip
+    for servers, brokers in refused:
+        with pytest.raises(Forbidden, match=r"SLUICE_KAFKA_BROKERS|the brokers that may be used"):
+            check_brokers(of(servers), ConnectorScope(kafka_brokers=brokers))

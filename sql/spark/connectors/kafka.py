@@ -24,6 +24,7 @@ from sql.connectors.kafka import (
     TOPIC,
     TOPIC_PATTERN,
     Side,
+    check_brokers,
     check_written,
     sides,
     specific_offsets,
@@ -42,7 +43,7 @@ class SparkKafka(SparkConnector):
 
     def read(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
         """What is in the topic now, or up to the table's bound."""
-        reader = _set_up(session.read, table)
+        reader = _set_up(session.read, table, scope)
         match BOUNDED_MODE.read(table.options):
             case "specific-offsets":
                 reader = reader.option("endingOffsets", specific_offsets(table, BOUNDED_OFFSETS.read(table.options) or ""))
@@ -52,7 +53,7 @@ class SparkKafka(SparkConnector):
 
     def follow(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
         """All records from the table's start on; what lies beyond its bound is left out."""
-        frame = _loaded(_set_up(session.readStream, table))
+        frame = _loaded(_set_up(session.readStream, table, scope))
         match BOUNDED_MODE.read(table.options):
             case "specific-offsets":
                 frame = frame.where(_before(table))
@@ -80,7 +81,7 @@ class SparkKafka(SparkConnector):
             if name in by_key:
                 columns.append(named(by_key[name]).alias(name))
         frame, rows = counted(frame.select(*columns))
-        writer: Any = frame.write.format("kafka").options(**_properties(table))
+        writer: Any = frame.write.format("kafka").options(**_properties(table, scope))
         if TOPIC.read(table.options) is not None:
             writer = writer.option("topic", TOPIC.read(table.options))
         _loaded(writer, "save")
@@ -101,17 +102,18 @@ def _loaded(at: Any, verb: str = "load") -> Any:
         raise
 
 
-def _properties(table: ConnectorTable) -> dict[str, str]:
+def _properties(table: ConnectorTable, scope: ConnectorScope) -> dict[str, str]:
+    check_brokers(table, scope)  # what is allowed may have changed since the table was made
     given = {key: value for key, value in table.options.items() if key.startswith("properties.") and key not in _OWN_PROPERTIES}
     options = {f"kafka.{key.removeprefix('properties.')}": value for key, value in given.items()}
     # A broker that is away is told within the time a person waits, unless the table says otherwise.
     return {"kafka.default.api.timeout.ms": "20000", "kafka.request.timeout.ms": "15000"} | options
 
 
-def _set_up(reader: Any, table: ConnectorTable) -> Any:
+def _set_up(reader: Any, table: ConnectorTable, scope: ConnectorScope) -> Any:
     """Spark's reader, batch or stream, for the table's topics and start."""
     options = table.options
-    reader = reader.format("kafka").options(**_properties(table)).option("includeHeaders", "true")
+    reader = reader.format("kafka").options(**_properties(table, scope)).option("includeHeaders", "true")
     if (topic := TOPIC.read(options)) is not None:
         reader = reader.option("subscribe", ",".join(part.strip() for part in topic.split(";")))
     else:
