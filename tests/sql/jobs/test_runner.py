@@ -166,7 +166,8 @@ def test_a_server_that_cannot_renew_stops_and_another_goes_on(
     first = start("a", lease_seconds=0.5)
     until(lambda: maker.queries)
     other = Maker()
-    monkeypatch.setattr(first, "_renew", lambda: None)
+    monkeypatch.setattr(first, "_renew", lambda: None)  # it does not reach Postgres: it can neither renew nor take
+    monkeypatch.setattr(first, "_take", lambda most: None)
     start("b", make=other)
     until(lambda: other.queries)
     until(lambda: not first.running())
