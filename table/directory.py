@@ -9,7 +9,7 @@ from typing import Protocol
 from uuid import uuid4
 
 _MINE, _NUMBER = uuid4(), count()
-"""Names nobody else uses; random bytes for each would be a system call more."""
+"""With the process's number, which forks do not share, names nobody else uses; random bytes for each would cost more."""
 
 
 class Directory(Protocol):
@@ -139,7 +139,7 @@ class LocalDirectory:
             os.unlink(name, dir_fd=self._handle)
 
     def _temporary(self, name: str, data: bytes) -> str:
-        temporary = f".{name}.{_MINE}-{next(_NUMBER)}.tmp"
+        temporary = f".{name}.{_MINE}-{os.getpid()}-{next(_NUMBER)}.tmp"
         write_new(temporary, data, directory=self._handle)
         return temporary
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token
 
 from model.schema_change import (
     AddColumn,
@@ -63,6 +64,8 @@ class DdlParser(TypeParser):
 
     _metadata: dict[str, str] | None = None
     """Keys of the METADATA columns read so far, in a statement whose table may have them."""
+    _first_metadata: Token | None = None
+    """Where the first of them is declared."""
     _virtual: frozenset[str] = frozenset()
 
     def create(self) -> exp.Expr:
@@ -80,7 +83,8 @@ class DdlParser(TypeParser):
         definition, query = self._definition()
         if self._metadata and "connector" not in definition.options:
             self.refuse(
-                f"METADATA columns are not available: append tables have no metadata to show in column {next(iter(self._metadata))}."
+                f"METADATA columns are not available: append tables have no metadata to show in column {next(iter(self._metadata))}.",
+                self._first_metadata,
             )
         return trees.CreateTable(name=name, temporary=temporary, if_not_exists=missing_only, definition=definition, query=query)
 
@@ -177,6 +181,7 @@ class DdlParser(TypeParser):
     def _metadata_column(self, name: str) -> None:
         if self._metadata is None:
             self.refuse(f"METADATA columns are declared when a table is created: column {name}.")
+        self._first_metadata = self._first_metadata or self.here
         self.need("METADATA")
         self._metadata[name] = self.text("the metadata's key") if self.eat("FROM") else name
         if self.eat("VIRTUAL"):

@@ -95,7 +95,7 @@ def test_one_alter_is_one_version_of_the_schema_or_none(gateway: Gateway, lake: 
         ("CREATE TABLE t (a INT) WITH ('data-evolution.enabled' = 'true')", "not available"),
         ("CREATE TABLE t (a INT) WITH ('row-tracking.enabled' = 'true')", "not available"),
         ("CREATE TABLE t (a INT) WITH ('file.format' = 'avro')", "parquet, orc"),
-        ("CREATE TABLE t (a INT) WITH ('file-index.bloom-filter.columns' = 'a')", "not implemented"),
+        ("CREATE TABLE t (a INT) WITH ('file-index.bsi.columns' = 'a')", "not implemented"),
         ("CREATE TABLE t (a INT) WITH ('data-file.external-paths' = 's3://x')", "not implemented"),
         ("CREATE TABLE t (a INT) WITH ('schema.watermark.0.rowtime' = 'a')", "never set by hand"),
         ("CREATE TABLE t (a TIMESTAMP(9))", "precision 6"),

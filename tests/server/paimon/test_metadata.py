@@ -231,7 +231,7 @@ def test_functions(rest: Rest) -> None:
     assert (sorted(got["definitions"]), got["options"], got["comment"]) == (["flink", "sql"], {"x": "1"}, "d")
     for action, status in (("addDefinition", 409), ("updateDefinition", 404), ("dropDefinition", 404)):
         name = "sql" if status == 409 else "none"
-        change = {"action": action, "name": name, "definition": {}}
+        change = {"action": action, "name": name, "definition": {"type": "sql", "definition": "1"}}
         assert rest.refused("POST", "databases/d/functions/f.1", {"changes": [change]}) == (status, "DEFINITION", name)
     assert rest.refused("POST", "databases/d/functions", body) == (409, "FUNCTION", "d.f.1")
     rest.delete("databases/d/functions/f.1")
