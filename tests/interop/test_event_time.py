@@ -176,7 +176,7 @@ def test_the_pages_examples_run(kafka_server: RunningServer, broker: Broker) -> 
 
     every = "SET 'execution.checkpointing.interval' = '200 ms';"
     ((first,),) = kafka_server.sql(every + windows)
-    come("SELECT * FROM clicks_by_minute", lambda rows: rows == [["2024-05-01T10:00:00", "home", 2]])
+    come("SELECT * FROM clicks_by_minute", lambda rows: rows == [["2024-05-01T10:00:00.000", "home", 2]])
     ((second,),) = kafka_server.sql(every + topic)
     come("SELECT count(*) FROM clicks", lambda rows: rows == [[4]])
     broker.produce("page_views", [{"value": json.dumps({"id": 9, "page": "x", "ts": "2024-05-01 10:00:20"})}])

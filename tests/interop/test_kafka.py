@@ -72,7 +72,7 @@ def test_a_topic_of_json_is_read_with_its_metadata_and_keys(ask: Any, broker: Br
     windows = (
         "SELECT window_end, count(*) FROM TABLE(TUMBLE(TABLE o, DESCRIPTOR(ts), INTERVAL '2' SECOND)) GROUP BY window_start, window_end"
     )
-    assert ask(f"{table} {windows} ORDER BY 1") == [["2024-05-01T08:00:02", 2], ["2024-05-01T08:00:04", 2]]
+    assert ask(f"{table} {windows} ORDER BY 1") == [["2024-05-01T08:00:02.000000", 2], ["2024-05-01T08:00:04.000000", 2]]
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "avro"])

@@ -29,7 +29,7 @@ from sql.connectors.kafka import (
     sides,
     specific_offsets,
 )
-from sql.spark.connectors.base import SparkConnector, counted
+from sql.spark.connectors.base import SparkConnector
 from sql.spark.connectors.formats import decoded, encoded
 from sql.spark.reads import named, tagged
 from sql.spark.types import to_spark
@@ -80,12 +80,16 @@ class SparkKafka(SparkConnector):
         for name in ("topic", "partition"):
             if name in by_key:
                 columns.append(named(by_key[name]).alias(name))
-        frame, rows = counted(frame.select(*columns))
-        writer: Any = frame.write.format("kafka").options(**_properties(table, scope))
+        records = frame.select(*columns)
+        writer: Any = records.write.format("kafka").options(**_properties(table, scope))
         if TOPIC.read(table.options) is not None:
             writer = writer.option("topic", TOPIC.read(table.options))
-        _loaded(writer, "save")
-        return rows()
+        records.persist()
+        try:
+            _loaded(writer, "save")
+            return records.count()  # an observation of Spark's never ends where the old write interface of this connector is used
+        finally:
+            records.unpersist()
 
 
 def _loaded(at: Any, verb: str = "load") -> Any:
