@@ -72,6 +72,8 @@ def test_the_audit_log_tells_who_ran_what_and_how_it_ended(client: FlaskClient) 
 def test_secrets_stay_out_of_the_log() -> None:
     text = "CREATE TABLE t (id INT) WITH ('fs.s3.accessKeySecret' = {}, 'path' = 'x', 'my.password'={}); CALL sys.x(token => {})"
     assert masked_text(text.format("'it''s'", "'b'", "'c'")) == text.format(*["'******'"] * 3)
+    long = "INSERT INTO t VALUES ('" + "x" * 1_000_000 + "', '" + "=" * 10_000 + "')"
+    assert masked_text(long) == long, "and it comes to an end"
 
 
 def test_entries_wait_while_postgres_is_away_and_old_ones_go(gateway: Gateway, client: FlaskClient, dsn: str) -> None:
