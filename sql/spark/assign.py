@@ -151,7 +151,7 @@ def _changes(type_: DataType) -> bool:
 
 def _cut(column: Column, precision: int) -> Column:
     """Milliseconds are written from a TIMESTAMP, microseconds from a TIMESTAMP_NTZ; digits beyond the precision are cut off."""
-    instant = column.cast("timestamp")
+    instant = column.cast("timestamp_ltz")
     unit = 10 ** (6 - precision)
     if precision not in (3, 6):
         micros = F.unix_micros(instant)

@@ -107,7 +107,7 @@ def _fixed(type_: DataType, column: Column) -> Column:
 
 
 def _timestamp(type_: DataType, column: Column, start: Column) -> tuple[Column, Column | None, Column | None]:
-    micros = F.unix_micros(column.cast("timestamp"))
+    micros = F.unix_micros(column.cast("timestamp_ltz"))
     zero = F.lit(0).cast("bigint")
     rest = F.pmod(micros, F.lit(1000).cast("bigint"))
     millis = _div(micros - rest, 1000)

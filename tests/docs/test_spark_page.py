@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from tests.fix_server import StartServer
 from tests.following import Follower
+from tests.running import RunningServer
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,15 +79,14 @@ def _refused(url: str, statement: str) -> None:
             assert rows.response.status_code == 400, rows.response.text
 
 
-def _ends(server: object) -> None:
+def _ends(server: RunningServer) -> None:
     """Nobody reads any more, and so no query runs."""
-    from tests.running import RunningServer
 
-    assert isinstance(server, RunningServer)
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        left = [" ".join(one.cmdline()) for one in server.process.children(recursive=True)]
-        if not any("python_streaming_source_runner" in command for command in left):
-            return
-        time.sleep(0.5)
-    raise AssertionError(f"streams went on without a reader: {left}")
+    def left() -> list[str]:
+        found = []
+        for process in server.process.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # among them those nobody has buried yet
+                found.append(" ".join(process.cmdline()))
+        return [command for command in found if "python_streaming_source_runner" in command]
+
+    assert eventually(lambda: not left()), f"streams went on without a reader: {left()}"

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -17,6 +16,7 @@ import pytest
 
 from tests.fix_server import StartServer
 from tests.running import RunningServer, runs
+from tests.waiting import eventually
 
 SERVE = [str(Path(sys.executable).parent / "sluice"), "serve"]
 
@@ -25,15 +25,6 @@ def serve(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """Try to serve, expecting that it ends by itself."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
     return subprocess.run(SERVE, env=environment | settings, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 30) -> bool:
-    until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
@@ -23,6 +22,7 @@ from model.view import View
 from sql.gateway import Gateway
 from table.commit import CommitRequest, everything
 from tests.following import Follower
+from tests.waiting import eventually
 
 T = Identifier("default", "t")
 QUEUE = "CREATE TABLE t (id BIGINT, word STRING) WITH ('bucket' = '1')"
@@ -64,15 +64,6 @@ def overwrite(lake: Lake, url: str, *ids: int) -> None:
         adds.append(NewFile(partition=entry.partition, bucket=0, file=entry.file))
     request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, adds=tuple(adds), commit_user=str(uuid4()))
     lake.commit(table, request)
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 10) -> bool:
-    until = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def test_rows_come_as_they_are_committed_and_before_them_the_headers(url: str) -> None:

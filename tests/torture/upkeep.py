@@ -6,12 +6,14 @@ import os
 import random
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import httpx
 
 from tests.running import Refused, RunningServer
 from tests.torture.writers import Book, Writers, check_rows
+from tests.waiting import eventually
 
 QUEUE, SCALABLE = "q", "s"
 MOST_FILES = 60
@@ -71,6 +73,8 @@ def run(server: RunningServer, *, kills: int, seed: int, seconds: float) -> dict
             check_rows(server, moments.choice(tables), book, ordered=False, where=where)
             check_rows(server, QUEUE, book, ordered=True, where=where)
         time.sleep(each)
+        for table in tables:  # the last kill's lease has to run out first
+            assert eventually(partial(_any_merged, server, table), seconds=120), f"seed {seed}: {table} was never merged"
     finally:
         writers.stop()
         watch.stop()
@@ -79,15 +83,19 @@ def run(server: RunningServer, *, kills: int, seed: int, seconds: float) -> dict
         where = f"seed {seed}, at the end"
         check_rows(server, table, book, ordered=table == QUEUE, where=where)
         assert len(book.taken[table]) > kills, f"{where}: the writers got through hardly anything"
-        assert server.value(f"SELECT COUNT(*) FROM {table}$compaction WHERE outcome = 'done'") > 0
         check_orphans(server, table)
         check_rows(server, table, book, ordered=table == QUEUE, where=f"{where}, without orphans")
     return watch.most
 
 
+def _any_merged(server: RunningServer, table: str, outcome: str = "done") -> bool:
+    return bool(server.value(f"SELECT COUNT(*) > 0 FROM {table}$compaction WHERE outcome = '{outcome}'"))
+
+
 def check_orphans(server: RunningServer, table: str) -> None:
     """Once all but the latest snapshot and the orphans are gone, a table's directory holds what it needs and nothing else."""
     server.sql(f"ALTER TABLE {table} SET ('write-only' = 'true')")
+    assert eventually(lambda: not _any_merged(server, table, "running"), seconds=60)
     server.sql(f"CALL sys.expire_snapshots(`table` => '{table}', retain_max => 1, retain_min => 1)")
     root = Path(server.table_path(f"default.{table}"))
     for path in root.rglob("*"):
