@@ -37,6 +37,8 @@ public class FlinkJdbcUser {
             }
             OUT.println(JSON.writeValueAsString(answer));
         }
+        if (connection != null) connection.close();
+        System.exit(0); // threads of connections that failed to open stay alive
     }
 
     private static Object answer(JsonNode asked) throws Exception {
