@@ -21,13 +21,17 @@ _ID = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32}"
 
 def test_the_recorded_conversations(client: FlaskClient) -> None:
     for name in CLIENTS:
-        known: dict[str, str] = {}
-        for number, line in enumerate((HERE / f"{name}.jsonl").read_text().splitlines(), start=1):
-            said = json.loads(line)
-            path, body = (_MADE_UP.sub(lambda found: known[found[0]], said[part]) for part in ("path", "body"))
-            response = _ask(client, said["method"], path, body)
-            assert response.status_code == said["status"], f"{name}:{number}: {response.text}"
-            assert _same(said["answer"], response.text, known), f"{name}:{number}: {response.text}\nwas {said['answer']}"
+        _replay(client, name)
+
+
+def _replay(client: FlaskClient, name: str) -> None:
+    known: dict[str, str] = {}
+    for number, line in enumerate((HERE / f"{name}.jsonl").read_text().splitlines(), start=1):
+        said = json.loads(line)
+        path, body = (_MADE_UP.sub(lambda found: known[found[0]], said[part]) for part in ("path", "body"))
+        response = _ask(client, said["method"], path, body)
+        assert response.status_code == said["status"], f"{name}:{number}: {response.text}"
+        assert _same(said["answer"], response.text, known), f"{name}:{number}: {response.text}\nwas {said['answer']}"
 
 
 def _ask(client: FlaskClient, method: str, path: str, body: str) -> TestResponse:
