@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from model.errors import InvalidOption, nearest
 from model.option import Option, OptionGroup, Parser, boolean, integer, memory_size, number, one_of, optional, text
@@ -180,6 +181,23 @@ STATEMENT_TIMEOUT = SERVER_OPTIONS.declare(
 STATEMENT_BYTES = SERVER_OPTIONS.declare(
     Option("statement.max-bytes", memory_size(), 16 * 1024**2, "Longest statement text; a longer one is answered 413.")
 )
+RESULT_KEEP = SERVER_OPTIONS.declare(
+    Option(
+        "result.keep-seconds",
+        number(at_least=1),
+        3600.0,
+        "How long the result of a statement submitted with `async` stays after it was last asked for.",
+    )
+)
+CORS_ORIGINS = SERVER_OPTIONS.declare(
+    Option(
+        "cors.origins",
+        directories(),
+        (),
+        "Origins whose pages may call this server from a browser, such as `https://app.example.org`, parted by commas; `*` is every "
+        "origin, only allowed where `token` is set. Without it: none.",
+    )
+)
 ROWS_BYTES = SERVER_OPTIONS.declare(
     Option("rows.max-bytes", memory_size(), 1024**4, "Largest body `POST /tables/…/rows` reads; a larger one is answered 413.")
 )
@@ -281,6 +299,8 @@ class Settings:
     statement_queue: int = STATEMENT_QUEUE.default
     statement_timeout: float | None = STATEMENT_TIMEOUT.default
     statement_bytes: int = STATEMENT_BYTES.default
+    result_keep: float = RESULT_KEEP.default
+    cors_origins: tuple[str, ...] = ()
     rows_bytes: int = ROWS_BYTES.default
     spool_result_bytes: int = SPOOL_RESULT_BYTES.default
     spool_bytes: int = SPOOL_BYTES.default
@@ -335,6 +355,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         statement_queue=STATEMENT_QUEUE.read(raw),
         statement_timeout=STATEMENT_TIMEOUT.read(raw) or None,
         statement_bytes=STATEMENT_BYTES.read(raw),
+        result_keep=RESULT_KEEP.read(raw),
+        cors_origins=_origins(CORS_ORIGINS.read(raw), open_door=TOKEN.read(raw) is None),
         rows_bytes=ROWS_BYTES.read(raw),
         spool_result_bytes=SPOOL_RESULT_BYTES.read(raw),
         spool_bytes=SPOOL_BYTES.read(raw),
@@ -379,6 +401,19 @@ def _refuse_open_door(settings: Settings) -> None:
 def _brokers(named: tuple[str, ...] | None, *, open_door: bool) -> tuple[str, ...] | None:
     """Who may use a server without tokens sits at the machine and can reach every broker anyway."""
     return named if named is not None or open_door else ()
+
+
+def _origins(named: tuple[str, ...], *, open_door: bool) -> tuple[str, ...]:
+    """Origins as browsers spell them; raises `InvalidOption` for what is none, and for all pages at a server without token."""
+    if "*" in named and open_door:
+        raise InvalidOption("SLUICE_CORS_ORIGINS=* lets every page in the world run SQL here: set SLUICE_TOKEN, or name the origins.")
+    for origin in named:
+        parts = urlsplit(origin)
+        if origin != "*" and (parts.scheme not in ("http", "https") or f"{parts.scheme}://{parts.netloc}" != origin):
+            raise InvalidOption(
+                f"SLUICE_CORS_ORIGINS: {origin!r} is no origin; write scheme, host and port only, as https://app.example.org."
+            )
+    return named
 
 
 def _place(location: str | None) -> str | None:

@@ -34,7 +34,7 @@ def stream(result: ResultSet, format_: Format, *, release: Callable[[], None]) -
         release()
         raise
     rest = batches if first is None else itertools.chain((first,), batches)
-    chunks = format_.write(result.columns, rest, partial(problem_document, id_=request_id()))
+    chunks = format_.write(result.columns, rest, partial(problem_document, id_=request_id()), lambda: result.truncated)
     if format_.idle_line is not None:
         chunks = with_idle_lines(chunks, format_.idle_line)
     return Response(_Body(chunks, result, release), 200, content_type=_content_type(format_))
@@ -48,7 +48,7 @@ def _endless(result: ResultSet, format_: Format, release: Callable[[], None]) ->
         result.close()
         release()
         raise
-    chunks = format_.write(result.columns, result.batches(), partial(problem_document, id_=request_id()))
+    chunks = format_.write(result.columns, result.batches(), partial(problem_document, id_=request_id()), lambda: result.truncated)
     if format_.idle_line is not None:
         chunks = itertools.chain((format_.idle_line,), with_idle_lines(chunks, format_.idle_line))
     response = Response(_Body(chunks, result, release), 200, content_type=_content_type(format_))

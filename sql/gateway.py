@@ -20,6 +20,7 @@ from sql.health import Health, check_health
 from sql.jobs.limits import JobLimits
 from sql.jobs.make import JobMaker
 from sql.jobs.runner import JobRunner
+from sql.kept import KeptStatement, KeptStatements
 from sql.operation import Operation, OperationState
 from sql.pages import NotReady, ResultPage
 from sql.parameters import NONE as NO_PARAMETERS
@@ -50,6 +51,8 @@ class GatewayLimits:
     spark_statements: int = 4
     queued_statements: int = 256
     queued_per_session: int = 64
+    kept_seconds: float = 3600.0
+    """How long the result of a statement submitted to be asked for later stays after it was last asked for."""
     result_bytes: int = 50 << 30
     spool_bytes: int = 200 << 30
     import_dirs: tuple[str, ...] = ()
@@ -86,6 +89,7 @@ class Gateway:
             chain=self._executor.chain,
             release=spark.release,
         )
+        self.kept = KeptStatements(seconds=self.limits.kept_seconds)
         self._uri: str | None = None
         means: dict[str, Any] = {
             "import_dirs": self.limits.import_dirs, "remote_catalogs": self.limits.remote_catalogs,
@@ -134,32 +138,74 @@ class Gateway:
         idempotency_key: str | None = None,
         caller: Caller = EVERYBODY,
         name: str | None = None,
+        max_rows: int | None = None,
+        dry_run: bool = False,
         on_start: Callable[[RunningStatement], None] | None = None,
     ) -> ResultSet:
         """Run the statements of a text in order and return the last result, which the caller reads and closes.
 
         They run in the session given, or in a fresh one, which may begin in another database than the default.
         ``timeout`` (seconds) is for the whole text, waiting included; ``name`` is what the client asks for it by while it runs.
+        More rows than ``max_rows`` are cut off; a ``dry_run`` looks at one statement without its taking effect.
         Raises what a statement raises; of several, the error's ``statement_index`` and ``completed`` tell how far it came.
         """
+        managed = self._sessions.get(session) if session is not None else None
+        script = self._script(text, managed, database, settings, parameters, idempotency_key, caller)
+        script.max_rows, script.dry_run = max_rows, dry_run
+        operation = Operation(text, session=session, timeout=self._seconds(script, timeout), principal=caller.principal, name=name)
+        self._submit(operation, script, managed)
+        if on_start is not None:
+            on_start(RunningStatement(operation.handle, operation.cancel))
+        return self._outcome(operation, managed)
+
+    def keep(
+        self,
+        text: str,
+        *,
+        database: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        parameters: Parameters = NO_PARAMETERS,
+        timeout: float | None = None,
+        idempotency_key: str | None = None,
+        caller: Caller = EVERYBODY,
+        name: str | None = None,
+        max_rows: int | None = None,
+        dry_run: bool = False,
+    ) -> KeptStatement:
+        """Queue the statements of a text as `run` runs them, and keep the result to be asked for; raises `TooManyStatements`."""
+        self.kept.reserve()
+        script = self._script(text, None, database, settings, parameters, idempotency_key, caller)
+        script.max_rows, script.dry_run, script.kept = max_rows, dry_run, True
+        operation = Operation(text, timeout=self._seconds(script, timeout), principal=caller.principal, name=name)
+        kept = self.kept.add(operation)
+        try:
+            self._submit(operation, script, None)
+        except BaseException:
+            self.kept.forget(kept)
+            raise
+        return kept
+
+    def _script(
+        self,
+        text: str,
+        managed: GatewaySession | None,
+        database: str | None,
+        settings: Mapping[str, str] | None,
+        parameters: Parameters,
+        idempotency_key: str | None,
+        caller: Caller,
+    ) -> Script:
         self._check_size(text)
         SQL_OPTIONS.check(settings or {})
-        scope = caller.principal
-        managed = self._sessions.get(session) if session is not None else None
-        script = Script(
+        return Script(
             text=text,
             session=managed.session if managed else self._one_shot(database, caller),
             caller=caller,
             settings=dict(settings or {}),
             parameters=parameters,
-            idempotent=Idempotent(key=idempotency_key, caller=scope) if idempotency_key is not None else None,
+            idempotent=Idempotent(key=idempotency_key, caller=caller.principal) if idempotency_key is not None else None,
             one_shot=managed is None,
         )
-        operation = Operation(text, session=session, timeout=self._seconds(script, timeout), principal=scope, name=name)
-        self._submit(operation, script, managed)
-        if on_start is not None:
-            on_start(RunningStatement(operation.handle, operation.cancel))
-        return self._outcome(operation, managed)
 
     def _one_shot(self, database: str | None, caller: Caller) -> Session:
         session = Session(str(uuid4()), None)
@@ -275,6 +321,11 @@ class Gateway:
                 return operation
         raise OperationNotExist(f"No statement {name} of yours is running.")
 
+    def kept_or_running(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
+        """The caller's statement of this name or handle, also one that has ended and is kept; raises `OperationNotExist`."""
+        kept = self.kept.find(name, caller)
+        return self.running_statement(name, caller=caller) if kept is None else kept.operation
+
     def progress(self, operation: Operation) -> ProgressRecord:
         """How far a statement is."""
         return self._watch.look(operation.handle, operation.progress.record())
@@ -322,6 +373,7 @@ class Gateway:
             operation.cancel()
         self._end_streams()
         self._sessions.close_all()
+        self.kept.close()
         self._executor.close()
         self._canceller.close()
         self._watch.close()
@@ -406,6 +458,7 @@ class Gateway:
                     if operation.overdue():
                         operation.expire()
                 self._sessions.expire()
+                self.kept.expire()
                 self._spool.tend()
             except Exception:  # the house is kept as long as the gateway lives, whatever one round runs into
                 _log.exception("Looking after statements and sessions failed")
