@@ -9,6 +9,8 @@ from flask import Flask, Response, g, request
 
 from server.access import check_access
 from server.audit import audit, row_of
+from server.compression import decode_request, encode_response
+from server.cors import answer_preflight, show_to_origin
 from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
 from server.metrics import door, measure
 from server.services import EXTENSION, Services
@@ -29,7 +31,11 @@ def create_app(services: Services) -> Flask:
     app.extensions[EXTENSION] = services
     measure(app, services.gateway)
     app.before_request(_name_request)
+    app.before_request(answer_preflight)
     app.before_request(lambda: check_access(services))
+    app.before_request(decode_request)
+    app.after_request(encode_response)
+    app.after_request(show_to_origin)
     app.after_request(_show_id)
     if services.settings.audit_kept:
         audit(app, services.gateway.lake.audit)

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from model.errors import InvalidOption, nearest
-from model.option import Option, OptionGroup, Parser, boolean, integer, memory_size, number, one_of, optional, text
+from model.option import Option, OptionGroup, boolean, integer, memory_size, number, one_of, optional, text
+from server.option_kinds import address, directories, origins, packages, pairs
 from sql.jobs.limits import JobLimits, UpkeepLimits, hours
 
 PREFIX = "SLUICE_"
@@ -23,54 +23,6 @@ SERVER_OPTIONS = OptionGroup(
     "Server setting",
     "Read once from the environment when the server starts: `session.idle-seconds` is the variable `SLUICE_SESSION_IDLE_SECONDS`.",
 )
-
-
-def address() -> Parser[tuple[str, int]]:
-    """``host:port``; an IPv6 host stands in brackets."""
-
-    def parse(raw: str) -> tuple[str, int]:
-        host, colon, port = raw.rpartition(":")
-        if not colon or not host or not port.isdigit() or int(port) > 65535:
-            raise ValueError("host:port is expected, such as 127.0.0.1:8083")
-        return host.removeprefix("[").removesuffix("]"), int(port)
-
-    def show(value: tuple[str, int]) -> str:
-        return f"[{value[0]}]:{value[1]}" if ":" in value[0] else f"{value[0]}:{value[1]}"
-
-    return Parser("host:port", parse, show)
-
-
-def directories() -> Parser[tuple[str, ...]]:
-    """Paths, parted by commas."""
-    return Parser("paths", lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()), ",".join)
-
-
-def pairs() -> Parser[tuple[tuple[str, str], ...]]:
-    """``key=value``, parted by commas."""
-
-    def parse(raw: str) -> tuple[tuple[str, str], ...]:
-        found = []
-        for part in filter(str.strip, raw.split(",")):
-            key, equals, value = part.partition("=")
-            if not equals or not key.strip():
-                raise ValueError("key=value pairs parted by commas are expected")
-            found.append((key.strip(), value.strip()))
-        return tuple(found)
-
-    return Parser("key=value pairs", parse, lambda value: ",".join(f"{key}={one}" for key, one in value))
-
-
-def packages() -> Parser[tuple[str, ...]]:
-    """Maven coordinates, parted by commas."""
-
-    def parse(raw: str) -> tuple[str, ...]:
-        found = tuple(part.strip() for part in raw.split(",") if part.strip())
-        if wrong := next((one for one in found if len(list(filter(None, one.split(":")))) != 3), None):
-            raise ValueError(f"group:artifact:version is expected, not {wrong}")
-        return found
-
-    return Parser("packages", parse, ",".join)
-
 
 LISTEN = SERVER_OPTIONS.declare(
     Option(
@@ -192,7 +144,7 @@ RESULT_KEEP = SERVER_OPTIONS.declare(
 CORS_ORIGINS = SERVER_OPTIONS.declare(
     Option(
         "cors.origins",
-        directories(),
+        origins(),
         (),
         "Origins whose pages may call this server from a browser, such as `https://app.example.org`, parted by commas; `*` is every "
         "origin, only allowed where `token` is set. Without it: none.",
@@ -356,7 +308,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         statement_timeout=STATEMENT_TIMEOUT.read(raw) or None,
         statement_bytes=STATEMENT_BYTES.read(raw),
         result_keep=RESULT_KEEP.read(raw),
-        cors_origins=_origins(CORS_ORIGINS.read(raw), open_door=TOKEN.read(raw) is None),
+        cors_origins=CORS_ORIGINS.read(raw),
         rows_bytes=ROWS_BYTES.read(raw),
         spool_result_bytes=SPOOL_RESULT_BYTES.read(raw),
         spool_bytes=SPOOL_BYTES.read(raw),
@@ -394,6 +346,8 @@ def _refuse_open_door(settings: Settings) -> None:
     host = settings.listen[0]
     if settings.token is None and not is_loopback(host):
         raise InvalidOption(f"SLUICE_LISTEN names {host}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
+    if settings.token is None and "*" in settings.cors_origins:
+        raise InvalidOption("SLUICE_CORS_ORIGINS=* lets every page in the world run SQL here: set SLUICE_TOKEN, or name the origins.")
     if settings.token is not None and not (settings.token.isascii() and settings.token.isprintable() and " " not in settings.token):
         raise InvalidOption("SLUICE_TOKEN must be printable ASCII without spaces, as it travels in a header.")
 
@@ -401,19 +355,6 @@ def _refuse_open_door(settings: Settings) -> None:
 def _brokers(named: tuple[str, ...] | None, *, open_door: bool) -> tuple[str, ...] | None:
     """Who may use a server without tokens sits at the machine and can reach every broker anyway."""
     return named if named is not None or open_door else ()
-
-
-def _origins(named: tuple[str, ...], *, open_door: bool) -> tuple[str, ...]:
-    """Origins as browsers spell them; raises `InvalidOption` for what is none, and for all pages at a server without token."""
-    if "*" in named and open_door:
-        raise InvalidOption("SLUICE_CORS_ORIGINS=* lets every page in the world run SQL here: set SLUICE_TOKEN, or name the origins.")
-    for origin in named:
-        parts = urlsplit(origin)
-        if origin != "*" and (parts.scheme not in ("http", "https") or f"{parts.scheme}://{parts.netloc}" != origin):
-            raise InvalidOption(
-                f"SLUICE_CORS_ORIGINS: {origin!r} is no origin; write scheme, host and port only, as https://app.example.org."
-            )
-    return named
 
 
 def _place(location: str | None) -> str | None:

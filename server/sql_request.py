@@ -53,12 +53,12 @@ def read_request() -> SqlRequest:
     """The present request; raises `BadRequest` for what is unknown or of the wrong kind."""
     _check_names(request.args, PARAMETERS, "parameter")
     body = read_body(services().settings.statement_bytes)
-    sent = json_object(body) if request.mimetype == "application/json" else {"statement": _text(body)}
+    sent: dict[str, Any] = json_object(body) if request.mimetype == "application/json" else {"statement": _text(body)}
     _check_names(sent, MEMBERS, "member")
     for name, value in request.args.items():
         if value or name != "database":
             sent[name] = _flag(name, value) if name in ("dry_run", "async") else value
-    statement = member(sent, "statement", str) or ""
+    statement: str = member(sent, "statement", str, required=True)
     if not statement.strip():
         raise BadRequest("There is no statement in the body.")
     mode = member(sent, "mode", str)

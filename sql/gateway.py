@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import IO, Any
+from dataclasses import dataclass
+from typing import IO, Any, Unpack
 from uuid import uuid4
 
 from lake import EVERYBODY, Caller, Lake
@@ -17,10 +17,10 @@ from sql.canceller import Canceller
 from sql.complete import complete
 from sql.executor import Executor, Work
 from sql.health import Health, check_health
-from sql.jobs.limits import JobLimits
 from sql.jobs.make import JobMaker
 from sql.jobs.runner import JobRunner
 from sql.kept import KeptStatement, KeptStatements
+from sql.limits import GatewayLimits as GatewayLimits
 from sql.operation import Operation, OperationState
 from sql.pages import NotReady, ResultPage
 from sql.parameters import NONE as NO_PARAMETERS
@@ -33,32 +33,10 @@ from sql.sessions import GatewaySession, Sessions
 from sql.spool import Spool, SpoolLimits
 from sql.sql_options import SQL_OPTIONS, STATEMENT_TIMEOUT, statement_seconds
 from sql.statements.base import OwnDoor, no_door
+from sql.wishes import Wishes
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayLimits:
-    """How much of everything one gateway allows; the server's options fill it."""
-
-    sessions: int = 1000
-    session_idle_seconds: float = 600.0
-    statement_seconds: float | None = None
-    """The time a statement may take, waiting included, where its client names none; None is no limit."""
-    statement_chars: int = 10_000_000
-    local_threads: int = 32
-    spark_statements: int = 4
-    queued_statements: int = 256
-    queued_per_session: int = 64
-    kept_seconds: float = 3600.0
-    """How long the result of a statement submitted to be asked for later stays after it was last asked for."""
-    result_bytes: int = 50 << 30
-    spool_bytes: int = 200 << 30
-    import_dirs: tuple[str, ...] = ()
-    remote_catalogs: tuple[str, ...] = ()
-    kafka_brokers: tuple[str, ...] | None = None
-    jobs: JobLimits = field(default_factory=JobLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,56 +105,25 @@ class Gateway:
     # Statements, one text at a time
 
     def run(
-        self,
-        text: str,
-        *,
-        session: str | None = None,
-        database: str | None = None,
-        settings: Mapping[str, str] | None = None,
-        parameters: Parameters = NO_PARAMETERS,
-        timeout: float | None = None,
-        idempotency_key: str | None = None,
-        caller: Caller = EVERYBODY,
-        name: str | None = None,
-        max_rows: int | None = None,
-        dry_run: bool = False,
-        on_start: Callable[[RunningStatement], None] | None = None,
+        self, text: str, *, session: str | None = None, on_start: Callable[[RunningStatement], None] | None = None, **wishes: Unpack[Wishes]
     ) -> ResultSet:
         """Run the statements of a text in order and return the last result, which the caller reads and closes.
 
-        They run in the session given, or in a fresh one, which may begin in another database than the default.
-        ``timeout`` (seconds) is for the whole text, waiting included; ``name`` is what the client asks for it by while it runs.
-        More rows than ``max_rows`` are cut off; a ``dry_run`` looks at one statement without its taking effect.
+        They run in the session given, or in a fresh one.
         Raises what a statement raises; of several, the error's ``statement_index`` and ``completed`` tell how far it came.
         """
         managed = self._sessions.get(session) if session is not None else None
-        script = self._script(text, managed, database, settings, parameters, idempotency_key, caller)
-        script.max_rows, script.dry_run = max_rows, dry_run
-        operation = Operation(text, session=session, timeout=self._seconds(script, timeout), principal=caller.principal, name=name)
+        script, operation = self._wished(text, managed, wishes)
         self._submit(operation, script, managed)
         if on_start is not None:
             on_start(RunningStatement(operation.handle, operation.cancel))
         return self._outcome(operation, managed)
 
-    def keep(
-        self,
-        text: str,
-        *,
-        database: str | None = None,
-        settings: Mapping[str, str] | None = None,
-        parameters: Parameters = NO_PARAMETERS,
-        timeout: float | None = None,
-        idempotency_key: str | None = None,
-        caller: Caller = EVERYBODY,
-        name: str | None = None,
-        max_rows: int | None = None,
-        dry_run: bool = False,
-    ) -> KeptStatement:
+    def keep(self, text: str, **wishes: Unpack[Wishes]) -> KeptStatement:
         """Queue the statements of a text as `run` runs them, and keep the result to be asked for; raises `TooManyStatements`."""
         self.kept.reserve()
-        script = self._script(text, None, database, settings, parameters, idempotency_key, caller)
-        script.max_rows, script.dry_run, script.kept = max_rows, dry_run, True
-        operation = Operation(text, timeout=self._seconds(script, timeout), principal=caller.principal, name=name)
+        script, operation = self._wished(text, None, wishes)
+        script.kept = True
         kept = self.kept.add(operation)
         try:
             self._submit(operation, script, None)
@@ -185,27 +132,24 @@ class Gateway:
             raise
         return kept
 
-    def _script(
-        self,
-        text: str,
-        managed: GatewaySession | None,
-        database: str | None,
-        settings: Mapping[str, str] | None,
-        parameters: Parameters,
-        idempotency_key: str | None,
-        caller: Caller,
-    ) -> Script:
+    def _wished(self, text: str, managed: GatewaySession | None, wishes: Wishes) -> tuple[Script, Operation]:
         self._check_size(text)
+        settings, caller, key = wishes.get("settings"), wishes.get("caller", EVERYBODY), wishes.get("idempotency_key")
         SQL_OPTIONS.check(settings or {})
-        return Script(
+        script = Script(
             text=text,
-            session=managed.session if managed else self._one_shot(database, caller),
+            session=managed.session if managed else self._one_shot(wishes.get("database"), caller),
             caller=caller,
             settings=dict(settings or {}),
-            parameters=parameters,
-            idempotent=Idempotent(key=idempotency_key, caller=caller.principal) if idempotency_key is not None else None,
+            parameters=wishes.get("parameters", NO_PARAMETERS),
+            idempotent=Idempotent(key=key, caller=caller.principal) if key is not None else None,
             one_shot=managed is None,
+            max_rows=wishes.get("max_rows"),
+            dry_run=wishes.get("dry_run", False),
         )
+        timeout = self._seconds(script, wishes.get("timeout"))
+        session = managed.handle if managed else None
+        return script, Operation(text, session=session, timeout=timeout, principal=caller.principal, name=wishes.get("name"))
 
     def _one_shot(self, database: str | None, caller: Caller) -> Session:
         session = Session(str(uuid4()), None)
