@@ -71,12 +71,30 @@ def packages() -> Parser[tuple[str, ...]]:
     return Parser("packages", parse, ",".join)
 
 
+def address_or_off() -> Parser[tuple[str, int] | None]:
+    """``host:port``, or ``off`` for None."""
+    plain = address()
+    return Parser(
+        "host:port or off",
+        lambda raw: None if raw.strip().lower() == "off" else plain.parse(raw),
+        lambda value: "off" if value is None else plain.show(value),
+    )
+
+
 LISTEN = SERVER_OPTIONS.declare(
     Option(
         "listen",
         address(),
         ("127.0.0.1", 8083),
         "Where the server listens. Anything but a loopback address needs `token`. Port 0 picks a free one.",
+    )
+)
+FLIGHT_LISTEN = SERVER_OPTIONS.declare(
+    Option(
+        "flight.listen",
+        address_or_off(),
+        ("127.0.0.1", 8084),
+        "Where the server listens for Arrow Flight SQL; `off` does without. Anything but a loopback address needs `token`.",
     )
 )
 DATA = SERVER_OPTIONS.declare(Option("data", text(), "./data", "Directory of the embedded Postgres and of the default warehouse."))
@@ -258,6 +276,8 @@ class Settings:
     """Every server setting with the value in force."""
 
     listen: tuple[str, int] = LISTEN.default
+    flight_listen: tuple[str, int] | None = FLIGHT_LISTEN.default
+    """None where there is no Flight SQL."""
     data: Path
     catalog_dsn: str | None = None
     catalog_connections: int = CATALOG_CONNECTIONS.default
@@ -314,6 +334,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     data = Path(DATA.read(raw)).expanduser().resolve()
     settings = Settings(
         listen=LISTEN.read(raw),
+        flight_listen=FLIGHT_LISTEN.read(raw),
         data=data,
         catalog_dsn=CATALOG_DSN.read(raw),
         catalog_connections=CATALOG_CONNECTIONS.read(raw),
@@ -369,9 +390,11 @@ def is_loopback(host: str) -> bool:
 
 
 def _refuse_open_door(settings: Settings) -> None:
-    host = settings.listen[0]
-    if settings.token is None and not is_loopback(host):
-        raise InvalidOption(f"SLUICE_LISTEN names {host}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
+    for option, listen in ((LISTEN, settings.listen), (FLIGHT_LISTEN, settings.flight_listen)):
+        if settings.token is None and listen is not None and not is_loopback(listen[0]):
+            raise InvalidOption(
+                f"{variable(option)} names {listen[0]}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1."
+            )
     if settings.token is not None and not (settings.token.isascii() and settings.token.isprintable() and " " not in settings.token):
         raise InvalidOption("SLUICE_TOKEN must be printable ASCII without spaces, as it travels in a header.")
 

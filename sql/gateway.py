@@ -17,6 +17,7 @@ from sql.canceller import Canceller
 from sql.complete import complete
 from sql.executor import Executor, Work
 from sql.health import Health, check_health
+from sql.ingest import Ingester
 from sql.jobs.limits import JobLimits
 from sql.jobs.make import JobMaker
 from sql.jobs.runner import JobRunner
@@ -26,6 +27,7 @@ from sql.progress import ProgressRecord, SparkWatch
 from sql.results import ResultSet
 from sql.script import Idempotent, Script, ScriptRunner, SparkPool
 from sql.session import Session
+from sql.session_options import SessionOptions
 from sql.sessions import GatewaySession, Sessions
 from sql.spool import Spool, SpoolLimits
 from sql.sql_options import SQL_OPTIONS, STATEMENT_TIMEOUT, statement_seconds
@@ -93,6 +95,8 @@ class Gateway:
         jobs = self.limits.jobs
         self.jobs = JobRunner(lake, jobs, JobMaker(lake, spark, self._spool, limits=jobs, **means))
         self._appender = Appender(lake)
+        self.ingest = Ingester(lake, self._executor.outside)
+        self.session_options = SessionOptions(lake, self._sessions)
         self._canceller = Canceller(spark.cancel)
         self._watch = SparkWatch(spark.progress)
         self._running: dict[str, Operation] = {}
@@ -132,11 +136,13 @@ class Gateway:
         caller: Caller = EVERYBODY,
         name: str | None = None,
         on_start: Callable[[RunningStatement], None] | None = None,
+        describe: bool = False,
     ) -> ResultSet:
         """Run the statements of a text in order and return the last result, which the caller reads and closes.
 
         They run in the session given, or in a fresh one, which may begin in another database than the default.
         ``timeout`` (seconds) is for the whole text, waiting included; ``name`` is what the client asks for it by while it runs.
+        With ``describe`` the one statement is not run: the result has its columns and no rows (`sql.describe`).
         Raises what a statement raises; of several, the error's ``statement_index`` and ``completed`` tell how far it came.
         """
         self._check_size(text)
@@ -150,8 +156,10 @@ class Gateway:
             settings=dict(settings or {}),
             idempotent=Idempotent(key=idempotency_key, caller=scope) if idempotency_key is not None else None,
             one_shot=managed is None,
+            describe=describe,
         )
         operation = Operation(text, session=session, timeout=self._seconds(script, timeout), principal=scope, name=name)
+        operation.describes = describe
         self._submit(operation, script, managed)
         if on_start is not None:
             on_start(RunningStatement(operation.handle, operation.cancel))
@@ -375,7 +383,7 @@ class Gateway:
     def _ended(self, operation: Operation) -> None:
         with self._lock:
             self._running.pop(operation.handle, None)
-        for listener in self._listeners:
+        for listener in () if operation.describes else self._listeners:
             listener(operation)
         result = operation.result
         if result is not None and result.unbounded:

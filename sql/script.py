@@ -13,6 +13,7 @@ from sqlglot import exp
 from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, Replay
 from model.errors import BadRequest, LakeError, OutcomeUnknown, ResourceError
 from sql.answers import answer_of, replayed
+from sql.describe import Described, described_last
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.executor import Lane, Steps
 from sql.local import ValuesInsert, is_stream, plan_locally, plan_values, read_values
@@ -60,6 +61,8 @@ class Script:
     idempotent: Idempotent | None = None
     one_shot: bool = False
     """True where the session ends with the script, so that its Spark session goes back when the result is closed."""
+    describe: bool = False
+    """True where the statement is described and not run."""
     only_settings: bool = False
     """True where only statements that shape a session may run."""
     completed: list[str] = field(default_factory=list)
@@ -116,6 +119,8 @@ class ScriptRunner:
             raise BadRequest("The text holds no statement.")
         if script.idempotent and len(texts) > 1:
             raise BadRequest(f"An Idempotency-Key covers one statement, and the text holds {len(texts)}; send them one by one.")
+        if script.describe and len(texts) > 1:
+            return described_last(texts)
         result: ResultSet | None = None
         for script.index, text in enumerate(texts):
             if result is not None:
@@ -150,6 +155,8 @@ class ScriptRunner:
         try:
             context = self._context(operation, script, text, claim)
             statement = _prepare(insert, tree, context)
+            if script.describe:
+                statement = Described(tree=tree, statement=statement)
             if statement.needs_spark:
                 yield Lane.SPARK
                 operation.cancellation.check()
