@@ -390,11 +390,9 @@ def is_loopback(host: str) -> bool:
 
 
 def _refuse_open_door(settings: Settings) -> None:
-    for option, listen in ((LISTEN, settings.listen), (FLIGHT_LISTEN, settings.flight_listen)):
+    for name, listen in (("SLUICE_LISTEN", settings.listen), ("SLUICE_FLIGHT_LISTEN", settings.flight_listen)):
         if settings.token is None and listen is not None and not is_loopback(listen[0]):
-            raise InvalidOption(
-                f"{variable(option)} names {listen[0]}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1."
-            )
+            raise InvalidOption(f"{name} names {listen[0]}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
     if settings.token is not None and not (settings.token.isascii() and settings.token.isprintable() and " " not in settings.token):
         raise InvalidOption("SLUICE_TOKEN must be printable ASCII without spaces, as it travels in a header.")
 

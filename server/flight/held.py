@@ -102,7 +102,7 @@ class PreparedStatement:
 
     def size(self) -> int:
         """Bytes it holds."""
-        return len(self.text) + sum(batch.nbytes for batch in self.bound) + 1000
+        return len(self.text) + sum(int(batch.nbytes) for batch in self.bound) + 1000
 
 
 class PreparedStatements:

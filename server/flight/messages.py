@@ -101,7 +101,7 @@ def _classes(package: str, declared: Mapping[str, str]) -> dict[str, type[Messag
         for field in filter(None, fields.split(", ")):
             _field(message, package, field)
     pool = DescriptorPool()
-    pool.Add(file)  # type: ignore[no-untyped-call]
+    pool.Add(file)
     return {name: GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in declared}
 
 

@@ -71,7 +71,7 @@ def _tables(lake: Lake, command: Any) -> pa.Table:
     for database in _databases(lake, command):
         found = [one for one in _of_database(lake, database, types, with_schema=command.include_schema) if fits(one[0])]
         for name, type_, columns in sorted(found, key=lambda one: one[0]):
-            row = (CATALOG, database, name, type_)
+            row: tuple[Any, ...] = (CATALOG, database, name, type_)
             if columns is not None:
                 shown = schemas.table_schema(columns, catalog=CATALOG, database=database, table=name)
                 row = (*row, shown.serialize().to_pybytes())
