@@ -20,13 +20,15 @@ from server.formats import Format, negotiate
 from server.services import services
 from server.streaming import stream
 from sql.gateway import RunningStatement
+from sql.parameters import NONE as NO_PARAMETERS
+from sql.parameters import Parameters
 from sql.results import ResultSet
 
 bp = Blueprint("statements", __name__)
 CONNECTION = "sluice.connection"
 """Where the WSGI server puts the client's socket; absent in tests that call the app directly."""
 PARAMETERS = ("database", "timeout", "mode")
-MEMBERS = ("statement", "database", "timeout", "mode", "settings")
+MEMBERS = ("statement", "database", "timeout", "mode", "settings", "parameters")
 MODE = "execution.runtime-mode"
 
 
@@ -38,6 +40,7 @@ class SqlRequest:
     database: str | None = None
     timeout: float | None = None
     settings: dict[str, str] = field(default_factory=dict)
+    parameters: Parameters = NO_PARAMETERS
 
 
 @bp.post("/sql")
@@ -51,6 +54,7 @@ def run_sql() -> Response:
             wanted.statement,
             database=wanted.database,
             settings=wanted.settings,
+            parameters=wanted.parameters,
             timeout=wanted.timeout,
             idempotency_key=idempotency_key(),
             caller=caller(),
@@ -148,6 +152,7 @@ def _read() -> SqlRequest:
         statement=found.statement,
         database=request.args.get("database") or found.database,
         timeout=_seconds(request.args["timeout"]) if "timeout" in request.args else found.timeout,
+        parameters=found.parameters,
         settings=found.settings | ({MODE: request.args["mode"]} if "mode" in request.args else {}),
     )
 
@@ -163,6 +168,7 @@ def _from_json(body: bytes) -> SqlRequest:
         statement=member(value, "statement", str, required=True),
         database=member(value, "database", str),
         timeout=None if timeout is None else _seconds(str(timeout)),
+        parameters=Parameters.from_json(value["parameters"]) if value.get("parameters") is not None else NO_PARAMETERS,
         settings=strings(value, "settings") | ({MODE: mode} if (mode := member(value, "mode", str)) is not None else {}),
     )
 

@@ -31,6 +31,7 @@ class Described:
 
     tree: exp.Expr | None
     statement: Statement
+    wanted: tuple[ResultColumn, ...] = ()
 
     @property
     def needs_spark(self) -> bool:
@@ -44,7 +45,12 @@ class Described:
         return isinstance(self.statement, Query)
 
     def run(self, context: ExecutionContext) -> ResultSet:
-        """Tell the columns; nothing is read or written."""
+        """Tell the columns and the parameters; nothing is read or written."""
+        result = self._columns(context)
+        result.parameters = self.wanted
+        return result
+
+    def _columns(self, context: ExecutionContext) -> ResultSet:
         from sql.local.scan import LocalScan, MetadataAnswer
         from sql.local.system import SystemSelect
 

@@ -23,6 +23,8 @@ from sql.jobs.make import JobMaker
 from sql.jobs.runner import JobRunner
 from sql.operation import Operation, OperationState
 from sql.pages import NotReady, ResultPage
+from sql.parameters import NONE as NO_PARAMETERS
+from sql.parameters import Parameters
 from sql.progress import ProgressRecord, SparkWatch
 from sql.results import ResultSet
 from sql.script import Idempotent, Script, ScriptRunner, SparkPool
@@ -95,7 +97,7 @@ class Gateway:
         jobs = self.limits.jobs
         self.jobs = JobRunner(lake, jobs, JobMaker(lake, spark, self._spool, limits=jobs, **means))
         self._appender = Appender(lake)
-        self.ingest = Ingester(lake, self._executor.outside)
+        self.ingest = Ingester(lake, self._executor.outside, self._sessions)
         self.session_options = SessionOptions(lake, self._sessions)
         self._canceller = Canceller(spark.cancel)
         self._watch = SparkWatch(spark.progress)
@@ -131,6 +133,7 @@ class Gateway:
         session: str | None = None,
         database: str | None = None,
         settings: Mapping[str, str] | None = None,
+        parameters: Parameters = NO_PARAMETERS,
         timeout: float | None = None,
         idempotency_key: str | None = None,
         caller: Caller = EVERYBODY,
@@ -154,6 +157,7 @@ class Gateway:
             session=managed.session if managed else self._one_shot(database, caller),
             caller=caller,
             settings=dict(settings or {}),
+            parameters=parameters,
             idempotent=Idempotent(key=idempotency_key, caller=scope) if idempotency_key is not None else None,
             one_shot=managed is None,
             describe=describe,
@@ -214,11 +218,19 @@ class Gateway:
         """Close a session and everything in it."""
         self._sessions.close(handle)
 
-    def submit(self, session: str, text: str, config: Mapping[str, str] | None = None, *, caller: Caller = EVERYBODY) -> str:
+    def submit(
+        self,
+        session: str,
+        text: str,
+        config: Mapping[str, str] | None = None,
+        *,
+        parameters: Parameters = NO_PARAMETERS,
+        caller: Caller = EVERYBODY,
+    ) -> str:
         """Queue a text in a session and return its operation's handle; errors in the text show when it is fetched."""
         self._check_size(text)
         managed = self._sessions.get(session)
-        script = Script(text=text, session=managed.session, settings=dict(config or {}), caller=caller)
+        script = Script(text=text, session=managed.session, settings=dict(config or {}), parameters=parameters, caller=caller)
         operation = Operation(text, session=session, timeout=self._seconds(script, None), principal=caller.principal)
         self._submit(operation, script, managed)
         return operation.handle

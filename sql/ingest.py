@@ -17,7 +17,10 @@ from model.schema import Schema
 from model.snapshot import CommitKind
 from model.types import DataType, Field, LocalZonedTimestampType, TimestampType, VarBinaryType, VarCharType
 from sql.append import AppendResult
+from sql.parameter_types import PlainInsert, plain_insert
 from sql.parsing.ddl import TableDefinition
+from sql.session import Session
+from sql.sessions import Sessions
 from sql.statements.tables import schema_of
 from sql.writing import append_batches, before_commit, discard
 from table.arrow import data_type
@@ -40,9 +43,15 @@ class IfExists(StrEnum):
 class Ingester:
     """Takes batches on the caller's thread."""
 
-    def __init__(self, lake: Lake, outside: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, lake: Lake, outside: Callable[[], AbstractContextManager[None]], sessions: Sessions) -> None:
         self._lake = lake
         self._outside = outside
+        self._sessions = sessions
+
+    def plain_insert(self, text: str, *, session: str | None = None, caller: Caller = EVERYBODY) -> PlainInsert | None:
+        """The table and columns an ``INSERT … VALUES (?, …)`` fills, so that many rows can be taken in at once; None for anything else."""
+        found = self._sessions.get(session).session if session is not None else Session("", None)
+        return plain_insert(text, self._lake.for_caller(caller), found)
 
     def __call__(
         self,

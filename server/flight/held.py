@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from cachetools import LRUCache
 
-from model.errors import OperationNotExist
+from model.errors import InvalidParameter, OperationNotExist
+from sql.parameters import NONE as NO_PARAMETERS
+from sql.parameters import Parameters
 from sql.results import ResultSet
 
 PREPARED_BYTES = 256 << 20
@@ -99,6 +101,25 @@ class PreparedStatement:
     schema: pa.Schema
     parameters: pa.Schema
     bound: list[pa.RecordBatch] = field(default_factory=list)
+
+    def row(self, batch: pa.RecordBatch, number: int) -> Parameters:
+        """The values in one row of parameters, for the statement's placeholders in order."""
+        names = self.parameters.names
+        if len(names) != batch.num_columns:
+            raise InvalidParameter(f"The statement takes {len(names)} parameters, and {batch.num_columns} were sent.")
+        named = any(not name.isdigit() for name in names)
+        if named and set(batch.schema.names) != set(names):
+            batch = batch.rename_columns(names)
+        return Parameters.from_arrow(batch, number, named=named)
+
+    def only_row(self) -> Parameters:
+        """The values bound to a query; raises `InvalidParameter` where they are several rows."""
+        rows = [batch for batch in self.bound if batch.num_rows]
+        if not rows:
+            return NO_PARAMETERS
+        if sum(batch.num_rows for batch in rows) > 1:
+            raise InvalidParameter("A query is run with one row of parameters; send several to a statement that writes.")
+        return self.row(rows[0], 0)
 
     def size(self) -> int:
         """Bytes it holds."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from catalog.records import AuditRow
-from model.errors import BadRequest, NotImplementedHere, StatementCanceled, StatementTooLarge
+from model.errors import BadRequest, InvalidParameter, NotImplementedHere, StatementCanceled, StatementTooLarge
 from model.identifier import Identifier
 from server.flight.calls import Call
 from server.flight.messages import message
 from server.flight.statements import Statements, refuse_transaction
 from server.services import Services
 from sql.ingest import IfExists
+from sql.parameter_types import PlainInsert
 from sql.session import CATALOG
 from sql.session_options import SCHEMA_OPTION, defaults
 
@@ -52,8 +53,27 @@ class Puts:
         writer.write(pa.py_buffer(message("DoPutUpdateResult", record_count=rows).SerializeToString()))
 
     def _update(self, call: Call, handle: bytes, reader: Any) -> int:
+        """Run a prepared statement once for each row of parameters; rows for a plain INSERT become one commit."""
         statement = self._statements.prepared(call, handle)
-        return self._statements.update(call, statement.text)
+        if not len(statement.parameters):
+            return self._statements.update(call, statement.text)
+        batches = [batch for batch in self._batches(call, reader) if batch.num_rows] or [
+            batch for batch in statement.bound if batch.num_rows
+        ]
+        if sum(batch.num_rows for batch in batches) > 1 and (target := self._statements.plain_insert(call, statement)) is not None:
+            return self._insert(call, target, batches)
+        rows = 0
+        for batch in batches:
+            for number in range(batch.num_rows):
+                rows += self._statements.update(call, statement.text, statement.row(batch, number))
+        return rows
+
+    def _insert(self, call: Call, target: PlainInsert, batches: list[pa.RecordBatch]) -> int:
+        wide = next((batch.num_columns for batch in batches if batch.num_columns != len(target.columns)), None)
+        if wide is not None:
+            raise InvalidParameter(f"The statement takes {len(target.columns)} parameters, and {wide} were sent.")
+        renamed = [batch.rename_columns(list(target.columns)) for batch in batches]
+        return self._take_in(call, target.table, renamed[0].schema, renamed, f"INSERT INTO {target.table} VALUES", create=False)
 
     def _ingest(self, call: Call, command: Any, reader: Any) -> int:
         refuse_transaction(command)
@@ -66,24 +86,34 @@ class Puts:
         if create is None or exists is None:
             raise BadRequest("An ingest says what to do where the table exists (fail, append, replace) and where not (create, fail).")
         target = Identifier(command.schema or self._database(call), command.table)
+        batches = self._batches(call, reader)
+        action = f"INGEST {target} ({exists})"
+        return self._take_in(call, target, reader.schema, batches, action, create=create, if_exists=exists, options=dict(command.options))
+
+    def _take_in(
+        self,
+        call: Call,
+        target: Identifier,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        action: str,
+        *,
+        create: bool,
+        if_exists: IfExists = IfExists.APPEND,
+        options: Mapping[str, str] | None = None,
+    ) -> int:
+        """Give rows to a table as one commit, and note who did."""
         began, outcome, error_class = time.time(), "ERROR", None
+        ingest = self._services.gateway.ingest
         try:
-            done = self._services.gateway.ingest(
-                target,
-                reader.schema,
-                self._batches(call, reader),
-                create=create,
-                if_exists=exists,
-                options=dict(command.options),
-                caller=call.caller,
-            )
+            done = ingest(target, schema, batches, create=create, if_exists=if_exists, options=options, caller=call.caller)
             outcome = "FINISHED"
             return done.rows
         except Exception as error:
             error_class = getattr(error, "error_class", "InternalError")
             raise
         finally:
-            self._note(call, f"INGEST {target} ({exists})", outcome, error_class, began)
+            self._note(call, action, outcome, error_class, began)
 
     def _database(self, call: Call) -> str:
         session = self._statements.session(call)

@@ -16,6 +16,9 @@ from server.flight.messages import packed
 from server.flight.schemas import flight_schema
 from sql.describe import shapes_session
 from sql.gateway import Gateway, RunningStatement
+from sql.parameter_types import PlainInsert
+from sql.parameters import NONE as NO_PARAMETERS
+from sql.parameters import Parameters
 from sql.results import ResultColumn, ResultSet
 
 MESSAGE_BYTES = 8 << 20
@@ -36,7 +39,7 @@ class Statements:
         self._prepared = prepared
         self._hang_ups = hang_ups
 
-    def run(self, call: Call, text: str, *, describe: bool = False) -> ResultSet:
+    def run(self, call: Call, text: str, parameters: Parameters = NO_PARAMETERS, *, describe: bool = False) -> ResultSet:
         """Run a text in the client's session, or in none where it has none and needs none; given up when the client hangs up."""
         if not text.strip():
             raise BadRequest("There is no statement in the message.")
@@ -63,9 +66,9 @@ class Statements:
         """The handle of the client's session; None where it has none."""
         return self._clients.find(call)
 
-    def update(self, call: Call, text: str) -> int:
+    def update(self, call: Call, text: str, parameters: Parameters = NO_PARAMETERS) -> int:
         """Run a text for what it does; returns the rows it wrote."""
-        with self.run(call, text) as result:
+        with self.run(call, text, parameters) as result:
             return result.affected_rows or 0
 
     def prepare(self, call: Call, text: str) -> tuple[bytes, PreparedStatement]:
@@ -77,7 +80,7 @@ class Statements:
                 principal=call.caller.principal,
                 is_query=described.is_query,
                 schema=flight_schema(columns),
-                parameters=pa.schema([]),
+                parameters=flight_schema(described.parameters),
             )
         return self._prepared.add(statement), statement
 
@@ -85,13 +88,18 @@ class Statements:
         """A statement prepared before."""
         return self._prepared.get(handle, call.caller.principal)
 
+    def plain_insert(self, call: Call, statement: PreparedStatement) -> PlainInsert | None:
+        """Where rows of parameters go as they are, None where the statement must be run for each."""
+        return self._gateway.ingest.plain_insert(statement.text, session=self._clients.find(call), caller=call.caller)
+
     def bind(self, handle: bytes, statement: PreparedStatement, batches: list[pa.RecordBatch]) -> None:
         """Give a prepared statement its parameters."""
         self._prepared.bind(handle, statement, batches)
 
     def flight_info(self, call: Call, name: str, command: Any, descriptor: Any) -> tuple[pa.Schema, Any, bytes]:
         """Run the statement of a command; returns schema, descriptor and ticket."""
-        result = self.run(call, self._text(call, name, command))
+        text, parameters = self._text(call, name, command)
+        result = self.run(call, text, parameters)
         ticket = packed("TicketStatementQuery", statement_handle=self._results.hold(result, call.caller.principal))
         return flight_schema(result.columns), descriptor, ticket
 
@@ -99,16 +107,17 @@ class Statements:
         """The columns the statement of a command would give."""
         if name == "CommandPreparedStatementQuery":
             return self.prepared(call, command.prepared_statement_handle).schema
-        with self.run(call, self._text(call, name, command), describe=True) as described:
+        with self.run(call, self._text(call, name, command)[0], describe=True) as described:
             return flight_schema(described.columns)
 
-    def _text(self, call: Call, name: str, command: Any) -> str:
+    def _text(self, call: Call, name: str, command: Any) -> tuple[str, Parameters]:
         if name == "CommandPreparedStatementQuery":
-            return self.prepared(call, command.prepared_statement_handle).text
+            statement = self.prepared(call, command.prepared_statement_handle)
+            return statement.text, statement.only_row()
         if name != "CommandStatementQuery":
             raise BadRequest(f"{name} is no command that gives rows.")
         refuse_transaction(command)
-        return str(command.query)
+        return str(command.query), NO_PARAMETERS
 
     def rows(self, call: Call, name: str, command: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The rows a ticket stands for, to be read once."""
