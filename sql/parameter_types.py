@@ -14,7 +14,7 @@ from lake import Lake
 from model.errors import LakeError
 from model.identifier import Identifier
 from model.schema import Schema
-from model.types import BigIntType, DataType, DoubleType, VarCharType
+from model.types import BigIntType, DataType, DoubleType, IntType, VarCharType
 from sql.analysis.references import table_references
 from sql.dialect import column_type, parse_one
 from sql.parameters import Parameter, Parameters
@@ -122,7 +122,7 @@ class _Tables:
             case exp.Cast(to=to):
                 return _named(to)
             case exp.Limit() | exp.Offset():
-                return BigIntType()
+                return IntType()
             case exp.Tuple() if isinstance(parent.parent, exp.Values) and self.target is not None:
                 return self._assigned(mark, parent)
         if isinstance(parent, _COMPARING):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
 import time
@@ -108,9 +109,11 @@ class PreparedStatement:
         if len(names) != batch.num_columns:
             raise InvalidParameter(f"The statement takes {len(names)} parameters, and {batch.num_columns} were sent.")
         named = any(not name.isdigit() for name in names)
-        if named and set(batch.schema.names) != set(names):
-            batch = batch.rename_columns(names)
-        return Parameters.from_arrow(batch, number, named=named)
+        one = batch.slice(number, 1)
+        if named and set(batch.schema.names) == set(names):
+            one = one.select(names)
+        columns = [_as_wanted(column, field.type) for column, field in zip(one.columns, self.parameters, strict=True)]
+        return Parameters.from_arrow(pa.RecordBatch.from_arrays(columns, names), 0, named=named)
 
     def only_row(self) -> Parameters:
         """The values bound to a query; raises `InvalidParameter` where they are several rows."""
@@ -124,6 +127,15 @@ class PreparedStatement:
     def size(self) -> int:
         """Bytes it holds."""
         return len(self.text) + sum(int(batch.nbytes) for batch in self.bound) + 1000
+
+
+def _as_wanted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """A whole number or a time in the size the statement wants, where it fits: clients send the largest they have."""
+    types = pa.types
+    if (types.is_integer(column.type) and types.is_integer(wanted)) or (types.is_timestamp(column.type) and types.is_timestamp(wanted)):
+        with contextlib.suppress(pa.ArrowInvalid):
+            return column if getattr(column.type, "tz", None) != getattr(wanted, "tz", None) else column.cast(wanted)
+    return column
 
 
 class PreparedStatements:

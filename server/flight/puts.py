@@ -57,9 +57,8 @@ class Puts:
         statement = self._statements.prepared(call, handle)
         if not len(statement.parameters):
             return self._statements.update(call, statement.text)
-        batches = [batch for batch in self._batches(call, reader) if batch.num_rows] or [
-            batch for batch in statement.bound if batch.num_rows
-        ]
+        sent = [batch for batch in self._batches(call, reader) if batch.num_rows]
+        batches = sent or [batch for batch in statement.bound if batch.num_rows]
         if sum(batch.num_rows for batch in batches) > 1 and (target := self._statements.plain_insert(call, statement)) is not None:
             return self._insert(call, target, batches)
         rows = 0

@@ -53,7 +53,15 @@ class Statements:
             release = self._hang_ups.watch(call, statement.cancel)
 
         try:
-            result = self._gateway.run(text, session=session, caller=call.caller, name=call.request_id, on_start=started, describe=describe)
+            result = self._gateway.run(
+                text,
+                session=session,
+                parameters=parameters,
+                caller=call.caller,
+                name=call.request_id,
+                on_start=started,
+                describe=describe,
+            )
         finally:
             if release is not None:
                 release()
