@@ -11,7 +11,7 @@ from pathlib import Path
 
 from model.errors import InvalidOption, nearest
 from model.option import Option, OptionGroup, boolean, integer, memory_size, number, one_of, optional, text
-from server.option_kinds import address, directories, origins, packages, pairs
+from server.option_kinds import address, address_or_off, directories, origins, packages, pairs
 from sql.jobs.limits import JobLimits, UpkeepLimits, hours
 
 PREFIX = "SLUICE_"
@@ -30,6 +30,14 @@ LISTEN = SERVER_OPTIONS.declare(
         address(),
         ("127.0.0.1", 8083),
         "Where the server listens. Anything but a loopback address needs `token`. Port 0 picks a free one.",
+    )
+)
+FLIGHT_LISTEN = SERVER_OPTIONS.declare(
+    Option(
+        "flight.listen",
+        address_or_off(),
+        ("127.0.0.1", 8084),
+        "Where the server listens for Arrow Flight SQL; `off` does without. Anything but a loopback address needs `token`.",
     )
 )
 DATA = SERVER_OPTIONS.declare(Option("data", text(), "./data", "Directory of the embedded Postgres and of the default warehouse."))
@@ -228,6 +236,8 @@ class Settings:
     """Every server setting with the value in force."""
 
     listen: tuple[str, int] = LISTEN.default
+    flight_listen: tuple[str, int] | None = FLIGHT_LISTEN.default
+    """None where there is no Flight SQL."""
     data: Path
     catalog_dsn: str | None = None
     catalog_connections: int = CATALOG_CONNECTIONS.default
@@ -286,6 +296,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     data = Path(DATA.read(raw)).expanduser().resolve()
     settings = Settings(
         listen=LISTEN.read(raw),
+        flight_listen=FLIGHT_LISTEN.read(raw),
         data=data,
         catalog_dsn=CATALOG_DSN.read(raw),
         catalog_connections=CATALOG_CONNECTIONS.read(raw),
@@ -343,9 +354,9 @@ def is_loopback(host: str) -> bool:
 
 
 def _refuse_open_door(settings: Settings) -> None:
-    host = settings.listen[0]
-    if settings.token is None and not is_loopback(host):
-        raise InvalidOption(f"SLUICE_LISTEN names {host}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
+    for name, listen in (("SLUICE_LISTEN", settings.listen), ("SLUICE_FLIGHT_LISTEN", settings.flight_listen)):
+        if settings.token is None and listen is not None and not is_loopback(listen[0]):
+            raise InvalidOption(f"{name} names {listen[0]}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
     if settings.token is None and "*" in settings.cors_origins:
         raise InvalidOption("SLUICE_CORS_ORIGINS=* lets every page in the world run SQL here: set SLUICE_TOKEN, or name the origins.")
     if settings.token is not None and not (settings.token.isascii() and settings.token.isprintable() and " " not in settings.token):

@@ -13,15 +13,17 @@ from sqlglot import exp
 from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, Replay
 from model.errors import BadRequest, InvalidParameter, LakeError, OutcomeUnknown, ResourceError, UnsupportedStatement
 from sql.answers import answer_of, replayed
+from sql.describe import Described, described_last
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.dry_run import can_be_read, looked_at
 from sql.executor import Lane, Steps
 from sql.local import ValuesInsert, is_stream, plan_locally, plan_values, read_values
 from sql.operation import Operation
+from sql.parameter_types import sample_parameters, wanted_parameters
 from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters, bind
 from sql.places import place
-from sql.results import ResultSet
+from sql.results import ResultColumn, ResultSet
 from sql.session import Session
 from sql.spool import Spool
 from sql.statements.base import ExecutionContext, OwnDoor, SparkLease, Statement, build
@@ -71,6 +73,10 @@ class Script:
     """True where the statement is only looked at: nothing takes effect."""
     kept: bool = False
     """True where the result is read later, so that its rows must end."""
+    describe: bool = False
+    """True where the statement is described and not run."""
+    wanted: Sequence[ResultColumn] = ()
+    """The parameters a described statement wants."""
     only_settings: bool = False
     """True where only statements that shape a session may run."""
     completed: list[str] = field(default_factory=list)
@@ -129,6 +135,11 @@ class ScriptRunner:
             raise BadRequest(f"An Idempotency-Key covers one statement, and the text holds {len(texts)}; send them one by one.")
         if script.dry_run and len(texts) > 1:
             raise BadRequest(f"A dry run takes one statement, and the text holds {len(texts)}: later ones would miss what earlier do.")
+        if script.describe:
+            if len(texts) > 1:
+                return described_last(texts)
+            script.wanted = wanted_parameters(texts[0].text, self._lake.for_caller(script.caller), script.session)
+            script.parameters = sample_parameters(script.wanted)
         trees = self._bound(script, texts)
         result: ResultSet | None = None
         for script.index, text in enumerate(texts):
@@ -184,6 +195,8 @@ class ScriptRunner:
         try:
             context = self._context(operation, script, text, claim)
             statement = _prepare(insert, tree, context, script.max_rows)
+            if script.describe:
+                statement = Described(tree=tree, statement=statement, wanted=tuple(script.wanted))
             if statement.needs_spark:
                 yield Lane.SPARK
                 operation.cancellation.check()
