@@ -57,7 +57,11 @@ class Metrics:
 
     def request_answered(self, path: str, method: str, status: int, seconds: float) -> None:
         """Count a request; of its path only the door is told, or every path a scanner tries would make a series."""
-        self._requests.labels(door(path), method, str(status)).observe(seconds)
+        self.call_answered(door(path), method, status, seconds)
+
+    def call_answered(self, door: str, method: str, status: int, seconds: float) -> None:
+        """Count a call of any door; the status is HTTP's word for how it ended."""
+        self._requests.labels(door, method, str(status)).observe(seconds)
 
     def statement_ended(self, operation: Operation) -> None:
         """Count a statement's end."""
@@ -97,6 +101,13 @@ class _Present:
         yield pool
 
 
+def metrics_of(app: Flask) -> Metrics:
+    """The figures of an app's server, for its other doors."""
+    found = app.extensions[_EXTENSION]
+    assert isinstance(found, Metrics)
+    return found
+
+
 def measure(app: Flask, gateway: Gateway) -> None:
     """Time every request of an app, and every statement of its gateway."""
     metrics = app.extensions[_EXTENSION] = Metrics(gateway)
@@ -115,6 +126,6 @@ def measure(app: Flask, gateway: Gateway) -> None:
 @bp.get("/metrics")
 def metrics() -> Response:
     """All figures in Prometheus's text form."""
-    found = current_app.extensions[_EXTENSION]
-    assert isinstance(found, Metrics)
-    return Response(generate_latest(found.registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})
+    return Response(
+        generate_latest(metrics_of(current_app).registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
+    )

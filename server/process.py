@@ -14,9 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.metadata import version
 from types import FrameType, ModuleType
+from typing import TYPE_CHECKING
 
 from server.options import Settings
 from server.postgres import EmbeddedPostgres
+
+if TYPE_CHECKING:
+    from server.flight import FlightDoor
+    from server.metrics import Metrics
+    from server.services import Services
 
 _log = logging.getLogger(__name__)
 _LAST_BYTES_SECONDS = 2.0
@@ -95,7 +101,7 @@ def _load_rooms() -> None:
         import server.app
         import server.build
         import server.wsgi  # noqa: F401
-        import sql.statements.all  # noqa: F401
+        from server.flight import FlightDoor  # noqa: F401
 
 
 class _NoPandas(MetaPathFinder):
@@ -125,27 +131,43 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     from migrations import upgrade
     from server.app import create_app
     from server.build import build_gateway
+    from server.metrics import metrics_of
     from server.services import Services
     from server.wsgi import HttpServer
 
     upgrade(dsn)
     gateway, spark = build_gateway(settings, dsn, cleanup)
     services = Services(gateway=gateway, settings=settings)
-    http = HttpServer(create_app(services), settings)
+    app = create_app(services)
+    http = HttpServer(app, settings)
     host, port = http.start_serving()
+    flight = _open_flight(services, metrics_of(app))
     gateway.serve_at(own_uri(host, port))
     gc.freeze()
     gc.enable()
     spark.start_in_background()  # not before: it takes all cores for seconds, and most first statements need no Spark
-    print(banner(settings, host, port), flush=True)
+    print(banner(settings, host, port, flight=flight.where if flight is not None else None), flush=True)
     stop.wait()
     _log.info("Stopping: up to %g s for what runs", settings.drain)
     services.stopping.set()
     threading.Thread(target=_hurry, args=(stop, gateway), name="sluice-hurry", daemon=True).start()
     until = time.monotonic() + settings.drain
     gateway.drain(settings.drain)
+    if flight is not None:
+        flight.stop(max(_LAST_BYTES_SECONDS, until - time.monotonic()))
     http.shutdown_timeout = max(_LAST_BYTES_SECONDS, until - time.monotonic())
     http.stop_serving()
+
+
+def _open_flight(services: Services, metrics: Metrics) -> FlightDoor | None:
+    """The door for Arrow Flight SQL, where the settings have one."""
+    if services.settings.flight_listen is None:
+        return None
+    from server.flight import FlightDoor
+
+    door = FlightDoor(services, metrics)
+    door.start()
+    return door
 
 
 def _hurry(stop: Stop, gateway: object) -> None:
@@ -162,10 +184,9 @@ def own_uri(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def banner(settings: Settings, host: str, port: int) -> str:
+def banner(settings: Settings, host: str, port: int, *, flight: tuple[str, int] | None = None) -> str:
     """What a newcomer reads first: where the server is, and three commands to try."""
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{port}"
+    url = f"http://{_shown(host)}:{port}"
     token = ' -H "Authorization: Bearer $SLUICE_TOKEN"' if settings.token else ""
     commands = (
         "CREATE TABLE words (id BIGINT, word STRING)",
@@ -174,4 +195,11 @@ def banner(settings: Settings, host: str, port: int) -> str:
     )
     lines = [f"Sluice {version('sluice')} answers at {url} (data in {settings.data}; Spark warms up in the background)", "Try:"]
     lines += [f'  curl -s{token} {url}/sql -d "{command}"' for command in commands]
+    if flight is not None:
+        lines.append(f"Arrow Flight SQL (ADBC, JDBC): grpc://{_shown(flight[0])}:{flight[1]}")
     return "\n".join(lines)
+
+
+def _shown(host: str) -> str:
+    """A host as it stands in a URL a person can use on this machine."""
+    return "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else f"[{host}]" if ":" in host else host

@@ -16,6 +16,7 @@ ALLOWED_SKIPS = (
     re.compile(r"Maven cannot be had here: the Java reader is not run\."),
     re.compile(r"Maven cannot be had here: Kafka is not run\."),
     re.compile(r"javac cannot be had here: the Java reader is not run\."),
+    re.compile(r"The Arrow Flight SQL JDBC driver cannot be had here: it is not run\."),
     re.compile(r"pypaimon cannot be had here: run `make pypaimon`\."),
     re.compile(r"pypaimon-rust cannot be had here: it is not run\."),
     re.compile(r"Flink cannot be had here: it is not run\."),
