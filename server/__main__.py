@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from model.errors import LakeError
+from model.errors import InvalidOption, LakeError
 from server.options import Settings, read_settings
 from server.process import catalog_dsn, serve
 
@@ -64,7 +64,7 @@ def run(work: Callable[[Settings], None]) -> NoReturn:
     try:
         work(settings)
     except LakeError as problem:
-        _leave(1, problem.message)
+        _leave(2 if isinstance(problem, InvalidOption) else 1, problem.message)
     except OSError as problem:
         _leave(1, f"{problem.strerror or problem}{f': {problem.filename}' if problem.filename else ''}")
     _leave(status)
