@@ -143,6 +143,7 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     from migrations import upgrade
     from server.app import create_app
     from server.build import build_gateway
+    from server.metrics import figures_of
     from server.services import Services
     from server.wsgi import HttpServer
 
@@ -151,6 +152,7 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     services = Services(gateway=gateway, settings=settings)
     app = create_app(services)
     http = HttpServer(app, settings, tls=tls)
+    figures_of(app).server.threads = http.threads
     host, port = http.start_serving()
     gateway.serve_at(own_uri(host, port) if tls is None else _own_door(app, settings, cleanup))
     gc.freeze()

@@ -84,6 +84,11 @@ class HttpServer(wsgi.Server):
         self._thread.start()
         return host, port
 
+    def threads(self) -> dict[str, float]:
+        """Threads that answer requests, and connections with a request that waits for one."""
+        idle = self.requests.idle
+        return {"busy": self.numthreads - idle, "idle": idle, "waiting": self.requests.qsize}
+
     def stop_serving(self) -> None:
         """Take no more connections, and return when the requests at work have ended or the drain time is over."""
         self.stop()

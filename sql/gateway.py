@@ -17,6 +17,7 @@ from sql.canceller import Canceller
 from sql.complete import complete
 from sql.executor import Executor, Work
 from sql.health import Health, check_health
+from sql.jobs.coordinator import Coordinator
 from sql.jobs.limits import JobLimits
 from sql.jobs.make import JobMaker
 from sql.jobs.runner import JobRunner
@@ -97,6 +98,8 @@ class Gateway:
         self._watch = SparkWatch(spark.progress)
         self._running: dict[str, Operation] = {}
         self._streams: dict[int, ResultSet] = {}
+        self.upkeep: Coordinator | None = None
+        """Who looks after tables in this process, where anybody does."""
         self._listeners: list[Callable[[Operation], None]] = []
         self._lock = threading.Lock()
         self._stopping = threading.Event()
