@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from contextvars import Context, ContextVar
 from types import TracebackType
 from typing import Protocol
 
@@ -12,6 +13,11 @@ Value = str | int | float | bool
 
 class Span(Protocol):
     """A piece of work being traced."""
+
+    @property
+    def trace_id(self) -> str:
+        """The trace it belongs to, in hexadecimal."""
+        ...
 
     def set(self, key: str, value: Value) -> None:
         """Say something of it."""
@@ -22,6 +28,7 @@ class _NoSpan:
     """What stands for a span while nobody traces; one for all, since it holds nothing."""
 
     __slots__ = ()
+    trace_id = ""
 
     def set(self, key: str, value: Value) -> None:
         return None
@@ -42,6 +49,8 @@ class SpanMaker(Protocol):
 
 
 NO_SPAN = _NoSpan()
+CURRENT: ContextVar[Span] = ContextVar("span", default=NO_SPAN)
+"""The span this thread is in; the maker's to set."""
 _maker: SpanMaker | None = None
 
 
@@ -54,3 +63,14 @@ def install(maker: SpanMaker | None) -> None:
 def span(name: str, attributes: Mapping[str, Value] | None = None) -> AbstractContextManager[Span]:
     """A span of the work in the block; an error that leaves the block is the span's too."""
     return NO_SPAN if _maker is None else _maker(name, attributes or {})
+
+
+def trace_id() -> str:
+    """The trace this thread works in; empty for none."""
+    return CURRENT.get().trace_id
+
+
+def carry(context: Context) -> None:
+    """Let what runs in the context go on below the span this thread is in."""
+    if _maker is not None:
+        context.run(CURRENT.set, CURRENT.get())

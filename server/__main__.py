@@ -55,12 +55,9 @@ def run(work: Callable[[Settings], None]) -> NoReturn:
     except LakeError as problem:
         _leave(2, problem.message)
     _bound_memory()
-    logging.basicConfig(
-        level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(threadName)s: %(message)s"
-    )
-    logging.captureWarnings(True)
-    for noisy in ("alembic", "py4j", "sqlglot", "httpx"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    from server.logs import set_up
+
+    set_up(settings)
     try:
         work(settings)
     except LakeError as problem:

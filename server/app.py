@@ -11,6 +11,7 @@ from server.access import check_access
 from server.audit import audit, row_of
 from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
 from server.metrics import door, measure
+from server.request_log import log_requests
 from server.services import EXTENSION, Services
 from sql.origin import ORIGIN, Origin
 
@@ -31,6 +32,8 @@ def create_app(services: Services) -> Flask:
     app.before_request(_name_request)
     app.before_request(lambda: check_access(services))
     app.after_request(_show_id)
+    if services.settings.log_requests:
+        log_requests(app)
     if services.settings.audit_kept:
         audit(app, services.gateway.lake.audit)
         services.gateway.listen(lambda operation: services.gateway.lake.audit.note(row_of(operation)))

@@ -215,6 +215,12 @@ AUDIT_DAYS = SERVER_OPTIONS.declare(
     Option("audit.days", number(at_least=0), 30.0, "How long `sys.audit_log` keeps who ran what; 0 keeps no such log.")
 )
 LOG_LEVEL = SERVER_OPTIONS.declare(Option("log.level", one_of("debug", "info", "warning", "error"), "info", "How much is logged."))
+LOG_FORMAT = SERVER_OPTIONS.declare(
+    Option("log.format", one_of("text", "json"), "text", "How the log is written: lines for people, or a JSON object a line for machines.")
+)
+LOG_REQUESTS = SERVER_OPTIONS.declare(
+    Option("log.requests", optional(boolean()), None, "Whether each request has a line in the log. Without it: where that is JSON.")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +265,8 @@ class Settings:
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
     jobs: JobLimits = field(default_factory=JobLimits)
     log_level: str = LOG_LEVEL.default
+    log_format: str = LOG_FORMAT.default
+    log_requests: bool = False
 
 
 def variable(option: Option[object]) -> str:
@@ -322,6 +330,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         ),
         jobs=JobLimits(most=JOBS_MOST.read(raw), checkpoints=_place(JOBS_CHECKPOINTS.read(raw)), kept_days=JOBS_KEPT.read(raw)),
         log_level=LOG_LEVEL.read(raw),
+        log_format=LOG_FORMAT.read(raw),
+        log_requests=LOG_FORMAT.read(raw) == "json" if (asked := LOG_REQUESTS.read(raw)) is None else asked,
     )
     _refuse_open_door(settings)
     if (settings.tls_certificate is None) != (settings.tls_key is None):

@@ -22,6 +22,7 @@ from sql.jobs.limits import JobLimits
 from sql.jobs.make import JobMaker
 from sql.jobs.runner import JobRunner
 from sql.operation import Operation, OperationState
+from sql.origin import context_for
 from sql.pages import NotReady, ResultPage
 from sql.progress import ProgressRecord, SparkWatch
 from sql.results import ResultSet
@@ -346,7 +347,11 @@ class Gateway:
             managed.add(operation)
         operation.on_end(lambda: self._ended(operation))
         try:
-            work = self._executor.submit(self._runner.steps(operation, script), chain=managed.chain if managed else None)
+            work = self._executor.submit(
+                self._runner.steps(operation, script),
+                chain=managed.chain if managed else None,
+                context=context_for(operation.handle),
+            )
         except LakeError as error:
             operation.fail(error)
             if managed is not None:
