@@ -43,8 +43,8 @@ class _NoSpan:
 class SpanMaker(Protocol):
     """Makes spans; the one installed is a tracer's."""
 
-    def __call__(self, name: str, attributes: Mapping[str, Value]) -> AbstractContextManager[Span]:
-        """A span below the one this thread is in."""
+    def __call__(self, name: str, attributes: Mapping[str, Value], since: float | None) -> AbstractContextManager[Span]:
+        """A span below the one this thread is in, begun at ``since`` (seconds since 1970) or now."""
         ...
 
 
@@ -60,9 +60,14 @@ def install(maker: SpanMaker | None) -> None:
     _maker = maker
 
 
-def span(name: str, attributes: Mapping[str, Value] | None = None) -> AbstractContextManager[Span]:
-    """A span of the work in the block; an error that leaves the block is the span's too."""
-    return NO_SPAN if _maker is None else _maker(name, attributes or {})
+def span(name: str, attributes: Mapping[str, Value] | None = None, *, since: float | None = None) -> AbstractContextManager[Span]:
+    """A span of the work in the block, or since an earlier moment; an error that leaves the block is the span's too."""
+    return NO_SPAN if _maker is None else _maker(name, attributes or {}, since)
+
+
+def tracing() -> bool:
+    """Whether spans are made."""
+    return _maker is not None
 
 
 def trace_id() -> str:

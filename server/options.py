@@ -221,6 +221,15 @@ LOG_FORMAT = SERVER_OPTIONS.declare(
 LOG_REQUESTS = SERVER_OPTIONS.declare(
     Option("log.requests", optional(boolean()), None, "Whether each request has a line in the log. Without it: where that is JSON.")
 )
+TRACES_ENDPOINT = SERVER_OPTIONS.declare(
+    Option(
+        "traces.endpoint",
+        optional(text()),
+        None,
+        "OpenTelemetry collector that gets traces by OTLP over HTTP, such as `http://127.0.0.1:4318`. Without it: what the "
+        "standard variables `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and `OTEL_EXPORTER_OTLP_ENDPOINT` say, else none.",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +276,7 @@ class Settings:
     log_level: str = LOG_LEVEL.default
     log_format: str = LOG_FORMAT.default
     log_requests: bool = False
+    traces_endpoint: str | None = None
 
 
 def variable(option: Option[object]) -> str:
@@ -330,6 +340,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         ),
         jobs=JobLimits(most=JOBS_MOST.read(raw), checkpoints=_place(JOBS_CHECKPOINTS.read(raw)), kept_days=JOBS_KEPT.read(raw)),
         log_level=LOG_LEVEL.read(raw),
+        traces_endpoint=TRACES_ENDPOINT.read(raw) or _collector(environment),
         log_format=LOG_FORMAT.read(raw),
         log_requests=LOG_FORMAT.read(raw) == "json" if (asked := LOG_REQUESTS.read(raw)) is None else asked,
     )
@@ -360,6 +371,15 @@ def _refuse_open_door(settings: Settings) -> None:
 def _brokers(named: tuple[str, ...] | None, *, open_door: bool) -> tuple[str, ...] | None:
     """Who may use a server without tokens sits at the machine and can reach every broker anyway."""
     return named if named is not None or open_door else ()
+
+
+def _collector(environment: Mapping[str, str]) -> str | None:
+    """Where OpenTelemetry's own variables send traces."""
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER", "").lower() == "none":
+        return None
+    if own := environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        return own
+    return f"{base.rstrip('/')}/v1/traces" if (base := environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")) else None
 
 
 def _file(path: str | None) -> Path | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from server.tls import TlsFiles
+    from server.traces import Maker
 
 _log = logging.getLogger(__name__)
 _LOOPBACK = "127.0.0.1"
@@ -150,7 +151,7 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     upgrade(dsn)
     gateway, spark = build_gateway(settings, dsn, cleanup)
     services = Services(gateway=gateway, settings=settings)
-    app = create_app(services)
+    app = create_app(services, maker=_traced(settings, cleanup))
     http = HttpServer(app, settings, tls=tls)
     figures_of(app).server.threads = http.threads
     host, port = http.start_serving()
@@ -175,6 +176,14 @@ def _hurry(stop: Stop, gateway: object) -> None:
     stop.hurry.wait()
     assert isinstance(gateway, Gateway)
     gateway.drain(0)
+
+
+def _traced(settings: Settings, cleanup: contextlib.ExitStack) -> Maker | None:
+    if settings.traces_endpoint is None:
+        return None
+    from server.traces import tracing
+
+    return cleanup.enter_context(tracing(settings.traces_endpoint))
 
 
 def _own_door(app: Flask, settings: Settings, cleanup: contextlib.ExitStack) -> str:
