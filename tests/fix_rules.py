@@ -20,6 +20,7 @@ ALLOWED_SKIPS = (
     re.compile(r"pypaimon cannot be had here: run `make pypaimon`\."),
     re.compile(r"pypaimon-rust cannot be had here: it is not run\."),
     re.compile(r"Flink cannot be had here: it is not run\."),
+    re.compile(r"Flink's clients cannot be had here: they are not run\."),
     re.compile(r"Only root can mount a small disk: the full disk is not tried\."),
     re.compile(r"hadoop-aws cannot be had here: Spark on S3 is not tried\."),
     re.compile(r"moto cannot be had here: S3 is not tried\."),
