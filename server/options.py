@@ -292,6 +292,8 @@ class Settings:
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
     jobs: JobLimits = field(default_factory=JobLimits)
     log_level: str = LOG_LEVEL.default
+    given: Mapping[str, str] = field(default_factory=dict)
+    """The settings the environment named, by key, as it spelled them."""
 
 
 def variable(option: Option[object]) -> str:
@@ -353,6 +355,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         ),
         jobs=JobLimits(most=JOBS_MOST.read(raw), checkpoints=_place(JOBS_CHECKPOINTS.read(raw)), kept_days=JOBS_KEPT.read(raw)),
         log_level=LOG_LEVEL.read(raw),
+        given=raw,
     )
     _refuse_open_door(settings)
     return settings
