@@ -6,11 +6,13 @@ import random
 import re
 
 from flask import Flask, Response, g, request
+from flask.typing import ResponseReturnValue
 
 from server.access import check_access
 from server.audit import audit, row_of
 from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
 from server.metrics import door, measure
+from server.pages import add_pages, is_page, page_failure
 from server.services import EXTENSION, Services
 from sql.origin import ORIGIN, Origin
 
@@ -37,6 +39,7 @@ def create_app(services: Services) -> Flask:
     app.register_error_handler(Exception, _answer_failure)
     for blueprint in (health.bp, metrics.bp, statements.bp, rows.bp, tokens.bp, jobs.bp, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
         app.register_blueprint(blueprint)
+    add_pages(app, services)
     return app
 
 
@@ -52,7 +55,9 @@ def _show_id(response: Response) -> Response:
     return response
 
 
-def _answer_failure(error: Exception) -> Response:
+def _answer_failure(error: Exception) -> ResponseReturnValue:
+    if is_page(request.path):
+        return page_failure(error)
     if speaks_paimon(request.path):
         return paimon_error(error)
     return flink_error(error, request.path) if speaks_flink(request.path) else problem(error)
