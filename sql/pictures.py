@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,12 +87,16 @@ def shown(predicate: Predicate | None) -> str:
         case None:
             return "nothing"
         case Compare(column=column, op=op, value=value):
-            return f"{column} {op} {value!r}"
+            return f"{column} {op} {_literal(value)}"
         case In(column=column, values=values):
-            return f"{column} IN {values!r}"
+            return f"{column} IN ({', '.join(map(_literal, values))})"
         case IsNull(column=column, negated=negated):
             return f"{column} IS {'NOT ' if negated else ''}NULL"
         case And(parts=parts):
             return " AND ".join(shown(part) for part in parts)
         case Or(parts=parts):
             return "(" + " OR ".join(shown(part) for part in parts) + ")"
+
+
+def _literal(value: object) -> str:
+    return f"'{value}'" if isinstance(value, dt.date) else repr(value)

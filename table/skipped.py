@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from model.schema import Schema
 from table.entry_prune import exactly, only_columns, wanted_buckets
-from table.layout import partition_dirs
+from table.layout import partition_text
 from table.plan import PlannedFile, ScanPlan
 from table.prune import may_match
 from table.scan import plan_scan
@@ -63,9 +63,15 @@ def _fates(schema: Schema, plan: ScanPlan, whole: list[PlannedFile]) -> Iterator
         elif buckets is not None and planned.bucket not in buckets:
             fate = Fate.BUCKET
         yield PicturedFile(
-            partition="/".join(partition_dirs(schema, planned.partition)),
+            partition=_named(schema, planned.partition),
             bucket=planned.bucket,
             size=planned.file.file_size,
             rows=planned.file.row_count,
             fate=fate,
         )
+
+
+def _named(schema: Schema, values: Sequence[object]) -> str:
+    """A partition as people write it; its directory may spell a date as a number."""
+    pairs = zip(schema.partition_fields, values, strict=True)
+    return "/".join(f"{f.name}={'NULL' if v is None else partition_text(f.type, v, legacy=False)}" for f, v in pairs)

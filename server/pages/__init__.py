@@ -12,7 +12,7 @@ from server.visitor import remember_visitors
 
 def add_pages(app: Flask, services: Services) -> None:
     """Put the pages into an app."""
-    from server.pages import catalog, login, overview, shell, table, table_overview  # noqa: F401 - they register their routes
+    from server.pages import access, catalog, login, overview, settings, shell, sql, table, table_overview, work  # noqa: F401 - they register routes
 
     remember_visitors(app, services.settings.data, services.settings.listen[1])
     shell.add_shell(app)

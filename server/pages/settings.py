@@ -111,4 +111,5 @@ def _grouped(found: Sequence[ShownSetting]) -> list[SettingGroup]:
 
 
 def _among(key: str, keys: Sequence[str]) -> bool:
-    return any(key == known or key.startswith(known if known.endswith(".") else f"{known}.") or key.startswith(f"{known}-") for known in keys)
+    """Whether a key is one of these, or begins with one of them and a part more."""
+    return any(key == known or key.startswith((known if known.endswith(".") else f"{known}.", f"{known}-")) for known in keys)

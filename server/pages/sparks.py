@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,5 +45,5 @@ def lag_line(points: Sequence[JobPoint]) -> Line | None:
 
 def rate_line(points: Sequence[JobPoint]) -> Line | None:
     """Rows a second between one point and the next."""
-    pairs = zip(points, points[1:], strict=False)
+    pairs = itertools.pairwise(points)
     return line([(b.at, max(0.0, (b.rows - a.rows) / (b.at - a.at))) for a, b in pairs if b.at > a.at])

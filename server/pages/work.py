@@ -332,7 +332,7 @@ def _table_names(most: int = 500) -> list[str]:
 def compact_now() -> ResponseReturnValue:
     """Merge a table's files."""
     name, whole = request.form.get("table", "").strip(), request.form.get("whole") == "yes"
-    database, dot, table = name.partition(".")
+    _database, dot, table = name.partition(".")
     if not dot or not table:
         raise BadRequest("Name the table as database.table.")
     target = name.replace("'", "''")

@@ -82,7 +82,10 @@ def test_progress_is_told_to_whose_statement_it_is(gateway: Gateway, held: Calla
 
 
 def test_tasks_of_spark_stand_in_where_nothing_else_is_counted() -> None:
-    stages = [SparkStage(id=7, name="scan", done=1, active=0, failed=0, total=1), SparkStage(id=8, name="join", done=2, active=4, failed=1, total=7)]
+    stages = [
+        SparkStage(id=7, name="scan", done=1, active=0, failed=0, total=1),
+        SparkStage(id=8, name="join", done=2, active=4, failed=1, total=7),
+    ]
     watch = SparkWatch({"a": stages}.get)
     progress = Progress()
     assert watch.look("b", progress.record()) == ProgressRecord()

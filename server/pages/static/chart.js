@@ -41,7 +41,8 @@ export class Chart {
     this.rows = rows;
     const numbers = columns.map((_, at) => at).filter((at) => isNumeric(columns[at]));
     const x = [columns.findIndex((one) => TIME.test(one.type)), columns.findIndex((one) => !isNumeric(one)), numbers.length > 1 ? numbers[0] : -1].find((at) => at >= 0) ?? -1;
-    const y = numbers.find((at) => at !== x) ?? numbers[0];
+    const varies = (at) => new Set(rows.map((row) => row[at])).size > 1;
+    const y = numbers.find((at) => at !== x && varies(at)) ?? numbers.find((at) => at !== x) ?? numbers[0];
     const continuous = x < 0 || TIME.test(columns[x].type) || isNumeric(columns[x]);
     this.x = this.choice("Across", [["-1", "row"], ...columns.map((one, at) => [String(at), one.name])], String(x));
     this.y = this.choice("Up", numbers.map((at) => [String(at), columns[at].name]), String(y));

@@ -307,7 +307,7 @@ async function explain() {
   try {
     const data = new FormData(form);
     data.set("action", "explain");
-    const page = await documentOf(await fetch(form.action, { method: "POST", body: new URLSearchParams(data), redirect: "error" }));
+    const page = await documentOf(await fetch(form.getAttribute("action"), { method: "POST", body: new URLSearchParams(data), redirect: "error" }));
     const found = page.querySelector("#outcome");
     if (!found) return;
     outcome.replaceChildren(...found.childNodes);
@@ -322,7 +322,7 @@ async function explain() {
 
 async function freshHistory() {
   try {
-    const page = await documentOf(await fetch(form.action, { redirect: "error" }));
+    const page = await documentOf(await fetch(form.getAttribute("action"), { redirect: "error" }));
     const place = document.querySelector("#history");
     if (place.contains(document.activeElement)) return;
     place.replaceChildren(...page.querySelector("#history").childNodes);
