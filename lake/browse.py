@@ -107,13 +107,15 @@ class FileSums:
     buckets: tuple[BucketShare, ...] = ()
 
 
-def file_sums(lake: Lake, table: LakeTable, snapshot: Snapshot | None) -> FileSums:
-    """Sizes and buckets of a snapshot's files, by the manifests' columns where they are many.
-
-    Raises `Forbidden` where rows are kept from the caller.
-    """
+def check_sees_all(lake: Lake, table: LakeTable) -> None:
+    """Raise `Forbidden` where rows or columns are kept from the caller: files and partitions show their values."""
     if lake.read_rules(table).restricted:
         raise Forbidden(f"{lake.caller.principal} sees only a part of table {table.identifier}, and so not its files.")
+
+
+def file_sums(lake: Lake, table: LakeTable, snapshot: Snapshot | None) -> FileSums:
+    """Sizes and buckets of a snapshot's files, by the manifests' columns where they are many; raises what `check_sees_all` raises."""
+    check_sees_all(lake, table)
     below = CompactionRules.of(table.schema).small_bytes
     if snapshot is None:
         return FileSums(small_below=below)
@@ -155,12 +157,14 @@ def _steps(sizes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Step, ...
     )
 
 
-def _shares(table: LakeTable, sums: Sequence[BucketSums]) -> list[BucketShare]:
+def shown_partition(table: LakeTable, partition: bytes) -> str:
+    """A partition as its directory is named; empty for a table without any."""
     types = [f.type for f in table.schema.partition_fields]
-    names: dict[bytes, str] = {}
-    for one in sums:
-        if one.partition not in names:
-            names[one.partition] = "/".join(partition_dirs(table.schema, binary_row.decode(types, one.partition)))
+    return "/".join(partition_dirs(table.schema, binary_row.decode(types, partition)))
+
+
+def _shares(table: LakeTable, sums: Sequence[BucketSums]) -> list[BucketShare]:
+    names = {partition: shown_partition(table, partition) for partition in {one.partition for one in sums}}
     shares = [
         BucketShare(
             partition=names[one.partition], bucket=one.bucket, files=one.files, rows=one.rows, size=one.size,

@@ -12,7 +12,8 @@ from server.visitor import remember_visitors
 
 def add_pages(app: Flask, services: Services) -> None:
     """Put the pages into an app."""
-    from server.pages import access, catalog, login, overview, settings, shell, sql, table, table_overview, work  # noqa: F401 - they register routes
+    from server.pages import catalog, login, overview, shell, table_overview, table_upkeep  # noqa: F401 - they register their routes
+    from server.pages import access, settings, sql, work  # noqa: F401 - so do these
 
     remember_visitors(app, services.settings.data, services.settings.listen[1])
     shell.add_shell(app)

@@ -31,6 +31,8 @@ def _value(value: str | int | bool) -> str:
     return str(value) if isinstance(value, int) else literal(value)
 
 
-def system_table(table: Identifier, name: str) -> str:
-    """The quoted name of one of a table's system tables."""
-    return f"{quote(table.database)}.{quote(f'{table.table}${name}')}"
+def select(table: Identifier, *, limit: int | None = None, **hints: str) -> str:
+    """A SELECT of all columns; hints are options with underscores where their keys have dashes, and two of them for a dot."""
+    given = ", ".join(f"'{key.replace('__', '.').replace('_', '-')}' = {literal(value)}" for key, value in hints.items())
+    hint = f" /*+ OPTIONS({given}) */" if given else ""
+    return f"SELECT * FROM {table.quoted()}{hint}{'' if limit is None else f' LIMIT {limit}'}"
