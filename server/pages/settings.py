@@ -104,7 +104,7 @@ def _without_password(dsn: str) -> str:
 
 
 def _grouped(found: Sequence[ShownSetting]) -> list[SettingGroup]:
-    grouped: dict[str, list[ShownSetting]] = {title: [] for title, _ in _GROUPS} | {_OTHER: []}
+    grouped: dict[str, list[ShownSetting]] = {title: [] for title in (*(title for title, _ in _GROUPS), _OTHER)}
     for one in found:
         grouped[next((title for title, keys in _GROUPS if _among(one.key, keys)), _OTHER)].append(one)
     return [SettingGroup(title=title, settings=settings) for title, settings in grouped.items() if settings]
