@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from catalog.browse import ConsumerLag, DatabaseSums, ExpiredLease, ListedTable
+from lake.consumers import consumers
 from lake.table import LakeTable
 from model.access import table_resource
 from model.errors import Forbidden, LakeError
@@ -215,9 +216,20 @@ def attention(lake: Lake, *, limit: int = _LOOKED_AT) -> Attention:
                 debts.append(debt)
     return Attention(
         debts=tuple(debts),
-        lagging=tuple(one for one in lagging if seen(one.database, one.table))[:limit],
+        lagging=tuple(_still_behind(lake, [one for one in lagging if seen(one.database, one.table)][:limit])),
         leases=tuple(one for one in leases if seen(one.database, one.table))[:limit],
     )
+
+
+def _still_behind(lake: Lake, noted: Sequence[ConsumerLag]) -> list[ConsumerLag]:
+    """The consumers that their files say are behind, too: those are the truth, which other engines and procedures write alone."""
+    found = []
+    for one in noted:
+        with contextlib.suppress(LakeError):
+            told = consumers(lake.open(Identifier(one.database, one.table))).get(one.consumer)
+            if told is not None and one.latest - told + 1 >= _BEHIND:
+                found.append(replace(one, next_snapshot=told))
+    return found
 
 
 def _debt(lake: Lake, identifier: Identifier) -> Debt | None:

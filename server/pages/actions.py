@@ -87,7 +87,7 @@ def tell(sql: str, text: str, *, failed: bool = False) -> None:
 
 def told() -> list[Note]:
     """The notes left for this page."""
-    left = [json.loads(note) for note in get_flashed_messages(category_filter=["note"])]
+    left = [json.loads(str(note)) for note in get_flashed_messages(category_filter=["note"])]
     return [Note(sql=sql, text=text, failed=failed) for sql, text, failed in left]
 
 

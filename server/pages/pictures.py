@@ -23,6 +23,7 @@ class Bar:
     height: float
     label: str
     told: str
+    files: int
     warn: bool = False
 
 
@@ -36,7 +37,10 @@ class Bars:
 
 
 def histogram(steps: Sequence[Step], *, small_below: int, width: int = 560, height: int = 132) -> Bars:
-    """Files by size; steps that are small throughout are marked."""
+    """Files by size, up to where they are no longer small; steps that are small throughout are marked."""
+    steps = [*steps]
+    while steps and steps[-1].high < small_below:
+        steps.append(Step(low=steps[-1].high, high=4 * steps[-1].high, files=0, size=0))
     most = max((step.files for step in steps), default=1)
     wide = min(64.0, width / max(1, len(steps)))
     bars = []
@@ -44,7 +48,9 @@ def histogram(steps: Sequence[Step], *, small_below: int, width: int = 560, heig
         high = 0.0 if not step.files else max(2.0, (height - 4) * step.files / most)
         told = f"{plural(step.files, 'file')} from {size(step.low)} to {size(step.high)}, {size(step.size)} together"
         warn = step.high <= small_below
-        bars.append(Bar(x=i * wide + 1, y=height - high, width=wide - 2, height=high, label=size(step.low), told=told, warn=warn))
+        bars.append(
+            Bar(x=i * wide + 1, y=height - high, width=wide - 2, height=high, label=size(step.low), told=told, files=step.files, warn=warn)
+        )
     return Bars(width=max(round(wide * len(steps)), 1), height=height, bars=tuple(bars))
 
 

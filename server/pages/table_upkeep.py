@@ -35,6 +35,7 @@ def snapshots(lake: Lake, head: TableHead) -> Mapping[str, Any]:
     lines = snapshot_page(lake, head.opened, below=number("below"), limit=_PAGE + 1)
     return {
         "lines": lines[:_PAGE],
+        "most_rows": max((abs(line.snapshot.delta_record_count) for line in lines), default=0) or 1,
         "below": lines[_PAGE - 1].snapshot.id if len(lines) > _PAGE else None,
         "paged": number("below") is not None,
         "tags": sorted(((row.name, int(row.snapshot["id"])) for row in lake.tags.all(head.opened)), key=lambda tag: -tag[1]),
