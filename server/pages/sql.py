@@ -23,7 +23,7 @@ from server.errors import Failure, failure_of, request_id
 from server.formats import FORMATS
 from server.pages.shell import bp, in_menu, render
 from server.services import services
-from server.statements import MODE
+from server.sql_request import MODE
 from server.streaming import stream
 from sql.dialect import is_query, parse_one, split
 from sql.results import ResultSet
