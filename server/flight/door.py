@@ -74,10 +74,11 @@ class FlightDoor:
         return self.where
 
     def stop(self, seconds: float) -> None:
-        """Take no more calls; those at work may end for so long, then their results are closed under them."""
+        """Take no more calls; those at work may end for so long, then their results are closed under them. Twice is fine."""
         self._stopped.set()
-        if self._server is not None:
-            ending = threading.Thread(target=self._server.shutdown, name="sluice-flight-stop", daemon=True)
+        server, self._server = self._server, None
+        if server is not None:
+            ending = threading.Thread(target=server.shutdown, name="sluice-flight-stop", daemon=True)
             ending.start()
             ending.join(seconds)
             self._results.close()
