@@ -10,7 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from model.errors import InvalidOption, nearest
-from model.option import Option, OptionGroup, Parser, boolean, integer, memory_size, number, one_of, optional, text
+from model.option import Option, OptionGroup, boolean, integer, memory_size, number, one_of, optional, text
+from server.option_kinds import address, address_or_off, directories, packages, pairs
 from sql.jobs.limits import JobLimits, UpkeepLimits, hours
 
 PREFIX = "SLUICE_"
@@ -22,63 +23,6 @@ SERVER_OPTIONS = OptionGroup(
     "Server setting",
     "Read once from the environment when the server starts: `session.idle-seconds` is the variable `SLUICE_SESSION_IDLE_SECONDS`.",
 )
-
-
-def address() -> Parser[tuple[str, int]]:
-    """``host:port``; an IPv6 host stands in brackets."""
-
-    def parse(raw: str) -> tuple[str, int]:
-        host, colon, port = raw.rpartition(":")
-        if not colon or not host or not port.isdigit() or int(port) > 65535:
-            raise ValueError("host:port is expected, such as 127.0.0.1:8083")
-        return host.removeprefix("[").removesuffix("]"), int(port)
-
-    def show(value: tuple[str, int]) -> str:
-        return f"[{value[0]}]:{value[1]}" if ":" in value[0] else f"{value[0]}:{value[1]}"
-
-    return Parser("host:port", parse, show)
-
-
-def directories() -> Parser[tuple[str, ...]]:
-    """Paths, parted by commas."""
-    return Parser("paths", lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()), ",".join)
-
-
-def pairs() -> Parser[tuple[tuple[str, str], ...]]:
-    """``key=value``, parted by commas."""
-
-    def parse(raw: str) -> tuple[tuple[str, str], ...]:
-        found = []
-        for part in filter(str.strip, raw.split(",")):
-            key, equals, value = part.partition("=")
-            if not equals or not key.strip():
-                raise ValueError("key=value pairs parted by commas are expected")
-            found.append((key.strip(), value.strip()))
-        return tuple(found)
-
-    return Parser("key=value pairs", parse, lambda value: ",".join(f"{key}={one}" for key, one in value))
-
-
-def packages() -> Parser[tuple[str, ...]]:
-    """Maven coordinates, parted by commas."""
-
-    def parse(raw: str) -> tuple[str, ...]:
-        found = tuple(part.strip() for part in raw.split(",") if part.strip())
-        if wrong := next((one for one in found if len(list(filter(None, one.split(":")))) != 3), None):
-            raise ValueError(f"group:artifact:version is expected, not {wrong}")
-        return found
-
-    return Parser("packages", parse, ",".join)
-
-
-def address_or_off() -> Parser[tuple[str, int] | None]:
-    """``host:port``, or ``off`` for None."""
-    plain = address()
-    return Parser(
-        "host:port or off",
-        lambda raw: None if raw.strip().lower() == "off" else plain.parse(raw),
-        lambda value: "off" if value is None else plain.show(value),
-    )
 
 
 LISTEN = SERVER_OPTIONS.declare(
@@ -138,6 +82,16 @@ KAFKA_BROKERS = SERVER_OPTIONS.declare(
         "Without it: any, where nobody needs a token; none, where `SLUICE_TOKEN` is set.",
     )
 )
+TLS_CERTIFICATE = SERVER_OPTIONS.declare(
+    Option(
+        "tls.certificate",
+        optional(text()),
+        None,
+        "PEM file with the server's certificate and those between it and its root: HTTP and Flight SQL are spoken over TLS then. "
+        "A replaced file is used for new connections within a second.",
+    )
+)
+TLS_KEY = SERVER_OPTIONS.declare(Option("tls.key", optional(text()), None, "PEM file with the certificate's key, without a passphrase."))
 TOKEN = SERVER_OPTIONS.declare(
     Option("token", optional(text()), None, "The administrator's token; clients send it as `Authorization: Bearer …`.")
 )
@@ -269,6 +223,21 @@ AUDIT_DAYS = SERVER_OPTIONS.declare(
     Option("audit.days", number(at_least=0), 30.0, "How long `sys.audit_log` keeps who ran what; 0 keeps no such log.")
 )
 LOG_LEVEL = SERVER_OPTIONS.declare(Option("log.level", one_of("debug", "info", "warning", "error"), "info", "How much is logged."))
+LOG_FORMAT = SERVER_OPTIONS.declare(
+    Option("log.format", one_of("text", "json"), "text", "How the log is written: lines for people, or a JSON object a line for machines.")
+)
+LOG_REQUESTS = SERVER_OPTIONS.declare(
+    Option("log.requests", optional(boolean()), None, "Whether each request has a line in the log. Without it: where that is JSON.")
+)
+TRACES_ENDPOINT = SERVER_OPTIONS.declare(
+    Option(
+        "traces.endpoint",
+        optional(text()),
+        None,
+        "OpenTelemetry collector that gets traces by OTLP over HTTP, such as `http://127.0.0.1:4318`. Without it: what the "
+        "standard variables `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and `OTEL_EXPORTER_OTLP_ENDPOINT` say, else none.",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +255,9 @@ class Settings:
     remote_catalogs: tuple[str, ...] = ()
     kafka_brokers: tuple[str, ...] | None = None
     """None allows all."""
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    """Given exactly where the certificate is."""
     token: str | None = None
     data_token: tuple[tuple[str, str], ...] = ()
     spark_master: str = SPARK_MASTER.default
@@ -312,6 +284,9 @@ class Settings:
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
     jobs: JobLimits = field(default_factory=JobLimits)
     log_level: str = LOG_LEVEL.default
+    log_format: str = LOG_FORMAT.default
+    log_requests: bool = False
+    traces_endpoint: str | None = None
 
 
 def variable(option: Option[object]) -> str:
@@ -342,6 +317,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         import_dirs=tuple(_absolute(path) for path in IMPORT_DIRS.read(raw)),
         remote_catalogs=REMOTE_CATALOGS.read(raw),
         kafka_brokers=_brokers(KAFKA_BROKERS.read(raw), open_door=TOKEN.read(raw) is None),
+        tls_certificate=_file(TLS_CERTIFICATE.read(raw)),
+        tls_key=_file(TLS_KEY.read(raw)),
         token=TOKEN.read(raw),
         data_token=DATA_TOKEN.read(raw),
         spark_master=SPARK_MASTER.read(raw),
@@ -374,8 +351,13 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         ),
         jobs=JobLimits(most=JOBS_MOST.read(raw), checkpoints=_place(JOBS_CHECKPOINTS.read(raw)), kept_days=JOBS_KEPT.read(raw)),
         log_level=LOG_LEVEL.read(raw),
+        traces_endpoint=TRACES_ENDPOINT.read(raw) or _collector(environment),
+        log_format=LOG_FORMAT.read(raw),
+        log_requests=LOG_FORMAT.read(raw) == "json" if (asked := LOG_REQUESTS.read(raw)) is None else asked,
     )
     _refuse_open_door(settings)
+    if (settings.tls_certificate is None) != (settings.tls_key is None):
+        raise InvalidOption("SLUICE_TLS_CERTIFICATE and SLUICE_TLS_KEY are set together.")
     return settings
 
 
@@ -400,6 +382,19 @@ def _refuse_open_door(settings: Settings) -> None:
 def _brokers(named: tuple[str, ...] | None, *, open_door: bool) -> tuple[str, ...] | None:
     """Who may use a server without tokens sits at the machine and can reach every broker anyway."""
     return named if named is not None or open_door else ()
+
+
+def _collector(environment: Mapping[str, str]) -> str | None:
+    """Where OpenTelemetry's own variables send traces."""
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER", "").lower() == "none":
+        return None
+    if own := environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        return own
+    return f"{base.rstrip('/')}/v1/traces" if (base := environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")) else None
+
+
+def _file(path: str | None) -> Path | None:
+    return None if path is None else Path(path).expanduser().resolve()
 
 
 def _place(location: str | None) -> str | None:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib.abc import MetaPathFinder
 from importlib.metadata import version
 from types import FrameType, ModuleType
@@ -20,11 +21,17 @@ from server.options import Settings
 from server.postgres import EmbeddedPostgres
 
 if TYPE_CHECKING:
+    from flask import Flask
+
     from server.flight import FlightDoor
     from server.metrics import Metrics
     from server.services import Services
+    from server.tls import TlsFiles
+    from server.traces import Maker
 
 _log = logging.getLogger(__name__)
+_LOOPBACK = "127.0.0.1"
+_OWN_THREADS = 16
 _LAST_BYTES_SECONDS = 2.0
 """However short the drain, answers being written get so long."""
 
@@ -85,13 +92,22 @@ class Stop:
 def serve(settings: Settings) -> None:
     """Serve until told to stop; everything started is stopped again, in the other order."""
     stop = Stop()
+    tls = _tls(settings)
     gc.disable()  # what is being loaded stays, and looking through it again and again is a fifth of the start
     loading = threading.Thread(target=_load_rooms, name="sluice-load", daemon=True)
     loading.start()  # Postgres starts meanwhile
     with contextlib.ExitStack() as cleanup:
         dsn = cleanup.enter_context(catalog_dsn(settings))
         loading.join()
-        _serve(settings, dsn, stop, cleanup)
+        _serve(settings, dsn, stop, cleanup, tls)
+
+
+def _tls(settings: Settings) -> TlsFiles | None:
+    if settings.tls_certificate is None or settings.tls_key is None:
+        return None
+    from server.tls import TlsFiles
+
+    return TlsFiles(settings.tls_certificate, settings.tls_key)
 
 
 def _load_rooms() -> None:
@@ -127,22 +143,23 @@ def do_without_pandas() -> None:
         sys.meta_path.remove(absent)
 
 
-def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitStack) -> None:
+def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitStack, tls: TlsFiles | None) -> None:
     from migrations import upgrade
     from server.app import create_app
     from server.build import build_gateway
-    from server.metrics import metrics_of
+    from server.metrics import figures_of
     from server.services import Services
     from server.wsgi import HttpServer
 
     upgrade(dsn)
     gateway, spark = build_gateway(settings, dsn, cleanup)
     services = Services(gateway=gateway, settings=settings)
-    app = create_app(services)
-    http = HttpServer(app, settings)
+    app = create_app(services, maker=_traced(settings, cleanup))
+    http = HttpServer(app, settings, tls=tls)
+    figures_of(app).server.threads = http.threads
     host, port = http.start_serving()
-    flight = _open_flight(services, metrics_of(app))
-    gateway.serve_at(own_uri(host, port))
+    flight = _open_flight(services, figures_of(app), tls)
+    gateway.serve_at(own_uri(host, port) if tls is None else _own_door(app, settings, cleanup))
     gc.freeze()
     gc.enable()
     spark.start_in_background()  # not before: it takes all cores for seconds, and most first statements need no Spark
@@ -159,13 +176,13 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     http.stop_serving()
 
 
-def _open_flight(services: Services, metrics: Metrics) -> FlightDoor | None:
+def _open_flight(services: Services, metrics: Metrics, tls: TlsFiles | None) -> FlightDoor | None:
     """The door for Arrow Flight SQL, where the settings have one."""
     if services.settings.flight_listen is None:
         return None
     from server.flight import FlightDoor
 
-    door = FlightDoor(services, metrics)
+    door = FlightDoor(services, metrics, tls)
     door.start()
     return door
 
@@ -178,6 +195,24 @@ def _hurry(stop: Stop, gateway: object) -> None:
     gateway.drain(0)
 
 
+def _traced(settings: Settings, cleanup: contextlib.ExitStack) -> Maker | None:
+    if settings.traces_endpoint is None:
+        return None
+    from server.traces import tracing
+
+    return cleanup.enter_context(tracing(settings.traces_endpoint))
+
+
+def _own_door(app: Flask, settings: Settings, cleanup: contextlib.ExitStack) -> str:
+    """Where Spark's processes on this machine ask for tables while the server speaks TLS, whose certificate names no loopback address."""
+    from server.wsgi import HttpServer
+
+    own = HttpServer(app, replace(settings, listen=(_LOOPBACK, 0), threads=_OWN_THREADS))
+    host, port = own.start_serving()
+    cleanup.callback(own.stop_serving)
+    return own_uri(host, port)
+
+
 def own_uri(host: str, port: int) -> str:
     """Where this machine's own processes reach the server."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
@@ -186,7 +221,8 @@ def own_uri(host: str, port: int) -> str:
 
 def banner(settings: Settings, host: str, port: int, *, flight: tuple[str, int] | None = None) -> str:
     """What a newcomer reads first: where the server is, and three commands to try."""
-    url = f"http://{_shown(host)}:{port}"
+    secure = settings.tls_certificate is not None
+    url = f"{'https' if secure else 'http'}://{_shown(host)}:{port}"
     token = ' -H "Authorization: Bearer $SLUICE_TOKEN"' if settings.token else ""
     commands = (
         "CREATE TABLE words (id BIGINT, word STRING)",
@@ -196,7 +232,7 @@ def banner(settings: Settings, host: str, port: int, *, flight: tuple[str, int] 
     lines = [f"Sluice {version('sluice')} answers at {url} (data in {settings.data}; Spark warms up in the background)", "Try:"]
     lines += [f'  curl -s{token} {url}/sql -d "{command}"' for command in commands]
     if flight is not None:
-        lines.append(f"Arrow Flight SQL (ADBC, JDBC): grpc://{_shown(flight[0])}:{flight[1]}")
+        lines.append(f"Arrow Flight SQL (ADBC, JDBC): {'grpc+tls' if secure else 'grpc'}://{_shown(flight[0])}:{flight[1]}")
     return "\n".join(lines)
 
 

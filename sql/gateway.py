@@ -18,10 +18,13 @@ from sql.complete import complete
 from sql.executor import Executor, Work
 from sql.health import Health, check_health
 from sql.ingest import Ingester
+from sql.jobs.coordinator import Coordinator
 from sql.jobs.limits import JobLimits
 from sql.jobs.make import JobMaker
 from sql.jobs.runner import JobRunner
 from sql.operation import Operation, OperationState
+from sql.operation import RunningStatement as RunningStatement
+from sql.origin import context_for
 from sql.pages import NotReady, ResultPage
 from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters
@@ -60,14 +63,6 @@ class GatewayLimits:
     jobs: JobLimits = field(default_factory=JobLimits)
 
 
-@dataclass(frozen=True, slots=True)
-class RunningStatement:
-    """A statement as whoever started it sees it while it runs."""
-
-    statement_id: str
-    cancel: Callable[[], bool]
-
-
 class Gateway:
     """Runs SQL for many clients, none of which another can disturb."""
 
@@ -103,6 +98,8 @@ class Gateway:
         self._watch = SparkWatch(spark.progress)
         self._running: dict[str, Operation] = {}
         self._streams: dict[int, ResultSet] = {}
+        self.upkeep: Coordinator | None = None
+        """Who looks after tables in this process, where anybody does."""
         self._listeners: list[Callable[[Operation], None]] = []
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -363,7 +360,11 @@ class Gateway:
             managed.add(operation)
         operation.on_end(lambda: self._ended(operation))
         try:
-            work = self._executor.submit(self._runner.steps(operation, script), chain=managed.chain if managed else None)
+            work = self._executor.submit(
+                self._runner.steps(operation, script),
+                chain=managed.chain if managed else None,
+                context=context_for(operation.handle),
+            )
         except LakeError as error:
             operation.fail(error)
             if managed is not None:

@@ -12,6 +12,8 @@ from sqlglot import exp
 
 from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, Replay
 from model.errors import BadRequest, InvalidParameter, LakeError, OutcomeUnknown, ResourceError
+from model.option import masked_text
+from model.spans import Value, span, tracing
 from sql.answers import answer_of, replayed
 from sql.describe import Described, described_last
 from sql.dialect import StatementText, is_query, parse_one, split
@@ -30,6 +32,7 @@ from sql.statements.follow import plan_stream
 from sql.statements.jobs import StartJob, is_job
 
 _log = logging.getLogger(__name__)
+_TRACED_CHARS = 10_000
 
 
 class SparkPool(Protocol):
@@ -103,11 +106,25 @@ class ScriptRunner:
         result: ResultSet | None = None
         try:
             if operation.begin():
-                result = yield from self._run(operation, script)
+                result = yield from self._traced(operation, script)
         except Exception as error:  # the client is told all of it; what is no LakeError is logged by the server as a bug
             operation.fail(error)
         finally:
             self._hand_over(operation, script, result)
+
+    def _traced(self, operation: Operation, script: Script) -> Generator[Lane, None, ResultSet]:
+        what: dict[str, Value] = {}
+        if tracing():
+            what = {
+                "db.system.name": "sluice",
+                "db.query.text": masked_text(script.text[:_TRACED_CHARS]),
+                "sluice.statement_id": operation.handle,
+                "sluice.principal": operation.principal,
+            }
+        with span("statement", what, since=operation.submitted):
+            with span("queue", {"sluice.lane": Lane.LOCAL}, since=operation.submitted):
+                pass
+            return (yield from self._run(operation, script))
 
     def _hand_over(self, operation: Operation, script: Script, result: ResultSet | None) -> None:
         """Give the operation its result, and a one-shot Spark session back: what a result still needs is files."""
@@ -165,7 +182,8 @@ class ScriptRunner:
         """Run one statement, which may have been read already, under its idempotency claim, where it has one."""
         operation.cancellation.check()
         insert = known if isinstance(known, ValuesInsert) else None
-        tree = known if isinstance(known, exp.Expr) else None if insert else parse_one(text.text)
+        with span("parse"):
+            tree = known if isinstance(known, exp.Expr) else None if insert else parse_one(text.text)
         if script.only_settings and (tree is None or is_query(tree) or isinstance(tree, exp.Insert)):
             raise BadRequest(
                 "Only statements that shape a session (SET, RESET, USE, CREATE, DROP, ALTER) configure it; submit this one instead."
@@ -178,14 +196,17 @@ class ScriptRunner:
             claim = claimed
         try:
             context = self._context(operation, script, text, claim)
-            statement = _prepare(insert, tree, context)
+            with span("plan"):
+                statement = _prepare(insert, tree, context)
             if script.describe:
                 statement = Described(tree=tree, statement=statement, wanted=tuple(script.wanted))
             if statement.needs_spark:
-                yield Lane.SPARK
+                with span("queue", {"sluice.lane": Lane.SPARK}):
+                    yield Lane.SPARK
                 operation.cancellation.check()
                 context.spark.require()
-            result = statement.run(context)
+            with span("execute", {"sluice.statement.kind": type(statement).__name__}):
+                result = statement.run(context)
         except BaseException as error:  # also a close of these steps: the key must come free whatever happened
             if claim is not None:
                 self._settle_failure(claim, error)

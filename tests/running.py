@@ -19,7 +19,7 @@ import psutil
 START_SECONDS = 60.0
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
-_URL = re.compile(r"answers at (http://\S+)")
+_URL = re.compile(r"answers at (https?://\S+)")
 _FLIGHT_URL = re.compile(r"Arrow Flight SQL \(.*\): (\S+)\n")
 
 

@@ -24,6 +24,7 @@ from server.flight.statements import Statements, pieces
 from server.metrics import Metrics
 from server.options import is_loopback
 from server.services import Services
+from server.tls import TlsFiles
 from sql.origin import ORIGIN, Origin
 
 _log = logging.getLogger(__name__)
@@ -34,9 +35,10 @@ T = TypeVar("T")
 class FlightDoor:
     """Flight SQL on a port of its own, in front of the same gateway as the HTTP doors."""
 
-    def __init__(self, services: Services, metrics: Metrics) -> None:
+    def __init__(self, services: Services, metrics: Metrics, tls: TlsFiles | None = None) -> None:
         gateway = services.gateway
         self._services = services
+        self._tls = tls
         self._metrics = metrics
         self._results = Results()
         self._hang_ups = HangUps()
@@ -60,9 +62,10 @@ class FlightDoor:
         try:
             self._server = _Server(
                 self,
-                f"grpc://{shown}:{port}",
+                f"grpc://{shown}:{port}" if self._tls is None else f"grpc+tls://{shown}:{port}",
                 auth_handler=Handshake(),
                 middleware={MIDDLEWARE: HeadersFactory(self._check_handshake)},
+                tls_certificates=None if self._tls is None else [self._tls.pem()],
             )
         except (pa.ArrowException, OSError) as problem:
             raise InvalidOption(

@@ -1,0 +1,62 @@
+"""Kinds of values that only settings of the server have."""
+
+from __future__ import annotations
+
+from model.option import Parser
+
+
+def address() -> Parser[tuple[str, int]]:
+    """``host:port``; an IPv6 host stands in brackets."""
+
+    def parse(raw: str) -> tuple[str, int]:
+        host, colon, port = raw.rpartition(":")
+        if not colon or not host or not port.isdigit() or int(port) > 65535:
+            raise ValueError("host:port is expected, such as 127.0.0.1:8083")
+        return host.removeprefix("[").removesuffix("]"), int(port)
+
+    def show(value: tuple[str, int]) -> str:
+        return f"[{value[0]}]:{value[1]}" if ":" in value[0] else f"{value[0]}:{value[1]}"
+
+    return Parser("host:port", parse, show)
+
+
+def address_or_off() -> Parser[tuple[str, int] | None]:
+    """``host:port``, or ``off`` for None."""
+    plain = address()
+    return Parser(
+        "host:port or off",
+        lambda raw: None if raw.strip().lower() == "off" else plain.parse(raw),
+        lambda value: "off" if value is None else plain.show(value),
+    )
+
+
+def directories() -> Parser[tuple[str, ...]]:
+    """Paths, parted by commas."""
+    return Parser("paths", lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()), ",".join)
+
+
+def pairs() -> Parser[tuple[tuple[str, str], ...]]:
+    """``key=value``, parted by commas."""
+
+    def parse(raw: str) -> tuple[tuple[str, str], ...]:
+        found = []
+        for part in filter(str.strip, raw.split(",")):
+            key, equals, value = part.partition("=")
+            if not equals or not key.strip():
+                raise ValueError("key=value pairs parted by commas are expected")
+            found.append((key.strip(), value.strip()))
+        return tuple(found)
+
+    return Parser("key=value pairs", parse, lambda value: ",".join(f"{key}={one}" for key, one in value))
+
+
+def packages() -> Parser[tuple[str, ...]]:
+    """Maven coordinates, parted by commas."""
+
+    def parse(raw: str) -> tuple[str, ...]:
+        found = tuple(part.strip() for part in raw.split(",") if part.strip())
+        if wrong := next((one for one in found if len(list(filter(None, one.split(":")))) != 3), None):
+            raise ValueError(f"group:artifact:version is expected, not {wrong}")
+        return found
+
+    return Parser("packages", parse, ",".join)
