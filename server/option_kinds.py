@@ -1,6 +1,8 @@
-"""Kinds of values that only settings of the server have."""
+"""What values of server settings may look like."""
 
 from __future__ import annotations
+
+from urllib.parse import urlsplit
 
 from model.option import Parser
 
@@ -18,16 +20,6 @@ def address() -> Parser[tuple[str, int]]:
         return f"[{value[0]}]:{value[1]}" if ":" in value[0] else f"{value[0]}:{value[1]}"
 
     return Parser("host:port", parse, show)
-
-
-def address_or_off() -> Parser[tuple[str, int] | None]:
-    """``host:port``, or ``off`` for None."""
-    plain = address()
-    return Parser(
-        "host:port or off",
-        lambda raw: None if raw.strip().lower() == "off" else plain.parse(raw),
-        lambda value: "off" if value is None else plain.show(value),
-    )
 
 
 def directories() -> Parser[tuple[str, ...]]:
@@ -60,3 +52,27 @@ def packages() -> Parser[tuple[str, ...]]:
         return found
 
     return Parser("packages", parse, ",".join)
+
+
+def origins() -> Parser[tuple[str, ...]]:
+    """Origins as browsers spell them, parted by commas, or ``*``."""
+
+    def parse(raw: str) -> tuple[str, ...]:
+        found = tuple(part.strip() for part in raw.split(",") if part.strip())
+        for one in found:
+            parts = urlsplit(one)
+            if one != "*" and (parts.scheme not in ("http", "https") or not parts.netloc or f"{parts.scheme}://{parts.netloc}" != one):
+                raise ValueError(f"{one!r} is no origin; scheme, host and port are one, as in https://app.example.org")
+        return found
+
+    return Parser("origins", parse, ",".join)
+
+
+def address_or_off() -> Parser[tuple[str, int] | None]:
+    """``host:port``, or ``off`` for None."""
+    plain = address()
+    return Parser(
+        "host:port or off",
+        lambda raw: None if raw.strip().lower() == "off" else plain.parse(raw),
+        lambda value: "off" if value is None else plain.show(value),
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from model.errors import InvalidOption, nearest
 from model.option import Option, OptionGroup, boolean, integer, memory_size, number, one_of, optional, text
-from server.option_kinds import address, address_or_off, directories, packages, pairs
+from server.option_kinds import address, address_or_off, directories, origins, packages, pairs
 from sql.jobs.limits import JobLimits, UpkeepLimits, hours
 
 PREFIX = "SLUICE_"
@@ -23,7 +23,6 @@ SERVER_OPTIONS = OptionGroup(
     "Server setting",
     "Read once from the environment when the server starts: `session.idle-seconds` is the variable `SLUICE_SESSION_IDLE_SECONDS`.",
 )
-
 
 LISTEN = SERVER_OPTIONS.declare(
     Option(
@@ -152,6 +151,23 @@ STATEMENT_TIMEOUT = SERVER_OPTIONS.declare(
 STATEMENT_BYTES = SERVER_OPTIONS.declare(
     Option("statement.max-bytes", memory_size(), 16 * 1024**2, "Longest statement text; a longer one is answered 413.")
 )
+RESULT_KEEP = SERVER_OPTIONS.declare(
+    Option(
+        "result.keep-seconds",
+        number(at_least=1),
+        3600.0,
+        "How long the result of a statement submitted with `async` stays after it was last asked for.",
+    )
+)
+CORS_ORIGINS = SERVER_OPTIONS.declare(
+    Option(
+        "cors.origins",
+        origins(),
+        (),
+        "Origins whose pages may call this server from a browser, such as `https://app.example.org`, parted by commas; `*` is every "
+        "origin, only allowed where `token` is set. Without it: none.",
+    )
+)
 ROWS_BYTES = SERVER_OPTIONS.declare(
     Option("rows.max-bytes", memory_size(), 1024**4, "Largest body `POST /tables/…/rows` reads; a larger one is answered 413.")
 )
@@ -273,6 +289,8 @@ class Settings:
     statement_queue: int = STATEMENT_QUEUE.default
     statement_timeout: float | None = STATEMENT_TIMEOUT.default
     statement_bytes: int = STATEMENT_BYTES.default
+    result_keep: float = RESULT_KEEP.default
+    cors_origins: tuple[str, ...] = ()
     rows_bytes: int = ROWS_BYTES.default
     spool_result_bytes: int = SPOOL_RESULT_BYTES.default
     spool_bytes: int = SPOOL_BYTES.default
@@ -333,6 +351,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         statement_queue=STATEMENT_QUEUE.read(raw),
         statement_timeout=STATEMENT_TIMEOUT.read(raw) or None,
         statement_bytes=STATEMENT_BYTES.read(raw),
+        result_keep=RESULT_KEEP.read(raw),
+        cors_origins=CORS_ORIGINS.read(raw),
         rows_bytes=ROWS_BYTES.read(raw),
         spool_result_bytes=SPOOL_RESULT_BYTES.read(raw),
         spool_bytes=SPOOL_BYTES.read(raw),
@@ -375,6 +395,8 @@ def _refuse_open_door(settings: Settings) -> None:
     for name, listen in (("SLUICE_LISTEN", settings.listen), ("SLUICE_FLIGHT_LISTEN", settings.flight_listen)):
         if settings.token is None and listen is not None and not is_loopback(listen[0]):
             raise InvalidOption(f"{name} names {listen[0]}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
+    if settings.token is None and "*" in settings.cors_origins:
+        raise InvalidOption("SLUICE_CORS_ORIGINS=* lets every page in the world run SQL here: set SLUICE_TOKEN, or name the origins.")
     if settings.token is not None and not (settings.token.isascii() and settings.token.isprintable() and " " not in settings.token):
         raise InvalidOption("SLUICE_TOKEN must be printable ASCII without spaces, as it travels in a header.")
 

@@ -11,12 +11,13 @@ from typing import Protocol
 from sqlglot import exp
 
 from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, Replay
-from model.errors import BadRequest, InvalidParameter, LakeError, OutcomeUnknown, ResourceError
+from model.errors import BadRequest, InvalidParameter, LakeError, OutcomeUnknown, ResourceError, UnsupportedStatement
 from model.option import masked_text
 from model.spans import Value, span, tracing
 from sql.answers import answer_of, replayed
 from sql.describe import Described, described_last
 from sql.dialect import StatementText, is_query, parse_one, split
+from sql.dry_run import can_be_read, looked_at
 from sql.executor import Lane, Steps
 from sql.local import ValuesInsert, is_stream, plan_locally, plan_values, read_values
 from sql.operation import Operation
@@ -69,6 +70,12 @@ class Script:
     idempotent: Idempotent | None = None
     one_shot: bool = False
     """True where the session ends with the script, so that its Spark session goes back when the result is closed."""
+    max_rows: int | None = None
+    """The most rows the last result may have; more are cut off, and the result says so."""
+    dry_run: bool = False
+    """True where the statement is only looked at: nothing takes effect."""
+    kept: bool = False
+    """True where the result is read later, so that its rows must end."""
     describe: bool = False
     """True where the statement is described and not run."""
     wanted: Sequence[ResultColumn] = ()
@@ -143,6 +150,8 @@ class ScriptRunner:
             raise BadRequest("The text holds no statement.")
         if script.idempotent and len(texts) > 1:
             raise BadRequest(f"An Idempotency-Key covers one statement, and the text holds {len(texts)}; send them one by one.")
+        if script.dry_run and len(texts) > 1:
+            raise BadRequest(f"A dry run takes one statement, and the text holds {len(texts)}: later ones would miss what earlier do.")
         if script.describe:
             if len(texts) > 1:
                 return described_last(texts)
@@ -162,7 +171,10 @@ class ScriptRunner:
             if script.index + 1 < len(texts):
                 yield Lane.LOCAL
         assert result is not None
-        return result
+        if script.kept and result.unbounded:
+            result.close()
+            raise UnsupportedStatement("The rows of a streaming query are read as they come; run it without asking for its result later.")
+        return result if script.max_rows is None else result.limited(script.max_rows)
 
     @staticmethod
     def _bound(script: Script, texts: Sequence[StatementText]) -> list[exp.Expr] | None:
@@ -184,12 +196,16 @@ class ScriptRunner:
         insert = known if isinstance(known, ValuesInsert) else None
         with span("parse"):
             tree = known if isinstance(known, exp.Expr) else None if insert else parse_one(text.text)
+        if script.dry_run:
+            insert, tree = None, looked_at(tree or parse_one(text.text))
+            if tree is None:
+                return can_be_read(text.text)
         if script.only_settings and (tree is None or is_query(tree) or isinstance(tree, exp.Insert)):
             raise BadRequest(
                 "Only statements that shape a session (SET, RESET, USE, CREATE, DROP, ALTER) configure it; submit this one instead."
             )
         claim: IdempotencyClaim | None = None
-        if script.idempotent and not (tree and is_query(tree)):
+        if script.idempotent and not script.dry_run and not (tree and is_query(tree)):
             claimed = self._claim(script.idempotent, script)
             if isinstance(claimed, Replay):
                 return replayed(claimed.answer)
@@ -197,7 +213,7 @@ class ScriptRunner:
         try:
             context = self._context(operation, script, text, claim)
             with span("plan"):
-                statement = _prepare(insert, tree, context)
+                statement = _prepare(insert, tree, context, script.max_rows)
             if script.describe:
                 statement = Described(tree=tree, statement=statement, wanted=tuple(script.wanted))
             if statement.needs_spark:
@@ -277,7 +293,7 @@ def _move(error: LakeError, script: Script, text: StatementText) -> None:
     error.line += text.line - 1
 
 
-def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: ExecutionContext) -> Statement:
+def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: ExecutionContext, most: int | None) -> Statement:
     """The statement: answered in this process where that is surely the same, or made from its tree."""
     if insert is not None and (planned := plan_values(insert, context)):
         return planned
@@ -287,4 +303,15 @@ def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: Execut
         return StartJob(tree)
     if is_stream(tree, context):
         return plan_stream(tree, context)
+    if most is not None:
+        tree = _capped(tree, most)
     return plan_locally(tree, context) or build(tree)
+
+
+def _capped(tree: exp.Expr, most: int) -> exp.Expr:
+    """A query that makes no more rows than are read, and one that tells whether there were more."""
+    if not isinstance(tree, exp.Select | exp.SetOperation) or tree.args.get("limit") or tree.args.get("offset"):
+        return tree
+    capped = tree.copy()
+    capped.set("limit", exp.Limit(expression=exp.Literal.number(most + 1)))
+    return capped

@@ -19,6 +19,7 @@ _FORBIDDEN_NODES: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Command, "the statement is not a query"),
     (exp.Parameter, "parameters and variables are not available"),
     (exp.SessionParameter, "session variables are not available"),
+    (exp.Placeholder, "parameters are not available here"),
 )
 
 _XML_ARGUMENTS = {"from_xml": 2, "schema_of_xml": 1}
