@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import adbc_driver_flightsql.dbapi as dbapi
 import pandas as pd
@@ -204,7 +205,7 @@ def test_a_table_made_for_rows_that_do_not_fit_is_gone_again(door: Door, cursor:
     assert rows(cursor, "SHOW TABLES LIKE 'finer'") == []
 
 
-def test_pandas_and_polars_read_and_write(connection: Connection) -> None:
+def test_pandas_and_polars_read_and_write(connection: Any) -> None:
     frame = pd.DataFrame({"a": [1, 2], "t": pd.to_datetime(["2020-01-01", "2021-06-01"]), "n": [None, None], "s": ["x", None]})
     assert frame.to_sql("frames", connection, index=False, if_exists="replace") == 2
     assert frame.to_sql("frames", connection, index=False, if_exists="append") == 2
@@ -410,7 +411,11 @@ def test_a_stream_goes_on_until_its_reader_cancels_and_nothing_stays(door: Door,
 def test_a_client_that_hangs_up_cancels_what_runs_for_it(door: Door, connection: Connection) -> None:
     held = threading.Event()
     hook = door.lake.listeners
-    hook.append(lambda table, added: held.wait(20))  # a commit that takes its time
+
+    def hold(table: UUID, added: int) -> None:  # a commit that takes its time
+        held.wait(20)
+
+    hook.append(hold)
     try:
         with connection.cursor() as setting:
             setting.execute("CREATE TABLE slow (a INT)")
