@@ -57,7 +57,7 @@ $(VENV)/.run: $(VENV)/.uv requirements-run.txt pyproject.toml
 	@$(UV) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-web/node_modules/.done: $(VENV)/.uv scripts/pages web/package.json web/package-lock.json web/vendor.mjs
+web/node_modules/.done: $(VENV)/.uv scripts/pages web/package.json web/package-lock.json web/vendor.mjs web/editor.js
 	@scripts/pages
 	@mkdir -p $(@D) && touch $@
 

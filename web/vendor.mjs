@@ -1,6 +1,7 @@
 // Puts what was installed into the directory the server gives to browsers.
 import { cpSync, mkdirSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const vendor = here("../server/pages/static/vendor/");
@@ -11,3 +12,13 @@ for (const [from, to] of [
 ]) {
   cpSync(here(`node_modules/${from}`), vendor + to);
 }
+await build({
+  entryPoints: [here("editor.js")],
+  outfile: `${vendor}editor.js`,
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: "es2022",
+  legalComments: "none",
+  logLevel: "warning",
+});

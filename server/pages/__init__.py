@@ -12,7 +12,18 @@ from server.visitor import remember_visitors
 
 def add_pages(app: Flask, services: Services) -> None:
     """Put the pages into an app."""
-    from server.pages import catalog, login, overview, shell, table_overview, table_upkeep  # noqa: F401 - they register their routes
+    from server.pages import (  # noqa: F401 - they register their routes
+        access,
+        catalog,
+        login,
+        overview,
+        settings,
+        shell,
+        sql,
+        table_overview,
+        table_upkeep,
+        work,
+    )
 
     remember_visitors(app, services.settings.data, services.settings.listen[1])
     shell.add_shell(app)
