@@ -27,7 +27,7 @@ def door(path: str) -> str:
     if speaks_flink(path):
         return "flink"
     first = path.strip("/").partition("/")[0]
-    return {"sql": "sql", "statements": "sql", "tables": "rows"}.get(first, "other")
+    return {"sql": "sql", "statements": "sql", "tables": "rows", "ui": "pages"}.get(first, "other")
 
 
 class Metrics:
