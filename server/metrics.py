@@ -26,7 +26,9 @@ def door(path: str) -> str:
         return "paimon"
     if speaks_flink(path):
         return "flink"
-    first = path.strip("/").partition("/")[0]
+    first, _, rest = path.strip("/").partition("/")
+    if first == "ui":
+        return "sql" if rest.partition("/")[0] == "sql" else "pages"
     return {"sql": "sql", "statements": "sql", "tables": "rows"}.get(first, "other")
 
 

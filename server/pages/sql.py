@@ -279,7 +279,7 @@ def _past() -> Iterator[Past]:
     """The caller's statements, the newest first, each text once: from the audit log, or of this server where none is kept."""
     seen: set[str] = set()
     for one in _all_past():
-        if one.text not in seen:
+        if one.text not in seen and not one.text.startswith(_EXPLAIN):
             seen.add(one.text)
             yield one
         if len(seen) == _PAST:
