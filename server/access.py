@@ -10,6 +10,7 @@ from flask import g, request
 
 from lake import EVERYBODY, Caller
 from model.errors import Forbidden, NotAuthorized, Unavailable
+from server.cors import allowed_origin
 from server.options import is_loopback
 from server.services import Services
 from server.visitor import PAGES, is_page, visiting_token
@@ -70,5 +71,5 @@ def _check_origin(services: Services, *, open_: bool) -> None:
     if open_ and not is_loopback(host):
         raise Forbidden(f"This server answers on loopback addresses only, not as {host}.")
     origin = request.headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc != request.host:
-        raise Forbidden(f"Pages of {origin} may not call this server.")
+    if origin is not None and urlsplit(origin).netloc != request.host and not allowed_origin(open_=open_):
+        raise Forbidden(f"Pages of {origin} may not call this server; SLUICE_CORS_ORIGINS names those that may.")

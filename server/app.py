@@ -10,6 +10,8 @@ from flask.typing import ResponseReturnValue
 
 from server.access import check_access
 from server.audit import audit, row_of
+from server.compression import decode_request, encode_response
+from server.cors import answer_preflight, show_to_origin
 from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
 from server.metrics import door, measure
 from server.pages import add_pages, is_page, page_failure
@@ -21,7 +23,7 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 def create_app(services: Services) -> Flask:
     """Put the doors in front of running services; nothing is started here."""
-    from server import health, jobs, metrics, rows, statements, tokens
+    from server import health, jobs, kept, metrics, rows, statements, tokens
     from server.flink import FLINK_BLUEPRINTS
     from server.paimon import PAIMON_BLUEPRINT
 
@@ -31,13 +33,17 @@ def create_app(services: Services) -> Flask:
     app.extensions[EXTENSION] = services
     measure(app, services.gateway)
     app.before_request(_name_request)
+    app.before_request(answer_preflight)
     app.before_request(lambda: check_access(services))
+    app.before_request(decode_request)
+    app.after_request(encode_response)
+    app.after_request(show_to_origin)
     app.after_request(_show_id)
     if services.settings.audit_kept:
         audit(app, services.gateway.lake.audit)
         services.gateway.listen(lambda operation: services.gateway.lake.audit.note(row_of(operation)))
     app.register_error_handler(Exception, _answer_failure)
-    for blueprint in (health.bp, metrics.bp, statements.bp, rows.bp, tokens.bp, jobs.bp, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
+    for blueprint in (health.bp, metrics.bp, statements.bp, kept.bp, rows.bp, tokens.bp, jobs.bp, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
         app.register_blueprint(blueprint)
     add_pages(app, services)
     return app

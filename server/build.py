@@ -77,6 +77,7 @@ def _limits(settings: Settings) -> GatewayLimits:
         statement_chars=settings.statement_bytes,
         spark_statements=settings.statement_concurrency,
         queued_statements=settings.statement_queue,
+        kept_seconds=settings.result_keep,
         result_bytes=settings.spool_result_bytes,
         spool_bytes=settings.spool_bytes,
         import_dirs=settings.import_dirs,

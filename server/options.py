@@ -10,7 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from model.errors import InvalidOption, nearest
-from model.option import Option, OptionGroup, Parser, boolean, integer, memory_size, number, one_of, optional, text
+from model.option import Option, OptionGroup, boolean, integer, memory_size, number, one_of, optional, text
+from server.option_kinds import address, directories, origins, packages, pairs
 from sql.jobs.limits import JobLimits, UpkeepLimits, hours
 
 PREFIX = "SLUICE_"
@@ -22,54 +23,6 @@ SERVER_OPTIONS = OptionGroup(
     "Server setting",
     "Read once from the environment when the server starts: `session.idle-seconds` is the variable `SLUICE_SESSION_IDLE_SECONDS`.",
 )
-
-
-def address() -> Parser[tuple[str, int]]:
-    """``host:port``; an IPv6 host stands in brackets."""
-
-    def parse(raw: str) -> tuple[str, int]:
-        host, colon, port = raw.rpartition(":")
-        if not colon or not host or not port.isdigit() or int(port) > 65535:
-            raise ValueError("host:port is expected, such as 127.0.0.1:8083")
-        return host.removeprefix("[").removesuffix("]"), int(port)
-
-    def show(value: tuple[str, int]) -> str:
-        return f"[{value[0]}]:{value[1]}" if ":" in value[0] else f"{value[0]}:{value[1]}"
-
-    return Parser("host:port", parse, show)
-
-
-def directories() -> Parser[tuple[str, ...]]:
-    """Paths, parted by commas."""
-    return Parser("paths", lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()), ",".join)
-
-
-def pairs() -> Parser[tuple[tuple[str, str], ...]]:
-    """``key=value``, parted by commas."""
-
-    def parse(raw: str) -> tuple[tuple[str, str], ...]:
-        found = []
-        for part in filter(str.strip, raw.split(",")):
-            key, equals, value = part.partition("=")
-            if not equals or not key.strip():
-                raise ValueError("key=value pairs parted by commas are expected")
-            found.append((key.strip(), value.strip()))
-        return tuple(found)
-
-    return Parser("key=value pairs", parse, lambda value: ",".join(f"{key}={one}" for key, one in value))
-
-
-def packages() -> Parser[tuple[str, ...]]:
-    """Maven coordinates, parted by commas."""
-
-    def parse(raw: str) -> tuple[str, ...]:
-        found = tuple(part.strip() for part in raw.split(",") if part.strip())
-        if wrong := next((one for one in found if len(list(filter(None, one.split(":")))) != 3), None):
-            raise ValueError(f"group:artifact:version is expected, not {wrong}")
-        return found
-
-    return Parser("packages", parse, ",".join)
-
 
 LISTEN = SERVER_OPTIONS.declare(
     Option(
@@ -180,6 +133,23 @@ STATEMENT_TIMEOUT = SERVER_OPTIONS.declare(
 STATEMENT_BYTES = SERVER_OPTIONS.declare(
     Option("statement.max-bytes", memory_size(), 16 * 1024**2, "Longest statement text; a longer one is answered 413.")
 )
+RESULT_KEEP = SERVER_OPTIONS.declare(
+    Option(
+        "result.keep-seconds",
+        number(at_least=1),
+        3600.0,
+        "How long the result of a statement submitted with `async` stays after it was last asked for.",
+    )
+)
+CORS_ORIGINS = SERVER_OPTIONS.declare(
+    Option(
+        "cors.origins",
+        origins(),
+        (),
+        "Origins whose pages may call this server from a browser, such as `https://app.example.org`, parted by commas; `*` is every "
+        "origin, only allowed where `token` is set. Without it: none.",
+    )
+)
 ROWS_BYTES = SERVER_OPTIONS.declare(
     Option("rows.max-bytes", memory_size(), 1024**4, "Largest body `POST /tables/…/rows` reads; a larger one is answered 413.")
 )
@@ -281,6 +251,8 @@ class Settings:
     statement_queue: int = STATEMENT_QUEUE.default
     statement_timeout: float | None = STATEMENT_TIMEOUT.default
     statement_bytes: int = STATEMENT_BYTES.default
+    result_keep: float = RESULT_KEEP.default
+    cors_origins: tuple[str, ...] = ()
     rows_bytes: int = ROWS_BYTES.default
     spool_result_bytes: int = SPOOL_RESULT_BYTES.default
     spool_bytes: int = SPOOL_BYTES.default
@@ -337,6 +309,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         statement_queue=STATEMENT_QUEUE.read(raw),
         statement_timeout=STATEMENT_TIMEOUT.read(raw) or None,
         statement_bytes=STATEMENT_BYTES.read(raw),
+        result_keep=RESULT_KEEP.read(raw),
+        cors_origins=CORS_ORIGINS.read(raw),
         rows_bytes=ROWS_BYTES.read(raw),
         spool_result_bytes=SPOOL_RESULT_BYTES.read(raw),
         spool_bytes=SPOOL_BYTES.read(raw),
@@ -375,6 +349,8 @@ def _refuse_open_door(settings: Settings) -> None:
     host = settings.listen[0]
     if settings.token is None and not is_loopback(host):
         raise InvalidOption(f"SLUICE_LISTEN names {host}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
+    if settings.token is None and "*" in settings.cors_origins:
+        raise InvalidOption("SLUICE_CORS_ORIGINS=* lets every page in the world run SQL here: set SLUICE_TOKEN, or name the origins.")
     if settings.token is not None and not (settings.token.isascii() and settings.token.isprintable() and " " not in settings.token):
         raise InvalidOption("SLUICE_TOKEN must be printable ASCII without spaces, as it travels in a header.")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import IO, Any
+from dataclasses import dataclass
+from typing import IO, Any, Unpack
 from uuid import uuid4
 
 from lake import EVERYBODY, Caller, Lake
@@ -17,12 +17,15 @@ from sql.canceller import Canceller
 from sql.complete import complete
 from sql.executor import Executor, Work
 from sql.health import Health, check_health
-from sql.jobs.limits import JobLimits
 from sql.jobs.make import JobMaker
 from sql.jobs.points import JobPoints
 from sql.jobs.runner import JobRunner
+from sql.kept import KeptStatement, KeptStatements
+from sql.limits import GatewayLimits as GatewayLimits
 from sql.operation import Operation, OperationState
 from sql.pages import NotReady, ResultPage
+from sql.parameters import NONE as NO_PARAMETERS
+from sql.parameters import Parameters
 from sql.progress import ProgressRecord, SparkWatch
 from sql.recent import RecentStatements
 from sql.results import ResultSet
@@ -32,30 +35,10 @@ from sql.sessions import GatewaySession, Sessions
 from sql.spool import Spool, SpoolLimits
 from sql.sql_options import SQL_OPTIONS, STATEMENT_TIMEOUT, statement_seconds
 from sql.statements.base import OwnDoor, no_door
+from sql.wishes import Wishes
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayLimits:
-    """How much of everything one gateway allows; the server's options fill it."""
-
-    sessions: int = 1000
-    session_idle_seconds: float = 600.0
-    statement_seconds: float | None = None
-    """The time a statement may take, waiting included, where its client names none; None is no limit."""
-    statement_chars: int = 10_000_000
-    local_threads: int = 32
-    spark_statements: int = 4
-    queued_statements: int = 256
-    queued_per_session: int = 64
-    result_bytes: int = 50 << 30
-    spool_bytes: int = 200 << 30
-    import_dirs: tuple[str, ...] = ()
-    remote_catalogs: tuple[str, ...] = ()
-    kafka_brokers: tuple[str, ...] | None = None
-    jobs: JobLimits = field(default_factory=JobLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +69,7 @@ class Gateway:
             chain=self._executor.chain,
             release=spark.release,
         )
+        self.kept = KeptStatements(seconds=self.limits.kept_seconds)
         self._uri: str | None = None
         means: dict[str, Any] = {
             "import_dirs": self.limits.import_dirs, "remote_catalogs": self.limits.remote_catalogs,
@@ -126,41 +110,51 @@ class Gateway:
     # Statements, one text at a time
 
     def run(
-        self,
-        text: str,
-        *,
-        session: str | None = None,
-        database: str | None = None,
-        settings: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        idempotency_key: str | None = None,
-        caller: Caller = EVERYBODY,
-        name: str | None = None,
-        on_start: Callable[[RunningStatement], None] | None = None,
+        self, text: str, *, session: str | None = None, on_start: Callable[[RunningStatement], None] | None = None, **wishes: Unpack[Wishes]
     ) -> ResultSet:
         """Run the statements of a text in order and return the last result, which the caller reads and closes.
 
-        They run in the session given, or in a fresh one, which may begin in another database than the default.
-        ``timeout`` (seconds) is for the whole text, waiting included; ``name`` is what the client asks for it by while it runs.
+        They run in the session given, or in a fresh one.
         Raises what a statement raises; of several, the error's ``statement_index`` and ``completed`` tell how far it came.
         """
-        self._check_size(text)
-        SQL_OPTIONS.check(settings or {})
-        scope = caller.principal
         managed = self._sessions.get(session) if session is not None else None
-        script = Script(
-            text=text,
-            session=managed.session if managed else self._one_shot(database, caller),
-            caller=caller,
-            settings=dict(settings or {}),
-            idempotent=Idempotent(key=idempotency_key, caller=scope) if idempotency_key is not None else None,
-            one_shot=managed is None,
-        )
-        operation = Operation(text, session=session, timeout=self._seconds(script, timeout), principal=scope, name=name)
+        script, operation = self._wished(text, managed, wishes)
         self._submit(operation, script, managed)
         if on_start is not None:
             on_start(RunningStatement(operation.handle, operation.cancel))
         return self._outcome(operation, managed)
+
+    def keep(self, text: str, **wishes: Unpack[Wishes]) -> KeptStatement:
+        """Queue the statements of a text as `run` runs them, and keep the result to be asked for; raises `TooManyStatements`."""
+        self.kept.reserve()
+        script, operation = self._wished(text, None, wishes)
+        script.kept = True
+        kept = self.kept.add(operation)
+        try:
+            self._submit(operation, script, None)
+        except BaseException:
+            self.kept.forget(kept)
+            raise
+        return kept
+
+    def _wished(self, text: str, managed: GatewaySession | None, wishes: Wishes) -> tuple[Script, Operation]:
+        self._check_size(text)
+        settings, caller, key = wishes.get("settings"), wishes.get("caller", EVERYBODY), wishes.get("idempotency_key")
+        SQL_OPTIONS.check(settings or {})
+        script = Script(
+            text=text,
+            session=managed.session if managed else self._one_shot(wishes.get("database"), caller),
+            caller=caller,
+            settings=dict(settings or {}),
+            parameters=wishes.get("parameters", NO_PARAMETERS),
+            idempotent=Idempotent(key=key, caller=caller.principal) if key is not None else None,
+            one_shot=managed is None,
+            max_rows=wishes.get("max_rows"),
+            dry_run=wishes.get("dry_run", False),
+        )
+        timeout = self._seconds(script, wishes.get("timeout"))
+        session = managed.handle if managed else None
+        return script, Operation(text, session=session, timeout=timeout, principal=caller.principal, name=wishes.get("name"))
 
     def _one_shot(self, database: str | None, caller: Caller) -> Session:
         session = Session(str(uuid4()), None)
@@ -211,11 +205,19 @@ class Gateway:
         """Close a session and everything in it."""
         self._sessions.close(handle)
 
-    def submit(self, session: str, text: str, config: Mapping[str, str] | None = None, *, caller: Caller = EVERYBODY) -> str:
+    def submit(
+        self,
+        session: str,
+        text: str,
+        config: Mapping[str, str] | None = None,
+        *,
+        parameters: Parameters = NO_PARAMETERS,
+        caller: Caller = EVERYBODY,
+    ) -> str:
         """Queue a text in a session and return its operation's handle; errors in the text show when it is fetched."""
         self._check_size(text)
         managed = self._sessions.get(session)
-        script = Script(text=text, session=managed.session, settings=dict(config or {}), caller=caller)
+        script = Script(text=text, session=managed.session, settings=dict(config or {}), parameters=parameters, caller=caller)
         operation = Operation(text, session=session, timeout=self._seconds(script, None), principal=caller.principal)
         self._submit(operation, script, managed)
         return operation.handle
@@ -251,7 +253,7 @@ class Gateway:
             managed.touch()
 
     def complete(
-        self, session: str | None, text: str, position: int, *, database: str | None = None, caller: Caller = EVERYBODY
+        self, session: str | None, text: str, position: int, *, database: str = "default", caller: Caller = EVERYBODY
     ) -> list[str]:
         """What may stand at a position of a text, best first; in a session, or in one that would begin in a database."""
         own = self._sessions.get(session).session if session is not None else self._one_shot(database, caller)
@@ -265,15 +267,17 @@ class Gateway:
             return list(self._running.values())
 
     def running_statement(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
-        """The statement of this name or handle, which waits or runs: the caller's own, an administrator's of anybody.
-
-        Raises `OperationNotExist`.
-        """
+        """The one of this name or handle that waits or runs: one's own, to administrators anybody's; raises `OperationNotExist`."""
         named = [operation for operation in reversed(self.running()) if name in (operation.handle, operation.name)]
-        for operation in sorted(named, key=lambda operation: operation.principal != caller.principal):
+        for operation in sorted(named, key=lambda one: one.principal != caller.principal):
             if caller.administrator or caller.principal == operation.principal:
                 return operation
         raise OperationNotExist(f"No statement {name} of yours is running.")
+
+    def kept_or_running(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
+        """The caller's statement of this name or handle, also one that has ended and is kept; raises `OperationNotExist`."""
+        kept = self.kept.find(name, caller)
+        return self.running_statement(name, caller=caller) if kept is None else kept.operation
 
     def progress(self, operation: Operation) -> ProgressRecord:
         """How far a statement is."""
@@ -327,6 +331,7 @@ class Gateway:
             operation.cancel()
         self._end_streams()
         self._sessions.close_all()
+        self.kept.close()
         self._executor.close()
         self._canceller.close()
         self._watch.close()
@@ -411,6 +416,7 @@ class Gateway:
                     if operation.overdue():
                         operation.expire()
                 self._sessions.expire()
+                self.kept.expire()
                 self._spool.tend()
             except Exception:  # the house is kept as long as the gateway lives, whatever one round runs into
                 _log.exception("Looking after statements and sessions failed")

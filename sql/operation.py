@@ -68,6 +68,8 @@ class Operation:
         self.submitted = time.time()
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self.timeout = timeout
+        self.ended: float | None = None
+        """When its client was told the end, in seconds since the epoch."""
         self.error: BaseException | None = None
         self.result: ResultSet | None = None
         self.begun = False
@@ -108,6 +110,7 @@ class Operation:
         callback()
 
     def _ended(self) -> None:
+        self.ended = time.time()
         self._done.set()
         with self._lock:
             callbacks, self._on_end = self._on_end, []

@@ -300,6 +300,10 @@ class StatementParser(JobParser):
         return trees.Call(procedure=procedure, arguments=tuple(arguments))
 
     def _argument(self) -> object:
+        if (bound := self.placeholder()) is not None:
+            if bound.value is None or isinstance(bound.value, bool | int | str | Decimal):
+                return bound.value
+            return Decimal(repr(bound.value)) if isinstance(bound.value, float) else self.scalar("a plain value", bound)
         token = self.here
         if token is None:
             self.fail("an argument")

@@ -55,6 +55,7 @@ class Run {
   async start() {
     const body = { statement: this.part.text, database: form.elements.database.value };
     if (this.live) body.mode = "streaming";
+    else body.max_rows = most + 1;
     const answer = await call("/sql", {
       method: "POST",
       body: JSON.stringify(body),

@@ -1,0 +1,68 @@
+"""What values of server settings may look like."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from model.option import Parser
+
+
+def address() -> Parser[tuple[str, int]]:
+    """``host:port``; an IPv6 host stands in brackets."""
+
+    def parse(raw: str) -> tuple[str, int]:
+        host, colon, port = raw.rpartition(":")
+        if not colon or not host or not port.isdigit() or int(port) > 65535:
+            raise ValueError("host:port is expected, such as 127.0.0.1:8083")
+        return host.removeprefix("[").removesuffix("]"), int(port)
+
+    def show(value: tuple[str, int]) -> str:
+        return f"[{value[0]}]:{value[1]}" if ":" in value[0] else f"{value[0]}:{value[1]}"
+
+    return Parser("host:port", parse, show)
+
+
+def directories() -> Parser[tuple[str, ...]]:
+    """Paths, parted by commas."""
+    return Parser("paths", lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()), ",".join)
+
+
+def pairs() -> Parser[tuple[tuple[str, str], ...]]:
+    """``key=value``, parted by commas."""
+
+    def parse(raw: str) -> tuple[tuple[str, str], ...]:
+        found = []
+        for part in filter(str.strip, raw.split(",")):
+            key, equals, value = part.partition("=")
+            if not equals or not key.strip():
+                raise ValueError("key=value pairs parted by commas are expected")
+            found.append((key.strip(), value.strip()))
+        return tuple(found)
+
+    return Parser("key=value pairs", parse, lambda value: ",".join(f"{key}={one}" for key, one in value))
+
+
+def packages() -> Parser[tuple[str, ...]]:
+    """Maven coordinates, parted by commas."""
+
+    def parse(raw: str) -> tuple[str, ...]:
+        found = tuple(part.strip() for part in raw.split(",") if part.strip())
+        if wrong := next((one for one in found if len(list(filter(None, one.split(":")))) != 3), None):
+            raise ValueError(f"group:artifact:version is expected, not {wrong}")
+        return found
+
+    return Parser("packages", parse, ",".join)
+
+
+def origins() -> Parser[tuple[str, ...]]:
+    """Origins as browsers spell them, parted by commas, or ``*``."""
+
+    def parse(raw: str) -> tuple[str, ...]:
+        found = tuple(part.strip() for part in raw.split(",") if part.strip())
+        for one in found:
+            parts = urlsplit(one)
+            if one != "*" and (parts.scheme not in ("http", "https") or not parts.netloc or f"{parts.scheme}://{parts.netloc}" != one):
+                raise ValueError(f"{one!r} is no origin; scheme, host and port are one, as in https://app.example.org")
+        return found
+
+    return Parser("origins", parse, ",".join)
