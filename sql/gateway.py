@@ -252,11 +252,9 @@ class Gateway:
         finally:
             managed.touch()
 
-    def complete(
-        self, session: str | None, text: str, position: int, *, database: str = "default", caller: Caller = EVERYBODY
-    ) -> list[str]:
+    def complete(self, session: str | None, text: str, position: int, *, database: str = "", caller: Caller = EVERYBODY) -> list[str]:
         """What may stand at a position of a text, best first; in a session, or in one that would begin in a database."""
-        own = self._sessions.get(session).session if session is not None else self._one_shot(database, caller)
+        own = self._sessions.get(session).session if session is not None else self._one_shot(database or None, caller)
         return complete(self._lake.for_caller(caller), own, text, position)
 
     # The gateway itself

@@ -17,7 +17,6 @@ from flask.typing import ResponseReturnValue
 
 from catalog.records import AuditRow
 from model.errors import BadRequest, LakeError, UnsupportedStatement
-from model.identifier import DEFAULT_DATABASE
 from model.option import masked_text
 from server.access import caller
 from server.errors import Failure, failure_of, request_id
@@ -137,7 +136,7 @@ def complete_text() -> ResponseReturnValue:
     position = request.args.get("position", type=int)
     if position is None or position < 0:
         raise BadRequest("A position is a number of characters.")
-    text, database = request.args.get("text", ""), request.args.get("database") or DEFAULT_DATABASE
+    text, database = request.args.get("text", ""), request.args.get("database", "")
     found = services().gateway.complete(None, text, position, database=database, caller=caller())
     return Response(json.dumps({"candidates": found[:100]}), mimetype="application/json", headers={"Cache-Control": "no-store"})
 
