@@ -112,7 +112,8 @@ _VIEWS: tuple[tuple[str, str, Callable[[Page], None] | None], ...] = (
 @pytest.mark.parametrize(("shape", "scheme"), [("desktop", "light"), ("phone", "dark"), ("desktop", "dark"), ("phone", "light")])
 def test_every_page_is_accessible_and_fits(browser: Browser, shop: str, shape: str, scheme: str) -> None:
     watched = Watched(browser, shop, shape, scheme)
-    page, found = watched.page, []
+    page = watched.page
+    found: list[object] = []
     kept = os.environ.get("SLUICE_TEST_SCREENSHOTS")
     for name, place, go in _VIEWS:
         page.goto(shop + place)
