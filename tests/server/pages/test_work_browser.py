@@ -229,7 +229,8 @@ def test_work_is_steered_by_keyboard_and_without_scripts(browser: Browser, shop:
     page.keyboard.press("Enter")
     assert "CREATE ROLE `reader`" in page.get_by_role("status").inner_text()
     page.goto(f"{shop}/ui/settings")
-    page.get_by_label("Search names").fill("checkpoints")
+    page.get_by_label("Search names").fill("jobs_checkpoints")
     page.keyboard.press("Enter")
-    assert page.locator(".setting").count() == 1
+    page.wait_for_url("**/ui/settings?q=*")
+    expect(page.locator(".setting")).to_have_count(1)
     watched.close()
