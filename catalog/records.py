@@ -202,6 +202,36 @@ class StaleFileRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewRow:
+    """How many there are of everything that may need attention."""
+
+    asked_at: dt.datetime
+    """By Postgres's clock."""
+    tables: int
+    unpublished_snapshots: int
+    expired_table_leases: int
+    expired_job_leases: int
+    diverged: list[str]
+    unattended: list[str]
+    """Tables with snapshots that no server looks after now."""
+    jobs: Mapping[str, int]
+    """By state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerLagRow:
+    """A consumer that has not read all of its table."""
+
+    database: str
+    table_name: str
+    branch: str
+    name: str
+    behind: int
+    """Snapshots it has not read."""
+    updated_at: dt.datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
     """Something somebody did, or tried to do."""
 

@@ -21,6 +21,7 @@ from catalog.jobs import JobRepository
 from catalog.maintenance import CompactionRunRepository, LeaseRepository
 from catalog.named import NamedRepository
 from catalog.notices import Notices
+from catalog.overview import OverviewRepository
 from catalog.partitions import PartitionRepository
 from catalog.principals import RoleRepository, TokenRepository
 from catalog.snapshots import SnapshotRepository
@@ -60,6 +61,7 @@ class CatalogTransaction:
         self.consumers = ConsumerRepository(conn)
         self.jobs = JobRepository(conn)
         self.audit = AuditRepository(conn)
+        self.overview = OverviewRepository(conn)
         self.browse = BrowseRepository(conn)
 
 
@@ -130,8 +132,15 @@ class CatalogStore:
     def pool_stats(self) -> dict[str, float]:
         """How many connections there are, how many are free, and how many requests wait for one."""
         found = self._pool.get_stats()
-        names = {"size": "pool_size", "available": "pool_available", "waiting": "requests_waiting"}
+        names = {"size": "pool_size", "available": "pool_available", "waiting": "requests_waiting", "most": "pool_max"}
         return {shown: float(found.get(name, 0)) for shown, name in names.items()}
+
+    def pool_totals(self) -> dict[str, float]:
+        """What the pool did since it was made: requests for a connection, connections made and lost; times in seconds."""
+        found = self._pool.get_stats()
+        names = ("requests_num", "requests_queued", "requests_errors", "connections_num", "connections_errors", "connections_lost")
+        totals = {name.removesuffix("_num"): float(found.get(name, 0)) for name in names}
+        return totals | {name: found.get(f"{name}_ms", 0) / 1000 for name in ("requests_wait", "usage")}
 
     @contextlib.contextmanager
     def deciding(self) -> Iterator[CatalogTransaction]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from lake.adopt import LakeAdoption
 from lake.audit import AuditLog
 from lake.client_commit import ClientCommit, ClientCommitter
 from lake.commit import AnswerOf, Claim, Claimed, Committer, Listener
+from lake.figures import CommitNote
 from lake.guard import asks_itself, needs
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.metadata import Spec
@@ -54,14 +55,20 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token, import_dirs=import_dirs)
         self.listeners: list[Listener] = []
         """Told of each commit made through this lake."""
-        self._committer = Committer(catalog, self._publisher, hook, self._heard)
-        self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, hook)
+        self.commit_counters: list[Callable[[CommitNote], None]] = []
+        """Told how each attempt to commit ended."""
+        self._committer = Committer(catalog, self._publisher, hook, self._heard, self._noted)
+        self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, hook, self._noted)
         self.idempotency = Idempotency(catalog)
         self.audit = AuditLog(catalog, kept=audit_kept)
 
     def _heard(self, table_id: UUID, added: int) -> None:
         for listener in self.listeners:
             listener(table_id, added)
+
+    def _noted(self, note: CommitNote) -> None:
+        for counter in self.commit_counters:
+            counter(note)
 
     def close(self) -> None:
         """Stop background work; the catalog store is its owner's to close."""

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from model.errors import LakeError
+from model.errors import InvalidOption, LakeError
 from server.options import Settings, read_settings
 from server.process import catalog_dsn, serve
 
@@ -55,16 +55,13 @@ def run(work: Callable[[Settings], None]) -> NoReturn:
     except LakeError as problem:
         _leave(2, problem.message)
     _bound_memory()
-    logging.basicConfig(
-        level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(threadName)s: %(message)s"
-    )
-    logging.captureWarnings(True)
-    for noisy in ("alembic", "py4j", "sqlglot", "httpx"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    from server.logs import set_up
+
+    set_up(settings)
     try:
         work(settings)
     except LakeError as problem:
-        _leave(1, problem.message)
+        _leave(2 if isinstance(problem, InvalidOption) else 1, problem.message)
     except OSError as problem:
         _leave(1, f"{problem.strerror or problem}{f': {problem.filename}' if problem.filename else ''}")
     _leave(status)

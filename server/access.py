@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from server.cors import allowed_origin
 from server.options import is_loopback
 from server.services import Services
 from server.visitor import PAGES, is_page, visiting_token
+from sql.origin import ORIGIN
 
 OPEN_PATHS = frozenset({"/", "/livez"})
 """The root only points to the pages."""
@@ -39,6 +41,7 @@ def check_access(services: Services) -> None:
     except Unavailable:
         if path != _READY_PATH:  # which tells that Postgres is away, and nothing else
             raise
+    ORIGIN.set(replace(ORIGIN.get(), principal=g.caller.principal))
     session = (request.view_args or {}).get("session")
     if session is not None:
         with contextlib.suppress(ValueError):  # no handle in any spelling; the view says so

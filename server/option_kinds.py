@@ -66,3 +66,13 @@ def origins() -> Parser[tuple[str, ...]]:
         return found
 
     return Parser("origins", parse, ",".join)
+
+
+def address_or_off() -> Parser[tuple[str, int] | None]:
+    """``host:port``, or ``off`` for None."""
+    plain = address()
+    return Parser(
+        "host:port or off",
+        lambda raw: None if raw.strip().lower() == "off" else plain.parse(raw),
+        lambda value: "off" if value is None else plain.show(value),
+    )

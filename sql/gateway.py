@@ -17,12 +17,15 @@ from sql.canceller import Canceller
 from sql.complete import complete
 from sql.executor import Executor, Work
 from sql.health import Health, check_health
+from sql.ingest import Ingester
+from sql.jobs.coordinator import Coordinator
 from sql.jobs.make import JobMaker
 from sql.jobs.points import JobPoints
 from sql.jobs.runner import JobRunner
 from sql.kept import KeptStatement, KeptStatements
 from sql.limits import GatewayLimits as GatewayLimits
 from sql.operation import Operation, OperationState
+from sql.origin import context_for
 from sql.pages import NotReady, ResultPage
 from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters
@@ -31,6 +34,7 @@ from sql.recent import RecentStatements
 from sql.results import ResultSet
 from sql.script import Idempotent, Script, ScriptRunner, SparkPool
 from sql.session import Session
+from sql.session_options import SessionOptions
 from sql.sessions import GatewaySession, Sessions
 from sql.spool import Spool, SpoolLimits
 from sql.sql_options import SQL_OPTIONS, STATEMENT_TIMEOUT, statement_seconds
@@ -79,12 +83,16 @@ class Gateway:
         jobs = self.limits.jobs
         self.jobs = JobRunner(lake, jobs, JobMaker(lake, spark, self._spool, limits=jobs, **means))
         self._appender = Appender(lake)
+        self.ingest = Ingester(lake, self._executor.outside, self._sessions)
+        self.session_options = SessionOptions(lake, self._sessions)
         self._canceller = Canceller(spark.cancel)
         self._watch = SparkWatch(spark.progress)
         self.recent = RecentStatements()
         self.points = JobPoints(lake.catalog)
         self._running: dict[str, Operation] = {}
         self._streams: dict[int, ResultSet] = {}
+        self.upkeep: Coordinator | None = None
+        """Who looks after tables in this process, where anybody does."""
         self._listeners: list[Callable[[Operation], None]] = [self.recent.note]
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -151,10 +159,13 @@ class Gateway:
             one_shot=managed is None,
             max_rows=wishes.get("max_rows"),
             dry_run=wishes.get("dry_run", False),
+            describe=wishes.get("describe", False),
         )
         timeout = self._seconds(script, wishes.get("timeout"))
         session = managed.handle if managed else None
-        return script, Operation(text, session=session, timeout=timeout, principal=caller.principal, name=wishes.get("name"))
+        operation = Operation(text, session=session, timeout=timeout, principal=caller.principal, name=wishes.get("name"))
+        operation.describes = script.describe
+        return script, operation
 
     def _one_shot(self, database: str | None, caller: Caller) -> Session:
         session = Session(str(uuid4()), None)
@@ -363,7 +374,11 @@ class Gateway:
             managed.add(operation)
         operation.on_end(lambda: self._ended(operation))
         try:
-            work = self._executor.submit(self._runner.steps(operation, script), chain=managed.chain if managed else None)
+            work = self._executor.submit(
+                self._runner.steps(operation, script),
+                chain=managed.chain if managed else None,
+                context=context_for(operation.handle),
+            )
         except LakeError as error:
             operation.fail(error)
             if managed is not None:
@@ -395,7 +410,7 @@ class Gateway:
     def _ended(self, operation: Operation) -> None:
         with self._lock:
             self._running.pop(operation.handle, None)
-        for listener in self._listeners:
+        for listener in () if operation.describes else self._listeners:
             listener(operation)
         result = operation.result
         if result is not None and result.unbounded:

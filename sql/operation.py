@@ -62,6 +62,8 @@ class Operation:
         """Whose it is."""
         self.progress = Progress()
         self.text = text
+        self.describes = False
+        """Whether the text is only looked at, which nobody keeps a record of."""
         self.session = session
         self.cancellation = Cancellation()
         self.origin = ORIGIN.get()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from model.errors import Unavailable
+from model.spans import Span, span, tracing
 from sql.progress import SparkStage
 from sql.spark.jvm import Jvm, Scratch
 
@@ -263,7 +264,11 @@ class SparkPool:
             self.lost()
             raise Unavailable("Spark does not answer. It is being started anew; try again in a moment.") from problem
         try:
-            yield
+            with span("spark", {"spark.job_group": statement_id, "spark.background": background}) as traced:
+                try:
+                    yield
+                finally:
+                    self._tell(statement_id, traced)
         finally:
             with contextlib.suppress(Exception):  # the JVM may be gone, and then so is the mark
                 context.setLocalProperty("spark.jobGroup.id", "")
@@ -274,6 +279,19 @@ class SparkPool:
         root = self._root
         if root is not None:
             root.sparkContext.cancelJobGroup(statement_id)
+
+    def _tell(self, statement_id: str, traced: Span) -> None:
+        """Say in a trace what Spark ran."""
+        root = self._root
+        if root is None or not tracing():
+            return
+        with contextlib.suppress(Exception):  # the JVM may be gone
+            tracker = root.sparkContext.statusTracker()
+            jobs = [tracker.getJobInfo(job) for job in sorted(tracker.getJobIdsForGroup(statement_id))]
+            stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+            traced.set("spark.jobs", len(jobs))
+            traced.set("spark.stages", ", ".join(f"{one.stageId} {one.name}: {one.numTasks} tasks" for one in stages if one is not None))
+            traced.set("spark.failed_tasks", sum(one.numFailedTasks for one in stages if one is not None))
 
     def progress(self, statement_id: str) -> list[SparkStage] | None:
         """The stages of a statement that Spark knows by now; None for a statement without jobs."""
