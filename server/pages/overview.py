@@ -41,6 +41,8 @@ class OverviewPage:
     """All that ``overview.html`` may use."""
 
     health: Health
+    spark_starts: bool
+    """Whether Spark is not ready yet, which is no reason to worry."""
     databases: list[DatabaseSums]
     running: list[Running]
     running_total: int
@@ -55,7 +57,9 @@ class OverviewPage:
     def calm(self) -> bool:
         """Whether nothing needs a hand."""
         found = self.attention
-        return not (self.troubled or found.debts or found.lagging or found.leases) and self.health.ok
+        health = self.health
+        well = health.postgres.ok and health.warehouse.ok and (health.spark.ok or self.spark_starts)
+        return well and not (self.troubled or found.debts or found.lagging or found.leases)
 
 
 @bp.get("/")
@@ -68,6 +72,7 @@ def overview() -> ResponseReturnValue:
     jobs = lake.jobs.all()
     page = OverviewPage(
         health=gateway.health(),
+        spark_starts=not gateway.spark_ready(),
         databases=databases(lake),
         running=[
             Running(

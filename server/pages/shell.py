@@ -17,7 +17,7 @@ from server.access import NOBODY, caller
 from server.errors import failure_of, request_id
 from server.pages import shown
 from server.pages.actions import told
-from server.visitor import FORM_FIELD, PAGES, check_form, form_secret
+from server.visitor import FORM_FIELD, PAGES, check_form, form_secret, is_page
 
 bp = Blueprint("pages", __name__, url_prefix=PAGES, template_folder="templates", static_folder="static", static_url_path="/static")
 _LABELS = ("Overview", "Catalog", "SQL", "Jobs", "Statements", "Sessions", "Compactions", "Access", "Settings")
@@ -95,6 +95,8 @@ def add_shell(app: Flask) -> None:
     app.jinja_env.undefined = StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(shown.FILTERS)
+    app.before_request(_begin)
+    app.after_request(_guard)
     app.register_blueprint(bp)
     app.add_url_rule("/", "root", _root, methods=["GET"])
 
@@ -103,9 +105,9 @@ def _root() -> ResponseReturnValue:
     return redirect(url_for("pages.overview"))
 
 
-@bp.before_request
 def _begin() -> None:
-    g.style_nonce = secrets.token_urlsafe(12)
+    if is_page(request.path):
+        g.style_nonce = secrets.token_urlsafe(12)
 
 
 @bp.before_request
@@ -114,9 +116,10 @@ def _check_forms() -> None:
         check_form()
 
 
-@bp.after_request
 def _guard(response: Response) -> Response:
-    """Nothing but our own files, no inline script, no frame around us."""
+    """Nothing but our own files, no inline script, no frame around us; also where there is no such page."""
+    if not is_page(request.path):
+        return response
     nonce = f" 'nonce-{g.style_nonce}'" if "style_nonce" in g else ""
     response.headers["Content-Security-Policy"] = (
         f"default-src 'none'; script-src 'self'; style-src 'self'{nonce}; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
