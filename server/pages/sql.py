@@ -26,6 +26,7 @@ from server.services import services
 from server.sql_request import MODE
 from server.streaming import stream
 from sql.dialect import is_query, parse_one, split
+from sql.recent import RecentStatements
 from sql.results import ResultSet
 
 SHOWN_ROWS = 1000
@@ -300,7 +301,7 @@ def _all_past() -> Iterator[Past]:
     yield from map(partial(_of_log, gateway.recent), (row for row in rows if row.statement_id and row.door in _DOORS))
 
 
-def _of_log(recent: Any, row: AuditRow) -> Past:
+def _of_log(recent: RecentStatements, row: AuditRow) -> Past:
     known = recent.find(row.statement_id)
     error = (known.error if known else None) or row.error_class or ""
     return Past(text=masked_text(row.action), outcome=row.outcome, at=row.time, seconds=row.millis / 1000, error=error, door=row.door)
