@@ -84,7 +84,8 @@ export class Chart {
     const [across, up] = [x < 0 ? "row" : this.columns[x].name, this.columns[Number(this.y.select.value)].name];
     const svg = el("svg", { class: "picture", viewBox: `0 0 ${this.width} ${HEIGHT}`, role: "img", "aria-label": `${up} by ${across}, ${points.length} points; the rows are in the table below` });
     const high = Math.max(0, ...points.map((one) => one.y)), low = Math.min(0, ...points.map((one) => one.y));
-    const top = high === low ? high + 1 : high;
+    const step = niceStep(high - low, 5);
+    const top = high === low ? high + 1 : Math.ceil(high / step - 1e-9) * step;
     const toY = (amount) => TOP + (HEIGHT - TOP - BOTTOM) * (top - amount) / (top - low);
     for (const tick of ticks(low, top, 5)) {
       svg.append(el("line", { class: tick === 0 ? "axis" : "grid", x1: LEFT, x2: this.width - RIGHT, y1: toY(tick), y2: toY(tick) }), el("text", { x: LEFT - 8, y: toY(tick) + 4, "text-anchor": "end" }, short(tick)));
