@@ -26,8 +26,10 @@ def door(path: str) -> str:
         return "paimon"
     if speaks_flink(path):
         return "flink"
-    first = path.strip("/").partition("/")[0]
-    return {"sql": "sql", "statements": "sql", "tables": "rows", "ui": "pages"}.get(first, "other")
+    first, _, rest = path.strip("/").partition("/")
+    if first == "ui":
+        return "sql" if rest.partition("/")[0] == "sql" else "pages"
+    return {"sql": "sql", "statements": "sql", "tables": "rows"}.get(first, "other")
 
 
 class Metrics:

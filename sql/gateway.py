@@ -255,11 +255,9 @@ class Gateway:
         finally:
             managed.touch()
 
-    def complete(
-        self, session: str | None, text: str, position: int, *, database: str | None = None, caller: Caller = EVERYBODY
-    ) -> list[str]:
+    def complete(self, session: str | None, text: str, position: int, *, database: str = "", caller: Caller = EVERYBODY) -> list[str]:
         """What may stand at a position of a text, best first; in a session, or in one that would begin in a database."""
-        own = self._sessions.get(session).session if session is not None else self._one_shot(database, caller)
+        own = self._sessions.get(session).session if session is not None else self._one_shot(database or None, caller)
         return complete(self._lake.for_caller(caller), own, text, position)
 
     # The gateway itself
@@ -270,12 +268,9 @@ class Gateway:
             return list(self._running.values())
 
     def running_statement(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
-        """The statement of this name or handle, which waits or runs: the caller's own, an administrator's of anybody.
-
-        Raises `OperationNotExist`.
-        """
+        """The one of this name or handle that waits or runs: one's own, to administrators anybody's; raises `OperationNotExist`."""
         named = [operation for operation in reversed(self.running()) if name in (operation.handle, operation.name)]
-        for operation in sorted(named, key=lambda operation: operation.principal != caller.principal):
+        for operation in sorted(named, key=lambda one: one.principal != caller.principal):
             if caller.administrator or caller.principal == operation.principal:
                 return operation
         raise OperationNotExist(f"No statement {name} of yours is running.")

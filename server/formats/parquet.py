@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from server.formats.writers import Batches, BrokenStream, Format, Tell
+from server.formats.writers import Batches, BrokenStream, Format, More, Tell
 from sql.results import ResultColumn, result_schema
 
 _GROUP_BYTES = 32 << 20
@@ -39,7 +39,7 @@ class _Sink(io.RawIOBase):
         return b"".join(parts)
 
 
-def write_parquet(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
+def write_parquet(columns: Sequence[ResultColumn], batches: Batches, tell: Tell, more: More = lambda: False) -> Iterator[bytes]:
     """A Parquet file in row groups of some megabytes; a failure on the way leaves it without its footer and cuts the connection."""
     import pyarrow.parquet as pq
 

@@ -26,6 +26,7 @@ from server.services import services
 from server.sql_request import MODE
 from server.streaming import stream
 from sql.dialect import is_query, parse_one, split
+from sql.recent import RecentStatements
 from sql.results import ResultSet
 
 SHOWN_ROWS = 1000
@@ -136,7 +137,7 @@ def complete_text() -> ResponseReturnValue:
     position = request.args.get("position", type=int)
     if position is None or position < 0:
         raise BadRequest("A position is a number of characters.")
-    text, database = request.args.get("text", ""), request.args.get("database") or None
+    text, database = request.args.get("text", ""), request.args.get("database", "")
     found = services().gateway.complete(None, text, position, database=database, caller=caller())
     return Response(json.dumps({"candidates": found[:100]}), mimetype="application/json", headers={"Cache-Control": "no-store"})
 
@@ -279,7 +280,7 @@ def _past() -> Iterator[Past]:
     """The caller's statements, the newest first, each text once: from the audit log, or of this server where none is kept."""
     seen: set[str] = set()
     for one in _all_past():
-        if one.text not in seen:
+        if one.text not in seen and not one.text.startswith(_EXPLAIN):
             seen.add(one.text)
             yield one
         if len(seen) == _PAST:
@@ -300,7 +301,7 @@ def _all_past() -> Iterator[Past]:
     yield from map(partial(_of_log, gateway.recent), (row for row in rows if row.statement_id and row.door in _DOORS))
 
 
-def _of_log(recent: Any, row: AuditRow) -> Past:
+def _of_log(recent: RecentStatements, row: AuditRow) -> Past:
     known = recent.find(row.statement_id)
     error = (known.error if known else None) or row.error_class or ""
     return Past(text=masked_text(row.action), outcome=row.outcome, at=row.time, seconds=row.millis / 1000, error=error, door=row.door)

@@ -1,10 +1,11 @@
 // A quick chart of a result: a line over numbers or times, bars over anything else; drawn as SVG, no library needed.
 import { el, isNumeric, number } from "./rows.js";
 
-const WIDTH = 720, HEIGHT = 260, LEFT = 56, RIGHT = 12, TOP = 12, BOTTOM = 34;
+const HEIGHT = 280, LEFT = 56, RIGHT = 12, TOP = 12, BOTTOM = 34;
 const MOST_BARS = 40;
 const TIME = /^(DATE|TIMESTAMP|TIME)/;
-const KINDS = ["line", "bars"];
+const KINDS = ["line", "points", "bars"];
+const STEPS = [1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 1_209_600, 2_592_000, 7_776_000, 31_536_000].map((one) => one * 1000);
 
 const value = (raw) => (raw === null || raw === "" ? NaN : Number(raw));
 const time = (raw) => Date.parse(/[zZ]$|[+-]\d\d:\d\d$/.test(raw) || !raw?.includes("T") ? raw : `${raw}Z`);
@@ -21,6 +22,13 @@ const ticks = (low, high, count) => {
   const step = niceStep(high - low, count);
   const found = [];
   for (let at = Math.ceil(low / step) * step; at <= high + step / 1e6; at += step) found.push(Math.abs(at) < step / 1e6 ? 0 : at);
+  return found;
+};
+
+const timeTicks = (first, last, count) => {
+  const step = STEPS.find((one) => (last - first) / one <= count) ?? STEPS.at(-1);
+  const found = [];
+  for (let at = Math.ceil(first / step) * step; at <= last; at += step) found.push(at);
   return found;
 };
 
@@ -46,10 +54,14 @@ export class Chart {
     const continuous = x < 0 || TIME.test(columns[x].type) || isNumeric(columns[x]);
     this.x = this.choice("Across", [["-1", "row"], ...columns.map((one, at) => [String(at), one.name])], String(x));
     this.y = this.choice("Up", numbers.map((at) => [String(at), columns[at].name]), String(y));
-    this.kind = this.choice("As", KINDS.map((one) => [one, one]), continuous ? "line" : "bars");
-    this.place = el("div", {});
+    this.kind = this.choice("As", KINDS.map((one) => [one, one]), continuous ? (x >= 0 && new Set(rows.map((row) => row[x])).size < rows.length ? "points" : "line") : "bars");
+    this.place = el("div", { class: "drawing" });
     this.element = el("figure", { class: "chart card" }, el("div", { class: "choices" }, this.x.label, this.y.label, this.kind.label), this.place);
-    this.draw();
+    this.width = 720;
+    new ResizeObserver(([seen]) => {
+      this.width = Math.max(280, Math.round(seen.contentRect.width));
+      this.draw();
+    }).observe(this.place);
   }
 
   choice(words, options, chosen) {
@@ -70,15 +82,16 @@ export class Chart {
     const points = this.points();
     const x = Number(this.x.select.value);
     const [across, up] = [x < 0 ? "row" : this.columns[x].name, this.columns[Number(this.y.select.value)].name];
-    const svg = el("svg", { class: "picture", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${up} by ${across}, ${points.length} points; the rows are in the table below` });
+    const svg = el("svg", { class: "picture", viewBox: `0 0 ${this.width} ${HEIGHT}`, role: "img", "aria-label": `${up} by ${across}, ${points.length} points; the rows are in the table below` });
     const high = Math.max(0, ...points.map((one) => one.y)), low = Math.min(0, ...points.map((one) => one.y));
-    const top = high === low ? high + 1 : high;
+    const step = niceStep(high - low, 5);
+    const top = high === low ? high + 1 : Math.ceil(high / step - 1e-9) * step;
     const toY = (amount) => TOP + (HEIGHT - TOP - BOTTOM) * (top - amount) / (top - low);
     for (const tick of ticks(low, top, 5)) {
-      svg.append(el("line", { class: tick === 0 ? "axis" : "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: toY(tick), y2: toY(tick) }), el("text", { x: LEFT - 8, y: toY(tick) + 4, "text-anchor": "end" }, short(tick)));
+      svg.append(el("line", { class: tick === 0 ? "axis" : "grid", x1: LEFT, x2: this.width - RIGHT, y1: toY(tick), y2: toY(tick) }), el("text", { x: LEFT - 8, y: toY(tick) + 4, "text-anchor": "end" }, short(tick)));
     }
     const isTime = x >= 0 && TIME.test(this.columns[x].type);
-    if (this.kind.select.value === "line") this.line(svg, points, toY, isTime);
+    if (this.kind.select.value !== "bars") this.line(svg, points, toY, isTime);
     else this.bars(svg, points, toY);
     this.place.replaceChildren(svg);
   }
@@ -87,19 +100,20 @@ export class Chart {
     const placed = points.filter((one) => Number.isFinite(one.x)).sort((a, b) => a.x - b.x);
     if (!placed.length) return;
     const [first, last] = [placed[0].x, placed.at(-1).x];
-    const toX = (at) => LEFT + (WIDTH - LEFT - RIGHT) * (last === first ? 0.5 : (at - first) / (last - first));
-    for (const tick of isTime ? [0, 0.25, 0.5, 0.75, 1].map((part) => first + part * (last - first)) : ticks(first, last, 8)) {
-      const anchor = toX(tick) > WIDTH - 40 ? "end" : toX(tick) < LEFT + 20 ? "start" : "middle";
+    const toX = (at) => LEFT + (this.width - LEFT - RIGHT) * (last === first ? 0.5 : (at - first) / (last - first));
+    for (const tick of isTime ? timeTicks(first, last, this.width / 110) : ticks(first, last, this.width / 90)) {
+      const anchor = toX(tick) > this.width - 40 ? "end" : toX(tick) < LEFT + 20 ? "start" : "middle";
       svg.append(el("text", { x: toX(tick), y: HEIGHT - 12, "text-anchor": anchor }, isTime ? shownTime(tick, last - first) : short(tick)));
     }
-    svg.append(el("path", { class: "stroke", d: `M${placed.map((one) => `${toX(one.x).toFixed(1)} ${toY(one.y).toFixed(1)}`).join("L")}` }));
-    if (placed.length <= 80) for (const one of placed) svg.append(el("circle", { class: "fill", cx: toX(one.x), cy: toY(one.y), r: 2.6 }, el("title", {}, `${one.label}: ${one.y}`)));
+    const joined = this.kind.select.value === "line";
+    if (joined) svg.append(el("path", { class: "stroke", d: `M${placed.map((one) => `${toX(one.x).toFixed(1)} ${toY(one.y).toFixed(1)}`).join("L")}` }));
+    if (!joined || placed.length <= 80) for (const one of placed) svg.append(el("circle", { class: "fill", cx: toX(one.x), cy: toY(one.y), r: 2.6 }, el("title", {}, `${one.label}: ${one.y}`)));
   }
 
   bars(svg, points, toY) {
     const shown = points.slice(0, MOST_BARS);
-    const step = (WIDTH - LEFT - RIGHT) / Math.max(1, shown.length);
-    const every = Math.ceil(shown.length / Math.max(1, Math.floor((WIDTH - LEFT) / 74)));
+    const step = (this.width - LEFT - RIGHT) / Math.max(1, shown.length);
+    const every = Math.ceil(shown.length / Math.max(1, Math.floor((this.width - LEFT) / 74)));
     shown.forEach((one, at) => {
       const [from, to] = [toY(Math.max(0, one.y)), toY(Math.min(0, one.y))];
       svg.append(el("rect", { class: "fill", x: LEFT + at * step + step * 0.14, y: from, width: Math.min(step * 0.72, 64), height: Math.max(0.5, to - from), rx: 1.5 }, el("title", {}, `${one.label}: ${one.y}`)));
@@ -109,6 +123,6 @@ export class Chart {
         svg.append(el("text", { x: LEFT + at * step + step * 0.14 + Math.min(step * 0.72, 64) / 2, y: HEIGHT - 12, "text-anchor": "middle" }, text));
       }
     });
-    if (points.length > shown.length) svg.append(el("text", { x: WIDTH - RIGHT, y: TOP + 2, "text-anchor": "end" }, `the first ${MOST_BARS} of ${number(points.length)}`));
+    if (points.length > shown.length) svg.append(el("text", { x: this.width - RIGHT, y: TOP + 2, "text-anchor": "end" }, `the first ${MOST_BARS} of ${number(points.length)}`));
   }
 }

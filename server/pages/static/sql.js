@@ -55,6 +55,7 @@ class Run {
   async start() {
     const body = { statement: this.part.text, database: form.elements.database.value };
     if (this.live) body.mode = "streaming";
+    else body.max_rows = most + 1;
     const answer = await call("/sql", {
       method: "POST",
       body: JSON.stringify(body),
@@ -324,10 +325,20 @@ async function freshHistory() {
   try {
     const page = await documentOf(await fetch(form.getAttribute("action"), { redirect: "error" }));
     const place = document.querySelector("#history");
-    if (place.contains(document.activeElement)) return;
-    place.replaceChildren(...page.querySelector("#history").childNodes);
+    const [list, found] = [place, page].map((one) => one.querySelector("#history .past, .past"));
+    if (list && found) list.replaceChildren(...found.childNodes);
+    else place.replaceChildren(...page.querySelector("#history").childNodes);
     improve(place);
+    filterHistory();
   } catch { /* the next run tries again */ }
+}
+
+function filterHistory() {
+  const field = document.querySelector("#history-filter");
+  if (!field) return;
+  field.closest("[hidden]")?.removeAttribute("hidden");
+  const wanted = field.value.trim().toLowerCase();
+  for (const row of document.querySelectorAll("#history li")) row.hidden = wanted !== "" && !row.textContent.toLowerCase().includes(wanted);
 }
 
 const complete = async (text, position) => {
@@ -361,6 +372,9 @@ document.addEventListener("click", (event) => {
   editor.set(link.querySelector("code").textContent);
   form.scrollIntoView({ block: "nearest" });
 });
+
+document.querySelector("#history").addEventListener("input", filterHistory);
+filterHistory();
 
 if (form.dataset.editor) {
   const { edit } = await import(form.dataset.editor);

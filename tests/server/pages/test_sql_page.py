@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import io
-import re
 from html import unescape
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
 
 from sql.gateway import Gateway
+from tests.server.pages.conftest import Visitor
 
-_SECRET = re.compile(r'name="csrf-token" content="([^"]+)"')
 
+class Asker(Visitor):
+    """A visitor who mostly asks for things below ``/ui/``, and reads texts as a browser shows them."""
 
-class Visitor:
-    """A browser without scripts."""
+    def page(self, path: str) -> str:
+        return unescape(self.get(f"/ui/{path}"))
 
-    def __init__(self, client: FlaskClient) -> None:
-        self.client = client
-
-    def get(self, path: str) -> str:
-        answer = self.client.get(f"/ui/{path}")
-        assert answer.status_code == 200, answer.text
-        return unescape(answer.text)
-
-    def post(self, path: str, *, status: int = 303, **form: str) -> Any:
-        found = _SECRET.search(self.client.get("/ui/settings").text)
-        assert found is not None
-        answer = self.client.post(f"/ui/{path}", data={"_csrf": found[1], **form})
+    def post(self, path: str, *, status: int = 303, **form: str) -> TestResponse:
+        answer = self.send(f"/ui/{path}", page="/ui/sql", **form)
         assert answer.status_code == status, answer.text
         return answer
 
@@ -40,8 +31,8 @@ class Visitor:
 
 
 @pytest.fixture
-def visitor(client: FlaskClient) -> Visitor:
-    return Visitor(client)
+def visitor(client: FlaskClient) -> Asker:
+    return Asker(client)
 
 
 @pytest.fixture
@@ -54,7 +45,7 @@ def orders(gateway: Gateway) -> Gateway:
     return gateway
 
 
-def test_rows_come_as_a_table_with_types_and_escaped_text(visitor: Visitor, orders: Gateway) -> None:
+def test_rows_come_as_a_table_with_types_and_escaped_text(visitor: Asker, orders: Gateway) -> None:
     answer = visitor.post("sql", status=200, statement="SELECT id, note FROM orders WHERE id = 2").text
     assert '<th scope="col" class="n">id<small>BIGINT</small></th>' in answer
     assert "&lt;b&gt;2&lt;/b&gt;" in answer
@@ -63,7 +54,7 @@ def test_rows_come_as_a_table_with_types_and_escaped_text(visitor: Visitor, orde
     assert '<span class="null">NULL</span>' in visitor.ask("SELECT id FROM orders WHERE id IS NULL")
 
 
-def test_a_refusal_marks_its_place_and_keeps_the_text(visitor: Visitor) -> None:
+def test_a_refusal_marks_its_place_and_keeps_the_text(visitor: Asker) -> None:
     page = visitor.ask("SELECT *\nFROM ordrs", status=404)
     assert '<span class="where">2:6</span> <code>FROM <mark>ordrs</mark></code>' in page
     assert "SELECT *\nFROM ordrs</textarea>" in page
@@ -73,7 +64,7 @@ def test_a_refusal_marks_its_place_and_keeps_the_text(visitor: Visitor) -> None:
     assert '<span class="where">1:15</span>' in visitor.ask("SELECT * FROM ordrs", status=404, action="explain")
 
 
-def test_a_plan_is_a_picture_of_files_read_and_skipped(visitor: Visitor, orders: Gateway) -> None:
+def test_a_plan_is_a_picture_of_files_read_and_skipped(visitor: Asker, orders: Gateway) -> None:
     page = visitor.ask("SELECT id FROM orders WHERE day = DATE '2026-01-02';", action="explain")
     assert "Answered in the gateway, without Spark" in page
     assert page.count('<svg class="file kept"') == 1
@@ -85,7 +76,7 @@ def test_a_plan_is_a_picture_of_files_read_and_skipped(visitor: Visitor, orders:
     assert "Answered from metadata" in visitor.ask("SELECT COUNT(*) FROM orders", action="explain")
 
 
-def test_all_rows_of_a_query_come_as_a_file_and_nothing_else_runs_twice(visitor: Visitor, orders: Gateway) -> None:
+def test_all_rows_of_a_query_come_as_a_file_and_nothing_else_runs_twice(visitor: Asker, orders: Gateway) -> None:
     text = "SELECT id, note FROM orders WHERE id > 1"
     csv = visitor.post("sql/download", status=200, statement=text, format="csv")
     assert csv.headers["Content-Disposition"] == 'attachment; filename="result.csv"'
@@ -96,29 +87,27 @@ def test_all_rows_of_a_query_come_as_a_file_and_nothing_else_runs_twice(visitor:
     assert pa.ipc.open_stream(arrow.data).read_all().num_rows == 2
     visitor.post("sql/download", status=400, statement=text, format="xls")
     for refused in ("INSERT INTO orders VALUES (DATE '2026-01-01', 9, 'x')", "SELECT 1; SELECT 2", "DROP TABLE orders"):
-        answer = visitor.client.get("/ui/settings")
-        assert answer.status_code == 200
-        assert visitor.post("sql/download", status=400, statement=refused, format="csv")
+        visitor.post("sql/download", status=400, statement=refused, format="csv")
     with orders.run("SELECT COUNT(*) FROM orders") as result:
         assert result.collect() == [(6,)]
 
 
-def test_a_stream_without_scripts_shows_what_comes_in_its_first_moments(visitor: Visitor, orders: Gateway) -> None:
+def test_a_stream_without_scripts_shows_what_comes_in_its_first_moments(visitor: Asker, orders: Gateway) -> None:
     page = visitor.ask("SELECT id FROM orders WHERE id > 1", live="yes")
     assert "2\xa0rows<small>" in page
     assert "first moments" in page
 
 
-def test_completion_comes_from_the_catalog(visitor: Visitor, orders: Gateway) -> None:
+def test_completion_comes_from_the_catalog(visitor: Asker, orders: Gateway) -> None:
     answer = visitor.client.get("/ui/sql/complete?text=SELECT+*+FROM+or&position=16")
     assert answer.get_json() == {"candidates": ["orders"]}
     assert visitor.client.get("/ui/sql/complete?text=x").status_code == 400
 
 
-def test_the_history_holds_ones_own_statements_each_once(visitor: Visitor, client: FlaskClient) -> None:
+def test_the_history_holds_ones_own_statements_each_once(visitor: Asker, client: FlaskClient) -> None:
     for text in ("SHOW TABLES", "SHOW TABLES", "SELECT * FROM nowhere", "SET 'a.password' = 'hush'"):
         client.post("/sql", json={"statement": text})
-    history = visitor.get("sql").partition('id="history"')[2]
+    history = visitor.page("sql").partition('id="history"')[2]
     assert history.count("<code>SHOW TABLES</code>") == 1
     assert "Table default.nowhere does not exist." in history
     assert "hush" not in history
