@@ -224,6 +224,17 @@ class ConsumerLagRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PointerRow:
+    """Where a table or branch points, and where it lies."""
+
+    database: str
+    table_name: str
+    branch: str
+    location: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
     """Something somebody did, or tried to do."""
 
