@@ -235,6 +235,16 @@ class PointerRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SmallFilesRow:
+    """A table of many small files."""
+
+    database: str
+    table_name: str
+    file_count: int
+    file_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
     """Something somebody did, or tried to do."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,27 @@ def backup(file: Path) -> None:
 
         click.echo(write(settings, file.absolute()))
         return 0
+
+    _run(work)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of the findings.")
+def doctor(as_json: bool) -> None:
+    """Look at the installation, the catalog, the warehouse and the running server; status 1 where something fails, else 0."""
+
+    def work(settings: Settings) -> int:
+        from dataclasses import asdict
+
+        from server.doctor import FAIL, examine
+
+        found = examine(settings)
+        if as_json:
+            click.echo(json.dumps([asdict(one) for one in found], indent=1))
+        else:
+            for one in found:
+                click.echo(f"{one.level:4}  {one.check}: {one.detail}" + (f"\n      {one.way_out}" if one.way_out else ""))
+        return int(any(one.level == FAIL for one in found))
 
     _run(work)
 
