@@ -28,7 +28,7 @@ from server.app import create_app
 from server.flight import FlightDoor
 from server.flight.messages import message, packed, unpacked
 from server.flight.statements import MESSAGE_BYTES, pieces
-from server.metrics import figures_of
+from server.metrics import metrics_of
 from server.options import read_settings
 from server.services import Services
 from sql.gateway import Gateway, GatewayLimits
@@ -48,7 +48,7 @@ class Door:
         given = {"SLUICE_DATA": str(directory), "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0", **settings}
         self.services = Services(gateway=self.gateway, settings=read_settings(given))
         self.app = create_app(self.services)
-        self.door = FlightDoor(self.services, figures_of(self.app))
+        self.door = FlightDoor(self.services, metrics_of(self.app))
         host, port = self.door.start()
         self.url = f"grpc://{host}:{port}"
 
@@ -541,7 +541,7 @@ def test_one_callers_tickets_and_handles_are_nothing_to_another(dsn: str, tmp_pa
 def test_a_port_that_is_taken_is_told_with_the_way_out(door: Door, tmp_path: Path) -> None:
     taken = door.url.removeprefix("grpc://")
     settings = read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_FLIGHT_LISTEN": taken})
-    second = FlightDoor(Services(gateway=door.gateway, settings=settings), figures_of(door.app))
+    second = FlightDoor(Services(gateway=door.gateway, settings=settings), metrics_of(door.app))
     with pytest.raises(InvalidOption, match=rf"SLUICE_FLIGHT_LISTEN names {taken}.*'off'"):
         second.start()
     second.stop(1)
