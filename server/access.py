@@ -12,7 +12,7 @@ from flask import g, request
 from lake import EVERYBODY, Caller
 from model.errors import Forbidden, NotAuthorized, Unavailable
 from server.cors import allowed_origin
-from server.options import is_loopback
+from server.option_kinds import is_loopback
 from server.services import Services
 from server.visitor import PAGES, is_page, visiting_token
 from sql.origin import ORIGIN

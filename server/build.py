@@ -9,7 +9,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from catalog import CatalogStore
 from lake import MANIFEST_CACHE, Lake
-from server.options import Settings
+from server.settings import Settings
 from sql.gateway import Gateway, GatewayLimits
 from sql.jobs.coordinator import Coordinator
 from sql.spark.pool import SparkPool, SparkSettings, hadoop_version

@@ -17,8 +17,8 @@ from importlib.metadata import version
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
-from server.options import Settings
 from server.postgres import EmbeddedPostgres
+from server.settings import Settings
 
 if TYPE_CHECKING:
     from flask import Flask

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from server.options import Settings
+    from server.settings import Settings
 
 _DIFFERENT = 3
 """Status of a restore after which catalog and warehouse differ."""

@@ -6,10 +6,9 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import IO, Any, Unpack
-from uuid import uuid4
 
 from lake import EVERYBODY, Caller, Lake
-from model.errors import IllegalMove, InvalidToken, LakeError, OperationNotExist, StatementTooLarge, StreamEnded
+from model.errors import IllegalMove, InvalidToken, LakeError, OperationNotExist, StreamEnded
 from model.identifier import Identifier
 from sql.append import Appender, AppendResult
 from sql.canceller import Canceller
@@ -32,14 +31,12 @@ from sql.parameters import Parameters
 from sql.progress import ProgressRecord, SparkWatch
 from sql.recent import RecentStatements
 from sql.results import ResultSet
-from sql.script import Idempotent, Script, ScriptRunner, SparkPool
-from sql.session import Session
+from sql.script import Script, ScriptRunner, SparkPool
 from sql.session_options import SessionOptions
 from sql.sessions import GatewaySession, Sessions
 from sql.spool import Spool, SpoolLimits
-from sql.sql_options import SQL_OPTIONS, STATEMENT_TIMEOUT, statement_seconds
 from sql.statements.base import OwnDoor, no_door
-from sql.wishes import Wishes
+from sql.wishes import Wishes, WishReader
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
@@ -65,6 +62,7 @@ class Gateway:
             chain=self._executor.chain,
             release=spark.release,
         )
+        self._wishes = WishReader(lake, self.limits)
         self.kept = KeptStatements(seconds=self.limits.kept_seconds)
         self._uri: str | None = None
         means: dict[str, Any] = {
@@ -118,7 +116,7 @@ class Gateway:
         Raises what a statement raises; of several, the error's ``statement_index`` and ``completed`` tell how far it came.
         """
         managed = self._sessions.get(session) if session is not None else None
-        script, operation = self._wished(text, managed, wishes)
+        script, operation = self._wishes.script(text, managed, wishes)
         self._submit(operation, script, managed)
         if on_start is not None:
             on_start(RunningStatement(operation.handle, operation.cancel))
@@ -127,7 +125,7 @@ class Gateway:
     def keep(self, text: str, **wishes: Unpack[Wishes]) -> KeptStatement:
         """Queue the statements of a text as `run` runs them, and keep the result to be asked for; raises `TooManyStatements`."""
         self.kept.reserve()
-        script, operation = self._wished(text, None, wishes)
+        script, operation = self._wishes.script(text, None, wishes)
         script.kept = True
         kept = self.kept.add(operation)
         try:
@@ -136,34 +134,6 @@ class Gateway:
             self.kept.forget(kept)
             raise
         return kept
-
-    def _wished(self, text: str, managed: GatewaySession | None, wishes: Wishes) -> tuple[Script, Operation]:
-        self._check_size(text)
-        settings, caller, key = wishes.get("settings"), wishes.get("caller", EVERYBODY), wishes.get("idempotency_key")
-        SQL_OPTIONS.check(settings or {})
-        script = Script(
-            text=text,
-            session=managed.session if managed else self._one_shot(wishes.get("database"), caller),
-            caller=caller,
-            settings=dict(settings or {}),
-            parameters=wishes.get("parameters", NO_PARAMETERS),
-            idempotent=Idempotent(key=key, caller=caller.principal) if key is not None else None,
-            one_shot=managed is None,
-            max_rows=wishes.get("max_rows"),
-            dry_run=wishes.get("dry_run", False),
-            describe=wishes.get("describe", False),
-        )
-        timeout = self._seconds(script, wishes.get("timeout"))
-        session = managed.handle if managed else None
-        operation = Operation(text, session=session, timeout=timeout, principal=caller.principal, name=wishes.get("name"))
-        operation.describes = script.describe
-        return script, operation
-
-    def _one_shot(self, database: str | None, caller: Caller) -> Session:
-        session = Session(str(uuid4()), None)
-        if database is not None:
-            session.current_database = self._lake.for_caller(caller).database(database).name
-        return session
 
     def append(
         self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: Caller = EVERYBODY
@@ -193,10 +163,10 @@ class Gateway:
 
     def configure_session(self, handle: str, text: str, *, timeout: float | None = None, caller: Caller = EVERYBODY) -> None:
         """Run a statement that shapes the session (SET, USE, CREATE …); queries and inserts are refused."""
-        self._check_size(text)
+        self._wishes.check_size(text)
         managed = self._sessions.get(handle)
         script = Script(text=text, session=managed.session, only_settings=True, caller=caller)
-        operation = Operation(text, session=handle, timeout=self._seconds(script, timeout), principal=caller.principal)
+        operation = Operation(text, session=handle, timeout=self._wishes.seconds(script, timeout), principal=caller.principal)
         self._submit(operation, script, managed)
         self._outcome(operation, managed).close()
 
@@ -218,10 +188,10 @@ class Gateway:
         caller: Caller = EVERYBODY,
     ) -> str:
         """Queue a text in a session and return its operation's handle; errors in the text show when it is fetched."""
-        self._check_size(text)
+        self._wishes.check_size(text)
         managed = self._sessions.get(session)
         script = Script(text=text, session=managed.session, settings=dict(config or {}), parameters=parameters, caller=caller)
-        operation = Operation(text, session=session, timeout=self._seconds(script, None), principal=caller.principal)
+        operation = Operation(text, session=session, timeout=self._wishes.seconds(script, None), principal=caller.principal)
         self._submit(operation, script, managed)
         return operation.handle
 
@@ -257,7 +227,7 @@ class Gateway:
 
     def complete(self, session: str | None, text: str, position: int, *, database: str = "", caller: Caller = EVERYBODY) -> list[str]:
         """What may stand at a position of a text, best first; in a session, or in one that would begin in a database."""
-        own = self._sessions.get(session).session if session is not None else self._one_shot(database or None, caller)
+        own = self._sessions.get(session).session if session is not None else self._wishes.session(database or None, caller)
         return complete(self._lake.for_caller(caller), own, text, position)
 
     # The gateway itself
@@ -342,20 +312,6 @@ class Gateway:
             self._spool.close()
         except LakeError:  # the warehouse is away; what is left there is cleared at the next start
             _log.warning("The spool could not be cleared", exc_info=True)
-
-    def _check_size(self, text: str) -> None:
-        if len(text) > self.limits.statement_chars:
-            raise StatementTooLarge(
-                f"The text has {len(text)} characters; the most read here is {self.limits.statement_chars}. "
-                "Rows in bulk go to POST /tables/{database}/{table}/rows."
-            )
-
-    def _seconds(self, script: Script, asked: float | None) -> float | None:
-        """The time limit of a text: its own, its session's, or the server's."""
-        if asked is not None:
-            return asked
-        own = statement_seconds(STATEMENT_TIMEOUT.read({**script.session.settings, **script.settings}))
-        return own if own is not None else self.limits.statement_seconds
 
     def _submit(self, operation: Operation, script: Script, managed: GatewaySession | None) -> Work:
         """Hand a script to the executor; whichever way its operation ends, no place stays taken for it."""

@@ -22,7 +22,7 @@ from server.flight.metadata import is_metadata, metadata, metadata_schema
 from server.flight.puts import Puts
 from server.flight.statements import Statements, pieces
 from server.metrics import Metrics
-from server.options import is_loopback
+from server.option_kinds import is_loopback
 from server.services import Services
 from server.tls import TlsFiles
 from sql.origin import ORIGIN, Origin

@@ -12,9 +12,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from model.option import MASK, Option, masked
 from server.access import caller
-from server.options import CATALOG_DSN, DATA, SERVER_OPTIONS, WAREHOUSE, Settings, variable
+from server.options import CATALOG_DSN, DATA, SERVER_OPTIONS, WAREHOUSE
 from server.pages.shell import bp, in_menu, render
 from server.services import services
+from server.settings import Settings, variable
 
 _GROUPS = (
     ("Server", ("listen", "http.", "drain", "log.", "audit.", "token", "tls", "cors", "flight", "otel", "trace")),

@@ -12,8 +12,8 @@ from flask import Flask
 from catalog import CatalogStore
 from lake import Lake
 from server.app import create_app
-from server.options import read_settings
 from server.services import Services
+from server.settings import read_settings
 from server.wsgi import HttpServer
 from sql.gateway import Gateway, GatewayLimits
 from tests.server.conftest import NoSpark

@@ -19,7 +19,7 @@ from migrations import downgrade, newest, upgrade
 from model.errors import IllegalMove, InvalidData
 from model.identifier import Identifier
 from server.backup import backup, restore
-from server.options import Settings, read_settings
+from server.settings import Settings, read_settings
 from tests.fix_server import StartServer
 
 SLUICE = str(Path(sys.executable).parent / "sluice")
@@ -37,7 +37,7 @@ def of(tmp_path: Path) -> For:
 def sql(client: FlaskClient, *texts: str) -> None:
     for text in texts:
         with client.post("/sql", data=text) as answer:
-            assert answer.status_code == 200, answer.text
+            assert answer.status_code == 200, answer.get_data(as_text=True)
 
 
 def test_what_comes_back_is_what_was_there(client: FlaskClient, of: For, dsn: str, empty_dsn: str, tmp_path: Path) -> None:

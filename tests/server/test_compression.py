@@ -17,7 +17,7 @@ from backports import zstd
 
 from model.errors import InvalidOption
 from server.compression import PlainBody
-from server.options import read_settings
+from server.settings import read_settings
 from tests.server.doors_of_a_module import Doors, doors
 
 ROWS = 50_000

@@ -29,8 +29,8 @@ from server.flight import FlightDoor
 from server.flight.messages import message, packed, unpacked
 from server.flight.statements import MESSAGE_BYTES, pieces
 from server.metrics import metrics_of
-from server.options import read_settings
 from server.services import Services
+from server.settings import read_settings
 from sql.gateway import Gateway, GatewayLimits
 from tests import fix_postgres
 from tests.server.conftest import NoSpark

@@ -17,8 +17,8 @@ from model.errors import StatementCanceled
 from model.identifier import Identifier
 from model.job import JobLease, JobState
 from server.app import create_app
-from server.options import read_settings
 from server.services import Services
+from server.settings import read_settings
 from sql.gateway import Gateway
 from tests.server.pages.test_sql_page import Asker
 from tests.sql.conftest import held as held
