@@ -117,7 +117,8 @@ def _over_flight(text: str, connection: Connection) -> object:
 
 
 def _flight(connection: Connection, query: str) -> pd.DataFrame:
-    return _flight_table(connection, query).to_pandas()
+    frame: pd.DataFrame = _flight_table(connection, query).to_pandas()
+    return frame
 
 
 def _fetch(server: BenchServer, query: str, accept: str) -> bytes:
@@ -127,7 +128,8 @@ def _fetch(server: BenchServer, query: str, accept: str) -> bytes:
 
 
 def _arrow(server: BenchServer, query: str) -> pd.DataFrame:
-    return pa.ipc.open_stream(_fetch(server, query, "application/vnd.apache.arrow.stream")).read_all().to_pandas()
+    frame: pd.DataFrame = pa.ipc.open_stream(_fetch(server, query, "application/vnd.apache.arrow.stream")).read_all().to_pandas()
+    return frame
 
 
 def _json(server: BenchServer, query: str) -> pd.DataFrame:
