@@ -8,6 +8,7 @@ WORKDIR /sluice
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends make procps && rm -rf /var/lib/apt/lists/*
 
 COPY scripts scripts
+COPY web web
 COPY Makefile pyproject.toml requirements-run.txt README.md ./
 RUN make java && rm -rf /var/lib/apt/lists/*
 

@@ -100,6 +100,14 @@ class CompactionRunRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableRunRow(CompactionRunRow):
+    """A compaction with the table it was of."""
+
+    database: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeadRow:
     """What a commit is compared with: a table or branch, and the snapshot it points at."""
 
@@ -221,6 +229,27 @@ class ConsumerLagRow:
     behind: int
     """Snapshots it has not read."""
     updated_at: dt.datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointerRow:
+    """Where a table or branch points, and where it lies."""
+
+    database: str
+    table_name: str
+    branch: str
+    location: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallFilesRow:
+    """A table of many small files."""
+
+    database: str
+    table_name: str
+    file_count: int
+    file_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

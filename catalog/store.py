@@ -13,6 +13,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from catalog.audit import AuditRepository
 from catalog.branches import BranchRepository, StaleFileRepository
+from catalog.browse import BrowseRepository
 from catalog.databases import DatabaseRepository
 from catalog.grants import GrantRepository, PolicyRepository
 from catalog.idempotency import IdempotencyRepository
@@ -29,6 +30,9 @@ from catalog.tables import TableRepository
 from catalog.tags import TagRepository
 from model.catalog_errors import FunctionAlreadyExist, ViewAlreadyExist
 from model.errors import InvalidData, OutcomeUnknown, Unavailable
+
+APPLICATION = "sluice"
+"""What a server calls its connections, so that others see that one is running."""
 
 WAIT_SECONDS = 4.0
 """How long a request waits for a connection before it says that Postgres is away."""
@@ -61,6 +65,7 @@ class CatalogTransaction:
         self.jobs = JobRepository(conn)
         self.audit = AuditRepository(conn)
         self.overview = OverviewRepository(conn)
+        self.browse = BrowseRepository(conn)
 
 
 class CatalogStore:
@@ -78,7 +83,12 @@ class CatalogStore:
             open=False,
             timeout=WAIT_SECONDS,
             reconnect_timeout=WAIT_SECONDS,
-            kwargs={"autocommit": True, "connect_timeout": 3, "options": "-c statement_timeout=60000 -c lock_timeout=20000"},
+            kwargs={
+                "autocommit": True,
+                "connect_timeout": 3,
+                "application_name": "sluice",
+                "options": "-c statement_timeout=60000 -c lock_timeout=20000",
+            },
             # A restart of Postgres leaves dead connections behind; one empty round trip finds them.
             check=self._check,
             name="catalog",

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from flask import Flask, Response, g, request
+from flask.typing import ResponseReturnValue
 
 from server.access import check_access
 from server.audit import audit, row_of
@@ -14,6 +15,7 @@ from server.compression import decode_request, encode_response
 from server.cors import answer_preflight, show_to_origin
 from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
 from server.metrics import door, measure
+from server.pages import add_pages, is_page, page_failure
 from server.request_log import log_requests
 from server.services import EXTENSION, Services
 from sql.origin import ORIGIN, Origin
@@ -54,6 +56,7 @@ def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
     app.register_error_handler(Exception, _answer_failure)
     for blueprint in (health.bp, metrics.bp, statements.bp, kept.bp, rows.bp, tokens.bp, jobs.bp, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
         app.register_blueprint(blueprint)
+    add_pages(app, services)
     return app
 
 
@@ -69,7 +72,9 @@ def _show_id(response: Response) -> Response:
     return response
 
 
-def _answer_failure(error: Exception) -> Response:
+def _answer_failure(error: Exception) -> ResponseReturnValue:
+    if is_page(request.path):
+        return page_failure(error)
     if speaks_paimon(request.path):
         return paimon_error(error)
     return flink_error(error, request.path) if speaks_flink(request.path) else problem(error)

@@ -26,7 +26,9 @@ def door(path: str) -> str:
         return "paimon"
     if speaks_flink(path):
         return "flink"
-    first = path.strip("/").partition("/")[0]
+    first, _, rest = path.strip("/").partition("/")
+    if first == "ui":
+        return "sql" if rest.partition("/")[0] == "sql" else "pages"
     return {"sql": "sql", "statements": "sql", "tables": "rows"}.get(first, "other")
 
 
@@ -90,8 +92,8 @@ class Metrics:
             self._errors.labels(getattr(operation.error, "error_class", "InternalError")).inc()
 
 
-def figures_of(app: Flask) -> Metrics:
-    """The figures of an app's server."""
+def metrics_of(app: Flask) -> Metrics:
+    """The figures of an app's server, for its other doors."""
     found = app.extensions[_EXTENSION]
     assert isinstance(found, Metrics)
     return found
@@ -116,5 +118,5 @@ def measure(app: Flask, gateway: Gateway) -> None:
 def metrics() -> Response:
     """All figures in Prometheus's text form."""
     return Response(
-        generate_latest(figures_of(current_app).registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
+        generate_latest(metrics_of(current_app).registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
     )

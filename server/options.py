@@ -305,6 +305,8 @@ class Settings:
     log_format: str = LOG_FORMAT.default
     log_requests: bool = False
     traces_endpoint: str | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
+    """The settings the environment named, by key, as it spelled them."""
 
 
 def variable(option: Option[object]) -> str:
@@ -374,6 +376,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         traces_endpoint=TRACES_ENDPOINT.read(raw) or _collector(environment),
         log_format=LOG_FORMAT.read(raw),
         log_requests=LOG_FORMAT.read(raw) == "json" if (asked := LOG_REQUESTS.read(raw)) is None else asked,
+        given=raw,
     )
     _refuse_open_door(settings)
     if (settings.tls_certificate is None) != (settings.tls_key is None):

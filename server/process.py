@@ -147,7 +147,7 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     from migrations import upgrade
     from server.app import create_app
     from server.build import build_gateway
-    from server.metrics import figures_of
+    from server.metrics import metrics_of
     from server.services import Services
     from server.wsgi import HttpServer
 
@@ -155,10 +155,11 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     gateway, spark = build_gateway(settings, dsn, cleanup)
     services = Services(gateway=gateway, settings=settings)
     app = create_app(services, maker=_traced(settings, cleanup))
+    figures = metrics_of(app)
     http = HttpServer(app, settings, tls=tls)
-    figures_of(app).server.threads = http.threads
+    figures.server.threads = http.threads
     host, port = http.start_serving()
-    flight = _open_flight(services, figures_of(app), tls)
+    flight = _open_flight(services, figures, tls)
     gateway.serve_at(own_uri(host, port) if tls is None else _own_door(app, settings, cleanup))
     gc.freeze()
     gc.enable()

@@ -25,6 +25,7 @@ from sql.parameter_types import sample_parameters, wanted_parameters
 from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters, bind
 from sql.places import place
+from sql.progress import SparkStage
 from sql.results import ResultColumn, ResultSet
 from sql.session import Session
 from sql.spool import Spool
@@ -44,7 +45,7 @@ class SparkPool(Protocol):
     def lease(self, handle: str) -> SparkLease: ...
     def release(self, handle: str) -> None: ...
     def cancel(self, statement_id: str) -> None: ...
-    def progress(self, statement_id: str) -> tuple[int, int] | None: ...
+    def progress(self, statement_id: str) -> Sequence[SparkStage] | None: ...
     def ping(self) -> None: ...
 
 
@@ -194,8 +195,10 @@ class ScriptRunner:
         """Run one statement, which may have been read already, under its idempotency claim, where it has one."""
         operation.cancellation.check()
         insert = known if isinstance(known, ValuesInsert) else None
-        with span("parse"):
-            tree = known if isinstance(known, exp.Expr) else None if insert else parse_one(text.text)
+        tree = known if isinstance(known, exp.Expr) else None
+        if tree is None and not insert:
+            with span("parse"):
+                tree = parse_one(text.text)
         if script.dry_run:
             insert, tree = None, looked_at(tree or parse_one(text.text))
             if tree is None:
