@@ -74,7 +74,7 @@ def test_the_first_clicks_of_a_dbeaver_user(server: RunningServer, database: str
     server.sql(f"CREATE VIEW {database}.dear AS SELECT id FROM {database}.orders WHERE price > 10")
     server.sql(f"INSERT INTO {database}.orders VALUES (1, 9.5, TIMESTAMP '2024-01-02 03:04:05', 'é日'), (2, 10.5, NULL, NULL)")
     server.wait_for_spark()
-    url = server.flight_url.replace("grpc://", "jdbc:arrow-flight-sql://") + "?useEncryption=false&catalog=sluice"
+    url = server.flight_url.replace("grpc://", "jdbc:arrow-flight-sql://") + "?useEncryption=false"
     assert jdbc("connect", url, "user", "me", "password", "any on an open server") == "connected"
     # The tree.
     assert jdbc("product").startswith("Sluice,`,catalog,database,false,true,0,true,true,true")

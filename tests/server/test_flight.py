@@ -31,26 +31,28 @@ from server.flight.statements import MESSAGE_BYTES, pieces
 from server.metrics import metrics_of
 from server.services import Services
 from server.settings import read_settings
+from server.tls import TlsFiles
 from sql.gateway import Gateway, GatewayLimits
 from tests import fix_postgres
 from tests.server.conftest import NoSpark
+from tests.server.test_tls import Files
 from tests.waiting import eventually
 
 
 class Door:
     """A Flight door in this process, on a gateway without Spark."""
 
-    def __init__(self, dsn: str, directory: Path, **settings: str) -> None:
+    def __init__(self, dsn: str, directory: Path, tls: TlsFiles | None = None) -> None:
         self.catalog = CatalogStore(dsn)
         self.lake = Lake(self.catalog, str(directory / "warehouse"))
         self.gateway = Gateway(self.lake, NoSpark(), limits=GatewayLimits(local_threads=8, spark_statements=1))
         self.gateway.start()
-        given = {"SLUICE_DATA": str(directory), "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0", **settings}
+        given = {"SLUICE_DATA": str(directory), "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0"}
         self.services = Services(gateway=self.gateway, settings=read_settings(given))
         self.app = create_app(self.services)
         self.door = FlightDoor(self.services, metrics_of(self.app))
         host, port = self.door.start()
-        self.url = f"grpc://{host}:{port}"
+        self.url = f"{'grpc' if tls is None else 'grpc+tls'}://{host}:{port}"
 
     def close(self) -> None:
         self.door.stop(5)
@@ -545,6 +547,19 @@ def test_a_port_that_is_taken_is_told_with_the_way_out(door: Door, tmp_path: Pat
     with pytest.raises(InvalidOption, match=rf"SLUICE_FLIGHT_LISTEN names {taken}.*'off'"):
         second.start()
     second.stop(1)
+
+
+def test_over_tls_only_who_knows_the_ca_gets_through(dsn: str, tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    door = Door(dsn, tmp_path, TlsFiles(files.certificate, files.key))
+    try:
+        trusting = {DatabaseOptions.TLS_ROOT_CERTS.value: files.root.read_text()}
+        with dbapi.connect(door.url, db_kwargs=trusting, autocommit=True) as made, made.cursor() as cursor:
+            assert rows(cursor, "SHOW DATABASES") == [("default",)]
+        with fl.connect(door.url) as stranger, pytest.raises(fl.FlightUnavailableError):
+            list(stranger.list_actions())
+    finally:
+        door.close()
 
 
 def test_a_door_that_closes_frees_those_who_read(dsn: str, tmp_path: Path) -> None:
