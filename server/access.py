@@ -14,7 +14,7 @@ from server.cors import allowed_origin
 from server.options import is_loopback
 from server.services import Services
 
-OPEN_PATHS = frozenset({"/livez"})
+OPEN_PATHS = frozenset({"/livez", "/openapi.json", "/docs"})
 _READY_PATH = "/readyz"
 
 

@@ -11,6 +11,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from server.errors import speaks_flink, speaks_paimon
+from server.openapi import documented
+from server.openapi_schemas import TEXT
 from sql.gateway import Gateway
 from sql.operation import Operation, OperationState
 
@@ -113,6 +115,7 @@ def measure(app: Flask, gateway: Gateway) -> None:
 
 
 @bp.get("/metrics")
+@documented(tag="server", answers={200: {"text/plain": TEXT}})
 def metrics() -> Response:
     """All figures in Prometheus's text form."""
     found = current_app.extensions[_EXTENSION]
