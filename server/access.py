@@ -17,7 +17,7 @@ from server.services import Services
 from server.visitor import PAGES, is_page, visiting_token
 from sql.origin import ORIGIN
 
-OPEN_PATHS = frozenset({"/", "/livez"})
+OPEN_PATHS = frozenset({"/", "/livez", "/openapi.json", "/docs"})
 """The root only points to the pages."""
 _OPEN_PAGES = (f"{PAGES}/static/", f"{PAGES}/login", f"{PAGES}/logout", f"{PAGES}/theme")
 _READY_PATH = "/readyz"

@@ -28,7 +28,7 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
     """Put the doors in front of running services, traced by a maker of spans; nothing is started here."""
-    from server import health, jobs, kept, metrics, rows, statements, tokens
+    from server import api_page, health, jobs, kept, metrics, rows, statements, tokens
     from server.flink import FLINK_BLUEPRINTS
     from server.paimon import PAIMON_BLUEPRINT
 
@@ -54,7 +54,8 @@ def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
         audit(app, services.gateway.lake.audit)
         services.gateway.listen(lambda operation: services.gateway.lake.audit.note(row_of(operation)))
     app.register_error_handler(Exception, _answer_failure)
-    for blueprint in (health.bp, metrics.bp, statements.bp, kept.bp, rows.bp, tokens.bp, jobs.bp, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
+    own = (health, metrics, statements, kept, rows, tokens, jobs)
+    for blueprint in (*(module.bp for module in own), api_page.bp, api_page.page, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
         app.register_blueprint(blueprint)
     add_pages(app, services)
     return app

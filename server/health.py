@@ -5,18 +5,21 @@ from __future__ import annotations
 import orjson
 from flask import Blueprint, Response
 
+from server.openapi import documented, json_of
 from server.services import services
 
 bp = Blueprint("health", __name__)
 
 
 @bp.get("/livez")
+@documented(tag="server", answers={200: json_of("Health")}, open=True)
 def live() -> Response:
     """The process runs and answers."""
     return _answer({"status": "ok"}, 200)
 
 
 @bp.get("/readyz")
+@documented(tag="server", answers={200: json_of("Health"), 503: json_of("Health")})
 def ready() -> Response:
     """200 when Postgres, Spark and the warehouse can be used and the server is not stopping, else 503; what lacks is named."""
     if services().stopping.is_set():

@@ -12,6 +12,7 @@ from model.errors import BadRequest, JobNotExist
 from model.job import Job, Wish
 from server.access import caller
 from server.bodies import json_object, member, read_body
+from server.openapi import documented, json_of
 from server.services import services
 
 bp = Blueprint("jobs", __name__, url_prefix="/jobs")
@@ -23,18 +24,21 @@ def _jobs() -> Jobs:
 
 
 @bp.get("")
+@documented(tag="jobs", answers={200: json_of("Jobs")})
 def jobs() -> Response:
     """The caller's jobs, the newest first."""
     return _answer({"jobs": [_shown(job) for job in _jobs().all()]})
 
 
 @bp.get("/<job>")
+@documented(tag="jobs", answers={200: json_of("Job")}, errors=(404,))
 def job(job: str) -> Response:
     """All that is known of a job."""
     return _answer(_shown(_jobs().get(_id(job))))
 
 
 @bp.post("/<job>/stop")
+@documented(tag="jobs", body=json_of("StopRequest"), body_required=False, answers={202: json_of("Job")}, errors=(404, 409, 413, 415))
 def stop(job: str) -> Response:
     """Ask a job to stop, with ``drain`` when what is there now has been processed; the answer does not wait for it."""
     body = json_object(read_body(_MOST_BYTES))
@@ -45,6 +49,7 @@ def stop(job: str) -> Response:
 
 
 @bp.post("/<job>/restart")
+@documented(tag="jobs", answers={202: json_of("Job")}, errors=(404, 409, 415))
 def restart(job: str) -> Response:
     """Start a job again from its checkpoint."""
     return _wish(job, Wish.RESTART)

@@ -13,6 +13,8 @@ from model.errors import BadRequest
 from server.access import caller
 from server.errors import problem_document, request_id
 from server.formats import negotiate
+from server.openapi import documented, json_of, query
+from server.openapi_schemas import RESULTS, WAIT
 from server.services import services
 from server.streaming import stream
 from sql.kept import KeptStatement
@@ -25,6 +27,7 @@ MOST_WAIT_SECONDS = 30.0
 
 
 @bp.get("/<statement>")
+@documented(tag="sql", parameters=(WAIT,), answers={200: json_of("Status")}, errors=(404,))
 def show_statement(statement: str) -> ResponseReturnValue:
     """How far a statement is that waits, runs, or is kept: by its id, its request's id, or its handle in Flink's protocol."""
     wait = _number("wait", 0.0)
@@ -35,6 +38,7 @@ def show_statement(statement: str) -> ResponseReturnValue:
 
 
 @bp.delete("/<statement>")
+@documented(tag="sql", answers={200: json_of("Ended")}, errors=(404,))
 def cancel_statement(statement: str) -> ResponseReturnValue:
     """Stop a statement that waits or runs; let the result of a kept one go."""
     gateway = services().gateway
@@ -47,6 +51,13 @@ def cancel_statement(statement: str) -> ResponseReturnValue:
 
 
 @bp.get("/<statement>/result")
+@documented(
+    tag="sql",
+    parameters=(WAIT, query("page", {"type": "integer", "minimum": 0, "maximum": 999_999_999}, "One page, from 0; without it all rows.")),
+    answers={200: RESULTS, 202: json_of("Status")},
+    errors=(404, 406, 408, 409, 413, 429, 507),
+    headers={200: {"Link": "The next page, where there is one."}, 202: {"Location": "Where the statement's state is."}},
+)
 def show_result(statement: str) -> ResponseReturnValue:
     """A kept statement's rows, all of them or one page, in the format asked for; as often as asked for."""
     format_ = negotiate(request.headers.get("Accept"))

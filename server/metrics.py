@@ -10,6 +10,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from lake.figures import CommitNote
 from server.errors import speaks_flink, speaks_paimon
+from server.openapi import documented
+from server.openapi_schemas import TEXT
 from server.present import OfCatalog, OfServer
 from sql.gateway import Gateway
 from sql.operation import Operation, OperationState
@@ -115,6 +117,7 @@ def measure(app: Flask, gateway: Gateway) -> None:
 
 
 @bp.get("/metrics")
+@documented(tag="server", answers={200: {"text/plain": TEXT}})
 def metrics() -> Response:
     """All figures in Prometheus's text form."""
     return Response(

@@ -8,6 +8,8 @@ from flask import Blueprint, Response, request
 from model.identifier import Identifier
 from server.access import caller
 from server.bodies import body_stream, discard
+from server.openapi import documented, json_of
+from server.openapi_schemas import BYTES, IDEMPOTENCY, TEXT
 from server.services import services
 from server.statements import idempotency_key
 
@@ -15,6 +17,14 @@ bp = Blueprint("rows", __name__)
 
 
 @bp.post("/tables/<database>/<table>/rows")
+@documented(
+    tag="rows",
+    body=dict.fromkeys(("text/csv", "application/x-ndjson"), TEXT)
+    | dict.fromkeys(("application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"), BYTES),
+    parameters=(IDEMPOTENCY,),
+    answers={200: json_of("Appended")},
+    errors=(404, 409, 413, 415, 422, 429, 507),
+)
 def append_rows(database: str, table: str) -> Response:
     """Append the body's rows and tell how many they were and which snapshot holds them."""
     key = idempotency_key()

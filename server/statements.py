@@ -14,6 +14,8 @@ from server.access import caller
 from server.errors import request_id
 from server.formats import Format, negotiate
 from server.kept import status_of
+from server.openapi import documented, json_of
+from server.openapi_schemas import IDEMPOTENCY, RESULTS, SQL_PARAMETERS, TEXT
 from server.services import services
 from server.sql_request import read_request
 from server.streaming import stream
@@ -26,6 +28,14 @@ CONNECTION = "sluice.connection"
 
 
 @bp.post("/sql")
+@documented(
+    tag="sql",
+    parameters=(*SQL_PARAMETERS, IDEMPOTENCY),
+    body={**json_of("SqlRequest"), "application/sql": TEXT},
+    answers={200: RESULTS, 202: json_of("Status")},
+    errors=(404, 406, 408, 409, 413, 415, 422, 429, 507),
+    headers={202: {"Location": "Where the statement's state is."}},
+)
 def run_sql() -> ResponseReturnValue:
     """Run the statements of the body and stream the last one's rows in the format asked for, or keep them to be asked for."""
     format_ = negotiate(request.headers.get("Accept"))

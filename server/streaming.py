@@ -37,7 +37,7 @@ def stream(result: ResultSet, format_: Format, *, release: Callable[[], None]) -
     chunks = format_.write(result.columns, rest, partial(problem_document, id_=request_id()), lambda: result.truncated)
     if format_.idle_line is not None:
         chunks = with_idle_lines(chunks, format_.idle_line)
-    return Response(ResultBody(chunks, result, release), 200, content_type=_content_type(format_))
+    return Response(ResultBody(chunks, result, release), 200, headers=_told(result), content_type=_content_type(format_))
 
 
 def _endless(result: ResultSet, format_: Format, release: Callable[[], None]) -> Response:
@@ -51,7 +51,7 @@ def _endless(result: ResultSet, format_: Format, release: Callable[[], None]) ->
     chunks = format_.write(result.columns, result.batches(), partial(problem_document, id_=request_id()), lambda: result.truncated)
     if format_.idle_line is not None:
         chunks = itertools.chain((format_.idle_line,), with_idle_lines(chunks, format_.idle_line))
-    response = Response(ResultBody(chunks, result, release), 200, content_type=_content_type(format_))
+    response = Response(ResultBody(chunks, result, release), 200, headers=_told(result), content_type=_content_type(format_))
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"  # proxies hold rows back otherwise
     return response
@@ -83,6 +83,12 @@ class ResultBody:
     def close(self) -> None:
         self._result.close()
         self._release()
+
+
+def _told(result: ResultSet) -> dict[str, str]:
+    """What a result is, for clients whose format of rows has no place for it."""
+    told = {"X-Result-Kind": result.kind.value}
+    return told if result.affected_rows is None else told | {"X-Affected-Rows": str(result.affected_rows)}
 
 
 def _content_type(format_: Format) -> str:

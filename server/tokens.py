@@ -10,6 +10,7 @@ from model.access import AccessToken
 from model.errors import BadRequest, nearest
 from server.access import caller
 from server.bodies import instant, json_object, member, read_body
+from server.openapi import documented, json_of
 from server.services import services
 
 bp = Blueprint("tokens", __name__, url_prefix="/tokens")
@@ -22,6 +23,7 @@ def _permissions() -> Permissions:
 
 
 @bp.post("")
+@documented(tag="access", body=json_of("TokenRequest"), answers={201: json_of("Token")}, errors=(409, 413, 415))
 def create() -> Response:
     """Make a token; the answer is the only one that ever holds its secret."""
     body = json_object(read_body(_MOST_BYTES))
@@ -39,12 +41,14 @@ def create() -> Response:
 
 
 @bp.get("")
+@documented(tag="access", answers={200: json_of("Tokens")})
 def tokens() -> Response:
     """Every token, without its secret."""
     return _answer({"tokens": [_shown(token) for token in _permissions().tokens()]}, 200)
 
 
 @bp.delete("/<path:name>")
+@documented(tag="access", answers={200: json_of("Revoked")}, errors=(404,))
 def revoke(name: str) -> Response:
     """Make a token worthless at once."""
     return _answer({"open": _permissions().revoke_token(name)}, 200)

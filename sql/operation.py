@@ -178,7 +178,7 @@ class Operation:
 
     def wait(self, seconds: float | None) -> bool:
         """Wait for a terminal state; False where it did not come in time."""
-        return self._done.wait(seconds)
+        return self._done.wait(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
 
     def outcome(self) -> ResultSet:
         """The result of an operation that has ended; raises what it ended with."""

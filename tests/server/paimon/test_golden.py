@@ -29,7 +29,7 @@ from tests.server.paimon.speaking import Rest
 GOLDEN = Path(__file__).parent / "golden"
 OF_OTHER_DOORS = {
     "AccessAlreadyExist", "ConsumerTaken", "JobLeaseLost", "JobNotExist", "StreamChanged", "StreamEnded",
-    "AnalysisError", "ExecutionError", "IdempotencyInProgress", "IdempotencyMismatch", "IllegalMove", "InvalidData",
+    "AnalysisError", "ExecutionError", "IdempotencyInProgress", "IdempotencyMismatch", "IllegalMove", "InvalidData", "InvalidParameter",
     "InvalidToken", "NotAcceptable", "OperationNotExist", "ResultTooLarge", "RewriteConflict", "SessionNotExist", "SqlError",
     "SqlSyntaxError", "StatementCanceled", "StatementTimeout", "TooManyStatements", "UnsupportedMediaType", "UnsupportedStatement",
 }  # fmt: skip

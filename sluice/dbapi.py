@@ -1,0 +1,372 @@
+"""A Python DB-API 2.0 (PEP 249) driver over HTTP: ``sluice.connect("http://127.0.0.1:8083")``."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from uuid import uuid4
+
+from sluice.errors import DatabaseError as DatabaseError
+from sluice.errors import DataError as DataError
+from sluice.errors import Error as Error
+from sluice.errors import IntegrityError as IntegrityError
+from sluice.errors import InterfaceError as InterfaceError
+from sluice.errors import InternalError as InternalError
+from sluice.errors import NotSupportedError as NotSupportedError
+from sluice.errors import OperationalError as OperationalError
+from sluice.errors import ProgrammingError as ProgrammingError
+from sluice.errors import Warning as Warning  # noqa: A004 - PEP 249's name
+from sluice.errors import refusal
+from sluice.values import BINARY as BINARY
+from sluice.values import DATETIME as DATETIME
+from sluice.values import NUMBER as NUMBER
+from sluice.values import ROWID as ROWID
+from sluice.values import STRING as STRING
+from sluice.values import Binary as Binary
+from sluice.values import Date as Date
+from sluice.values import DateFromTicks as DateFromTicks
+from sluice.values import Time as Time
+from sluice.values import TimeFromTicks as TimeFromTicks
+from sluice.values import Timestamp as Timestamp
+from sluice.values import TimestampFromTicks as TimestampFromTicks
+from sluice.values import Typed as Typed
+from sluice.values import sent, sql_type
+
+if TYPE_CHECKING:
+    import httpx
+    import pandas as pd
+    import pyarrow as pa
+
+apilevel = "2.0"
+threadsafety = 2
+"""Threads may share the module and connections; each has cursors of its own."""
+paramstyle = "qmark"
+"""A mapping of values for ``:name`` is taken as well."""
+
+__all__ = [
+    "BINARY", "Binary", "Connection", "Cursor", "DATETIME", "DataError", "DatabaseError", "Date", "DateFromTicks",
+    "Error", "IntegrityError", "InterfaceError", "InternalError", "NUMBER", "NotSupportedError", "OperationalError",
+    "ProgrammingError", "ROWID", "STRING", "Time", "TimeFromTicks", "Timestamp", "TimestampFromTicks", "Typed",
+    "Warning", "apilevel", "connect", "paramstyle", "threadsafety",
+]  # fmt: skip
+
+ARROW = "application/vnd.apache.arrow.stream"
+Parameters = Sequence[Any] | Mapping[str, Any]
+_INSERT = re.compile(
+    r"\s*INSERT\s+INTO\s+(?P<table>(?:`[^`]+`|\w+)(?:\.(?:`[^`]+`|\w+))?)\s*(?:\((?P<columns>[^()?]*)\)\s*)?"
+    r"VALUES\s*\((?P<marks>\s*\?(?:\s*,\s*\?)*\s*)\)\s*;?\s*",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"`([^`]+)`|(\w+)")
+
+
+def connect(
+    url: str = "http://127.0.0.1:8083",
+    *,
+    token: str | None = None,
+    database: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+) -> Connection:
+    """A connection to the server at a URL; ``timeout`` (seconds) is each statement's. Nothing is sent yet."""
+    return Connection(url, token=token, database=database, settings=settings, timeout=timeout)
+
+
+class Connection:
+    """A server as one caller sees it. Statements take effect when they are run: there are no transactions over several."""
+
+    Warning, Error, InterfaceError, DatabaseError = Warning, Error, InterfaceError, DatabaseError
+    DataError, OperationalError, IntegrityError = DataError, OperationalError, IntegrityError
+    InternalError, ProgrammingError, NotSupportedError = InternalError, ProgrammingError, NotSupportedError
+
+    def __init__(
+        self, url: str, *, token: str | None, database: str | None, settings: Mapping[str, str] | None, timeout: float | None
+    ) -> None:
+        import httpx
+
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        self._http: httpx.Client | None = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=httpx.Timeout(None, connect=10.0))
+        self.database = database
+        self._settings = dict(settings or {})
+        self._timeout = timeout
+
+    def cursor(self) -> Cursor:
+        """A cursor of its own result."""
+        self.http()
+        return Cursor(self)
+
+    def execute(self, operation: str, parameters: Parameters | None = None) -> Cursor:
+        """Run a statement on a new cursor."""
+        return self.cursor().execute(operation, parameters)
+
+    def stream(self, operation: str, parameters: Parameters | None = None) -> Iterator[pa.RecordBatch]:
+        """Follow a query's tables: batches of rows as they are committed, without end; closing the iterator ends it."""
+        with contextlib.closing(self.cursor()) as cursor:
+            cursor._run(operation, parameters, mode="streaming")
+            yield from cursor._batches()
+
+    def commit(self) -> None:
+        """Nothing to do: every statement was committed when it ended."""
+        self.http()
+
+    def rollback(self) -> None:
+        """Raise `NotSupportedError`: what ran has taken effect."""
+        raise NotSupportedError("Every statement takes effect when it is run; there is nothing to roll back.")
+
+    def close(self) -> None:
+        """Let go of the connections; results that are still read break off."""
+        http, self._http = self._http, None
+        if http is not None:
+            http.close()
+
+    def http(self) -> httpx.Client:
+        """What requests are sent with; raises `InterfaceError` after the close."""
+        if self._http is None:
+            raise InterfaceError("The connection is closed.")
+        return self._http
+
+    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """Send a request and read only the answer's head; raises what the server refuses with."""
+        import httpx
+
+        http = self.http()
+        try:
+            response = http.send(http.build_request(method, path, **more), stream=True)
+            if response.is_success:
+                return response
+            with contextlib.closing(response):
+                response.read()
+        except httpx.HTTPError as problem:
+            raise OperationalError(f"{http.base_url} cannot be reached: {problem}") from problem
+        raise refusal(response.status_code, response.text)
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _body(self, operation: str, parameters: Parameters | None) -> dict[str, Any]:
+        body: dict[str, Any] = {"statement": operation, "database": self.database, "timeout": self._timeout, "settings": self._settings}
+        if parameters:
+            named = isinstance(parameters, Mapping)
+            body["parameters"] = {k: sent(v) for k, v in parameters.items()} if named else [sent(v) for v in parameters]  # type: ignore[union-attr]
+        return {name: value for name, value in body.items() if value is not None}
+
+
+class Cursor:
+    """One statement at a time, and its rows, which are fetched as they are asked for."""
+
+    arraysize = 1000
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.description: list[tuple[Any, ...]] | None = None
+        self.rowcount = -1
+        self._request_id: str | None = None
+        self._response: httpx.Response | None = None
+        self._reader: pa.RecordBatchReader | None = None
+        self._rows: Iterator[tuple[Any, ...]] = iter(())
+        self._closed = False
+
+    def execute(self, operation: str, parameters: Parameters | None = None) -> Cursor:
+        """Run a statement with values for its ``?`` (a sequence) or ``:name`` (a mapping)."""
+        self._run(operation, parameters)
+        return self
+
+    def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> Cursor:
+        """Run a statement for many values: ``INSERT INTO t [(…)] VALUES (?, …)`` as one commit, anything else one by one."""
+        rows = list(seq_of_parameters)
+        found = _INSERT.fullmatch(operation)
+        if found is not None and rows and all(isinstance(row, Sequence) for row in rows):
+            self._insert(found, operation, rows)
+            return self
+        count = 0
+        for row in rows:
+            self.execute(operation, row)
+            count += max(0, self.rowcount)
+        self.rowcount = count
+        return self
+
+    def cancel(self) -> None:
+        """Stop the statement that runs, from another thread; nothing happens where none does."""
+        if self._request_id is not None:
+            with contextlib.suppress(ProgrammingError):  # it has ended
+                self.connection.request("DELETE", f"/statements/{self._request_id}").close()
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row, or None."""
+        self._check_result()
+        return next(self._rows, None)
+
+    def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
+        """The next rows, `arraysize` of them without a number."""
+        self._check_result()
+        wanted = self.arraysize if size is None else size
+        return [row for _, row in zip(range(wanted), self._rows, strict=False)]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows that are left."""
+        self._check_result()
+        return list(self._rows)
+
+    def fetch_arrow(self) -> pa.Table:
+        """All rows as an Arrow table, the fastest way; call it instead of the other fetches, not after them."""
+        import pyarrow as pa
+
+        self._check_result()
+        assert self._reader is not None
+        return pa.Table.from_batches(list(self._batches()), self._reader.schema)
+
+    def fetch_df(self) -> pd.DataFrame:
+        """All rows as a pandas data frame."""
+        frame: pd.DataFrame = self.fetch_arrow().to_pandas()
+        return frame
+
+    def close(self) -> None:
+        """Let the result go; a statement that still runs is canceled."""
+        self._let_go()
+        self._closed = True
+
+    def setinputsizes(self, sizes: Sequence[Any]) -> None:
+        """Nothing needs it."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Nothing needs it."""
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.fetchone, None)
+
+    def __enter__(self) -> Cursor:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _run(self, operation: str, parameters: Parameters | None, *, mode: str | None = None) -> None:
+        import pyarrow.ipc as ipc
+
+        if self._closed:
+            raise InterfaceError("The cursor is closed.")
+        self._let_go()
+        self._request_id = uuid4().hex
+        headers = {"Accept": ARROW, "X-Request-Id": self._request_id}
+        body = self.connection._body(operation, parameters) | ({"mode": mode} if mode else {})
+        response = self._response = self.connection.request("POST", "/sql", json=body, headers=headers)
+        with self._broken():
+            self._reader = ipc.open_stream(io.BufferedReader(_Answer(response), buffer_size=1 << 20))
+        assert self._reader is not None
+        affected = response.headers.get("X-Affected-Rows")
+        self.rowcount = -1 if affected is None else int(affected)
+        if affected is not None or response.headers.get("X-Result-Kind") == "SUCCESS":
+            for _ in self._batches():
+                pass
+            return
+        self.description = [(field.name, sql_type(field.type), None, None, *_digits(field.type), None) for field in self._reader.schema]
+        self._rows = self._tuples()
+
+    def _insert(self, found: re.Match[str], operation: str, rows: Sequence[Any]) -> None:
+        """Rows as Arrow in the table's own types; what has no such form goes as one INSERT with all its values."""
+        import pyarrow as pa
+
+        width = found["marks"].count("?")
+        if wrong := next((row for row in rows if len(row) != width), None):
+            raise ProgrammingError(f"{len(wrong)} values for the {width} placeholders of: {operation.strip()}")
+        self._run(f"SELECT {found['columns'] or '*'} FROM {found['table']} LIMIT 0", None)  # noqa: S608 - the parts of the user's own text
+        schema = self.fetch_arrow().schema
+        try:
+            arrays = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(schema)]
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            tuples = ", ".join(f"({found['marks']})" for _ in rows)
+            self._run(operation[: found.start("marks") - 1] + tuples, [value for row in rows for value in row])
+            return
+        if len(arrays) != width:
+            raise ProgrammingError(f"{found['table']} has {len(arrays)} columns, and the statement gives {width} values.")
+        *database, table = [quoted or plain for quoted, plain in _NAME.findall(found["table"])]
+        self.rowcount = self._append(
+            database[0] if database else self.connection.database or "default", table, pa.table(arrays, schema=schema)
+        )
+
+    def _append(self, database: str, table: str, rows: pa.Table) -> int:
+        import pyarrow.ipc as ipc
+
+        sink = io.BytesIO()
+        with ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        headers = {"Content-Type": ARROW, "Idempotency-Key": uuid4().hex}
+        path = f"/tables/{quote(database, safe='')}/{quote(table, safe='')}/rows"
+        response = self.connection.request("POST", path, content=sink.getvalue(), headers=headers)
+        with contextlib.closing(response):
+            response.read()
+            return int(response.json()["rows"])
+
+    def _check_result(self) -> None:
+        if self._closed:
+            raise InterfaceError("The cursor is closed.")
+        if self.description is None:
+            raise ProgrammingError("There is no result to fetch: no statement was run that answers with rows.")
+
+    def _tuples(self) -> Iterator[tuple[Any, ...]]:
+        for batch in self._batches():
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        reader = self._reader
+        assert reader is not None
+        while True:
+            with self._broken():
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    break
+            if batch.num_rows:
+                yield batch
+        if self._response is not None:
+            self._response.close()
+
+    @contextlib.contextmanager
+    def _broken(self) -> Iterator[None]:
+        """A failure on the way has no words in Arrow: the answer just breaks off."""
+        import httpx
+        import pyarrow as pa
+
+        try:
+            yield
+        except (httpx.HTTPError, httpx.StreamError, pa.ArrowException, OSError) as problem:
+            raise OperationalError(f"The rows broke off before all had come: {problem}") from problem
+
+    def _let_go(self) -> None:
+        response, self._response = self._response, None
+        if response is not None:
+            response.close()
+        self.description, self.rowcount, self._reader, self._rows = None, -1, None, iter(())
+
+
+def _digits(type_: pa.DataType) -> tuple[int | None, int | None]:
+    return getattr(type_, "precision", None), getattr(type_, "scale", None)
+
+
+class _Answer(io.RawIOBase):
+    """An answer's bytes as a file, read as they come."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._chunks = response.iter_raw()
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = chunk
+        taken, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
