@@ -17,10 +17,10 @@ from server.pages.shell import bp, in_menu, render
 from server.services import services
 
 _GROUPS = (
-    ("Server", ("listen", "http.", "drain", "log.", "audit.", "token", "tls", "cors", "flight", "otel", "trace")),
+    ("Server", ("listen", "http.", "drain", "log.", "audit.", "token", "tls", "cors", "flight", "traces.")),
     ("Places", ("data", "catalog.", "warehouse", "import.", "remote.", "kafka.", "data-token")),
     ("Spark", ("spark.",)),
-    ("Statements and results", ("session.", "statement.", "rows.", "spool.", "planning.")),
+    ("Statements and results", ("session.", "statement.", "result.", "rows.", "spool.", "planning.")),
     ("Upkeep and jobs", ("compaction.", "jobs.")),
 )
 _OTHER = "More"
