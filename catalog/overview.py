@@ -5,7 +5,7 @@ from __future__ import annotations
 from psycopg import Connection
 from psycopg.rows import class_row
 
-from catalog.records import ConsumerLagRow, OverviewRow
+from catalog.records import ConsumerLagRow, OverviewRow, PointerRow, SmallFilesRow
 
 
 class OverviewRepository:
@@ -34,6 +34,30 @@ class OverviewRepository:
             row = cur.execute(query).fetchone()
         assert row is not None
         return row
+
+    def small_files(self, *, files: int, mean_bytes: int, limit: int) -> list[SmallFilesRow]:
+        """Tables of at least so many files that are smaller than so many bytes on average, the worst first."""
+        query = """
+            SELECT t.database, t.name AS table_name, p.file_count, p.file_size FROM snapshot_pointer p JOIN sluice_table t USING (table_id)
+            WHERE p.branch = 'main' AND p.file_count >= %s AND p.file_size < p.file_count * %s ORDER BY p.file_count DESC LIMIT %s
+        """
+        with self._conn.cursor(row_factory=class_row(SmallFilesRow)) as cur:
+            return cur.execute(query, (files, mean_bytes, limit)).fetchall()
+
+    def write_something(self) -> None:
+        """Let the transaction be one that has to reach the disk; nothing is changed."""
+        self._conn.execute("SELECT pg_logical_emit_message(true, 'sluice', '')")
+
+    def pointers(self) -> list[PointerRow]:
+        """The newest snapshot of every table and branch."""
+        query = """
+            SELECT t.database, t.name AS table_name, p.branch, t.location, s.body
+            FROM snapshot_pointer p JOIN sluice_table t USING (table_id)
+            JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
+            ORDER BY 1, 2, 3
+        """
+        with self._conn.cursor(row_factory=class_row(PointerRow)) as cur:
+            return cur.execute(query).fetchall()
 
     def lagging(self, *, limit: int) -> list[ConsumerLagRow]:
         """The consumers that are behind their tables, those furthest behind first."""

@@ -232,6 +232,27 @@ class ConsumerLagRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PointerRow:
+    """Where a table or branch points, and where it lies."""
+
+    database: str
+    table_name: str
+    branch: str
+    location: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallFilesRow:
+    """A table of many small files."""
+
+    database: str
+    table_name: str
+    file_count: int
+    file_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
     """Something somebody did, or tried to do."""
 

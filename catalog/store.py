@@ -31,6 +31,9 @@ from catalog.tags import TagRepository
 from model.catalog_errors import FunctionAlreadyExist, ViewAlreadyExist
 from model.errors import InvalidData, OutcomeUnknown, Unavailable
 
+APPLICATION = "sluice"
+"""What a server calls its connections, so that others see that one is running."""
+
 WAIT_SECONDS = 4.0
 """How long a request waits for a connection before it says that Postgres is away."""
 
@@ -80,7 +83,12 @@ class CatalogStore:
             open=False,
             timeout=WAIT_SECONDS,
             reconnect_timeout=WAIT_SECONDS,
-            kwargs={"autocommit": True, "connect_timeout": 3, "options": "-c statement_timeout=60000 -c lock_timeout=20000"},
+            kwargs={
+                "autocommit": True,
+                "connect_timeout": 3,
+                "application_name": "sluice",
+                "options": "-c statement_timeout=60000 -c lock_timeout=20000",
+            },
             # A restart of Postgres leaves dead connections behind; one empty round trip finds them.
             check=self._check,
             name="catalog",

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catalog import CatalogStore
-from catalog.records import ConsumerLagRow, OverviewRow
+from catalog.records import ConsumerLagRow, OverviewRow, SmallFilesRow
 from model.identifier import Identifier
 from model.job import Job
+
+_MANY_FILES = 100
+_SMALL_BYTES = 8 << 20
+_MOST_TABLES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +22,8 @@ class Overview:
     sums: OverviewRow
     lagging: Sequence[ConsumerLagRow]
     """Consumers behind their tables, those furthest behind first."""
+    small: Sequence[SmallFilesRow]
+    """Tables of very many small files."""
     jobs: Sequence[Job]
     """Those that have not ended, and those that failed."""
 
@@ -26,7 +32,8 @@ def overview(catalog: CatalogStore, *, consumers: int = 100) -> Overview:
     """Ask Postgres once; raises `Unavailable`."""
     with catalog.reading() as tx:
         jobs = [job for job in tx.jobs.all(principal=None) if not job.state.ended or job.state == "FAILED"]
-        return Overview(sums=tx.overview.sums(), lagging=tx.overview.lagging(limit=consumers), jobs=jobs)
+        small = tx.overview.small_files(files=_MANY_FILES, mean_bytes=_SMALL_BYTES, limit=_MOST_TABLES)
+        return Overview(sums=tx.overview.sums(), lagging=tx.overview.lagging(limit=consumers), small=small, jobs=jobs)
 
 
 def consumer_table(row: ConsumerLagRow) -> str:

@@ -47,8 +47,8 @@ def _bound_memory() -> None:
         ctypes.CDLL("libc.so.6").mallopt(_M_ARENA_MAX, _ARENAS)
 
 
-def run(work: Callable[[Settings], None]) -> NoReturn:
-    """Do the work and leave: 0 when it ended well, 2 for settings that cannot be, 1 for the rest, each with one line."""
+def run(work: Callable[[Settings], int | None]) -> NoReturn:
+    """Do the work and leave: with what it returns, 2 for settings that cannot be, 1 for the rest, each with one line."""
     status = 0
     try:
         settings = read_settings(os.environ)
@@ -59,7 +59,7 @@ def run(work: Callable[[Settings], None]) -> NoReturn:
 
     set_up(settings)
     try:
-        work(settings)
+        status = work(settings) or 0
     except LakeError as problem:
         _leave(2 if isinstance(problem, InvalidOption) else 1, problem.message)
     except OSError as problem:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 from model.errors import InvalidOption, nearest
 from model.option import Option, OptionGroup, boolean, integer, memory_size, number, one_of, optional, text
 from server.option_kinds import address, address_or_off, directories, origins, packages, pairs
+from server.option_kinds import is_loopback as is_loopback
 from sql.jobs.limits import JobLimits, UpkeepLimits, hours
 
 PREFIX = "SLUICE_"
@@ -382,16 +382,6 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     if (settings.tls_certificate is None) != (settings.tls_key is None):
         raise InvalidOption("SLUICE_TLS_CERTIFICATE and SLUICE_TLS_KEY are set together.")
     return settings
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _refuse_open_door(settings: Settings) -> None:

@@ -159,7 +159,7 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     http = HttpServer(app, settings, tls=tls)
     figures.server.threads = http.threads
     host, port = http.start_serving()
-    flight = _open_flight(services, figures)
+    flight = _open_flight(services, figures, tls)
     gateway.serve_at(own_uri(host, port) if tls is None else _own_door(app, settings, cleanup))
     gc.freeze()
     gc.enable()
@@ -177,13 +177,13 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     http.stop_serving()
 
 
-def _open_flight(services: Services, metrics: Metrics) -> FlightDoor | None:
+def _open_flight(services: Services, metrics: Metrics, tls: TlsFiles | None) -> FlightDoor | None:
     """The door for Arrow Flight SQL, where the settings have one."""
     if services.settings.flight_listen is None:
         return None
     from server.flight import FlightDoor
 
-    door = FlightDoor(services, metrics)
+    door = FlightDoor(services, metrics, tls)
     door.start()
     return door
 
@@ -222,7 +222,8 @@ def own_uri(host: str, port: int) -> str:
 
 def banner(settings: Settings, host: str, port: int, *, flight: tuple[str, int] | None = None) -> str:
     """What a newcomer reads first: where the server is, and three commands to try."""
-    url = f"{'http' if settings.tls_certificate is None else 'https'}://{_shown(host)}:{port}"
+    secure = settings.tls_certificate is not None
+    url = f"{'https' if secure else 'http'}://{_shown(host)}:{port}"
     token = ' -H "Authorization: Bearer $SLUICE_TOKEN"' if settings.token else ""
     commands = (
         "CREATE TABLE words (id BIGINT, word STRING)",
@@ -232,7 +233,7 @@ def banner(settings: Settings, host: str, port: int, *, flight: tuple[str, int] 
     lines = [f"Sluice {version('sluice')} answers at {url} (data in {settings.data}; Spark warms up in the background)", "Try:"]
     lines += [f'  curl -s{token} {url}/sql -d "{command}"' for command in commands]
     if flight is not None:
-        lines.append(f"Arrow Flight SQL (ADBC, JDBC): grpc://{_shown(flight[0])}:{flight[1]}")
+        lines.append(f"Arrow Flight SQL (ADBC, JDBC): {'grpc+tls' if secure else 'grpc'}://{_shown(flight[0])}:{flight[1]}")
     return "\n".join(lines)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import IO, Any, Unpack
 from uuid import uuid4
 
@@ -25,6 +24,7 @@ from sql.jobs.runner import JobRunner
 from sql.kept import KeptStatement, KeptStatements
 from sql.limits import GatewayLimits as GatewayLimits
 from sql.operation import Operation, OperationState
+from sql.operation import RunningStatement as RunningStatement
 from sql.origin import context_for
 from sql.pages import NotReady, ResultPage
 from sql.parameters import NONE as NO_PARAMETERS
@@ -43,14 +43,6 @@ from sql.wishes import Wishes
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class RunningStatement:
-    """A statement as whoever started it sees it while it runs."""
-
-    statement_id: str
-    cancel: Callable[[], bool]
 
 
 class Gateway:

@@ -100,6 +100,9 @@ class Ingester:
     @staticmethod
     def _replaced(lake: Lake, table: LakeTable, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> AppendResult:
         kept = {key: value for key, value in table.schema.options.items() if not key.startswith("schema.")}
+        if not set(table.schema.bucket_keys) <= set(schema.names):  # chosen anew, as for a table that is made
+            kept.pop("bucket-key", None)
+            kept.pop("bucket", None)
         wanted = table_schema(schema, kept, partition_keys=table.schema.partition_keys)
         if _columns(wanted) == _columns(table.schema):
             return _overwrite(lake, table, batches)

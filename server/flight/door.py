@@ -24,6 +24,7 @@ from server.flight.statements import Statements, pieces
 from server.metrics import Metrics
 from server.options import is_loopback
 from server.services import Services
+from server.tls import TlsFiles
 from sql.origin import ORIGIN, Origin
 
 _log = logging.getLogger(__name__)
@@ -34,9 +35,10 @@ T = TypeVar("T")
 class FlightDoor:
     """Flight SQL on a port of its own, in front of the same gateway as the HTTP doors."""
 
-    def __init__(self, services: Services, metrics: Metrics) -> None:
+    def __init__(self, services: Services, metrics: Metrics, tls: TlsFiles | None = None) -> None:
         gateway = services.gateway
         self._services = services
+        self._tls = tls
         self._metrics = metrics
         self._results = Results()
         self._hang_ups = HangUps()
@@ -60,9 +62,10 @@ class FlightDoor:
         try:
             self._server = _Server(
                 self,
-                f"grpc://{shown}:{port}",
+                f"grpc://{shown}:{port}" if self._tls is None else f"grpc+tls://{shown}:{port}",
                 auth_handler=Handshake(),
                 middleware={MIDDLEWARE: HeadersFactory(self._check_handshake)},
+                tls_certificates=None if self._tls is None else [self._tls.pem()],
             )
         except (pa.ArrowException, OSError) as problem:
             raise InvalidOption(
@@ -74,10 +77,11 @@ class FlightDoor:
         return self.where
 
     def stop(self, seconds: float) -> None:
-        """Take no more calls; those at work may end for so long, then their results are closed under them."""
+        """Take no more calls; those at work may end for so long, then their results are closed under them. Twice is fine."""
         self._stopped.set()
-        if self._server is not None:
-            ending = threading.Thread(target=self._server.shutdown, name="sluice-flight-stop", daemon=True)
+        server, self._server = self._server, None
+        if server is not None:
+            ending = threading.Thread(target=server.shutdown, name="sluice-flight-stop", daemon=True)
             ending.start()
             ending.join(seconds)
             self._results.close()

@@ -44,7 +44,7 @@ _BY_CLASS: dict[str, type[Exception]] = {"StatementCanceled": fl.FlightCancelled
 def flight_error(error: BaseException, id_: str) -> tuple[int, Exception]:
     """The HTTP status the other doors would answer with, and the exception that tells a client of Flight the same."""
     failure = failure_of(error, id_)
-    default = InvalidArgument if failure.status in (400, 413, 415) else fl.FlightServerError
+    default = InvalidArgument if failure.status < 500 else fl.FlightServerError
     kind = _BY_CLASS.get(failure.error_class) or _BY_STATUS.get(failure.status, default)
     return failure.status, kind(_text(failure))
 

@@ -107,25 +107,10 @@ def fix(what: str) -> ResponseReturnValue:
         "reset-consumer": call("reset_consumer", table=table, consumer_id=name, next_snapshot_id=_number(request.form.get("next"))),
         "forget-consumer": call("reset_consumer", table=table, consumer_id=name),
         "restart-job": f"ALTER JOB {literal(name)} RESTART",
-        "stop-job": f"STOP JOB {literal(name)}",
     }
-    back = url_for("pages.overview")
     if what not in statements:
         return render("missing.html", here="Overview", status=404, what=f"a remedy named {what}")
-    return act(statements[what], back=back, done="Started." if what.endswith("job") else "Done.")
-
-
-@bp.post("/cancel/<handle>")
-def cancel(handle: str) -> ResponseReturnValue:
-    """Stop one of the visitor's statements: what ``DELETE /statements/{id}`` does."""
-    from flask import redirect
-
-    from server.pages.actions import tell
-
-    operation = services().gateway.running_statement(handle, caller=caller())
-    operation.cancel()
-    tell(f"DELETE /statements/{handle}", f"Canceled: {masked_text(operation.text)[:_MOST_CHARS]}")
-    return redirect(url_for("pages.overview"), 303)
+    return act(statements[what], back=url_for("pages.overview"), done="Started." if what.endswith("job") else "Done.")
 
 
 def _number(text: str | None) -> int | None:

@@ -161,7 +161,8 @@ def test_the_client_runs_a_file(server: RunningServer, sql_client: SqlClient, ev
     statements = f"""
         CREATE TABLE t (a INT, b STRING) COMMENT 'it;s ''one''';
         EXECUTE STATEMENT SET BEGIN INSERT INTO t VALUES (1, 'x'); INSERT INTO t VALUES (2, NULL); END;
-        SELECT * FROM t ORDER BY a; -- not the ; end
+        -- not the ; end
+        SELECT * FROM t ORDER BY a;
         SHOW TABLES;
         SHOW CURRENT DATABASE;
         SELECT INTERVAL '1' DAY AS d, INTERVAL '14' MONTH AS m;
@@ -169,6 +170,7 @@ def test_the_client_runs_a_file(server: RunningServer, sql_client: SqlClient, ev
         SET;
         RESET;
         SET;
+        SET 'sql-client.execution.result-mode' = 'tableau';
         SELECT {", ".join(COLUMNS)} FROM {table} ORDER BY id;
         SELECT b,
           nope FROM t;
@@ -239,8 +241,7 @@ def test_a_token_comes_with_the_header_variable(
     ((name, header),) = re.findall(r'^export (\w+)="(.*)"$', PAGE, re.MULTILINE)
     held = {name: header.replace("$SLUICE_TOKEN", "a-secret-of-some-length")}
     file = sql_client.script("file.sql", "SHOW DATABASES;")
-    assert "| database name |" in sql_client.run(server.url, "-f", file, **held)
-    assert "401" in (refused := sql_client.run(server.url, "-f", file)) or "token" in refused
+    assert "token" in sql_client.run(server.url, "-f", file)
     user = JdbcUser(jdbc_command, tmp_path / "log", held)
     assert connect(user, server) == ["sluice", "default"]
     user.close()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import adbc_driver_flightsql.dbapi as dbapi
 import pandas as pd
@@ -128,7 +130,7 @@ def test_every_type_null_and_the_empty_result_come_back_as_arrow_has_them(door: 
 
 def test_statements_say_whether_they_give_rows_and_how_many_they_wrote(cursor: Cursor) -> None:
     cursor.execute("CREATE TABLE words (id BIGINT, word STRING)")
-    assert (cursor.rowcount, cursor.description) == (0, None)
+    assert (cursor.rowcount, cursor.description) == (0, [])
     cursor.execute("INSERT INTO words VALUES (1, 'one'), (2, NULL), (3, '')")
     assert cursor.rowcount == 3
     assert rows(cursor, "SELECT word, id FROM words WHERE id > 1") == [(None, 2), ("", 3)]
@@ -176,7 +178,7 @@ def test_many_rows_of_parameters_are_one_commit(cursor: Cursor) -> None:
 def test_rows_in_bulk_make_append_to_and_replace_tables_each_in_one_commit(cursor: Cursor) -> None:
     first, second = pa.table({"a": [1, 2, None], "b": ["x", None, "z"]}), pa.table({"b": ["y"], "a": [5]})
     assert cursor.adbc_ingest("bulk", first, mode="create") == 3
-    with pytest.raises(ProgrammingError, match="TableAlreadyExist|already exists"):
+    with pytest.raises(ProgrammingError, match=r"TableAlreadyExist: Table default.bulk already exists"):
         cursor.adbc_ingest("bulk", first, mode="create")
     assert cursor.adbc_ingest("bulk", second, mode="append") == 1
     assert cursor.adbc_ingest("bulk", first, mode="create_append") == 3
@@ -203,12 +205,12 @@ def test_a_table_made_for_rows_that_do_not_fit_is_gone_again(door: Door, cursor:
     assert rows(cursor, "SHOW TABLES LIKE 'finer'") == []
 
 
-def test_pandas_and_polars_read_and_write(connection: Connection) -> None:
-    frame = pd.DataFrame({"a": [1, 2], "t": pd.to_datetime(["2020-01-01", "2021-06-01 12:00"]), "n": [None, None], "s": ["x", None]})
+def test_pandas_and_polars_read_and_write(connection: Any) -> None:
+    frame = pd.DataFrame({"a": [1, 2], "t": pd.to_datetime(["2020-01-01", "2021-06-01"]), "n": [None, None], "s": ["x", None]})
     assert frame.to_sql("frames", connection, index=False, if_exists="replace") == 2
     assert frame.to_sql("frames", connection, index=False, if_exists="append") == 2
     back = pd.read_sql("SELECT a, t, s FROM frames WHERE a = 2", connection)
-    assert [list(row) for row in back.itertuples(index=False)] == [[2, pd.Timestamp("2021-06-01 12:00"), None]] * 2
+    assert [list(row) for row in back.itertuples(index=False)] == [[2, pd.Timestamp("2021-06-01"), None]] * 2
     assert pl.DataFrame({"k": [1, 2], "v": ["é", None]}).write_database("polar", connection, engine="adbc", if_table_exists="replace") == 2
     assert pl.read_database("SELECT * FROM polar", connection).rows() == [(1, "é"), (2, None)]
 
@@ -216,16 +218,17 @@ def test_pandas_and_polars_read_and_write(connection: Connection) -> None:
 def test_the_tree_of_catalog_databases_tables_and_columns(connection: Connection, cursor: Cursor) -> None:
     cursor.execute("CREATE DATABASE shop")
     cursor.execute("CREATE TABLE shop.`or%ders` (id BIGINT NOT NULL COMMENT 'the key', price DECIMAL(10, 2))")
-    cursor.execute("CREATE TABLE shop.orXders (id BIGINT)")
+    cursor.execute("CREATE TABLE shop.orXders (id BIGINT NOT NULL COMMENT 'the key')")
     (tree,) = connection.adbc_get_objects(depth="all", db_schema_filter="sh_p", table_name_filter=r"or\%ders").read_all().to_pylist()
     assert tree["catalog_name"] == "sluice"
     (schema,) = tree["catalog_db_schemas"]
     (table,) = schema["db_schema_tables"]
     assert (schema["db_schema_name"], table["table_name"], table["table_type"]) == ("shop", "or%ders", "TABLE")
-    assert [(c["column_name"], c["xdbc_type_name"], c["remarks"]) for c in table["table_columns"]] == [
-        ("id", "BIGINT", "the key"), ("price", "DECIMAL(10, 2)", None),
+    assert [(c["column_name"], c["xdbc_type_name"]) for c in table["table_columns"]] == [
+        ("id", "BIGINT"), ("price", "DECIMAL(10, 2)"),
     ]  # fmt: skip
-    assert connection.adbc_get_table_schema("orXders", db_schema_filter="shop").names == ["id"]
+    described = connection.adbc_get_table_schema("orXders", db_schema_filter="shop").field("id")
+    assert (described.nullable, described.metadata[b"ARROW:FLIGHT:SQL:REMARKS"]) == (False, b"the key")
     assert connection.adbc_get_table_types() == ["TABLE", "VIEW"]
     assert connection.adbc_get_info()["vendor_name"] == "Sluice"
 
@@ -339,7 +342,7 @@ def test_the_sessions_of_clients_that_hang_up_without_a_word_end(door: Door) -> 
     [
         ("SELECT * FROM nope", ProgrammingError, r"NOT_FOUND.*TableNotExist: Table default.nope does not exist\. \(line 1, column 15\)"),
         ("SELEC 1", ProgrammingError, r"INVALID_ARGUMENT.*SqlSyntaxError"),
-        ("", ProgrammingError, r"INVALID_ARGUMENT.*no statement"),
+        (" ", ProgrammingError, r"INVALID_ARGUMENT.*no statement"),
         ("SELECT 1", OperationalError, r"Unavailable: There is no Spark"),
     ],
 )
@@ -408,7 +411,11 @@ def test_a_stream_goes_on_until_its_reader_cancels_and_nothing_stays(door: Door,
 def test_a_client_that_hangs_up_cancels_what_runs_for_it(door: Door, connection: Connection) -> None:
     held = threading.Event()
     hook = door.lake.listeners
-    hook.append(lambda table, added: held.wait(20))  # a commit that takes its time
+
+    def hold(table: UUID, added: int) -> None:  # a commit that takes its time
+        held.wait(20)
+
+    hook.append(hold)
     try:
         with connection.cursor() as setting:
             setting.execute("CREATE TABLE slow (a INT)")
@@ -431,10 +438,14 @@ def test_rows_whose_sender_hangs_up_are_not_kept(door: Door, cursor: Cursor) -> 
     writer, _ = client.do_put(fl.FlightDescriptor.for_command(command), batch.schema, fl.FlightCallOptions(timeout=1.0))
     writer.write_batch(batch)
     writer.write_batch(batch)
-    with pytest.raises(fl.FlightTimedOutError):  # the call's time is over before its end was sent
+
+    def send_for_ever() -> None:
         while True:
             writer.write_batch(batch)
             threading.Event().wait(0.05)
+
+    with pytest.raises(fl.FlightTimedOutError):  # the call's time is over before its end was sent
+        send_for_ever()
     client.close()
     assert eventually(lambda: rows(cursor, "SELECT action, outcome FROM sys.audit_log WHERE action LIKE 'INGEST default.whole%'") != [])
     assert rows(cursor, "SELECT count(*) FROM whole") == [(0,)]
@@ -451,7 +462,7 @@ def test_batches_are_cut_to_what_a_message_holds() -> None:
 
 def test_large_batches_arrive_whole(cursor: Cursor) -> None:
     sent = pa.table({"s": ["x" * 1000] * 40_000, "n": range(40_000)})
-    assert cursor.adbc_ingest("wide", sent, mode="create") == 40_000
+    assert cursor.adbc_ingest("wide", pa.RecordBatchReader.from_batches(sent.schema, sent.to_batches(5_000)), mode="create") == 40_000
     cursor.execute("SELECT * FROM wide")
     assert cursor.fetch_arrow_table().sort_by("n").equals(sent)
 
@@ -470,14 +481,18 @@ def test_statements_and_ingests_are_counted_and_noted(door: Door, cursor: Cursor
     assert 'sluice_request_seconds_count{door="flight",method="DoPut",status="200"}' in text
 
 
+def ask(door: Door, options: dict[str, str]) -> None:
+    with dbapi.connect(door.url, db_kwargs=options, autocommit=True) as made, made.cursor() as cursor:
+        cursor.execute("SHOW TABLES")
+
+
 def test_a_token_is_wanted_by_every_call_once_there_is_one(dsn: str, tmp_path: Path) -> None:
     door = Door(dsn, tmp_path)
     try:
         made = door.app.test_client().post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
         for options in ({}, {"username": "x", "password": "wrong"}, {DatabaseOptions.AUTHORIZATION_HEADER.value: "Bearer wrong"}):
-            with pytest.raises(ProgrammingError, match="UNAUTHENTICATED|Unauthenticated"):
-                with dbapi.connect(door.url, db_kwargs=options, autocommit=True) as refused, refused.cursor() as cursor:
-                    cursor.execute("SHOW TABLES")
+            with pytest.raises(ProgrammingError, match=r"UNAUTHENTICATED|Unauthenticated"):
+                ask(door, options)
         ways = ({"username": "anyone", "password": made}, {DatabaseOptions.AUTHORIZATION_HEADER.value: f"Bearer {made}"})
         for options in ways:
             with dbapi.connect(door.url, db_kwargs=options, autocommit=True) as let_in, let_in.cursor() as cursor:
@@ -534,17 +549,17 @@ def test_a_port_that_is_taken_is_told_with_the_way_out(door: Door, tmp_path: Pat
 
 def test_a_door_that_closes_frees_those_who_read(dsn: str, tmp_path: Path) -> None:
     door = Door(dsn, tmp_path)
-    with dbapi.connect(door.url, autocommit=True) as made, made.cursor() as cursor:
-        cursor.execute("CREATE TABLE flowing (a INT)")
-        cursor.execute("INSERT INTO flowing VALUES (1)")
-        cursor.execute(STREAM)
-        cursor.execute("SELECT * FROM flowing")
-        reader = cursor.fetch_record_batch()
-        reader.read_next_batch()
-        door.door.stop(0.2)
-        with pytest.raises(Exception, match=r"closed|Unavailable|UNAVAILABLE|CANCELLED"):
-            reader.read_next_batch()
+    door.gateway.run("CREATE TABLE flowing (a INT); INSERT INTO flowing VALUES (1)").close()
+    with fl.connect(door.url) as client:
+        text = f"{STREAM}; SELECT * FROM flowing"
+        info = client.get_flight_info(fl.FlightDescriptor.for_command(packed("CommandStatementQuery", query=text)))
+        reader = client.do_get(info.endpoints[0].ticket)
+        assert reader.read_chunk().data.to_pydict() == {"a": [1]}
+        assert door.gateway.streams() == 1
+        began = time.monotonic()
+        door.door.stop(0.5)
+        assert time.monotonic() - began < 10
+        with pytest.raises(fl.FlightError):
+            reader.read_chunk()
         assert door.gateway.streams() == 0
-    door.gateway.close()
-    door.lake.close()
-    door.catalog.close()
+    door.close()

@@ -124,7 +124,7 @@ def test_where_traces_go() -> None:
 @pytest.mark.spark
 def test_what_spark_ran_is_in_the_trace(start_server: StartServer, collector: Collector) -> None:
     server = start_server(SLUICE_TRACES_ENDPOINT=collector.url)
-    server.wait_for_spark()
+    server.wait_for_spark(400)
     server.sql("SELECT count(*), sum(id) FROM range(1000) GROUP BY id % 3")
     server.terminate()  # which sends what is left
     found = [one for one in collector.named("spark") if facts(one).get("spark.jobs")]

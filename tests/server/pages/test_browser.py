@@ -93,9 +93,9 @@ class Watched:
 def test_every_page_is_accessible_and_fits(browser: Browser, shop: str) -> None:
     kept = os.environ.get("SLUICE_TEST_SCREENSHOTS")
     found = []
-    for shape, scheme in (("desktop", "light"), ("phone", "dark")):
+    for shape, scheme, places in (("desktop", "light", _PLACES), ("phone", "dark", _PLACES[::2])):
         watched = Watched(browser, shop, shape, scheme)
-        for place in _PLACES:
+        for place in places:
             watched.page.goto(shop + place)
             found += [(place, shape, one) for one in _faults(watched.page)]
             if kept:
