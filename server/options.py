@@ -305,8 +305,7 @@ class Settings:
     log_format: str = LOG_FORMAT.default
     log_requests: bool = False
     traces_endpoint: str | None = None
-    given: Mapping[str, str] = field(default_factory=dict)
-    """The settings the environment named, by key, as it spelled them."""
+    given: Mapping[str, str] = field(default_factory=dict)  # what the environment named, by key, as it spelled it
 
 
 def variable(option: Option[object]) -> str:
