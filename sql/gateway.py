@@ -18,7 +18,6 @@ from sql.health import Health, check_health
 from sql.ingest import Ingester
 from sql.jobs.coordinator import Coordinator
 from sql.jobs.make import JobMaker
-from sql.jobs.points import JobPoints
 from sql.jobs.runner import JobRunner
 from sql.kept import KeptStatement, KeptStatements
 from sql.limits import GatewayLimits as GatewayLimits
@@ -78,7 +77,6 @@ class Gateway:
         self._canceller = Canceller(spark.cancel)
         self._watch = SparkWatch(spark.progress)
         self.recent = RecentStatements()
-        self.points = JobPoints(lake.catalog)
         self._running: dict[str, Operation] = {}
         self._streams: dict[int, ResultSet] = {}
         self.upkeep: Coordinator | None = None
@@ -100,7 +98,6 @@ class Gateway:
         """Begin to run jobs; the server answers at this address now, where Spark's own processes ask for tables."""
         self._uri = uri
         self.jobs.start()
-        self.points.start()
 
     def _door(self, caller: Caller) -> OwnDoor:
         return no_door() if self._uri is None else OwnDoor(uri=self._uri, token=self._lake.access.lend(caller))
@@ -230,8 +227,6 @@ class Gateway:
         own = self._sessions.get(session).session if session is not None else self._wishes.session(database or None, caller)
         return complete(self._lake.for_caller(caller), own, text, position)
 
-    # The gateway itself
-
     def running(self) -> list[Operation]:
         """The statements that wait or run, oldest first."""
         with self._lock:
@@ -239,10 +234,9 @@ class Gateway:
 
     def running_statement(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
         """The one of this name or handle that waits or runs: one's own, to administrators anybody's; raises `OperationNotExist`."""
-        named = [operation for operation in reversed(self.running()) if name in (operation.handle, operation.name)]
-        for operation in sorted(named, key=lambda one: one.principal != caller.principal):
-            if caller.administrator or caller.principal == operation.principal:
-                return operation
+        named = [one for one in reversed(self.running()) if name in (one.handle, one.name)]
+        if found := [one for one in named if one.principal == caller.principal] or (named if caller.administrator else []):
+            return found[0]
         raise OperationNotExist(f"No statement {name} of yours is running.")
 
     def kept_or_running(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
@@ -296,7 +290,6 @@ class Gateway:
     def close(self) -> None:
         """Cancel everything and free all; lake and Spark are their owner's to close."""
         self._stopping.set()
-        self.points.close()
         self.jobs.close()
         for operation in self.running():
             operation.cancel()

@@ -18,10 +18,10 @@ from server.services import services
 from server.settings import Settings, variable
 
 _GROUPS = (
-    ("Server", ("listen", "http.", "drain", "log.", "audit.", "token", "tls", "cors", "flight", "otel", "trace")),
+    ("Server", ("listen", "http.", "drain", "log.", "audit.", "token", "tls", "cors", "flight", "traces.")),
     ("Places", ("data", "catalog.", "warehouse", "import.", "remote.", "kafka.", "data-token")),
     ("Spark", ("spark.",)),
-    ("Statements and results", ("session.", "statement.", "rows.", "spool.", "planning.")),
+    ("Statements and results", ("session.", "statement.", "result.", "rows.", "spool.", "planning.")),
     ("Upkeep and jobs", ("compaction.", "jobs.")),
 )
 _OTHER = "More"

@@ -55,7 +55,7 @@ class ShownJob:
 
 
 def _shown(job: Job) -> ShownJob:
-    points = services().gateway.points.of(job.job_id)
+    points = services().gateway.jobs.points.of(job.job_id)
     return ShownJob(
         job=job,
         kind=_KINDS[job.state],

@@ -15,6 +15,7 @@ from lake import Lake
 from model.errors import LakeError
 from sql.jobs.leases import HeldLeases
 from sql.jobs.limits import JobLimits
+from sql.jobs.points import JobPoints
 from sql.jobs.run import JobRun, MakeQueries
 
 _log = logging.getLogger(__name__)
@@ -30,6 +31,8 @@ class JobRunner:
         self, lake: Lake, limits: JobLimits, make: MakeQueries, *, server: str | None = None, lease_seconds: float = JOB_LEASE_SECONDS
     ) -> None:
         self.owner = uuid4()
+        self.points = JobPoints(lake.catalog)
+        """How far the jobs of all servers were, lately."""
         self._lake = lake
         self._limits = limits
         self._make = make
@@ -45,7 +48,8 @@ class JobRunner:
         self._thread = threading.Thread(target=self._run, name="sluice-jobs", daemon=True)
 
     def start(self) -> None:
-        """Begin; does nothing where the server is to run no jobs."""
+        """Begin; runs nothing where the server is to run no jobs."""
+        self.points.start()
         if self._limits.most:
             self._thread.start()
 
@@ -76,6 +80,7 @@ class JobRunner:
 
     def close(self) -> None:
         """Stop all."""
+        self.points.close()
         self.drain(0.0)
         if self._thread.is_alive():
             self._thread.join(10)

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +46,7 @@ from model.types import (
     VarCharType,
 )
 from server.formats import FORMATS, negotiate
+from server.formats.parquet import PARQUET
 from server.formats.writers import ARROW, CSV, JSON, NDJSON, BrokenStream, Format, pieces
 from sql.results import ResultColumn, batch_of_rows
 
@@ -168,9 +170,22 @@ def test_a_result_without_rows_keeps_its_columns(format_: Format) -> None:
         "text/csv": b"id\n",
         "text/event-stream": b"event: end\ndata: {}\n\n",
         "application/vnd.apache.arrow.stream": pa.schema([("id", pa.int32())]).empty_table(),
+        "application/vnd.apache.parquet": pa.schema([("id", pa.int32())]).empty_table(),
     }[format_.media_type]
     body = write(format_, columns, iter([]))
-    assert (pa.ipc.open_stream(body).read_all() if format_ is ARROW else body) == expected
+    read = {ARROW: lambda: pa.ipc.open_stream(body).read_all(), PARQUET: lambda: pq.read_table(io.BytesIO(body))}
+    assert read.get(format_, lambda: body)() == expected
+
+
+def test_parquet_in_several_row_groups_keeps_order_names_and_nulls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.formats.parquet._GROUP_BYTES", 64)
+    columns = [ResultColumn("id", BigIntType()), ResultColumn("id", VarCharType())]
+    batches = [batch_of_rows(columns, [(10 * n + m, None if m else "é") for m in range(10)]) for n in range(5)]
+    body = write(PARQUET, columns, iter(batches))
+    file = pq.ParquetFile(io.BytesIO(body))
+    assert file.num_row_groups == 5
+    assert file.read().column(0).to_pylist() == list(range(50))
+    assert file.read().column(1).null_count == 45
 
 
 def test_each_json_row_has_a_line_of_its_own() -> None:

@@ -56,7 +56,7 @@ def _jobs(gateway: Gateway) -> None:
             tx.jobs.progress(
                 lease, source={"0": [{"description": "orders", "numInputRows": 40, "endOffset": {"snapshot": 7}}]}, lag=f"{lag} snapshots"
             )
-        gateway.points.look()
+        gateway.jobs.points.look()
     with lake.catalog.transaction() as tx:
         error = "Table default.clicks was dropped.\nCaused by: There is no snapshot 12 any more."
         tx.jobs.end(JobLease(job_id=bad.job_id, epoch=bad.epoch), JobState.FAILED, error=error)

@@ -48,7 +48,7 @@ def test_jobs_show_what_troubles_them_and_their_last_hour(visitor: Asker, gatewa
         with gateway.lake.catalog.transaction() as tx:
             tx.jobs.commit(lease, "0", checkpoint="c", batch=batch, rows=1000, watermark=None)
             tx.jobs.progress(lease, source={"0": [{"description": "t", "numInputRows": 10}]}, lag=lag)
-        gateway.points.look()
+        gateway.jobs.points.look()
     page = visitor.page("jobs")
     assert 'aria-label="At most 9 behind in the last hour"' in page
     assert "3 000" in page.replace("\u202f", " ")

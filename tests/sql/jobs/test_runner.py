@@ -14,6 +14,7 @@ from lake import Lake
 from model.errors import ExecutionError, Forbidden
 from model.job import Job, JobState, Wish
 from sql.jobs.limits import JobLimits
+from sql.jobs.run import said
 from sql.jobs.runner import JobRunner
 
 SETTINGS = {"restart-strategy.exponential-delay.initial-backoff": "100 ms", "restart-strategy.exponential-delay.max-backoff": "150 ms"}
@@ -183,3 +184,9 @@ def test_a_server_runs_no_more_jobs_than_it_may(lake: Lake, maker: Maker, start:
     lake.jobs.wish(runner.running()[0], Wish.STOP)
     until(lambda: len(maker.queries) == 3)
     assert {lake.jobs.get(job_id).state for job_id in ids} == {JobState.RUNNING, JobState.STOPPED}
+
+
+def test_an_error_is_told_with_its_causes_and_without_what_postgres_cannot_keep() -> None:
+    problem = RuntimeError("the plan was \0gone")
+    problem.__cause__ = ValueError("no such file")
+    assert said(problem) == "RuntimeError: the plan was gone\nCaused by: ValueError: no such file"
