@@ -169,6 +169,14 @@ STALL = SERVER_OPTIONS.declare(
 DRAIN = SERVER_OPTIONS.declare(
     Option("drain-seconds", number(at_least=0), 30.0, "How long a stopping server lets running statements finish.")
 )
+DRAIN_DELAY = SERVER_OPTIONS.declare(
+    Option(
+        "drain.delay-seconds",
+        number(at_least=0),
+        0.0,
+        "How long a server told to stop goes on taking requests while `/readyz` says 503 already, so that a balancer sends nobody any more.",
+    )
+)
 COMPACTION_ENABLED = SERVER_OPTIONS.declare(
     Option("compaction.enabled", boolean(), True, "Whether this server merges small files and lets go what is too old, by itself.")
 )
@@ -270,6 +278,7 @@ class Settings:
     threads: int = THREADS.default
     stall: float = STALL.default
     drain: float = DRAIN.default
+    drain_delay: float = DRAIN_DELAY.default
     audit_kept: timedelta = timedelta(days=AUDIT_DAYS.default)
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
     jobs: JobLimits = field(default_factory=JobLimits)
@@ -329,6 +338,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         threads=THREADS.read(raw),
         stall=STALL.read(raw),
         drain=DRAIN.read(raw),
+        drain_delay=DRAIN_DELAY.read(raw),
         audit_kept=timedelta(days=AUDIT_DAYS.read(raw)),
         upkeep=UpkeepLimits(
             enabled=COMPACTION_ENABLED.read(raw),
