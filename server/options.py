@@ -174,7 +174,7 @@ DRAIN_DELAY = SERVER_OPTIONS.declare(
         "drain.delay-seconds",
         number(at_least=0),
         0.0,
-        "How long a server told to stop goes on taking requests while `/readyz` says 503 already, so that a balancer sends nobody any more.",
+        "How long a server told to stop goes on taking requests while `/readyz` says 503 already, so that a balancer sends nobody.",
     )
 )
 COMPACTION_ENABLED = SERVER_OPTIONS.declare(
