@@ -8,6 +8,7 @@ WORKDIR /sluice
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends make procps && rm -rf /var/lib/apt/lists/*
 
 COPY scripts scripts
+COPY web web
 COPY Makefile pyproject.toml requirements-run.txt README.md ./
 RUN make java && rm -rf /var/lib/apt/lists/*
 
@@ -17,9 +18,9 @@ RUN UV_COMPILE_BYTECODE=1 UV_NO_CACHE=1 make install \
     && useradd --create-home --uid 10001 sluice && mkdir /data && chown 10001 /data
 
 USER 10001
-ENV SLUICE_LISTEN=0.0.0.0:8083 SLUICE_DATA=/data
+ENV SLUICE_LISTEN=0.0.0.0:8083 SLUICE_FLIGHT_LISTEN=0.0.0.0:8084 SLUICE_DATA=/data
 VOLUME /data
-EXPOSE 8083
+EXPOSE 8083 8084
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
     CMD ["python", "-c", "import os, ssl, urllib.request as u; u.urlopen('http%s://127.0.0.1:8083/livez' % ('s' * ('SLUICE_TLS_CERTIFICATE' in os.environ)), timeout=2, context=ssl._create_unverified_context())"]
 STOPSIGNAL SIGTERM

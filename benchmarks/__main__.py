@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from benchmarks import bulk, commits, jobs, maintenance, peers, planning, statements, streams, upkeep
+from benchmarks import bulk, commits, flight, jobs, maintenance, pages, peers, planning, statements, streams, upkeep
 from benchmarks.page import PAGE, Table, put, section
 from benchmarks.run import Run, running
 
@@ -24,6 +24,7 @@ class Part:
 PARTS = (
     Part(name="statements", title="Short statements", measure=statements.measure),
     Part(name="bulk", title="Bulk inserts and scans", measure=bulk.measure),
+    Part(name="flight", title="Results into pandas, and short statements, by every door", measure=flight.measure),
     Part(name="commits", title="Commits of REST clients", measure=commits.measure),
     Part(name="peers", title="pypaimon on this catalog and on files", measure=peers.measure),
     Part(name="maintenance", title="Maintenance", measure=maintenance.measure),
@@ -31,6 +32,7 @@ PARTS = (
     Part(name="upkeep", title="What automatic compaction costs writers", measure=upkeep.measure),
     Part(name="streams", title="From a commit to a stream's reader", measure=streams.measure),
     Part(name="jobs", title="From a table to a table", measure=jobs.measure),
+    Part(name="pages", title="Pages", measure=pages.measure),
 )
 
 

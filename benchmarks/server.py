@@ -30,12 +30,14 @@ class BenchServer:
 
     def __init__(self, directory: Path, import_dir: Path, settings: Mapping[str, str]) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
+        self.flight_url = f"grpc://127.0.0.1:{free_port()}"
         data = directory / "data"
         self.warehouse = data / "warehouse"
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "SLUICE_LISTEN": self.url.removeprefix("http://"),
+            "SLUICE_FLIGHT_LISTEN": self.flight_url.removeprefix("grpc://"),
             "SLUICE_DATA": str(data),
             "SLUICE_IMPORT_DIRS": str(import_dir),
             **settings,

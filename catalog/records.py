@@ -100,6 +100,14 @@ class CompactionRunRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableRunRow(CompactionRunRow):
+    """A compaction with the table it was of."""
+
+    database: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeadRow:
     """What a commit is compared with: a table or branch, and the snapshot it points at."""
 

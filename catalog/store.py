@@ -13,6 +13,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from catalog.audit import AuditRepository
 from catalog.branches import BranchRepository, StaleFileRepository
+from catalog.browse import BrowseRepository
 from catalog.databases import DatabaseRepository
 from catalog.grants import GrantRepository, PolicyRepository
 from catalog.idempotency import IdempotencyRepository
@@ -64,6 +65,7 @@ class CatalogTransaction:
         self.jobs = JobRepository(conn)
         self.audit = AuditRepository(conn)
         self.overview = OverviewRepository(conn)
+        self.browse = BrowseRepository(conn)
 
 
 class CatalogStore:

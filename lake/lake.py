@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore
+from lake.access import EVERYBODY
 from lake.adopt import LakeAdoption
 from lake.audit import AuditLog
 from lake.client_commit import ClientCommit, ClientCommitter
@@ -31,7 +33,7 @@ from model.identifier import Identifier
 from model.partition import partition_name
 from model.schema import other_kind
 from model.snapshot import CommitKind, Snapshot
-from table.commit import CommitRequest
+from table.commit import COMMITTED_BY, CommitRequest
 from table.file_io import FileIO
 from table.travel import BatchScan, resolve
 
@@ -80,7 +82,13 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
     def commit(self, table: LakeTable, request: CommitRequest, *, claim: Claim | None = None, answer: AnswerOf | None = None) -> Snapshot:
         """Commit to one table; see `Committer.commit`."""
         claimed = Claimed(claim=claim, answer=answer or _bare_answer) if claim else None
-        return self._committer.commit(table, request, claimed)
+        return self._committer.commit(table, self._signed(request), claimed)
+
+    def _signed(self, request: CommitRequest) -> CommitRequest:
+        """A request that says who commits, where callers are told apart."""
+        if self.caller is EVERYBODY:
+            return request
+        return replace(request, properties={**request.properties, COMMITTED_BY: self.caller.principal})
 
     @asks_itself
     def commit_all(
@@ -97,7 +105,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         tables = {(table.table_id, table.identifier.branch): table for table, _ in commits}
         requests: dict[tuple[UUID, str], list[CommitRequest]] = {key: [] for key in tables}
         for table, request in commits:
-            requests[(table.table_id, table.identifier.branch)].append(request)
+            requests[(table.table_id, table.identifier.branch)].append(self._signed(request))
         return self._committer.commit_all(list(tables.values()), list(requests.values()), claimed)
 
     @asks_itself

@@ -188,6 +188,10 @@ class UnsupportedStatement(SqlError, status=400):
     """A statement, clause or function Sluice refuses, by name."""
 
 
+class InvalidParameter(SqlError, status=400):
+    """A placeholder without a value, a value without a placeholder, or a value that does not fit."""
+
+
 class AnalysisError(SqlError, status=400):
     """The statement parses but names or types in it do not fit."""
 

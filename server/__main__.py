@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from model.errors import InvalidOption, LakeError
-from server.options import Settings, read_settings
 from server.process import catalog_dsn, serve
+from server.settings import Settings, read_settings
 
 _M_ARENA_MAX = -8
 """glibc's name for it in `mallopt(3)`."""

@@ -11,19 +11,30 @@ from flask import g, request
 
 from lake import EVERYBODY, Caller
 from model.errors import Forbidden, NotAuthorized, Unavailable
-from server.options import is_loopback
+from server.cors import allowed_origin
+from server.option_kinds import is_loopback
 from server.services import Services
+from server.visitor import PAGES, is_page, visiting_token
 from sql.origin import ORIGIN
 
-OPEN_PATHS = frozenset({"/livez"})
+OPEN_PATHS = frozenset({"/", "/livez"})
+"""The root only points to the pages."""
+_OPEN_PAGES = (f"{PAGES}/static/", f"{PAGES}/login", f"{PAGES}/logout", f"{PAGES}/theme")
 _READY_PATH = "/readyz"
+NOBODY = Caller(principal="")
+"""A visitor of the pages who has not logged in."""
 
 
 def check_access(services: Services) -> None:
     """Raise `NotAuthorized` or `Forbidden` for a request that may not be answered; what each may do is the lake's to say."""
     g.caller = EVERYBODY
-    path = request.path.rstrip("/")
+    path = request.path.rstrip("/") or "/"
     if path in OPEN_PATHS:
+        return
+    if is_page(path) and path.startswith(_OPEN_PAGES):
+        g.caller = NOBODY
+        with contextlib.suppress(NotAuthorized, Unavailable):
+            g.caller = _caller(services)
         return
     try:
         g.caller = _caller(services)
@@ -46,9 +57,12 @@ def caller() -> Caller:
 
 def _caller(services: Services) -> Caller:
     access = services.gateway.lake.access
-    _check_origin(services, open_=access.open())
+    open_ = access.open()
+    _check_origin(services, open_=open_)
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     token = given.strip() if scheme.lower() == "bearer" and given.strip() else None
+    if token is None and not open_ and (visiting := visiting_token()) is not None:
+        return access.returning(visiting)
     return access.caller(token)
 
 
@@ -60,5 +74,5 @@ def _check_origin(services: Services, *, open_: bool) -> None:
     if open_ and not is_loopback(host):
         raise Forbidden(f"This server answers on loopback addresses only, not as {host}.")
     origin = request.headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc != request.host:
-        raise Forbidden(f"Pages of {origin} may not call this server.")
+    if origin is not None and urlsplit(origin).netloc != request.host and not allowed_origin(open_=open_):
+        raise Forbidden(f"Pages of {origin} may not call this server; SLUICE_CORS_ORIGINS names those that may.")

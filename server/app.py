@@ -7,11 +7,15 @@ import re
 from typing import TYPE_CHECKING
 
 from flask import Flask, Response, g, request
+from flask.typing import ResponseReturnValue
 
 from server.access import check_access
 from server.audit import audit, row_of
+from server.compression import decode_request, encode_response
+from server.cors import answer_preflight, show_to_origin
 from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
 from server.metrics import door, measure
+from server.pages import add_pages, is_page, page_failure
 from server.request_log import log_requests
 from server.services import EXTENSION, Services
 from sql.origin import ORIGIN, Origin
@@ -24,7 +28,7 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
     """Put the doors in front of running services, traced by a maker of spans; nothing is started here."""
-    from server import health, jobs, metrics, rows, statements, tokens
+    from server import health, jobs, kept, metrics, rows, statements, tokens
     from server.flink import FLINK_BLUEPRINTS
     from server.paimon import PAIMON_BLUEPRINT
 
@@ -38,7 +42,11 @@ def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
         from server.traces import trace
 
         trace(app, maker)
+    app.before_request(answer_preflight)
     app.before_request(lambda: check_access(services))
+    app.before_request(decode_request)
+    app.after_request(encode_response)
+    app.after_request(show_to_origin)
     app.after_request(_show_id)
     if services.settings.log_requests:
         log_requests(app)
@@ -46,8 +54,9 @@ def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
         audit(app, services.gateway.lake.audit)
         services.gateway.listen(lambda operation: services.gateway.lake.audit.note(row_of(operation)))
     app.register_error_handler(Exception, _answer_failure)
-    for blueprint in (health.bp, metrics.bp, statements.bp, rows.bp, tokens.bp, jobs.bp, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
+    for blueprint in (health.bp, metrics.bp, statements.bp, kept.bp, rows.bp, tokens.bp, jobs.bp, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
         app.register_blueprint(blueprint)
+    add_pages(app, services)
     return app
 
 
@@ -63,7 +72,9 @@ def _show_id(response: Response) -> Response:
     return response
 
 
-def _answer_failure(error: Exception) -> Response:
+def _answer_failure(error: Exception) -> ResponseReturnValue:
+    if is_page(request.path):
+        return page_failure(error)
     if speaks_paimon(request.path):
         return paimon_error(error)
     return flink_error(error, request.path) if speaks_flink(request.path) else problem(error)

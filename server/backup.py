@@ -11,9 +11,9 @@ from catalog.archive import contents, let_go, read_head, restore_archive, server
 from lake.after_restore import Difference, differences
 from migrations import downgrade, newest, upgrade
 from model.errors import IllegalMove, InvalidData
-from server.options import Settings
 from server.postgres import running_dsn
 from server.process import catalog_dsn
+from server.settings import Settings
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from catalog import CatalogStore
 from lake import MANIFEST_CACHE, Lake
-from server.options import Settings
+from server.settings import Settings
 from sql.gateway import Gateway, GatewayLimits
 from sql.jobs.coordinator import Coordinator
 from sql.spark.pool import SparkPool, SparkSettings, hadoop_version
@@ -78,6 +78,7 @@ def _limits(settings: Settings) -> GatewayLimits:
         statement_chars=settings.statement_bytes,
         spark_statements=settings.statement_concurrency,
         queued_statements=settings.statement_queue,
+        kept_seconds=settings.result_keep,
         result_bytes=settings.spool_result_bytes,
         spool_bytes=settings.spool_bytes,
         import_dirs=settings.import_dirs,

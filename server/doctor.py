@@ -21,7 +21,7 @@ from lake.overview import Overview, consumer_table, overview
 from migrations import newest, revision_of
 from model.errors import LakeError
 from server.backup import present_dsn
-from server.options import Settings
+from server.settings import Settings
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 _JAVA = 17

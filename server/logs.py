@@ -12,7 +12,7 @@ import orjson
 
 from model.option import MASK, masked_text
 from model.spans import trace_id
-from server.options import Settings
+from server.settings import Settings
 from sql.origin import ORIGIN, STATEMENT
 
 _QUIET = ("alembic", "py4j", "sqlglot", "httpx", "httpcore", "urllib3", "botocore", "s3transfer", "werkzeug", "opentelemetry")

@@ -26,7 +26,9 @@ def door(path: str) -> str:
         return "paimon"
     if speaks_flink(path):
         return "flink"
-    first = path.strip("/").partition("/")[0]
+    first, _, rest = path.strip("/").partition("/")
+    if first == "ui":
+        return "sql" if rest.partition("/")[0] == "sql" else "pages"
     return {"sql": "sql", "statements": "sql", "tables": "rows"}.get(first, "other")
 
 
@@ -69,7 +71,11 @@ class Metrics:
 
     def request_answered(self, path: str, method: str, status: int, seconds: float) -> None:
         """Count a request; of its path only the door is told, or every path a scanner tries would make a series."""
-        self._requests.labels(door(path), method, str(status)).observe(seconds)
+        self.call_answered(door(path), method, status, seconds)
+
+    def call_answered(self, door: str, method: str, status: int, seconds: float) -> None:
+        """Count a call of any door; the status is HTTP's word for how it ended."""
+        self._requests.labels(door, method, str(status)).observe(seconds)
 
     def commit_ended(self, note: CommitNote) -> None:
         """Count a commit."""
@@ -86,8 +92,8 @@ class Metrics:
             self._errors.labels(getattr(operation.error, "error_class", "InternalError")).inc()
 
 
-def figures_of(app: Flask) -> Metrics:
-    """The figures of an app's server."""
+def metrics_of(app: Flask) -> Metrics:
+    """The figures of an app's server, for its other doors."""
     found = app.extensions[_EXTENSION]
     assert isinstance(found, Metrics)
     return found
@@ -112,5 +118,5 @@ def measure(app: Flask, gateway: Gateway) -> None:
 def metrics() -> Response:
     """All figures in Prometheus's text form."""
     return Response(
-        generate_latest(figures_of(current_app).registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
+        generate_latest(metrics_of(current_app).registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
     )

@@ -1,6 +1,9 @@
-"""Kinds of values that only settings of the server have."""
+"""What values of server settings may look like."""
 
 from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
 
 from model.option import Parser
 
@@ -50,3 +53,37 @@ def packages() -> Parser[tuple[str, ...]]:
         return found
 
     return Parser("packages", parse, ",".join)
+
+
+def origins() -> Parser[tuple[str, ...]]:
+    """Origins as browsers spell them, parted by commas, or ``*``."""
+
+    def parse(raw: str) -> tuple[str, ...]:
+        found = tuple(part.strip() for part in raw.split(",") if part.strip())
+        for one in found:
+            parts = urlsplit(one)
+            if one != "*" and (parts.scheme not in ("http", "https") or not parts.netloc or f"{parts.scheme}://{parts.netloc}" != one):
+                raise ValueError(f"{one!r} is no origin; scheme, host and port are one, as in https://app.example.org")
+        return found
+
+    return Parser("origins", parse, ",".join)
+
+
+def address_or_off() -> Parser[tuple[str, int] | None]:
+    """``host:port``, or ``off`` for None."""
+    plain = address()
+    return Parser(
+        "host:port or off",
+        lambda raw: None if raw.strip().lower() == "off" else plain.parse(raw),
+        lambda value: "off" if value is None else plain.show(value),
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

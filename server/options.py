@@ -1,29 +1,16 @@
-"""Settings of the server process: declared once, read from the environment once (`server/__main__.py`)."""
+"""What can be set of the server process: declared once; `server.settings` reads it, the page of options shows it."""
 
 from __future__ import annotations
 
-import ipaddress
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import timedelta
-from pathlib import Path
-
-from model.errors import InvalidOption, nearest
 from model.option import Option, OptionGroup, boolean, integer, memory_size, number, one_of, optional, text
-from server.option_kinds import address, directories, packages, pairs
-from sql.jobs.limits import JobLimits, UpkeepLimits, hours
-
-PREFIX = "SLUICE_"
-CLIENT_VARIABLES = frozenset({"SLUICE_URL"})
-"""Read by the client command, so a server that sees them says nothing."""
-TEST_PREFIX = "SLUICE_TEST_"
+from server.option_kinds import address, address_or_off, directories, origins, packages, pairs
+from server.option_kinds import is_loopback as is_loopback
+from sql.jobs.limits import hours
 
 SERVER_OPTIONS = OptionGroup(
     "Server setting",
     "Read once from the environment when the server starts: `session.idle-seconds` is the variable `SLUICE_SESSION_IDLE_SECONDS`.",
 )
-
 
 LISTEN = SERVER_OPTIONS.declare(
     Option(
@@ -31,6 +18,14 @@ LISTEN = SERVER_OPTIONS.declare(
         address(),
         ("127.0.0.1", 8083),
         "Where the server listens. Anything but a loopback address needs `token`. Port 0 picks a free one.",
+    )
+)
+FLIGHT_LISTEN = SERVER_OPTIONS.declare(
+    Option(
+        "flight.listen",
+        address_or_off(),
+        ("127.0.0.1", 8084),
+        "Where the server listens for Arrow Flight SQL; `off` does without. Anything but a loopback address needs `token`.",
     )
 )
 DATA = SERVER_OPTIONS.declare(Option("data", text(), "./data", "Directory of the embedded Postgres and of the default warehouse."))
@@ -144,6 +139,23 @@ STATEMENT_TIMEOUT = SERVER_OPTIONS.declare(
 STATEMENT_BYTES = SERVER_OPTIONS.declare(
     Option("statement.max-bytes", memory_size(), 16 * 1024**2, "Longest statement text; a longer one is answered 413.")
 )
+RESULT_KEEP = SERVER_OPTIONS.declare(
+    Option(
+        "result.keep-seconds",
+        number(at_least=1),
+        3600.0,
+        "How long the result of a statement submitted with `async` stays after it was last asked for.",
+    )
+)
+CORS_ORIGINS = SERVER_OPTIONS.declare(
+    Option(
+        "cors.origins",
+        origins(),
+        (),
+        "Origins whose pages may call this server from a browser, such as `https://app.example.org`, parted by commas; `*` is every "
+        "origin, only allowed where `token` is set. Without it: none.",
+    )
+)
 ROWS_BYTES = SERVER_OPTIONS.declare(
     Option("rows.max-bytes", memory_size(), 1024**4, "Largest body `POST /tables/…/rows` reads; a larger one is answered 413.")
 )
@@ -238,168 +250,3 @@ TRACES_ENDPOINT = SERVER_OPTIONS.declare(
         "standard variables `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and `OTEL_EXPORTER_OTLP_ENDPOINT` say, else none.",
     )
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Every server setting with the value in force."""
-
-    listen: tuple[str, int] = LISTEN.default
-    data: Path
-    catalog_dsn: str | None = None
-    catalog_connections: int = CATALOG_CONNECTIONS.default
-    warehouse: str
-    import_dirs: tuple[str, ...] = ()
-    remote_catalogs: tuple[str, ...] = ()
-    kafka_brokers: tuple[str, ...] | None = None
-    """None allows all."""
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    """Given exactly where the certificate is."""
-    token: str | None = None
-    data_token: tuple[tuple[str, str], ...] = ()
-    spark_master: str = SPARK_MASTER.default
-    spark_jars: tuple[str, ...] = ()
-    spark_packages: tuple[str, ...] = ()
-    s3_endpoint: str | None = None
-    """Where S3 answers, if elsewhere than at AWS: as AWS's own libraries are told."""
-    spark_driver_host: str | None = None
-    spark_driver_memory: int = SPARK_DRIVER_MEMORY.default
-    session_idle: float = SESSION_IDLE.default
-    session_limit: int = SESSION_LIMIT.default
-    statement_concurrency: int = STATEMENT_CONCURRENCY.default
-    statement_queue: int = STATEMENT_QUEUE.default
-    statement_timeout: float | None = STATEMENT_TIMEOUT.default
-    statement_bytes: int = STATEMENT_BYTES.default
-    rows_bytes: int = ROWS_BYTES.default
-    spool_result_bytes: int = SPOOL_RESULT_BYTES.default
-    spool_bytes: int = SPOOL_BYTES.default
-    planning_cache: int = PLANNING_CACHE.default
-    threads: int = THREADS.default
-    stall: float = STALL.default
-    drain: float = DRAIN.default
-    drain_delay: float = DRAIN_DELAY.default
-    audit_kept: timedelta = timedelta(days=AUDIT_DAYS.default)
-    upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
-    jobs: JobLimits = field(default_factory=JobLimits)
-    log_level: str = LOG_LEVEL.default
-    log_format: str = LOG_FORMAT.default
-    log_requests: bool = False
-    traces_endpoint: str | None = None
-
-
-def variable(option: Option[object]) -> str:
-    """The environment variable of a setting."""
-    return PREFIX + option.key.upper().replace(".", "_").replace("-", "_")
-
-
-def read_settings(environment: Mapping[str, str]) -> Settings:
-    """Read the settings; raise `InvalidOption` for an unknown ``SLUICE_*`` variable, a bad value, or an open door without token."""
-    keys = {variable(option): option.key for option in SERVER_OPTIONS}
-    raw: dict[str, str] = {}
-    for name, value in environment.items():
-        if not name.startswith(PREFIX) or name in CLIENT_VARIABLES or name.startswith(TEST_PREFIX):
-            continue
-        if name not in keys:
-            near = nearest(name, keys)
-            raise InvalidOption(f"There is no setting {name}.{f' Did you mean {near}?' if near else ''}")
-        if value.strip():  # `SLUICE_TOKEN= make run` means: none
-            raw[keys[name]] = value
-    data = Path(DATA.read(raw)).expanduser().resolve()
-    settings = Settings(
-        listen=LISTEN.read(raw),
-        data=data,
-        catalog_dsn=CATALOG_DSN.read(raw),
-        catalog_connections=CATALOG_CONNECTIONS.read(raw),
-        warehouse=_absolute(WAREHOUSE.read(raw) or str(data / "warehouse")),
-        import_dirs=tuple(_absolute(path) for path in IMPORT_DIRS.read(raw)),
-        remote_catalogs=REMOTE_CATALOGS.read(raw),
-        kafka_brokers=_brokers(KAFKA_BROKERS.read(raw), open_door=TOKEN.read(raw) is None),
-        tls_certificate=_file(TLS_CERTIFICATE.read(raw)),
-        tls_key=_file(TLS_KEY.read(raw)),
-        token=TOKEN.read(raw),
-        data_token=DATA_TOKEN.read(raw),
-        spark_master=SPARK_MASTER.read(raw),
-        spark_jars=tuple(_absolute(path) for path in SPARK_JARS.read(raw)),
-        spark_packages=SPARK_PACKAGES.read(raw),
-        s3_endpoint=environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
-        spark_driver_host=SPARK_DRIVER_HOST.read(raw),
-        spark_driver_memory=SPARK_DRIVER_MEMORY.read(raw),
-        session_idle=SESSION_IDLE.read(raw),
-        session_limit=SESSION_LIMIT.read(raw),
-        statement_concurrency=STATEMENT_CONCURRENCY.read(raw),
-        statement_queue=STATEMENT_QUEUE.read(raw),
-        statement_timeout=STATEMENT_TIMEOUT.read(raw) or None,
-        statement_bytes=STATEMENT_BYTES.read(raw),
-        rows_bytes=ROWS_BYTES.read(raw),
-        spool_result_bytes=SPOOL_RESULT_BYTES.read(raw),
-        spool_bytes=SPOOL_BYTES.read(raw),
-        planning_cache=PLANNING_CACHE.read(raw),
-        threads=THREADS.read(raw),
-        stall=STALL.read(raw),
-        drain=DRAIN.read(raw),
-        drain_delay=DRAIN_DELAY.read(raw),
-        audit_kept=timedelta(days=AUDIT_DAYS.read(raw)),
-        upkeep=UpkeepLimits(
-            enabled=COMPACTION_ENABLED.read(raw),
-            jobs=COMPACTION_JOBS.read(raw),
-            job_bytes=COMPACTION_JOB_BYTES.read(raw),
-            interval=COMPACTION_INTERVAL.read(raw),
-            patience=COMPACTION_PATIENCE.read(raw),
-            quiet=COMPACTION_QUIET.read(raw),
-        ),
-        jobs=JobLimits(most=JOBS_MOST.read(raw), checkpoints=_place(JOBS_CHECKPOINTS.read(raw)), kept_days=JOBS_KEPT.read(raw)),
-        log_level=LOG_LEVEL.read(raw),
-        traces_endpoint=TRACES_ENDPOINT.read(raw) or _collector(environment),
-        log_format=LOG_FORMAT.read(raw),
-        log_requests=LOG_FORMAT.read(raw) == "json" if (asked := LOG_REQUESTS.read(raw)) is None else asked,
-    )
-    _refuse_open_door(settings)
-    if (settings.tls_certificate is None) != (settings.tls_key is None):
-        raise InvalidOption("SLUICE_TLS_CERTIFICATE and SLUICE_TLS_KEY are set together.")
-    return settings
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _refuse_open_door(settings: Settings) -> None:
-    host = settings.listen[0]
-    if settings.token is None and not is_loopback(host):
-        raise InvalidOption(f"SLUICE_LISTEN names {host}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
-    if settings.token is not None and not (settings.token.isascii() and settings.token.isprintable() and " " not in settings.token):
-        raise InvalidOption("SLUICE_TOKEN must be printable ASCII without spaces, as it travels in a header.")
-
-
-def _brokers(named: tuple[str, ...] | None, *, open_door: bool) -> tuple[str, ...] | None:
-    """Who may use a server without tokens sits at the machine and can reach every broker anyway."""
-    return named if named is not None or open_door else ()
-
-
-def _collector(environment: Mapping[str, str]) -> str | None:
-    """Where OpenTelemetry's own variables send traces."""
-    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER", "").lower() == "none":
-        return None
-    if own := environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
-        return own
-    return f"{base.rstrip('/')}/v1/traces" if (base := environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")) else None
-
-
-def _file(path: str | None) -> Path | None:
-    return None if path is None else Path(path).expanduser().resolve()
-
-
-def _place(location: str | None) -> str | None:
-    return None if location is None else _absolute(location)
-
-
-def _absolute(location: str) -> str:
-    """A local path made absolute; a URI stays as it is."""
-    return location if "://" in location or location.startswith("file:") else os.path.abspath(os.path.expanduser(location))

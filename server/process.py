@@ -17,12 +17,15 @@ from importlib.metadata import version
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
-from server.options import Settings
 from server.postgres import EmbeddedPostgres
+from server.settings import Settings
 
 if TYPE_CHECKING:
     from flask import Flask
 
+    from server.flight import FlightDoor
+    from server.metrics import Metrics
+    from server.services import Services
     from server.tls import TlsFiles
     from server.traces import Maker
 
@@ -114,7 +117,7 @@ def _load_rooms() -> None:
         import server.app
         import server.build
         import server.wsgi  # noqa: F401
-        import sql.statements.all  # noqa: F401
+        from server.flight import FlightDoor  # noqa: F401
 
 
 class _NoPandas(MetaPathFinder):
@@ -144,7 +147,7 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     from migrations import upgrade
     from server.app import create_app
     from server.build import build_gateway
-    from server.metrics import figures_of
+    from server.metrics import metrics_of
     from server.services import Services
     from server.wsgi import HttpServer
 
@@ -152,14 +155,16 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     gateway, spark = build_gateway(settings, dsn, cleanup)
     services = Services(gateway=gateway, settings=settings)
     app = create_app(services, maker=_traced(settings, cleanup))
+    figures = metrics_of(app)
     http = HttpServer(app, settings, tls=tls)
-    figures_of(app).server.threads = http.threads
+    figures.server.threads = http.threads
     host, port = http.start_serving()
+    flight = _open_flight(services, figures, tls)
     gateway.serve_at(own_uri(host, port) if tls is None else _own_door(app, settings, cleanup))
     gc.freeze()
     gc.enable()
     spark.start_in_background()  # not before: it takes all cores for seconds, and most first statements need no Spark
-    print(banner(settings, host, port), flush=True)
+    print(banner(settings, host, port, flight=flight.where if flight is not None else None), flush=True)
     stop.wait()
     _log.info("Stopping: up to %g s for what runs", settings.drain)
     services.stopping.set()
@@ -167,8 +172,21 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     threading.Thread(target=_hurry, args=(stop, gateway), name="sluice-hurry", daemon=True).start()
     until = time.monotonic() + settings.drain
     gateway.drain(settings.drain)
+    if flight is not None:
+        flight.stop(max(_LAST_BYTES_SECONDS, until - time.monotonic()))
     http.shutdown_timeout = max(_LAST_BYTES_SECONDS, until - time.monotonic())
     http.stop_serving()
+
+
+def _open_flight(services: Services, metrics: Metrics, tls: TlsFiles | None) -> FlightDoor | None:
+    """The door for Arrow Flight SQL, where the settings have one."""
+    if services.settings.flight_listen is None:
+        return None
+    from server.flight import FlightDoor
+
+    door = FlightDoor(services, metrics, tls)
+    door.start()
+    return door
 
 
 def _hurry(stop: Stop, gateway: object) -> None:
@@ -203,10 +221,10 @@ def own_uri(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def banner(settings: Settings, host: str, port: int) -> str:
+def banner(settings: Settings, host: str, port: int, *, flight: tuple[str, int] | None = None) -> str:
     """What a newcomer reads first: where the server is, and three commands to try."""
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else f"[{host}]" if ":" in host else host
-    url = f"{'http' if settings.tls_certificate is None else 'https'}://{shown}:{port}"
+    secure = settings.tls_certificate is not None
+    url = f"{'https' if secure else 'http'}://{_shown(host)}:{port}"
     token = ' -H "Authorization: Bearer $SLUICE_TOKEN"' if settings.token else ""
     commands = (
         "CREATE TABLE words (id BIGINT, word STRING)",
@@ -215,4 +233,11 @@ def banner(settings: Settings, host: str, port: int) -> str:
     )
     lines = [f"Sluice {version('sluice')} answers at {url} (data in {settings.data}; Spark warms up in the background)", "Try:"]
     lines += [f'  curl -s{token} {url}/sql -d "{command}"' for command in commands]
+    if flight is not None:
+        lines.append(f"Arrow Flight SQL (ADBC, JDBC): {'grpc+tls' if secure else 'grpc'}://{_shown(flight[0])}:{flight[1]}")
     return "\n".join(lines)
+
+
+def _shown(host: str) -> str:
+    """A host as it stands in a URL a person can use on this machine."""
+    return "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else f"[{host}]" if ":" in host else host

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from flask import current_app
 
 from server.disconnect import DisconnectWatcher
-from server.options import Settings
+from server.settings import Settings
 from sql.gateway import Gateway
 
 EXTENSION = "sluice"

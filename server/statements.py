@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import socket
 import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, request
 from flask.typing import ResponseReturnValue
 
-from model.errors import BadRequest, nearest
+from model.errors import BadRequest
 from server.access import caller
-from server.bodies import json_object, member, read_body, strings
 from server.errors import request_id
 from server.formats import Format, negotiate
+from server.kept import status_of
 from server.services import services
+from server.sql_request import read_request
 from server.streaming import stream
 from sql.gateway import RunningStatement
 from sql.results import ResultSet
@@ -25,38 +23,21 @@ from sql.results import ResultSet
 bp = Blueprint("statements", __name__)
 CONNECTION = "sluice.connection"
 """Where the WSGI server puts the client's socket; absent in tests that call the app directly."""
-PARAMETERS = ("database", "timeout", "mode")
-MEMBERS = ("statement", "database", "timeout", "mode", "settings")
-MODE = "execution.runtime-mode"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SqlRequest:
-    """What a client wants run."""
-
-    statement: str
-    database: str | None = None
-    timeout: float | None = None
-    settings: dict[str, str] = field(default_factory=dict)
 
 
 @bp.post("/sql")
-def run_sql() -> Response:
-    """Run the statements of the body and stream the last one's rows in the format asked for."""
+def run_sql() -> ResponseReturnValue:
+    """Run the statements of the body and stream the last one's rows in the format asked for, or keep them to be asked for."""
     format_ = negotiate(request.headers.get("Accept"))
-    wanted = _read()
+    wanted = read_request()
+    given = wanted.for_gateway() | {"idempotency_key": idempotency_key(), "caller": caller(), "name": request_id()}
+    if wanted.later:
+        kept = services().gateway.keep(wanted.statement, **given)
+        headers = {"Location": f"/statements/{kept.operation.handle}", "Preference-Applied": "respond-async", "Cache-Control": "no-store"}
+        return status_of(kept.operation, kept), 202, headers
     link = _ClientLink()
     try:
-        result = services().gateway.run(
-            wanted.statement,
-            database=wanted.database,
-            settings=wanted.settings,
-            timeout=wanted.timeout,
-            idempotency_key=idempotency_key(),
-            caller=caller(),
-            name=request_id(),
-            on_start=link.started,
-        )
+        result = services().gateway.run(wanted.statement, **given, on_start=link.started)
     except BaseException:
         link.release()
         raise
@@ -64,24 +45,6 @@ def run_sql() -> Response:
     if result.unbounded:
         format_ = _endless(result, link)
     return stream(result, format_, release=link.release)
-
-
-@bp.get("/statements/<statement>")
-def show_statement(statement: str) -> ResponseReturnValue:
-    """How far a statement is that waits or runs: by its request's id, or by its handle in Flink's protocol."""
-    gateway = services().gateway
-    operation = gateway.running_statement(statement, caller=caller())
-    seconds = round(time.time() - operation.submitted, 3)
-    progress = gateway.progress(operation).to_json()
-    return {"statementId": operation.handle, "state": operation.state, "seconds": seconds, "progress": progress}
-
-
-@bp.delete("/statements/<statement>")
-def cancel_statement(statement: str) -> ResponseReturnValue:
-    """Stop a statement that waits or runs."""
-    operation = services().gateway.running_statement(statement, caller=caller())
-    operation.cancel()
-    return {"statementId": operation.handle, "state": operation.state}
 
 
 def _endless(result: ResultSet, link: _ClientLink) -> Format:
@@ -133,52 +96,3 @@ class _ClientLink:
             result = self._result
         if result is not None:
             result.close()
-
-
-def _read() -> SqlRequest:
-    for name in request.args:
-        if name not in PARAMETERS:
-            near = nearest(name, PARAMETERS)
-            raise BadRequest(f"There is no parameter '{name}'.{f' Did you mean {near}?' if near else ''}")
-    body = read_body(services().settings.statement_bytes)
-    found = _from_json(body) if request.mimetype == "application/json" else SqlRequest(statement=_text(body))
-    if not found.statement.strip():
-        raise BadRequest("There is no statement in the body.")
-    return SqlRequest(
-        statement=found.statement,
-        database=request.args.get("database") or found.database,
-        timeout=_seconds(request.args["timeout"]) if "timeout" in request.args else found.timeout,
-        settings=found.settings | ({MODE: request.args["mode"]} if "mode" in request.args else {}),
-    )
-
-
-def _from_json(body: bytes) -> SqlRequest:
-    value = json_object(body)
-    for name in value:
-        if name not in MEMBERS:
-            near = nearest(name, MEMBERS)
-            raise BadRequest(f"There is no member '{name}'.{f' Did you mean {near}?' if near else ''}")
-    timeout = value.get("timeout")
-    return SqlRequest(
-        statement=member(value, "statement", str, required=True),
-        database=member(value, "database", str),
-        timeout=None if timeout is None else _seconds(str(timeout)),
-        settings=strings(value, "settings") | ({MODE: mode} if (mode := member(value, "mode", str)) is not None else {}),
-    )
-
-
-def _text(body: bytes) -> str:
-    try:
-        return body.decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        raise BadRequest(f"The statement is not UTF-8 text: byte {problem.start} does not fit.") from None
-
-
-def _seconds(raw: str) -> float:
-    try:
-        seconds = float(raw)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise BadRequest(f"A timeout is a number of seconds above 0, not {raw!r}.")
-    return seconds

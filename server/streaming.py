@@ -34,10 +34,10 @@ def stream(result: ResultSet, format_: Format, *, release: Callable[[], None]) -
         release()
         raise
     rest = batches if first is None else itertools.chain((first,), batches)
-    chunks = format_.write(result.columns, rest, partial(problem_document, id_=request_id()))
+    chunks = format_.write(result.columns, rest, partial(problem_document, id_=request_id()), lambda: result.truncated)
     if format_.idle_line is not None:
         chunks = with_idle_lines(chunks, format_.idle_line)
-    return Response(_Body(chunks, result, release), 200, content_type=_content_type(format_))
+    return Response(ResultBody(chunks, result, release), 200, content_type=_content_type(format_))
 
 
 def _endless(result: ResultSet, format_: Format, release: Callable[[], None]) -> Response:
@@ -48,10 +48,10 @@ def _endless(result: ResultSet, format_: Format, release: Callable[[], None]) ->
         result.close()
         release()
         raise
-    chunks = format_.write(result.columns, result.batches(), partial(problem_document, id_=request_id()))
+    chunks = format_.write(result.columns, result.batches(), partial(problem_document, id_=request_id()), lambda: result.truncated)
     if format_.idle_line is not None:
         chunks = itertools.chain((format_.idle_line,), with_idle_lines(chunks, format_.idle_line))
-    response = Response(_Body(chunks, result, release), 200, content_type=_content_type(format_))
+    response = Response(ResultBody(chunks, result, release), 200, content_type=_content_type(format_))
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"  # proxies hold rows back otherwise
     return response
@@ -68,13 +68,14 @@ def with_idle_lines(chunks: Iterator[bytes], line: bytes, *, seconds: float = ID
         yield chunk
 
 
-class _Body:
+class ResultBody:
     """What the WSGI server iterates and closes."""
 
     def __init__(self, chunks: Iterator[bytes], result: ResultSet, release: Callable[[], None]) -> None:
         self._chunks = chunks
         self._result = result
         self._release = release
+        self.endless = result.unbounded
 
     def __iter__(self) -> Iterator[bytes]:
         return self._chunks

@@ -13,7 +13,7 @@ from cheroot import wsgi
 from cheroot.server import HTTPConnection
 from flask import Flask
 
-from server.options import Settings
+from server.settings import Settings
 from server.statements import CONNECTION
 from server.tls import TlsAdapter, TlsFiles, shake_hands
 

@@ -14,9 +14,11 @@ from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from model.errors import SqlSyntaxError, UnsupportedStatement
+from model.errors import SqlError, SqlSyntaxError, UnsupportedStatement, UnsupportedType
+from model.types import DataType
 from sql.parsing.base import place_of
 from sql.parsing.other import StatementParser
+from sql.parsing.placeholders import NAME, Binding, question_marks
 from sql.parsing.windows import WindowParser
 
 OPTIONS_HINT = "options"
@@ -24,7 +26,7 @@ OPTIONS_HINT = "options"
 
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _HINT = re.compile(r"\s*/\*\+\s*(\w+)\s*\((.*?)\)\s*\*/", re.DOTALL)
-_PAIR = re.compile(r"\s*'((?:[^']|'')*)'\s*=\s*'((?:[^']|'')*)'\s*(,|$)", re.DOTALL)
+_PAIR = re.compile(rf"\s*'((?:[^']|'')*)'\s*=\s*(?:'((?:[^']|'')*)'|(\?|:{NAME}))\s*(,|$)", re.DOTALL)
 _MOST_NESTING = 400
 """Deeper nesting than this is no person's statement and would exhaust the parser's stack."""
 
@@ -74,6 +76,14 @@ class FlinkParser(WindowParser, StatementParser):
         )
     } | dict.fromkeys(("TUMBLE", "HOP", "CUMULATE", "SESSION"), _refuse_window)  # fmt: skip
 
+    # Placeholders are values and stand where literals do (`_parse_primary`); sqlglot would take them for names as well.
+    PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Callable[..., exp.Expr | None]]] = {
+        kind: parse for kind, parse in SparkParser.PLACEHOLDER_PARSERS.items() if kind not in (TokenType.PLACEHOLDER, TokenType.COLON)
+    }
+    COLUMN_OPERATORS: ClassVar[dict[TokenType, Callable[..., exp.Expr] | None]] = {
+        kind: parse for kind, parse in SparkParser.COLUMN_OPERATORS.items() if kind != TokenType.PLACEHOLDER
+    }
+
     _inside = False
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -111,11 +121,25 @@ class FlinkParser(WindowParser, StatementParser):
             pair = _PAIR.match(found[2], at)
             if pair is None:
                 self.fail("OPTIONS('key' = 'value', …)", before)
-            options[pair[1].replace("''", "'")] = pair[2].replace("''", "'")
+            options[pair[1].replace("''", "'")] = self._hint_value(pair, found.start(2))
             at = pair.end()
         before.comments.clear()
         self.hints.add(self.sql.index("/*+", before.end + 1))
         return options
+
+    def _hint_value(self, pair: re.Match[str], offset: int) -> str:
+        if pair[3] is None:
+            return pair[2].replace("''", "'")
+        bound = self.bound(offset + pair.start(3), pair[3][1:] if pair[3] != "?" else None)
+        return self.scalar(f"a value for '{pair[1]}'", bound)
+
+    def _parse_primary(self) -> exp.Expr | None:
+        bound = self.placeholder()
+        return super()._parse_primary() if bound is None else bound.tree
+
+    def _parse_string(self) -> exp.Expr | None:
+        bound = self.placeholder()
+        return super()._parse_string() if bound is None else bound.tree
 
 
 class Flink(Spark):
@@ -127,7 +151,12 @@ class Flink(Spark):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]
         # t$files is one name, as in Flink.
         VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}
-        KEYWORDS: ClassVar[dict[str, TokenType]] = {**Spark.Tokenizer.KEYWORDS, "BYTES": TokenType.BINARY, "ROW": TokenType.STRUCT}
+        # Two marks side by side are a placeholder and a cast, or two placeholders: no operator.
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            **{word: kind for word, kind in Spark.Tokenizer.KEYWORDS.items() if word not in ("?::", "??")},
+            "BYTES": TokenType.BINARY,
+            "ROW": TokenType.STRUCT,
+        }
 
     Parser = FlinkParser
 
@@ -196,14 +225,18 @@ def _add(found: list[StatementText], text: str, tokens: list[Token]) -> None:
         found.append(StatementText(text=text[start:end], offset=start, line=text.count("\n", 0, start) + 1))
 
 
-def parse_one(text: str) -> exp.Expr:
-    """The tree of one statement; raises `SqlSyntaxError` or `UnsupportedStatement` with line, column and fragment."""
+def parse_one(text: str, binding: Binding | None = None) -> exp.Expr:
+    """The tree of one statement, the values of its placeholders in place.
+
+    Raises `SqlSyntaxError`, `UnsupportedStatement` or `InvalidParameter` with line, column and fragment.
+    """
     tokens = tokens_of(text)
     if not tokens:
         raise SqlSyntaxError("The statement is empty.", line=1, column=1)
     _check_nesting(tokens)
     tokens = [_kept_together(token) for token in tokens] if _in_set(tokens[:4]) else tokens
     parser = FlinkParser(dialect=_DIALECT)
+    parser.binding, parser.question_marks = binding, question_marks(text, tokens)
     try:
         trees = parser.parse(tokens, text)
     except ParseError as problem:
@@ -221,6 +254,20 @@ def parse_one(text: str) -> exp.Expr:
     if len(present) != 1:
         raise SqlSyntaxError("One statement is expected here.", line=1, column=1)
     return present[0]
+
+
+def column_type(text: str) -> DataType:
+    """The type a text spells as in CREATE TABLE; raises `SqlSyntaxError` or `UnsupportedType`."""
+    found: list[DataType] = []
+    try:
+        FlinkParser(dialect=_DIALECT)._parse(lambda parser: found.append(parser.column_type()), tokens_of(text), text)  # type: ignore[attr-defined]
+    except SqlError as problem:
+        raise UnsupportedType(f"{text!r} is no type of a column: {problem.message}") from None
+    except (SqlglotError, RecursionError):
+        found = []
+    if len(found) != 1:
+        raise UnsupportedType(f"{text!r} is no type of a column.")
+    return found[0]
 
 
 def _check_hints(tokens: list[Token], text: str, taken: set[int]) -> None:

@@ -5,65 +5,41 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import IO, Any
-from uuid import uuid4
+from typing import IO, Any, Unpack
 
 from lake import EVERYBODY, Caller, Lake
-from model.errors import IllegalMove, InvalidToken, LakeError, OperationNotExist, StatementTooLarge, StreamEnded
+from model.errors import IllegalMove, InvalidToken, LakeError, OperationNotExist, StreamEnded
 from model.identifier import Identifier
 from sql.append import Appender, AppendResult
 from sql.canceller import Canceller
 from sql.complete import complete
 from sql.executor import Executor, Work
 from sql.health import Health, check_health
+from sql.ingest import Ingester
 from sql.jobs.coordinator import Coordinator
-from sql.jobs.limits import JobLimits
 from sql.jobs.make import JobMaker
+from sql.jobs.points import JobPoints
 from sql.jobs.runner import JobRunner
+from sql.kept import KeptStatement, KeptStatements
+from sql.limits import GatewayLimits as GatewayLimits
 from sql.operation import Operation, OperationState
+from sql.operation import RunningStatement as RunningStatement
 from sql.origin import context_for
 from sql.pages import NotReady, ResultPage
+from sql.parameters import NONE as NO_PARAMETERS
+from sql.parameters import Parameters
 from sql.progress import ProgressRecord, SparkWatch
+from sql.recent import RecentStatements
 from sql.results import ResultSet
-from sql.script import Idempotent, Script, ScriptRunner, SparkPool
-from sql.session import Session
+from sql.script import Script, ScriptRunner, SparkPool
+from sql.session_options import SessionOptions
 from sql.sessions import GatewaySession, Sessions
 from sql.spool import Spool, SpoolLimits
-from sql.sql_options import SQL_OPTIONS, STATEMENT_TIMEOUT, statement_seconds
 from sql.statements.base import OwnDoor, no_door
+from sql.wishes import Wishes, WishReader
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayLimits:
-    """How much of everything one gateway allows; the server's options fill it."""
-
-    sessions: int = 1000
-    session_idle_seconds: float = 600.0
-    statement_seconds: float | None = None
-    """The time a statement may take, waiting included, where its client names none; None is no limit."""
-    statement_chars: int = 10_000_000
-    local_threads: int = 32
-    spark_statements: int = 4
-    queued_statements: int = 256
-    queued_per_session: int = 64
-    result_bytes: int = 50 << 30
-    spool_bytes: int = 200 << 30
-    import_dirs: tuple[str, ...] = ()
-    remote_catalogs: tuple[str, ...] = ()
-    kafka_brokers: tuple[str, ...] | None = None
-    jobs: JobLimits = field(default_factory=JobLimits)
-
-
-@dataclass(frozen=True, slots=True)
-class RunningStatement:
-    """A statement as whoever started it sees it while it runs."""
-
-    statement_id: str
-    cancel: Callable[[], bool]
 
 
 class Gateway:
@@ -86,6 +62,8 @@ class Gateway:
             chain=self._executor.chain,
             release=spark.release,
         )
+        self._wishes = WishReader(lake, self.limits)
+        self.kept = KeptStatements(seconds=self.limits.kept_seconds)
         self._uri: str | None = None
         means: dict[str, Any] = {
             "import_dirs": self.limits.import_dirs, "remote_catalogs": self.limits.remote_catalogs,
@@ -95,13 +73,17 @@ class Gateway:
         jobs = self.limits.jobs
         self.jobs = JobRunner(lake, jobs, JobMaker(lake, spark, self._spool, limits=jobs, **means))
         self._appender = Appender(lake)
+        self.ingest = Ingester(lake, self._executor.outside, self._sessions)
+        self.session_options = SessionOptions(lake, self._sessions)
         self._canceller = Canceller(spark.cancel)
         self._watch = SparkWatch(spark.progress)
+        self.recent = RecentStatements()
+        self.points = JobPoints(lake.catalog)
         self._running: dict[str, Operation] = {}
         self._streams: dict[int, ResultSet] = {}
         self.upkeep: Coordinator | None = None
         """Who looks after tables in this process, where anybody does."""
-        self._listeners: list[Callable[[Operation], None]] = []
+        self._listeners: list[Callable[[Operation], None]] = [self.recent.note]
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._keeper = threading.Thread(target=self._keep_house, name="sluice-housekeeper", daemon=True)
@@ -118,6 +100,7 @@ class Gateway:
         """Begin to run jobs; the server answers at this address now, where Spark's own processes ask for tables."""
         self._uri = uri
         self.jobs.start()
+        self.points.start()
 
     def _door(self, caller: Caller) -> OwnDoor:
         return no_door() if self._uri is None else OwnDoor(uri=self._uri, token=self._lake.access.lend(caller))
@@ -125,47 +108,32 @@ class Gateway:
     # Statements, one text at a time
 
     def run(
-        self,
-        text: str,
-        *,
-        session: str | None = None,
-        database: str | None = None,
-        settings: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        idempotency_key: str | None = None,
-        caller: Caller = EVERYBODY,
-        name: str | None = None,
-        on_start: Callable[[RunningStatement], None] | None = None,
+        self, text: str, *, session: str | None = None, on_start: Callable[[RunningStatement], None] | None = None, **wishes: Unpack[Wishes]
     ) -> ResultSet:
         """Run the statements of a text in order and return the last result, which the caller reads and closes.
 
-        They run in the session given, or in a fresh one, which may begin in another database than the default.
-        ``timeout`` (seconds) is for the whole text, waiting included; ``name`` is what the client asks for it by while it runs.
+        They run in the session given, or in a fresh one.
         Raises what a statement raises; of several, the error's ``statement_index`` and ``completed`` tell how far it came.
         """
-        self._check_size(text)
-        SQL_OPTIONS.check(settings or {})
-        scope = caller.principal
         managed = self._sessions.get(session) if session is not None else None
-        script = Script(
-            text=text,
-            session=managed.session if managed else self._one_shot(database, caller),
-            caller=caller,
-            settings=dict(settings or {}),
-            idempotent=Idempotent(key=idempotency_key, caller=scope) if idempotency_key is not None else None,
-            one_shot=managed is None,
-        )
-        operation = Operation(text, session=session, timeout=self._seconds(script, timeout), principal=scope, name=name)
+        script, operation = self._wishes.script(text, managed, wishes)
         self._submit(operation, script, managed)
         if on_start is not None:
             on_start(RunningStatement(operation.handle, operation.cancel))
         return self._outcome(operation, managed)
 
-    def _one_shot(self, database: str | None, caller: Caller) -> Session:
-        session = Session(str(uuid4()), None)
-        if database is not None:
-            session.current_database = self._lake.for_caller(caller).database(database).name
-        return session
+    def keep(self, text: str, **wishes: Unpack[Wishes]) -> KeptStatement:
+        """Queue the statements of a text as `run` runs them, and keep the result to be asked for; raises `TooManyStatements`."""
+        self.kept.reserve()
+        script, operation = self._wishes.script(text, None, wishes)
+        script.kept = True
+        kept = self.kept.add(operation)
+        try:
+            self._submit(operation, script, None)
+        except BaseException:
+            self.kept.forget(kept)
+            raise
+        return kept
 
     def append(
         self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: Caller = EVERYBODY
@@ -195,10 +163,10 @@ class Gateway:
 
     def configure_session(self, handle: str, text: str, *, timeout: float | None = None, caller: Caller = EVERYBODY) -> None:
         """Run a statement that shapes the session (SET, USE, CREATE …); queries and inserts are refused."""
-        self._check_size(text)
+        self._wishes.check_size(text)
         managed = self._sessions.get(handle)
         script = Script(text=text, session=managed.session, only_settings=True, caller=caller)
-        operation = Operation(text, session=handle, timeout=self._seconds(script, timeout), principal=caller.principal)
+        operation = Operation(text, session=handle, timeout=self._wishes.seconds(script, timeout), principal=caller.principal)
         self._submit(operation, script, managed)
         self._outcome(operation, managed).close()
 
@@ -210,12 +178,20 @@ class Gateway:
         """Close a session and everything in it."""
         self._sessions.close(handle)
 
-    def submit(self, session: str, text: str, config: Mapping[str, str] | None = None, *, caller: Caller = EVERYBODY) -> str:
+    def submit(
+        self,
+        session: str,
+        text: str,
+        config: Mapping[str, str] | None = None,
+        *,
+        parameters: Parameters = NO_PARAMETERS,
+        caller: Caller = EVERYBODY,
+    ) -> str:
         """Queue a text in a session and return its operation's handle; errors in the text show when it is fetched."""
-        self._check_size(text)
+        self._wishes.check_size(text)
         managed = self._sessions.get(session)
-        script = Script(text=text, session=managed.session, settings=dict(config or {}), caller=caller)
-        operation = Operation(text, session=session, timeout=self._seconds(script, None), principal=caller.principal)
+        script = Script(text=text, session=managed.session, settings=dict(config or {}), parameters=parameters, caller=caller)
+        operation = Operation(text, session=session, timeout=self._wishes.seconds(script, None), principal=caller.principal)
         self._submit(operation, script, managed)
         return operation.handle
 
@@ -249,9 +225,10 @@ class Gateway:
         finally:
             managed.touch()
 
-    def complete(self, session: str, text: str, position: int, *, caller: Caller = EVERYBODY) -> list[str]:
-        """What may stand at a position of a text, best first."""
-        return complete(self._lake.for_caller(caller), self._sessions.get(session).session, text, position)
+    def complete(self, session: str | None, text: str, position: int, *, database: str = "", caller: Caller = EVERYBODY) -> list[str]:
+        """What may stand at a position of a text, best first; in a session, or in one that would begin in a database."""
+        own = self._sessions.get(session).session if session is not None else self._wishes.session(database or None, caller)
+        return complete(self._lake.for_caller(caller), own, text, position)
 
     # The gateway itself
 
@@ -261,11 +238,17 @@ class Gateway:
             return list(self._running.values())
 
     def running_statement(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
-        """The caller's statement of this name or handle, which waits or runs; raises `OperationNotExist`."""
-        for operation in reversed(self.running()):
-            if name in (operation.handle, operation.name) and caller.principal == operation.principal:
+        """The one of this name or handle that waits or runs: one's own, to administrators anybody's; raises `OperationNotExist`."""
+        named = [operation for operation in reversed(self.running()) if name in (operation.handle, operation.name)]
+        for operation in sorted(named, key=lambda one: one.principal != caller.principal):
+            if caller.administrator or caller.principal == operation.principal:
                 return operation
         raise OperationNotExist(f"No statement {name} of yours is running.")
+
+    def kept_or_running(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
+        """The caller's statement of this name or handle, also one that has ended and is kept; raises `OperationNotExist`."""
+        kept = self.kept.find(name, caller)
+        return self.running_statement(name, caller=caller) if kept is None else kept.operation
 
     def progress(self, operation: Operation) -> ProgressRecord:
         """How far a statement is."""
@@ -278,6 +261,10 @@ class Gateway:
     def queued(self) -> dict[str, int]:
         """Pieces of work that wait for a thread, by lane."""
         return self._executor.queued()
+
+    def sessions(self, caller: Caller = EVERYBODY) -> list[GatewaySession]:
+        """The caller's sessions, an administrator's are all; oldest first."""
+        return [found for found in self._sessions.all() if caller.administrator or found.owner == caller.principal]
 
     def open_sessions(self) -> int:
         """How many sessions clients hold."""
@@ -309,11 +296,13 @@ class Gateway:
     def close(self) -> None:
         """Cancel everything and free all; lake and Spark are their owner's to close."""
         self._stopping.set()
+        self.points.close()
         self.jobs.close()
         for operation in self.running():
             operation.cancel()
         self._end_streams()
         self._sessions.close_all()
+        self.kept.close()
         self._executor.close()
         self._canceller.close()
         self._watch.close()
@@ -323,20 +312,6 @@ class Gateway:
             self._spool.close()
         except LakeError:  # the warehouse is away; what is left there is cleared at the next start
             _log.warning("The spool could not be cleared", exc_info=True)
-
-    def _check_size(self, text: str) -> None:
-        if len(text) > self.limits.statement_chars:
-            raise StatementTooLarge(
-                f"The text has {len(text)} characters; the most read here is {self.limits.statement_chars}. "
-                "Rows in bulk go to POST /tables/{database}/{table}/rows."
-            )
-
-    def _seconds(self, script: Script, asked: float | None) -> float | None:
-        """The time limit of a text: its own, its session's, or the server's."""
-        if asked is not None:
-            return asked
-        own = statement_seconds(STATEMENT_TIMEOUT.read({**script.session.settings, **script.settings}))
-        return own if own is not None else self.limits.statement_seconds
 
     def _submit(self, operation: Operation, script: Script, managed: GatewaySession | None) -> Work:
         """Hand a script to the executor; whichever way its operation ends, no place stays taken for it."""
@@ -383,7 +358,7 @@ class Gateway:
     def _ended(self, operation: Operation) -> None:
         with self._lock:
             self._running.pop(operation.handle, None)
-        for listener in self._listeners:
+        for listener in () if operation.describes else self._listeners:
             listener(operation)
         result = operation.result
         if result is not None and result.unbounded:
@@ -402,6 +377,7 @@ class Gateway:
                     if operation.overdue():
                         operation.expire()
                 self._sessions.expire()
+                self.kept.expire()
                 self._spool.tend()
             except Exception:  # the house is kept as long as the gateway lives, whatever one round runs into
                 _log.exception("Looking after statements and sessions failed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from uuid import uuid4
 
@@ -62,12 +63,16 @@ class Operation:
         """Whose it is."""
         self.progress = Progress()
         self.text = text
+        self.describes = False
+        """Whether the text is only looked at, which nobody keeps a record of."""
         self.session = session
         self.cancellation = Cancellation()
         self.origin = ORIGIN.get()
         self.submitted = time.time()
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self.timeout = timeout
+        self.ended: float | None = None
+        """When its client was told the end, in seconds since the epoch."""
         self.error: BaseException | None = None
         self.result: ResultSet | None = None
         self.begun = False
@@ -108,6 +113,7 @@ class Operation:
         callback()
 
     def _ended(self) -> None:
+        self.ended = time.time()
         self._done.set()
         with self._lock:
             callbacks, self._on_end = self._on_end, []
@@ -193,3 +199,11 @@ class Operation:
             if self._pages is None:
                 self._pages = Pages(result)
             return self._pages
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStatement:
+    """A statement as whoever started it sees it while it runs."""
+
+    statement_id: str
+    cancel: Callable[[], bool]

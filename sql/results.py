@@ -78,8 +78,12 @@ class ResultSet:
         """Rows an INSERT wrote; None for everything else."""
         self.snapshot_id: int | None = None
         """The snapshot a write made; None for everything else."""
+        self.parameters: tuple[ResultColumn, ...] = ()
+        """Of a statement that is only described (`sql.describe`): the values its placeholders want."""
         self.unbounded = False
         """Whether the rows go on for ever; an empty batch then says that none came for a moment."""
+        self.truncated = False
+        """Whether rows were cut off; known when all that are left were read."""
         self._open = open_batches
         self._releases: list[Callable[[], None]] = [close] if close else []
         self._lock = threading.Lock()
@@ -170,6 +174,31 @@ class ResultSet:
             raise
         finally:
             self.close()
+
+    def limited(self, most: int) -> ResultSet:
+        """The first rows of this result, which closing the new one closes; ``truncated`` says at the end whether there were more."""
+        made = ResultSet(
+            self.columns,
+            lambda: made._first(self, most),
+            kind=self.kind,
+            is_query=self.is_query,
+            job_id=self.job_id,
+            affected_rows=self.affected_rows,
+            close=self.close,
+        )
+        made.snapshot_id, made.unbounded = self.snapshot_id, self.unbounded
+        return made
+
+    def _first(self, whole: ResultSet, most: int) -> Iterator[pa.RecordBatch]:
+        left = most
+        for batch in whole.batches():
+            if batch.num_rows > left:
+                self.truncated = True
+                if left or not most:
+                    yield batch.slice(0, left)
+                return
+            left -= batch.num_rows
+            yield batch
 
     def collect(self) -> list[tuple[Any, ...]]:
         """All rows as Python values; for small results and tests."""

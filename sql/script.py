@@ -11,16 +11,22 @@ from typing import Protocol
 from sqlglot import exp
 
 from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, Replay
-from model.errors import BadRequest, LakeError, OutcomeUnknown, ResourceError
+from model.errors import BadRequest, InvalidParameter, LakeError, OutcomeUnknown, ResourceError, UnsupportedStatement
 from model.option import masked_text
 from model.spans import Value, span, tracing
 from sql.answers import answer_of, replayed
+from sql.describe import Described, described_last
 from sql.dialect import StatementText, is_query, parse_one, split
+from sql.dry_run import can_be_read, looked_at
 from sql.executor import Lane, Steps
 from sql.local import ValuesInsert, is_stream, plan_locally, plan_values, read_values
 from sql.operation import Operation
+from sql.parameter_types import sample_parameters, wanted_parameters
+from sql.parameters import NONE as NO_PARAMETERS
+from sql.parameters import Parameters, bind
 from sql.places import place
-from sql.results import ResultSet
+from sql.progress import SparkStage
+from sql.results import ResultColumn, ResultSet
 from sql.session import Session
 from sql.spool import Spool
 from sql.statements.base import ExecutionContext, OwnDoor, SparkLease, Statement, build
@@ -39,7 +45,7 @@ class SparkPool(Protocol):
     def lease(self, handle: str) -> SparkLease: ...
     def release(self, handle: str) -> None: ...
     def cancel(self, statement_id: str) -> None: ...
-    def progress(self, statement_id: str) -> tuple[int, int] | None: ...
+    def progress(self, statement_id: str) -> Sequence[SparkStage] | None: ...
     def ping(self) -> None: ...
 
 
@@ -58,11 +64,23 @@ class Script:
     text: str
     session: Session
     settings: Mapping[str, str] = field(default_factory=dict)
+    parameters: Parameters = NO_PARAMETERS
+    """The values of its placeholders."""
     caller: Caller = EVERYBODY
     """Who runs it, with what was granted when the request came."""
     idempotent: Idempotent | None = None
     one_shot: bool = False
     """True where the session ends with the script, so that its Spark session goes back when the result is closed."""
+    max_rows: int | None = None
+    """The most rows the last result may have; more are cut off, and the result says so."""
+    dry_run: bool = False
+    """True where the statement is only looked at: nothing takes effect."""
+    kept: bool = False
+    """True where the result is read later, so that its rows must end."""
+    describe: bool = False
+    """True where the statement is described and not run."""
+    wanted: Sequence[ResultColumn] = ()
+    """The parameters a described statement wants."""
     only_settings: bool = False
     """True where only statements that shape a session may run."""
     completed: list[str] = field(default_factory=list)
@@ -133,12 +151,20 @@ class ScriptRunner:
             raise BadRequest("The text holds no statement.")
         if script.idempotent and len(texts) > 1:
             raise BadRequest(f"An Idempotency-Key covers one statement, and the text holds {len(texts)}; send them one by one.")
+        if script.dry_run and len(texts) > 1:
+            raise BadRequest(f"A dry run takes one statement, and the text holds {len(texts)}: later ones would miss what earlier do.")
+        if script.describe:
+            if len(texts) > 1:
+                return described_last(texts)
+            script.wanted = wanted_parameters(texts[0].text, self._lake.for_caller(script.caller), script.session)
+            script.parameters = sample_parameters(script.wanted)
+        trees = self._bound(script, texts)
         result: ResultSet | None = None
         for script.index, text in enumerate(texts):
             if result is not None:
                 result.close()
             try:
-                result = yield from self._one(operation, script, text, only or read_values(text.text))
+                result = yield from self._one(operation, script, text, trees[script.index] if trees else only or read_values(text.text))
             except LakeError as error:
                 _place(error, script, text, len(texts))
                 raise
@@ -146,21 +172,43 @@ class ScriptRunner:
             if script.index + 1 < len(texts):
                 yield Lane.LOCAL
         assert result is not None
-        return result
+        if script.kept and result.unbounded:
+            result.close()
+            raise UnsupportedStatement("The rows of a streaming query are read as they come; run it without asking for its result later.")
+        return result if script.max_rows is None else result.limited(script.max_rows)
+
+    @staticmethod
+    def _bound(script: Script, texts: Sequence[StatementText]) -> list[exp.Expr] | None:
+        """The trees of all statements where values were sent: whether each has its place is known before anything runs."""
+        if script.parameters == NO_PARAMETERS:
+            return None
+        try:
+            return bind([text.text for text in texts], script.parameters)
+        except InvalidParameter as error:
+            if error.line is not None:
+                _move(error, script, texts[error.statement_index or 0])
+            raise
 
     def _one(
-        self, operation: Operation, script: Script, text: StatementText, insert: ValuesInsert | None
+        self, operation: Operation, script: Script, text: StatementText, known: ValuesInsert | exp.Expr | None
     ) -> Generator[Lane, None, ResultSet]:
-        """Run one statement under its idempotency claim, where it has one."""
+        """Run one statement, which may have been read already, under its idempotency claim, where it has one."""
         operation.cancellation.check()
-        with span("parse"):
-            tree = None if insert else parse_one(text.text)
+        insert = known if isinstance(known, ValuesInsert) else None
+        tree = known if isinstance(known, exp.Expr) else None
+        if tree is None and not insert:
+            with span("parse"):
+                tree = parse_one(text.text)
+        if script.dry_run:
+            insert, tree = None, looked_at(tree or parse_one(text.text))
+            if tree is None:
+                return can_be_read(text.text)
         if script.only_settings and (tree is None or is_query(tree) or isinstance(tree, exp.Insert)):
             raise BadRequest(
                 "Only statements that shape a session (SET, RESET, USE, CREATE, DROP, ALTER) configure it; submit this one instead."
             )
         claim: IdempotencyClaim | None = None
-        if script.idempotent and not (tree and is_query(tree)):
+        if script.idempotent and not script.dry_run and not (tree and is_query(tree)):
             claimed = self._claim(script.idempotent, script)
             if isinstance(claimed, Replay):
                 return replayed(claimed.answer)
@@ -168,7 +216,9 @@ class ScriptRunner:
         try:
             context = self._context(operation, script, text, claim)
             with span("plan"):
-                statement = _prepare(insert, tree, context)
+                statement = _prepare(insert, tree, context, script.max_rows)
+            if script.describe:
+                statement = Described(tree=tree, statement=statement, wanted=tuple(script.wanted))
             if statement.needs_spark:
                 with span("queue", {"sluice.lane": Lane.SPARK}):
                     yield Lane.SPARK
@@ -200,11 +250,14 @@ class ScriptRunner:
             spool=self._spool,
             source=text.text,
             own_door=lambda: self._door(script.caller),
+            has_parameters=script.parameters != NO_PARAMETERS,
         )
 
     def _claim(self, idempotent: Idempotent, script: Script) -> IdempotencyClaim | Replay:
-        body = "\0".join((script.session.current_database, script.text.strip()))
-        return self._lake.claim(idempotent.key, scope=f"sql:{idempotent.caller}", body_hash=hashlib.sha256(body.encode()).hexdigest())
+        body = "\0".join((script.session.current_database, script.text.strip())).encode()
+        if script.parameters != NO_PARAMETERS:
+            body += b"\0" + script.parameters.spelled()
+        return self._lake.claim(idempotent.key, scope=f"sql:{idempotent.caller}", body_hash=hashlib.sha256(body).hexdigest())
 
     def _settle(self, claim: IdempotencyClaim, result: ResultSet) -> None:
         """Store the answer; a statement that committed has stored it in its own transaction."""
@@ -229,15 +282,21 @@ def _place(error: LakeError, script: Script, text: StatementText, count: int) ->
         error.line, error.column = place(text.text, name)
         error.fragment = name if error.line is not None else None
     if error.line is not None:
-        if error.line == 1 and error.column is not None:
-            error.column += text.offset - (script.text.rfind("\n", 0, text.offset) + 1)
-        error.line += text.line - 1
+        _move(error, script, text)
     if count > 1:
         error.statement_index = script.index
         error.completed = tuple(script.completed)
 
 
-def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: ExecutionContext) -> Statement:
+def _move(error: LakeError, script: Script, text: StatementText) -> None:
+    """Turn an error's place in its statement into one in the whole text."""
+    assert error.line is not None
+    if error.line == 1 and error.column is not None:
+        error.column += text.offset - (script.text.rfind("\n", 0, text.offset) + 1)
+    error.line += text.line - 1
+
+
+def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: ExecutionContext, most: int | None) -> Statement:
     """The statement: answered in this process where that is surely the same, or made from its tree."""
     if insert is not None and (planned := plan_values(insert, context)):
         return planned
@@ -247,4 +306,15 @@ def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: Execut
         return StartJob(tree)
     if is_stream(tree, context):
         return plan_stream(tree, context)
+    if most is not None:
+        tree = _capped(tree, most)
     return plan_locally(tree, context) or build(tree)
+
+
+def _capped(tree: exp.Expr, most: int) -> exp.Expr:
+    """A query that makes no more rows than are read, and one that tells whether there were more."""
+    if not isinstance(tree, exp.Select | exp.SetOperation) or tree.args.get("limit") or tree.args.get("offset"):
+        return tree
+    capped = tree.copy()
+    capped.set("limit", exp.Limit(expression=exp.Literal.number(most + 1)))
+    return capped

@@ -158,15 +158,15 @@ class ShowPolicies(FlinkStatement):
 
 
 class Call(FlinkStatement):
-    """``CALL procedure(arguments)``; arguments are (name or None, Python value) pairs."""
+    """``CALL procedure(arguments)``; arguments are (name or None, Python value) pairs; ``dry_run`` where it is only looked at."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"procedure": True, "arguments": False}
+    arg_types: ClassVar[dict[str, bool]] = {"procedure": True, "arguments": False, "dry_run": False}
 
 
 class Explain(FlinkStatement):
-    """``EXPLAIN [PLAN FOR] statement``."""
+    """``EXPLAIN [PLAN FOR | JSON_EXECUTION_PLAN] statement``."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "json": False}
 
 
 class StatementSet(FlinkStatement):

@@ -58,6 +58,13 @@ def dsn(server_dsn: str, template: str) -> Iterator[str]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def module_dsn(server_dsn: str, template: str) -> Iterator[str]:
+    """DSN of a migrated database that the tests of a module share."""
+    with database(server_dsn, template) as made:
+        yield made
+
+
 @pytest.fixture
 def empty_dsn(server_dsn: str) -> Iterator[str]:
     """DSN of a database without a single table."""

@@ -19,6 +19,8 @@ PIECE_BYTES = 1 << 20
 """Arrow bytes turned into text at a time."""
 
 Batches = Iterator[pa.RecordBatch]
+More = Callable[[], bool]
+"""Asked after the last row: whether rows were cut off."""
 Tell = Callable[[Exception], dict[str, Any]]
 """Turns a failure into the problem document clients are shown."""
 
@@ -32,14 +34,14 @@ class Format:
     """One way to write a result."""
 
     media_type: str
-    write: Callable[[Sequence[ResultColumn], Batches, Tell], Iterator[bytes]]
+    write: Callable[..., Iterator[bytes]]
     check: Callable[[Sequence[ResultColumn]], None] = lambda columns: None
     idle_line: bytes | None = None
     """What may be sent while no row comes."""
 
 
-def write_json(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
-    """``{"columns":[…],"rows":[…]}``, each row on a line of its own; a failure on the way is a last member ``error``."""
+def write_json(columns: Sequence[ResultColumn], batches: Batches, tell: Tell, more: More = lambda: False) -> Iterator[bytes]:
+    """``{"columns":[…],"rows":[…]}``, each row on a line of its own; then, where it is so, ``truncated`` or ``error``."""
     head = [{"name": c.name, "type": str(c.type)} for c in columns]
     pending = b'{"columns":' + orjson.dumps(head) + b',"rows":['
     first, tail = True, b"\n]}\n"
@@ -49,12 +51,14 @@ def write_json(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) ->
                 data = _rows(piece, columns, json_texts, opening=",\n[", between=",", closing="]")
                 yield pending + (data[1:] if first else data)
                 pending, first = b"", False
+        if more():
+            tail = b'\n],"truncated":true}\n'
     except Exception as failure:  # headers are gone: the failure becomes part of the body, and `tell` logs a bug
         tail = b'\n],"error":' + orjson.dumps(tell(failure)) + b"}\n"
     yield pending + tail
 
 
-def write_ndjson(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
+def write_ndjson(columns: Sequence[ResultColumn], batches: Batches, tell: Tell, more: More = lambda: False) -> Iterator[bytes]:
     """One object per row and line; a failure on the way is a last line ``{"$error": …}``."""
     names = [orjson.dumps(c.name).decode() for c in columns]
     try:
@@ -65,7 +69,7 @@ def write_ndjson(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) 
         yield b'{"$error":' + orjson.dumps(tell(failure)) + b"}\n"
 
 
-def write_events(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
+def write_events(columns: Sequence[ResultColumn], batches: Batches, tell: Tell, more: More = lambda: False) -> Iterator[bytes]:
     """One server-sent event per row, its data the row as an object; then an event ``end`` or, on a failure, ``error``."""
     names = [orjson.dumps(c.name).decode() for c in columns]
     last = b"event: end\ndata: {}\n\n"
@@ -78,7 +82,7 @@ def write_events(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) 
     yield last
 
 
-def write_csv(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
+def write_csv(columns: Sequence[ResultColumn], batches: Batches, tell: Tell, more: More = lambda: False) -> Iterator[bytes]:
     """A header line, then a line per row; a failure on the way cuts the connection."""
     header = csv_quoted(pa.array([c.name for c in columns], pa.string())).to_pylist()
     yield (",".join(header) + "\n").encode()
@@ -91,7 +95,7 @@ def write_csv(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> 
         raise BrokenStream from failure
 
 
-def write_arrow(columns: Sequence[ResultColumn], batches: Batches, tell: Tell) -> Iterator[bytes]:
+def write_arrow(columns: Sequence[ResultColumn], batches: Batches, tell: Tell, more: More = lambda: False) -> Iterator[bytes]:
     """An Arrow IPC stream; a failure on the way leaves it without its end mark and cuts the connection."""
     sink = io.BytesIO()
     writer = pa.ipc.new_stream(sink, result_schema(columns))

@@ -12,6 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 from sqlglot import exp
 
+from sql.parsing.placeholders import PARAMETER
+
 
 class NotLocal(Exception):
     """No error: something this room does not answer itself, so that the statement goes to Spark."""
@@ -152,6 +154,8 @@ def _cast(node: exp.Expression) -> tuple[Kind, Any]:
     """``CAST(literal AS type)``, which is also what ``DATE '…'`` and its like parse to."""
     inner = evaluate(node.this)
     to = node.args["to"]
+    if inner.kind is Kind.NULL and node.meta.get(PARAMETER):
+        return Kind.NULL, None
     if not isinstance(to, exp.DataType) or node.args.get("format") or inner.kind is Kind.NULL:
         raise NotLocal
     if isinstance(node, exp.TryCast) and node.args.get("safe"):
@@ -225,6 +229,12 @@ def _to_timestamp(inner: LiteralValue, to: exp.DataType) -> tuple[Kind, Any]:
     value = timestamp_of(_text(inner))
     _keep_digits(value.microsecond, to)
     return Kind.TIMESTAMP, value
+
+
+def _to_instant(inner: LiteralValue, to: exp.DataType) -> tuple[Kind, Any]:
+    """Also with a Z, as instants sent as parameters have it: only sessions in UTC, where it changes nothing, take the kind as it is."""
+    plain = LiteralValue(inner.kind, inner.value.removesuffix("Z"), inner.origin) if isinstance(inner.value, str) else inner
+    return Kind.TIMESTAMP_LTZ, _to_timestamp(plain, to)[1]
 
 
 def _text(inner: LiteralValue) -> str:
@@ -319,7 +329,7 @@ _CASTS: dict[Any, Callable[[LiteralValue, exp.DataType], tuple[Kind, Any]]] = {
     _Type.TIMESTAMP: _to_timestamp,
     _Type.TIMESTAMPNTZ: _to_timestamp,
     _Type.TIMESTAMPTZ: _to_timestamp,  # what sqlglot's Spark makes of TIMESTAMP, which here is without zone
-    _Type.TIMESTAMPLTZ: lambda inner, to: (Kind.TIMESTAMP_LTZ, _to_timestamp(inner, to)[1]),
+    _Type.TIMESTAMPLTZ: _to_instant,
     _Type.BOOLEAN: _to_boolean,
 }
 _EVALUATORS: dict[type[exp.Expression], Callable[[Any], tuple[Kind, Any]]] = {

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import bisect
+from collections.abc import Sequence
 from typing import NoReturn
 
+from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from model.errors import SqlSyntaxError, UnsupportedStatement
+from model.errors import InvalidParameter, SqlSyntaxError, UnsupportedStatement
+from sql.parameter_values import Misfit
+from sql.parameter_values import text as spelled
+from sql.parsing.placeholders import Binding, Bound, Placeholder, named
 
 _NAME_TOKENS = frozenset({TokenType.STRING, TokenType.NUMBER, TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA, TokenType.EQ})
 
@@ -20,6 +26,47 @@ def place_of(sql: str, token: Token) -> tuple[int, int]:
 
 class BaseParser(SparkParser):
     """Helpers over sqlglot's token cursor."""
+
+    binding: Binding | None = None
+    """Where the values of placeholders come from."""
+    question_marks: Sequence[int] = ()
+    """Where the text's ``?`` stand."""
+
+    def placeholder(self) -> Bound | None:
+        """The value of the placeholder that stands here, which is stepped over; None where none does."""
+        token = self.here
+        if token is None or token.token_type not in (TokenType.PLACEHOLDER, TokenType.COLON):
+            return None
+        following = self._tokens[self._index + 1] if self._index + 1 < len(self._tokens) else None
+        if token.token_type == TokenType.COLON and named(token, following, self.sql) is None:
+            return None
+        self._advance(1 if token.token_type == TokenType.PLACEHOLDER else 2)
+        bound = self.bound(token.start, named(token, following, self.sql))
+        for node in bound.tree.find_all(exp.Literal, exp.Null, exp.Boolean, exp.HexString):
+            node.update_positions(token)
+        return bound
+
+    def bound(self, start: int, name: str | None) -> Bound:
+        """The value of the placeholder at a place of the text; raises `InvalidParameter` where none was sent."""
+        number = None if name is not None else bisect.bisect_right(self.question_marks, start)
+        placeholder = Placeholder(start=start, number=number, name=name)
+        if self.binding is None:
+            line, column = self.sql.count("\n", 0, start) + 1, start - self.sql.rfind("\n", 0, start)
+            raise InvalidParameter(
+                f"{placeholder.written} at line {line}, column {column} is a placeholder, and no value was sent for it; "
+                'POST /sql takes values as "parameters".',
+                line=line,
+                column=column,
+                fragment=placeholder.written,
+            )
+        return self.binding.value(placeholder, self.sql)
+
+    def scalar(self, what: str, bound: Bound) -> str:
+        """A placeholder's value where a quoted text belongs."""
+        try:
+            return spelled(bound.value)
+        except Misfit:
+            self.fail(what, self._prev)
 
     def fail(self, expected: str, token: Token | None = None) -> NoReturn:
         """Raise `SqlSyntaxError` at a token (the present one) saying what belongs there."""
@@ -99,6 +146,8 @@ class BaseParser(SparkParser):
 
     def text(self, what: str = "a quoted text") -> str:
         """One string literal."""
+        if (bound := self.placeholder()) is not None:
+            return self.scalar(what, bound)
         token = self.here
         if token is None or token.token_type != TokenType.STRING:
             self.fail(what)
@@ -107,6 +156,8 @@ class BaseParser(SparkParser):
 
     def key_or_value(self, what: str) -> str:
         """An option's key or value: quoted, or bare words joined by dots and dashes."""
+        if (bound := self.placeholder()) is not None:
+            return self.scalar(what, bound)
         token = self.here
         if token is not None and token.token_type == TokenType.STRING:
             return self.text()
@@ -155,6 +206,11 @@ class BaseParser(SparkParser):
     def source_from(self, start: Token, *, until: Token | None = None) -> str:
         """The text from a token up to the present one (or ``until``), as the user wrote it."""
         end = (until.start if until else None) if until else (self.here.start if self.here else len(self.sql))
+        for placeholder in self.binding.seen.values() if self.binding else ():
+            if start.start <= placeholder.start < (end or len(self.sql)):
+                self.refuse(
+                    f"{placeholder.written} stands in a part that is kept as text, and its value would not be; write the value.", start
+                )
         return self.sql[start.start : end].strip()
 
     def finish(self) -> None:

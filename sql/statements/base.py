@@ -76,6 +76,8 @@ class ExecutionContext:
     kafka_brokers: tuple[str, ...] | None = None
     source: str = ""
     """The statement as the user wrote it."""
+    has_parameters: bool = False
+    """Whether values were sent for placeholders, which ``source`` does not hold."""
     own_door: Callable[[], OwnDoor] = no_door
     """How Spark's own processes reach this server's catalog, as the caller."""
 

@@ -58,6 +58,10 @@ class StartJob:
         streams = [check(context, insert) for insert in inserts]
         if not any(streams):
             return build(self.tree).run(context)
+        if context.has_parameters:
+            raise UnsupportedStatement(
+                "A job's statement is kept as text and started again from it: write the values into it instead of sending them."
+            )
         mentioned = {name for insert in inserts for name in _bare_names(insert)}
         own = context.session.temporary_tables
         job_id = context.lake.jobs.create(

@@ -100,7 +100,10 @@ class Call:
             near = nearest(name, PROCEDURES)
             hint = f" Did you mean {near}?" if near else f" There are: {', '.join(sorted(PROCEDURES))}."
             raise AnalysisError(f"There is no procedure {name}.{hint}", fragment=name)
-        return found, _bound(found, self.tree.args["arguments"])
+        arguments = _bound(found, self.tree.args["arguments"])
+        if self.tree.args.get("dry_run") and not found.only_looks:
+            arguments[DRY_RUN] = True
+        return found, arguments
 
     @property
     def needs_spark(self) -> bool:

@@ -87,7 +87,12 @@ def _read_from_pypaimon(python: Path, directory: Path, url: str) -> None:
 @pytest.mark.spark
 def test_make_run_starts_a_server_whose_own_advice_works(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
-    environment |= {"SLUICE_LISTEN": "127.0.0.1:0", "SLUICE_DATA": str(tmp_path / "data"), "SLUICE_SPARK_DRIVER_MEMORY": "1g"}
+    environment |= {
+        "SLUICE_LISTEN": "127.0.0.1:0",
+        "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0",
+        "SLUICE_DATA": str(tmp_path / "data"),
+        "SLUICE_SPARK_DRIVER_MEMORY": "1g",
+    }
     log = tmp_path / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(["make", "run"], cwd=ROOT, env=environment, stdout=out, stderr=out, start_new_session=True)

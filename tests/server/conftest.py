@@ -14,8 +14,8 @@ from catalog import CatalogStore
 from lake import Lake
 from model.errors import Unavailable
 from server.app import create_app
-from server.options import read_settings
 from server.services import Services
+from server.settings import read_settings
 from server.wsgi import HttpServer
 from sql.gateway import Gateway, GatewayLimits
 

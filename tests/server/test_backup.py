@@ -19,7 +19,7 @@ from migrations import downgrade, newest, upgrade
 from model.errors import IllegalMove, InvalidData
 from model.identifier import Identifier
 from server.backup import backup, restore
-from server.options import Settings, read_settings
+from server.settings import Settings, read_settings
 from tests.fix_server import StartServer
 
 SLUICE = str(Path(sys.executable).parent / "sluice")

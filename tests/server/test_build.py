@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 
 from server.build import store_conf
-from server.options import read_settings
+from server.settings import read_settings
 from sql.spark.pool import hadoop_version
 
 

@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 
 from migrations import downgrade
 from server.doctor import FAIL, OK, WARN, Finding, examine
-from server.options import Settings, read_settings
+from server.settings import Settings, read_settings
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from model.errors import Unavailable
 from server.app import create_app
 from server.logs import Masker, set_up
-from server.options import Settings, read_settings
 from server.services import Services
+from server.settings import Settings, read_settings
 from sql.gateway import Gateway
 
 TOKEN = "s3cr3t-of-the-administrator"

@@ -7,7 +7,9 @@ import os
 import pytest
 
 from model.errors import InvalidOption
-from server.options import SERVER_OPTIONS, is_loopback, read_settings, variable
+from server.option_kinds import is_loopback
+from server.options import SERVER_OPTIONS
+from server.settings import read_settings, variable
 
 
 def test_defaults_need_no_variable() -> None:
@@ -22,8 +24,9 @@ def test_every_setting_is_read_from_its_variable() -> None:
     samples = {
         "listen": "[::1]:0", "data": "/tmp/d", "catalog.dsn": "postgresql:///x", "warehouse": "s3://bucket/w", "import.dirs": "/a, /b",
         "token": "secret", "spark.master": "spark://h:7077", "spark.driver-memory": "1 gb", "log.level": "DEBUG",
-        "data-token": "fs.s3.accessKey=a, b=c=d", "compaction.quiet-hours": "08:00-20:00",
-        "spark.packages": "g:a:1, g:b:2", "log.format": "json", "traces.endpoint": "http://c:4318", "log.requests": "true",
+        "cors.origins": "https://a.b, http://c:1", "data-token": "fs.s3.accessKey=a, b=c=d", "compaction.quiet-hours": "08:00-20:00",
+        "spark.packages": "g:a:1, g:b:2", "flight.listen": "off", "log.format": "json",
+        "traces.endpoint": "http://c:4318", "log.requests": "true",
     }  # fmt: skip
     defaults, changed = read_settings({}), {}
     for option in SERVER_OPTIONS:

@@ -18,8 +18,8 @@ import trustme
 import server.tls
 from model.errors import InvalidOption
 from server.app import create_app
-from server.options import read_settings
 from server.services import Services
+from server.settings import read_settings
 from server.tls import TlsFiles
 from server.wsgi import HttpServer
 from sql.gateway import Gateway

@@ -14,8 +14,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from model.spans import NO_SPAN, span
 from server.app import create_app
-from server.options import read_settings
 from server.services import Services
+from server.settings import read_settings
 from server.traces import traces_url, tracing
 from sql.gateway import Gateway
 from tests.fix_server import StartServer

@@ -15,8 +15,8 @@ from catalog import CatalogStore
 from lake import Lake
 from model.identifier import Identifier
 from server.app import create_app
-from server.options import read_settings
 from server.services import Services
+from server.settings import read_settings
 from sql.gateway import Gateway
 from tests.server.conftest import NoSpark
 from tests.server.paimon.committing import BATCH, Writer

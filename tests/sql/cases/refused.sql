@@ -62,7 +62,7 @@ CREATE FUNCTION f AS 'x'
 -- temporary view
 CREATE TEMPORARY VIEW v AS SELECT 1
 =>
-1:18 CREATE VIEW is not available
+1:18 Temporary views are not available; CREATE VIEW keeps one
 
 -- directory
 INSERT OVERWRITE DIRECTORY '/tmp/x' SELECT 1
@@ -424,12 +424,12 @@ FROM t MAP a USING 'cat'
 -- a parameter
 SELECT :x
 =>
-1:8 ':x' is not available: parameters are not available here.
+1:8 :x at line 1, column 8 is a placeholder, and no value was sent for it
 
 -- a positional parameter
 SELECT ?
 =>
-1:8 '?' is not available: parameters are not available here.
+1:8 ? at line 1, column 8 is a placeholder, and no value was sent for it
 
 -- a substituted variable
 SELECT ${env:HOME}
