@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import logging
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
 from typing import NoReturn
 
 from model.errors import InvalidOption, LakeError
@@ -17,6 +20,8 @@ from server.settings import Settings, read_settings
 _M_ARENA_MAX = -8
 """glibc's name for it in `mallopt(3)`."""
 _ARENAS = 4
+_DIFFERENT = 3
+"""Status of a restore after which catalog and warehouse differ."""
 
 
 def main() -> NoReturn:
@@ -27,6 +32,49 @@ def main() -> NoReturn:
 def migrate() -> NoReturn:
     """Bring the catalog's Postgres to the newest schema and end."""
     run(_migrate)
+
+
+def backup(path: Path) -> NoReturn:
+    """Write the catalog to a file and end."""
+
+    def work(settings: Settings) -> None:
+        from server.backup import backup as write
+
+        print(write(settings, path))
+
+    run(work)
+
+
+def restore(path: Path, *, replace: bool) -> NoReturn:
+    """Put a backup in the catalog's place, say how it differs from the warehouse and end, with 3 where it does."""
+
+    def work(settings: Settings) -> int:
+        from server.backup import restore as put_back
+
+        done, differences = put_back(settings, path, replace=replace)
+        print(done)
+        for one in differences:
+            print(f"{one.table}: {one.what}." + (f" {one.statement};" if one.statement else " Bring the files back."))
+        return _DIFFERENT if differences else 0
+
+    run(work)
+
+
+def doctor(*, as_json: bool) -> NoReturn:
+    """Say what the installation suffers from and end, with 1 where something fails."""
+
+    def work(settings: Settings) -> int:
+        from server.doctor import FAIL, examine
+
+        found = examine(settings, java_home=os.environ.get("JAVA_HOME"))
+        if as_json:
+            print(json.dumps([asdict(one) for one in found], indent=1))
+        else:
+            for one in found:
+                print(f"{one.level:4}  {one.check}: {one.detail}" + (f"\n      {one.way_out}" if one.way_out else ""))
+        return int(any(one.level == FAIL for one in found))
+
+    run(work)
 
 
 def _migrate(settings: Settings) -> None:

@@ -44,9 +44,14 @@ class Finding:
 Check = Iterator[Finding]
 
 
-def examine(settings: Settings) -> list[Finding]:
+def examine(settings: Settings, *, java_home: str | None = None) -> list[Finding]:
     """Look at everything; what is away hides nothing else."""
-    found = [*_guarded("python", _python), *_guarded("java", _java), *_guarded("spark", _spark), *_guarded("disk", lambda: _disk(settings))]
+    found = [
+        *_guarded("python", _python),
+        *_guarded("java", lambda: _java(java_home)),
+        *_guarded("spark", _spark),
+        *_guarded("disk", lambda: _disk(settings)),
+    ]
     found += _guarded("server", lambda: _server(settings))
     with ExitStack() as cleanup:
         try:
@@ -84,8 +89,7 @@ def _python() -> Check:
     )
 
 
-def _java() -> Check:
-    home = os.environ.get("JAVA_HOME")
+def _java(home: str | None) -> Check:
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     out = "" if java is None else subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60).stderr
     said = re.search(r'version "(\d+)[^"]*"', out)

@@ -181,6 +181,14 @@ STALL = SERVER_OPTIONS.declare(
 DRAIN = SERVER_OPTIONS.declare(
     Option("drain-seconds", number(at_least=0), 30.0, "How long a stopping server lets running statements finish.")
 )
+DRAIN_DELAY = SERVER_OPTIONS.declare(
+    Option(
+        "drain.delay-seconds",
+        number(at_least=0),
+        0.0,
+        "How long a server told to stop goes on taking requests while `/readyz` says 503 already, so that a balancer sends nobody.",
+    )
+)
 COMPACTION_ENABLED = SERVER_OPTIONS.declare(
     Option("compaction.enabled", boolean(), True, "Whether this server merges small files and lets go what is too old, by itself.")
 )

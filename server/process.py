@@ -168,6 +168,7 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     stop.wait()
     _log.info("Stopping: up to %g s for what runs", settings.drain)
     services.stopping.set()
+    stop.hurry.wait(settings.drain_delay)
     threading.Thread(target=_hurry, args=(stop, gateway), name="sluice-hurry", daemon=True).start()
     until = time.monotonic() + settings.drain
     gateway.drain(settings.drain)

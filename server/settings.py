@@ -25,6 +25,7 @@ from server.options import (
     DATA,
     DATA_TOKEN,
     DRAIN,
+    DRAIN_DELAY,
     FLIGHT_LISTEN,
     IMPORT_DIRS,
     JOBS_CHECKPOINTS,
@@ -111,6 +112,7 @@ class Settings:
     threads: int = THREADS.default
     stall: float = STALL.default
     drain: float = DRAIN.default
+    drain_delay: float = DRAIN_DELAY.default
     audit_kept: timedelta = timedelta(days=AUDIT_DAYS.default)
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
     jobs: JobLimits = field(default_factory=JobLimits)
@@ -175,6 +177,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         threads=THREADS.read(raw),
         stall=STALL.read(raw),
         drain=DRAIN.read(raw),
+        drain_delay=DRAIN_DELAY.read(raw),
         audit_kept=timedelta(days=AUDIT_DAYS.read(raw)),
         upkeep=UpkeepLimits(
             enabled=COMPACTION_ENABLED.read(raw),

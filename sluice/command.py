@@ -13,7 +13,6 @@ from uuid import uuid4
 
 import click
 
-from sluice.admin_command import backup, doctor, restore
 from sluice.client import DEFAULT_URL, Client, ServerError, describe, lines
 from sluice.progress_bar import bar
 from sluice.token_command import token as token_command
@@ -47,9 +46,6 @@ def main() -> None:
 
 
 main.add_command(token_command)
-main.add_command(backup)
-main.add_command(doctor)
-main.add_command(restore)
 
 
 @main.command()
@@ -66,6 +62,34 @@ def migrate() -> None:
     from server.__main__ import migrate as migrate_catalog
 
     migrate_catalog()
+
+
+@main.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def backup(file: Path) -> None:
+    """Write the catalog to FILE, as of one moment; servers may run. The warehouse's files are not in it."""
+    from server.__main__ import backup as write
+
+    write(file.absolute())
+
+
+@main.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--replace", is_flag=True, help="Also where the catalog is not empty; what it holds is lost.")
+def restore(file: Path, replace: bool) -> None:
+    """Put the backup FILE in the place of an empty catalog, and hold it against the warehouse (status 3 where they differ)."""
+    from server.__main__ import restore as put_back
+
+    put_back(file.absolute(), replace=replace)
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of the findings.")
+def doctor(as_json: bool) -> None:
+    """Look at the installation, the catalog, the warehouse and the running server; status 1 where something fails."""
+    from server.__main__ import doctor as examine
+
+    examine(as_json=as_json)
 
 
 @main.command()

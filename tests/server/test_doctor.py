@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
@@ -66,8 +65,7 @@ def test_what_is_away_hides_nothing_else(settings: Settings, dsn: str, tmp_path:
     assert by_check(examine(nowhere))["postgres"].level == FAIL
 
 
-def test_somebody_else_on_the_port(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(os.environ, "JAVA_HOME", "/nowhere")
+def test_somebody_else_on_the_port(settings: Settings) -> None:
     with socket.create_server(settings.listen) as other:
         other.settimeout(30)
         import threading
@@ -80,7 +78,7 @@ def test_somebody_else_on_the_port(settings: Settings, monkeypatch: pytest.Monke
 
         thread = threading.Thread(target=answer)
         thread.start()
-        found = by_check(examine(settings))
+        found = by_check(examine(settings, java_home="/nowhere"))
         thread.join()
     assert (found["server"].level, "SLUICE_LISTEN" in found["server"].way_out) == (FAIL, True)
     assert found["java"].level == FAIL
