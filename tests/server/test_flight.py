@@ -50,7 +50,7 @@ class Door:
         given = {"SLUICE_DATA": str(directory), "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0"}
         self.services = Services(gateway=self.gateway, settings=read_settings(given))
         self.app = create_app(self.services)
-        self.door = FlightDoor(self.services, metrics_of(self.app))
+        self.door = FlightDoor(self.services, metrics_of(self.app), tls)
         host, port = self.door.start()
         self.url = f"{'grpc' if tls is None else 'grpc+tls'}://{host}:{port}"
 
