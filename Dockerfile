@@ -8,6 +8,7 @@ WORKDIR /sluice
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends make procps && rm -rf /var/lib/apt/lists/*
 
 COPY scripts scripts
+COPY web web
 COPY Makefile pyproject.toml requirements-run.txt README.md ./
 RUN make java && rm -rf /var/lib/apt/lists/*
 
@@ -21,7 +22,7 @@ ENV SLUICE_LISTEN=0.0.0.0:8083 SLUICE_DATA=/data
 VOLUME /data
 EXPOSE 8083
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8083/livez', timeout=2)"]
+    CMD ["python", "-c", "import os, ssl, urllib.request as u; u.urlopen('http%s://127.0.0.1:8083/livez' % ('s' * ('SLUICE_TLS_CERTIFICATE' in os.environ)), timeout=2, context=ssl._create_unverified_context())"]
 STOPSIGNAL SIGTERM
 # No shell between: the server itself must hear the signal that stops it.
 CMD [".venv/bin/sluice", "serve"]

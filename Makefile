@@ -12,7 +12,7 @@ help: ## Show what can be made
 run: install ## Install what is missing and start the server on 127.0.0.1:8083
 	@exec $(BIN)/sluice serve
 
-install: java $(VENV)/.run ## Install what the server needs into .venv, and Java where that is allowed
+install: java $(VENV)/.run web/node_modules/.done ## Install what the server needs into .venv, and Java where that is allowed
 
 java: ## See to it that Java 17 or newer is there
 	@scripts/java
@@ -45,7 +45,7 @@ lock: $(VENV)/.uv ## Pin the newest versions that pyproject.toml allows
 	@awk '/^uv==/ { p = 1 } p && /^[a-z]/ && !/^uv==/ { exit } p && !/^ *#/' requirements.txt > scripts/requirements-uv.txt
 
 clean: ## Remove what was built and installed here; data stays
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	@rm -rf $(VENV) web/node_modules server/pages/static/vendor .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
 
 # Stamps: a second make sees at once that nothing is to be done.
 $(VENV)/.uv: scripts/venv scripts/requirements-uv.txt
@@ -56,6 +56,10 @@ $(VENV)/.run: $(VENV)/.uv requirements-run.txt pyproject.toml
 	@$(UV) install --require-hashes --requirement requirements-run.txt
 	@$(UV) install --no-deps --no-build-isolation --editable .
 	@touch $@
+
+web/node_modules/.done: $(VENV)/.uv scripts/pages web/package.json web/package-lock.json web/vendor.mjs web/editor.js
+	@scripts/pages
+	@mkdir -p $(@D) && touch $@
 
 $(VENV)/.dev: $(VENV)/.run requirements.txt
 	@$(UV) install --require-hashes --requirement requirements.txt

@@ -65,6 +65,11 @@ class JobRepository:
         """  # noqa: S608 - the columns are a literal of this module
         return self._jobs(query, {"principal": principal})
 
+    def figures(self) -> list[tuple[UUID, int, int, str | None]]:
+        """Job, batches, rows and lag of all that have not ended."""
+        query = f"SELECT job_id, batches, rows, lag FROM stream_job WHERE state NOT IN {_ENDED}"  # noqa: S608
+        return self._conn.execute(query).fetchall()
+
     def take(self, owner: UUID, server: str, *, most: int, seconds: float = JOB_LEASE_SECONDS) -> list[Job]:
         """Become the one who runs jobs nobody runs now, those that wait longest; each gets a new epoch."""
         query = f"""

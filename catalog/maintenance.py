@@ -8,7 +8,7 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row
 
-from catalog.records import CompactionRunRow, WatchedTable
+from catalog.records import CompactionRunRow, TableRunRow, WatchedTable
 
 LEASE_SECONDS = 15.0
 """A server that has not renewed for so long has lost its tables."""
@@ -98,6 +98,17 @@ class CompactionRunRepository:
     def interrupt(self, table_id: UUID) -> None:
         """Close the notes of runs whose server did not: whoever has the table's lease knows that none is running."""
         self._conn.execute("UPDATE compaction_run SET outcome = 'interrupted' WHERE table_id = %s AND outcome = %s", (table_id, RUNNING))
+
+    def newest(self, limit: int) -> list[TableRunRow]:
+        """The newest runs of all tables; those that have not ended come first."""
+        query = """
+            SELECT t.database, t.name, r.started_at, r.ended_at, r.reason, r.outcome, r.message, r.snapshot_id, r.tasks, r.files_before,
+                   r.files_after, r.bytes_before, r.bytes_after, r.row_count, r.server
+            FROM compaction_run r JOIN sluice_table t USING (table_id)
+            ORDER BY (r.outcome = %s) DESC, r.run_id DESC LIMIT %s
+        """
+        with self._conn.cursor(row_factory=class_row(TableRunRow)) as cur:
+            return cur.execute(query, (RUNNING, limit)).fetchall()
 
     def of(self, table_id: UUID) -> Sequence[CompactionRunRow]:
         """A table's runs, newest first."""

@@ -100,6 +100,14 @@ class CompactionRunRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableRunRow(CompactionRunRow):
+    """A compaction with the table it was of."""
+
+    database: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeadRow:
     """What a commit is compared with: a table or branch, and the snapshot it points at."""
 
@@ -191,6 +199,57 @@ class StaleFileRow:
 
     path: str
     mark: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewRow:
+    """How many there are of everything that may need attention."""
+
+    asked_at: dt.datetime
+    """By Postgres's clock."""
+    tables: int
+    unpublished_snapshots: int
+    expired_table_leases: int
+    expired_job_leases: int
+    diverged: list[str]
+    unattended: list[str]
+    """Tables with snapshots that no server looks after now."""
+    jobs: Mapping[str, int]
+    """By state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerLagRow:
+    """A consumer that has not read all of its table."""
+
+    database: str
+    table_name: str
+    branch: str
+    name: str
+    behind: int
+    """Snapshots it has not read."""
+    updated_at: dt.datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointerRow:
+    """Where a table or branch points, and where it lies."""
+
+    database: str
+    table_name: str
+    branch: str
+    location: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallFilesRow:
+    """A table of many small files."""
+
+    database: str
+    table_name: str
+    file_count: int
+    file_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

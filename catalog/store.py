@@ -13,6 +13,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from catalog.audit import AuditRepository
 from catalog.branches import BranchRepository, StaleFileRepository
+from catalog.browse import BrowseRepository
 from catalog.databases import DatabaseRepository
 from catalog.grants import GrantRepository, PolicyRepository
 from catalog.idempotency import IdempotencyRepository
@@ -20,6 +21,7 @@ from catalog.jobs import JobRepository
 from catalog.maintenance import CompactionRunRepository, LeaseRepository
 from catalog.named import NamedRepository
 from catalog.notices import Notices
+from catalog.overview import OverviewRepository
 from catalog.partitions import PartitionRepository
 from catalog.principals import RoleRepository, TokenRepository
 from catalog.snapshots import SnapshotRepository
@@ -28,6 +30,9 @@ from catalog.tables import TableRepository
 from catalog.tags import TagRepository
 from model.catalog_errors import FunctionAlreadyExist, ViewAlreadyExist
 from model.errors import InvalidData, OutcomeUnknown, Unavailable
+
+APPLICATION = "sluice"
+"""What a server calls its connections, so that others see that one is running."""
 
 WAIT_SECONDS = 4.0
 """How long a request waits for a connection before it says that Postgres is away."""
@@ -59,6 +64,8 @@ class CatalogTransaction:
         self.consumers = ConsumerRepository(conn)
         self.jobs = JobRepository(conn)
         self.audit = AuditRepository(conn)
+        self.overview = OverviewRepository(conn)
+        self.browse = BrowseRepository(conn)
 
 
 class CatalogStore:
@@ -76,7 +83,12 @@ class CatalogStore:
             open=False,
             timeout=WAIT_SECONDS,
             reconnect_timeout=WAIT_SECONDS,
-            kwargs={"autocommit": True, "connect_timeout": 3, "options": "-c statement_timeout=60000 -c lock_timeout=20000"},
+            kwargs={
+                "autocommit": True,
+                "connect_timeout": 3,
+                "application_name": "sluice",
+                "options": "-c statement_timeout=60000 -c lock_timeout=20000",
+            },
             # A restart of Postgres leaves dead connections behind; one empty round trip finds them.
             check=self._check,
             name="catalog",
@@ -128,8 +140,15 @@ class CatalogStore:
     def pool_stats(self) -> dict[str, float]:
         """How many connections there are, how many are free, and how many requests wait for one."""
         found = self._pool.get_stats()
-        names = {"size": "pool_size", "available": "pool_available", "waiting": "requests_waiting"}
+        names = {"size": "pool_size", "available": "pool_available", "waiting": "requests_waiting", "most": "pool_max"}
         return {shown: float(found.get(name, 0)) for shown, name in names.items()}
+
+    def pool_totals(self) -> dict[str, float]:
+        """What the pool did since it was made: requests for a connection, connections made and lost; times in seconds."""
+        found = self._pool.get_stats()
+        names = ("requests_num", "requests_queued", "requests_errors", "connections_num", "connections_errors", "connections_lost")
+        totals = {name.removesuffix("_num"): float(found.get(name, 0)) for name in names}
+        return totals | {name: found.get(f"{name}_ms", 0) / 1000 for name in ("requests_wait", "usage")}
 
     @contextlib.contextmanager
     def deciding(self) -> Iterator[CatalogTransaction]:

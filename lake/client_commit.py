@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from catalog import CatalogStore
 from catalog.records import HeadRow, SnapshotRow
 from catalog.snapshots import Added, Held
 from lake.counts import added_by, agreed
+from lake.figures import CommitNote, noting
 from lake.publish import Hook, Publisher, no_hook
 from model.catalog_errors import InvalidCommit
 from model.errors import CommitConflict, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
@@ -51,11 +52,19 @@ class ClientCommit:
 class ClientCommitter:
     """Takes or refuses commits of clients."""
 
-    def __init__(self, catalog: CatalogStore, file_io: FileIO, publisher: Publisher, hook: Hook = no_hook) -> None:
+    def __init__(
+        self,
+        catalog: CatalogStore,
+        file_io: FileIO,
+        publisher: Publisher,
+        hook: Hook = no_hook,
+        noted: Callable[[CommitNote], None] = lambda note: None,
+    ) -> None:
         self._catalog = catalog
         self._io = file_io
         self._publisher = publisher
         self._hook = hook
+        self._noted = noted
         self._lock = threading.Lock()
         self._schemas: LRUCache[tuple[UUID, str, int], Schema] = LRUCache(1000)
         self._turns: LRUCache[Identifier, threading.Lock] = LRUCache(1000)
@@ -68,10 +77,14 @@ class ClientCommitter:
         Raises `TableNotExist` (also for a table dropped and made anew), `InvalidCommit`, `TableDiverged`, `Unavailable`,
         or `OutcomeUnknown` when Postgres stays away after a lost answer.
         """
-        before = self._remembered(table)
-        with self._turn(table):
-            quickly = self._as_remembered(table, commit, before)
-        return self._as_asked(table, commit) if quickly is None else quickly
+        with noting(self._noted, str(table), writer="client") as note:
+            before = self._remembered(table)
+            with self._turn(table):
+                quickly = self._as_remembered(table, commit, before)
+            made = self._as_asked(table, commit) if quickly is None else quickly
+            if not made:
+                note.outcome = "conflict"
+            return made
 
     @contextlib.contextmanager
     def _turn(self, table: Identifier) -> Iterator[None]:

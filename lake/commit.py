@@ -17,6 +17,7 @@ from uuid import UUID, uuid4
 from catalog import CatalogStore, CatalogTransaction
 from catalog.snapshots import Held
 from lake.counts import added_by, follow, statistics_of
+from lake.figures import CommitNote, noting
 from lake.publish import Hook, Publisher, no_hook
 from lake.table import LakeTable
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
@@ -85,10 +86,18 @@ class _Queue:
 class Committer:
     """Commits to tables, one decision at a time per table in this process, by compare-and-set across processes."""
 
-    def __init__(self, catalog: CatalogStore, publisher: Publisher, hook: Hook = no_hook, heard: Listener | None = None) -> None:
+    def __init__(
+        self,
+        catalog: CatalogStore,
+        publisher: Publisher,
+        hook: Hook = no_hook,
+        heard: Listener | None = None,
+        noted: Callable[[CommitNote], None] = lambda note: None,
+    ) -> None:
         self._catalog = catalog
         self._publisher = publisher
         self._heard = heard
+        self._noted = noted
         self._hook = hook
         self._queues: dict[tuple[UUID, str], _Queue] = {}
         self._lock = threading.Lock()
@@ -149,12 +158,20 @@ class Committer:
         self, tables: Sequence[LakeTable], requests: Sequence[Sequence[CommitRequest]], claimed: Sequence[Claimed] = ()
     ) -> list[Snapshot]:
         """Commit to several tables in one transaction: all or none."""
+        names = ", ".join(str(table.identifier) for table in tables)
+        with noting(self._noted, names, writer="server", writes=sum(map(len, requests))) as note:
+            return self._until_decided(tables, requests, claimed, note)
+
+    def _until_decided(
+        self, tables: Sequence[LakeTable], requests: Sequence[Sequence[CommitRequest]], claimed: Sequence[Claimed], note: CommitNote
+    ) -> list[Snapshot]:
         uuids = [str(uuid4()) for _ in tables]
         attempt = 0
         while True:
             try:
                 return self._attempt(tables, requests, uuids, claimed)
             except CommitConflict:
+                note.conflicts += 1
                 for table in tables:
                     self._publisher.doubt(table.table_id, table.identifier.branch)
                 # The race may have been lost to ourselves: a COMMIT whose answer was lost can land after we looked for it.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore
+from lake.access import EVERYBODY
 from lake.adopt import LakeAdoption
 from lake.audit import AuditLog
 from lake.client_commit import ClientCommit, ClientCommitter
 from lake.commit import AnswerOf, Claim, Claimed, Committer, Listener
+from lake.figures import CommitNote
 from lake.guard import asks_itself, needs
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.metadata import Spec
@@ -30,7 +33,7 @@ from model.identifier import Identifier
 from model.partition import partition_name
 from model.schema import other_kind
 from model.snapshot import CommitKind, Snapshot
-from table.commit import CommitRequest
+from table.commit import COMMITTED_BY, CommitRequest
 from table.file_io import FileIO
 from table.travel import BatchScan, resolve
 
@@ -52,14 +55,20 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token, import_dirs=import_dirs)
         self.listeners: list[Listener] = []
         """Told of each commit made through this lake."""
-        self._committer = Committer(catalog, self._publisher, hook, self._heard)
-        self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, hook)
+        self.commit_counters: list[Callable[[CommitNote], None]] = []
+        """Told how each attempt to commit ended."""
+        self._committer = Committer(catalog, self._publisher, hook, self._heard, self._noted)
+        self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, hook, self._noted)
         self.idempotency = Idempotency(catalog)
         self.audit = AuditLog(catalog, kept=audit_kept)
 
     def _heard(self, table_id: UUID, added: int) -> None:
         for listener in self.listeners:
             listener(table_id, added)
+
+    def _noted(self, note: CommitNote) -> None:
+        for counter in self.commit_counters:
+            counter(note)
 
     def close(self) -> None:
         """Stop background work; the catalog store is its owner's to close."""
@@ -73,7 +82,13 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
     def commit(self, table: LakeTable, request: CommitRequest, *, claim: Claim | None = None, answer: AnswerOf | None = None) -> Snapshot:
         """Commit to one table; see `Committer.commit`."""
         claimed = Claimed(claim=claim, answer=answer or _bare_answer) if claim else None
-        return self._committer.commit(table, request, claimed)
+        return self._committer.commit(table, self._signed(request), claimed)
+
+    def _signed(self, request: CommitRequest) -> CommitRequest:
+        """A request that says who commits, where callers are told apart."""
+        if self.caller is EVERYBODY:
+            return request
+        return replace(request, properties={**request.properties, COMMITTED_BY: self.caller.principal})
 
     @asks_itself
     def commit_all(
@@ -90,7 +105,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         tables = {(table.table_id, table.identifier.branch): table for table, _ in commits}
         requests: dict[tuple[UUID, str], list[CommitRequest]] = {key: [] for key in tables}
         for table, request in commits:
-            requests[(table.table_id, table.identifier.branch)].append(request)
+            requests[(table.table_id, table.identifier.branch)].append(self._signed(request))
         return self._committer.commit_all(list(tables.values()), list(requests.values()), claimed)
 
     @asks_itself

@@ -15,7 +15,7 @@ _LOCK = 0x51_1C_E0_01
 
 def upgrade(dsn: str, revision: str = "head") -> None:
     """Bring the database at ``dsn`` to a revision; nothing happens where it is there already."""
-    if revision == "head" and _revision(dsn) == _newest():
+    if revision == "head" and revision_of(dsn) == newest():
         return
     from alembic import command  # takes most of a second, which a start with nothing to do can spare
 
@@ -36,7 +36,7 @@ def heads() -> list[str]:
     return list(ScriptDirectory.from_config(_config("")).get_heads())
 
 
-def _revision(dsn: str) -> str | None:
+def revision_of(dsn: str) -> str | None:
     """The revision a database is at; None where it has none yet, or several, or cannot be asked."""
     import psycopg
 
@@ -48,7 +48,7 @@ def _revision(dsn: str) -> str | None:
     return str(rows[0][0]) if len(rows) == 1 else None
 
 
-def _newest() -> str:
+def newest() -> str:
     """The newest revision: files are named by theirs, in order (`README.md`)."""
     return max(file.name for file in (_HERE / "versions").glob("[0-9]*.py")).partition("_")[0]
 

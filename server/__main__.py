@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from model.errors import LakeError
+from model.errors import InvalidOption, LakeError
 from server.options import Settings, read_settings
 from server.process import catalog_dsn, serve
 
@@ -47,24 +47,21 @@ def _bound_memory() -> None:
         ctypes.CDLL("libc.so.6").mallopt(_M_ARENA_MAX, _ARENAS)
 
 
-def run(work: Callable[[Settings], None]) -> NoReturn:
-    """Do the work and leave: 0 when it ended well, 2 for settings that cannot be, 1 for the rest, each with one line."""
+def run(work: Callable[[Settings], int | None]) -> NoReturn:
+    """Do the work and leave: with what it returns, 2 for settings that cannot be, 1 for the rest, each with one line."""
     status = 0
     try:
         settings = read_settings(os.environ)
     except LakeError as problem:
         _leave(2, problem.message)
     _bound_memory()
-    logging.basicConfig(
-        level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(threadName)s: %(message)s"
-    )
-    logging.captureWarnings(True)
-    for noisy in ("alembic", "py4j", "sqlglot", "httpx"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    from server.logs import set_up
+
+    set_up(settings)
     try:
-        work(settings)
+        status = work(settings) or 0
     except LakeError as problem:
-        _leave(1, problem.message)
+        _leave(2 if isinstance(problem, InvalidOption) else 1, problem.message)
     except OSError as problem:
         _leave(1, f"{problem.strerror or problem}{f': {problem.filename}' if problem.filename else ''}")
     _leave(status)

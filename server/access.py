@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -13,22 +14,34 @@ from model.errors import Forbidden, NotAuthorized, Unavailable
 from server.cors import allowed_origin
 from server.options import is_loopback
 from server.services import Services
+from server.visitor import PAGES, is_page, visiting_token
+from sql.origin import ORIGIN
 
-OPEN_PATHS = frozenset({"/livez", "/openapi.json", "/docs"})
+OPEN_PATHS = frozenset({"/", "/livez", "/openapi.json", "/docs"})
+"""The root only points to the pages."""
+_OPEN_PAGES = (f"{PAGES}/static/", f"{PAGES}/login", f"{PAGES}/logout", f"{PAGES}/theme")
 _READY_PATH = "/readyz"
+NOBODY = Caller(principal="")
+"""A visitor of the pages who has not logged in."""
 
 
 def check_access(services: Services) -> None:
     """Raise `NotAuthorized` or `Forbidden` for a request that may not be answered; what each may do is the lake's to say."""
     g.caller = EVERYBODY
-    path = request.path.rstrip("/")
+    path = request.path.rstrip("/") or "/"
     if path in OPEN_PATHS:
+        return
+    if is_page(path) and path.startswith(_OPEN_PAGES):
+        g.caller = NOBODY
+        with contextlib.suppress(NotAuthorized, Unavailable):
+            g.caller = _caller(services)
         return
     try:
         g.caller = _caller(services)
     except Unavailable:
         if path != _READY_PATH:  # which tells that Postgres is away, and nothing else
             raise
+    ORIGIN.set(replace(ORIGIN.get(), principal=g.caller.principal))
     session = (request.view_args or {}).get("session")
     if session is not None:
         with contextlib.suppress(ValueError):  # no handle in any spelling; the view says so
@@ -44,9 +57,12 @@ def caller() -> Caller:
 
 def _caller(services: Services) -> Caller:
     access = services.gateway.lake.access
-    _check_origin(services, open_=access.open())
+    open_ = access.open()
+    _check_origin(services, open_=open_)
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     token = given.strip() if scheme.lower() == "bearer" and given.strip() else None
+    if token is None and not open_ and (visiting := visiting_token()) is not None:
+        return access.returning(visiting)
     return access.caller(token)
 
 

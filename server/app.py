@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import re
+from typing import TYPE_CHECKING
 
 from flask import Flask, Response, g, request
+from flask.typing import ResponseReturnValue
 
 from server.access import check_access
 from server.audit import audit, row_of
@@ -13,14 +15,19 @@ from server.compression import decode_request, encode_response
 from server.cors import answer_preflight, show_to_origin
 from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
 from server.metrics import door, measure
+from server.pages import add_pages, is_page, page_failure
+from server.request_log import log_requests
 from server.services import EXTENSION, Services
 from sql.origin import ORIGIN, Origin
+
+if TYPE_CHECKING:
+    from server.traces import Maker
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
-def create_app(services: Services) -> Flask:
-    """Put the doors in front of running services; nothing is started here."""
+def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
+    """Put the doors in front of running services, traced by a maker of spans; nothing is started here."""
     from server import api_page, health, jobs, kept, metrics, rows, statements, tokens
     from server.flink import FLINK_BLUEPRINTS
     from server.paimon import PAIMON_BLUEPRINT
@@ -31,12 +38,18 @@ def create_app(services: Services) -> Flask:
     app.extensions[EXTENSION] = services
     measure(app, services.gateway)
     app.before_request(_name_request)
+    if maker is not None:
+        from server.traces import trace
+
+        trace(app, maker)
     app.before_request(answer_preflight)
     app.before_request(lambda: check_access(services))
     app.before_request(decode_request)
     app.after_request(encode_response)
     app.after_request(show_to_origin)
     app.after_request(_show_id)
+    if services.settings.log_requests:
+        log_requests(app)
     if services.settings.audit_kept:
         audit(app, services.gateway.lake.audit)
         services.gateway.listen(lambda operation: services.gateway.lake.audit.note(row_of(operation)))
@@ -44,6 +57,7 @@ def create_app(services: Services) -> Flask:
     own = (health, metrics, statements, kept, rows, tokens, jobs)
     for blueprint in (*(module.bp for module in own), api_page.bp, api_page.page, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):
         app.register_blueprint(blueprint)
+    add_pages(app, services)
     return app
 
 
@@ -59,7 +73,9 @@ def _show_id(response: Response) -> Response:
     return response
 
 
-def _answer_failure(error: Exception) -> Response:
+def _answer_failure(error: Exception) -> ResponseReturnValue:
+    if is_page(request.path):
+        return page_failure(error)
     if speaks_paimon(request.path):
         return paimon_error(error)
     return flink_error(error, request.path) if speaks_flink(request.path) else problem(error)

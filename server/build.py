@@ -43,6 +43,7 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     owner = uuid5(NAMESPACE_URL, settings.data.as_uri()) if settings.catalog_dsn is None else None
     coordinator = Coordinator(lake, settings.upkeep, background=lambda name: _in_background(spark, name), owner=owner)
     cleanup.callback(coordinator.close)
+    gateway.upkeep = coordinator
     coordinator.start()
     return gateway, spark
 

@@ -8,6 +8,8 @@ import socket
 import threading
 from collections.abc import Callable
 
+from server.tls import peek
+
 _log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.25
 _HANGUP = select.POLLHUP | select.POLLERR | select.POLLNVAL | getattr(select, "POLLRDHUP", 0)
@@ -72,6 +74,6 @@ def _closed(connection: socket.socket) -> bool:
             return False
         if events[0][1] & _HANGUP:
             return True
-        return connection.recv(1, socket.MSG_PEEK) == b""
+        return peek(connection) == b""
     except (OSError, ValueError):
         return True

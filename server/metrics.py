@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 from flask import Blueprint, Flask, Response, current_app, g, request
 from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from lake.figures import CommitNote
 from server.errors import speaks_flink, speaks_paimon
 from server.openapi import documented
 from server.openapi_schemas import TEXT
+from server.present import OfCatalog, OfServer
 from sql.gateway import Gateway
 from sql.operation import Operation, OperationState
 
@@ -28,7 +28,9 @@ def door(path: str) -> str:
         return "paimon"
     if speaks_flink(path):
         return "flink"
-    first = path.strip("/").partition("/")[0]
+    first, _, rest = path.strip("/").partition("/")
+    if first == "ui":
+        return "sql" if rest.partition("/")[0] == "sql" else "pages"
     return {"sql": "sql", "statements": "sql", "tables": "rows"}.get(first, "other")
 
 
@@ -54,12 +56,35 @@ class Metrics:
             registry=self.registry,
         )
         self._errors = Counter("sluice_statement_errors", "Texts that failed, by class of error.", ["error"], registry=self.registry)
-        self.registry.register(_Present(gateway))
+        self._commits = Histogram(
+            "sluice_commit_seconds",
+            "Time from a commit's build to its published snapshot, by who built it and how it ended.",
+            ["writer", "outcome"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._conflicts = Counter("sluice_commit_conflicts", "Races lost in committing.", ["writer"], registry=self.registry)
+        self._writes = Counter("sluice_commit_writes", "Writes that were committed; several may share a commit.", registry=self.registry)
+        self.server = OfServer(gateway)
+        self.registry.register(self.server)
+        self.registry.register(OfCatalog(gateway))
+        gateway.lake.commit_counters.append(self.commit_ended)
         gateway.listen(self.statement_ended)
 
     def request_answered(self, path: str, method: str, status: int, seconds: float) -> None:
         """Count a request; of its path only the door is told, or every path a scanner tries would make a series."""
-        self._requests.labels(door(path), method, str(status)).observe(seconds)
+        self.call_answered(door(path), method, status, seconds)
+
+    def call_answered(self, door: str, method: str, status: int, seconds: float) -> None:
+        """Count a call of any door; the status is HTTP's word for how it ended."""
+        self._requests.labels(door, method, str(status)).observe(seconds)
+
+    def commit_ended(self, note: CommitNote) -> None:
+        """Count a commit."""
+        self._commits.labels(note.writer, note.outcome).observe(note.seconds)
+        self._conflicts.labels(note.writer).inc(note.conflicts + (note.outcome == "conflict"))
+        if note.outcome == "committed":
+            self._writes.inc(note.writes)
 
     def statement_ended(self, operation: Operation) -> None:
         """Count a statement's end."""
@@ -69,34 +94,11 @@ class Metrics:
             self._errors.labels(getattr(operation.error, "error_class", "InternalError")).inc()
 
 
-class _Present:
-    """What is so at the moment of asking."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    def describe(self) -> Iterator[Metric]:
-        """Nothing is asked of the gateway before the first scrape."""
-        return iter(())
-
-    def collect(self) -> Iterator[Metric]:
-        """The gauges."""
-        states = GaugeMetricFamily("sluice_statements", "Statements that wait or run.", labels=["state"])
-        running = [operation.state for operation in self._gateway.running()]
-        for state in (OperationState.PENDING, OperationState.RUNNING):
-            states.add_metric([state.value.lower()], running.count(state))
-        yield states
-        waiting = GaugeMetricFamily("sluice_queued_works", "Pieces of work that wait for a thread.", labels=["lane"])
-        for lane, count in self._gateway.queued().items():
-            waiting.add_metric([lane], count)
-        yield waiting
-        yield GaugeMetricFamily("sluice_sessions", "Open gateway sessions.", value=self._gateway.open_sessions())
-        yield GaugeMetricFamily("sluice_streams", "Streaming queries being read.", value=self._gateway.streams())
-        yield GaugeMetricFamily("sluice_spark_ready", "1 when Spark takes statements.", value=float(self._gateway.spark_ready()))
-        pool = GaugeMetricFamily("sluice_catalog_pool", "Connections to the catalog's Postgres, and who waits for one.", labels=["what"])
-        for what, value in self._gateway.lake.catalog.pool_stats().items():
-            pool.add_metric([what], value)
-        yield pool
+def metrics_of(app: Flask) -> Metrics:
+    """The figures of an app's server, for its other doors."""
+    found = app.extensions[_EXTENSION]
+    assert isinstance(found, Metrics)
+    return found
 
 
 def measure(app: Flask, gateway: Gateway) -> None:
@@ -118,6 +120,6 @@ def measure(app: Flask, gateway: Gateway) -> None:
 @documented(tag="server", answers={200: {"text/plain": TEXT}})
 def metrics() -> Response:
     """All figures in Prometheus's text form."""
-    found = current_app.extensions[_EXTENSION]
-    assert isinstance(found, Metrics)
-    return Response(generate_latest(found.registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})
+    return Response(
+        generate_latest(metrics_of(current_app).registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from urllib.parse import urlsplit
 
 from model.option import Parser
@@ -66,3 +67,23 @@ def origins() -> Parser[tuple[str, ...]]:
         return found
 
     return Parser("origins", parse, ",".join)
+
+
+def address_or_off() -> Parser[tuple[str, int] | None]:
+    """``host:port``, or ``off`` for None."""
+    plain = address()
+    return Parser(
+        "host:port or off",
+        lambda raw: None if raw.strip().lower() == "off" else plain.parse(raw),
+        lambda value: "off" if value is None else plain.show(value),
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +10,8 @@ from pathlib import Path
 
 from model.errors import InvalidOption, nearest
 from model.option import Option, OptionGroup, boolean, integer, memory_size, number, one_of, optional, text
-from server.option_kinds import address, directories, origins, packages, pairs
+from server.option_kinds import address, address_or_off, directories, origins, packages, pairs
+from server.option_kinds import is_loopback as is_loopback
 from sql.jobs.limits import JobLimits, UpkeepLimits, hours
 
 PREFIX = "SLUICE_"
@@ -30,6 +30,14 @@ LISTEN = SERVER_OPTIONS.declare(
         address(),
         ("127.0.0.1", 8083),
         "Where the server listens. Anything but a loopback address needs `token`. Port 0 picks a free one.",
+    )
+)
+FLIGHT_LISTEN = SERVER_OPTIONS.declare(
+    Option(
+        "flight.listen",
+        address_or_off(),
+        ("127.0.0.1", 8084),
+        "Where the server listens for Arrow Flight SQL; `off` does without. Anything but a loopback address needs `token`.",
     )
 )
 DATA = SERVER_OPTIONS.declare(Option("data", text(), "./data", "Directory of the embedded Postgres and of the default warehouse."))
@@ -73,6 +81,16 @@ KAFKA_BROKERS = SERVER_OPTIONS.declare(
         "Without it: any, where nobody needs a token; none, where `SLUICE_TOKEN` is set.",
     )
 )
+TLS_CERTIFICATE = SERVER_OPTIONS.declare(
+    Option(
+        "tls.certificate",
+        optional(text()),
+        None,
+        "PEM file with the server's certificate and those between it and its root: HTTP and Flight SQL are spoken over TLS then. "
+        "A replaced file is used for new connections within a second.",
+    )
+)
+TLS_KEY = SERVER_OPTIONS.declare(Option("tls.key", optional(text()), None, "PEM file with the certificate's key, without a passphrase."))
 TOKEN = SERVER_OPTIONS.declare(
     Option("token", optional(text()), None, "The administrator's token; clients send it as `Authorization: Bearer …`.")
 )
@@ -221,6 +239,21 @@ AUDIT_DAYS = SERVER_OPTIONS.declare(
     Option("audit.days", number(at_least=0), 30.0, "How long `sys.audit_log` keeps who ran what; 0 keeps no such log.")
 )
 LOG_LEVEL = SERVER_OPTIONS.declare(Option("log.level", one_of("debug", "info", "warning", "error"), "info", "How much is logged."))
+LOG_FORMAT = SERVER_OPTIONS.declare(
+    Option("log.format", one_of("text", "json"), "text", "How the log is written: lines for people, or a JSON object a line for machines.")
+)
+LOG_REQUESTS = SERVER_OPTIONS.declare(
+    Option("log.requests", optional(boolean()), None, "Whether each request has a line in the log. Without it: where that is JSON.")
+)
+TRACES_ENDPOINT = SERVER_OPTIONS.declare(
+    Option(
+        "traces.endpoint",
+        optional(text()),
+        None,
+        "OpenTelemetry collector that gets traces by OTLP over HTTP, such as `http://127.0.0.1:4318`. Without it: what the "
+        "standard variables `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and `OTEL_EXPORTER_OTLP_ENDPOINT` say, else none.",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +261,8 @@ class Settings:
     """Every server setting with the value in force."""
 
     listen: tuple[str, int] = LISTEN.default
+    flight_listen: tuple[str, int] | None = FLIGHT_LISTEN.default
+    """None where there is no Flight SQL."""
     data: Path
     catalog_dsn: str | None = None
     catalog_connections: int = CATALOG_CONNECTIONS.default
@@ -236,6 +271,9 @@ class Settings:
     remote_catalogs: tuple[str, ...] = ()
     kafka_brokers: tuple[str, ...] | None = None
     """None allows all."""
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    """Given exactly where the certificate is."""
     token: str | None = None
     data_token: tuple[tuple[str, str], ...] = ()
     spark_master: str = SPARK_MASTER.default
@@ -264,6 +302,11 @@ class Settings:
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
     jobs: JobLimits = field(default_factory=JobLimits)
     log_level: str = LOG_LEVEL.default
+    log_format: str = LOG_FORMAT.default
+    log_requests: bool = False
+    traces_endpoint: str | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
+    """The settings the environment named, by key, as it spelled them."""
 
 
 def variable(option: Option[object]) -> str:
@@ -286,6 +329,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     data = Path(DATA.read(raw)).expanduser().resolve()
     settings = Settings(
         listen=LISTEN.read(raw),
+        flight_listen=FLIGHT_LISTEN.read(raw),
         data=data,
         catalog_dsn=CATALOG_DSN.read(raw),
         catalog_connections=CATALOG_CONNECTIONS.read(raw),
@@ -293,6 +337,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         import_dirs=tuple(_absolute(path) for path in IMPORT_DIRS.read(raw)),
         remote_catalogs=REMOTE_CATALOGS.read(raw),
         kafka_brokers=_brokers(KAFKA_BROKERS.read(raw), open_door=TOKEN.read(raw) is None),
+        tls_certificate=_file(TLS_CERTIFICATE.read(raw)),
+        tls_key=_file(TLS_KEY.read(raw)),
         token=TOKEN.read(raw),
         data_token=DATA_TOKEN.read(raw),
         spark_master=SPARK_MASTER.read(raw),
@@ -327,25 +373,21 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         ),
         jobs=JobLimits(most=JOBS_MOST.read(raw), checkpoints=_place(JOBS_CHECKPOINTS.read(raw)), kept_days=JOBS_KEPT.read(raw)),
         log_level=LOG_LEVEL.read(raw),
+        traces_endpoint=TRACES_ENDPOINT.read(raw) or _collector(environment),
+        log_format=LOG_FORMAT.read(raw),
+        log_requests=LOG_FORMAT.read(raw) == "json" if (asked := LOG_REQUESTS.read(raw)) is None else asked,
+        given=raw,
     )
     _refuse_open_door(settings)
+    if (settings.tls_certificate is None) != (settings.tls_key is None):
+        raise InvalidOption("SLUICE_TLS_CERTIFICATE and SLUICE_TLS_KEY are set together.")
     return settings
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _refuse_open_door(settings: Settings) -> None:
-    host = settings.listen[0]
-    if settings.token is None and not is_loopback(host):
-        raise InvalidOption(f"SLUICE_LISTEN names {host}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
+    for name, listen in (("SLUICE_LISTEN", settings.listen), ("SLUICE_FLIGHT_LISTEN", settings.flight_listen)):
+        if settings.token is None and listen is not None and not is_loopback(listen[0]):
+            raise InvalidOption(f"{name} names {listen[0]}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
     if settings.token is None and "*" in settings.cors_origins:
         raise InvalidOption("SLUICE_CORS_ORIGINS=* lets every page in the world run SQL here: set SLUICE_TOKEN, or name the origins.")
     if settings.token is not None and not (settings.token.isascii() and settings.token.isprintable() and " " not in settings.token):
@@ -355,6 +397,19 @@ def _refuse_open_door(settings: Settings) -> None:
 def _brokers(named: tuple[str, ...] | None, *, open_door: bool) -> tuple[str, ...] | None:
     """Who may use a server without tokens sits at the machine and can reach every broker anyway."""
     return named if named is not None or open_door else ()
+
+
+def _collector(environment: Mapping[str, str]) -> str | None:
+    """Where OpenTelemetry's own variables send traces."""
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER", "").lower() == "none":
+        return None
+    if own := environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        return own
+    return f"{base.rstrip('/')}/v1/traces" if (base := environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")) else None
+
+
+def _file(path: str | None) -> Path | None:
+    return None if path is None else Path(path).expanduser().resolve()
 
 
 def _place(location: str | None) -> str | None:

@@ -105,7 +105,7 @@ class EmbeddedPostgres:
         until = time.monotonic() + START_SECONDS
         for attempt in range(1, _ATTEMPTS + 1):
             if (directory := self._started(until)) is not None:
-                return f"postgresql://postgres:@/postgres?host={quote(directory, safe='')}"
+                return _dsn(directory)
             if attempt < _ATTEMPTS and time.monotonic() < until:
                 time.sleep(0.2 * attempt)
         raise Unavailable(f"The embedded Postgres does not start: {_last_words(self._directory)}")
@@ -206,6 +206,19 @@ class EmbeddedPostgres:
         if "user" in self._runner:
             os.chown(place, self._runner["user"], self._runner["group"])
         return place
+
+
+def running_dsn(data: Path) -> str | None:
+    """DSN of the Postgres that a server runs in a data directory now; None where none does."""
+    directory = data / "postgres"
+    running, lines = _running(directory), _pid_lines(directory)
+    if running is None or len(lines) < 8 or lines[0].strip() != str(running.pid) or lines[7].strip() != "ready":
+        return None
+    return _dsn(lines[4])
+
+
+def _dsn(directory: str) -> str:
+    return f"postgresql://postgres:@/postgres?host={quote(directory, safe='')}"
 
 
 def _binaries() -> Path:

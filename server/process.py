@@ -11,14 +11,27 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib.abc import MetaPathFinder
 from importlib.metadata import version
 from types import FrameType, ModuleType
+from typing import TYPE_CHECKING
 
 from server.options import Settings
 from server.postgres import EmbeddedPostgres
 
+if TYPE_CHECKING:
+    from flask import Flask
+
+    from server.flight import FlightDoor
+    from server.metrics import Metrics
+    from server.services import Services
+    from server.tls import TlsFiles
+    from server.traces import Maker
+
 _log = logging.getLogger(__name__)
+_LOOPBACK = "127.0.0.1"
+_OWN_THREADS = 16
 _LAST_BYTES_SECONDS = 2.0
 """However short the drain, answers being written get so long."""
 
@@ -79,13 +92,22 @@ class Stop:
 def serve(settings: Settings) -> None:
     """Serve until told to stop; everything started is stopped again, in the other order."""
     stop = Stop()
+    tls = _tls(settings)
     gc.disable()  # what is being loaded stays, and looking through it again and again is a fifth of the start
     loading = threading.Thread(target=_load_rooms, name="sluice-load", daemon=True)
     loading.start()  # Postgres starts meanwhile
     with contextlib.ExitStack() as cleanup:
         dsn = cleanup.enter_context(catalog_dsn(settings))
         loading.join()
-        _serve(settings, dsn, stop, cleanup)
+        _serve(settings, dsn, stop, cleanup, tls)
+
+
+def _tls(settings: Settings) -> TlsFiles | None:
+    if settings.tls_certificate is None or settings.tls_key is None:
+        return None
+    from server.tls import TlsFiles
+
+    return TlsFiles(settings.tls_certificate, settings.tls_key)
 
 
 def _load_rooms() -> None:
@@ -95,7 +117,7 @@ def _load_rooms() -> None:
         import server.app
         import server.build
         import server.wsgi  # noqa: F401
-        import sql.statements.all  # noqa: F401
+        from server.flight import FlightDoor  # noqa: F401
 
 
 class _NoPandas(MetaPathFinder):
@@ -121,31 +143,49 @@ def do_without_pandas() -> None:
         sys.meta_path.remove(absent)
 
 
-def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitStack) -> None:
+def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitStack, tls: TlsFiles | None) -> None:
     from migrations import upgrade
     from server.app import create_app
     from server.build import build_gateway
+    from server.metrics import metrics_of
     from server.services import Services
     from server.wsgi import HttpServer
 
     upgrade(dsn)
     gateway, spark = build_gateway(settings, dsn, cleanup)
     services = Services(gateway=gateway, settings=settings)
-    http = HttpServer(create_app(services), settings)
+    app = create_app(services, maker=_traced(settings, cleanup))
+    figures = metrics_of(app)
+    http = HttpServer(app, settings, tls=tls)
+    figures.server.threads = http.threads
     host, port = http.start_serving()
-    gateway.serve_at(own_uri(host, port))
+    flight = _open_flight(services, figures, tls)
+    gateway.serve_at(own_uri(host, port) if tls is None else _own_door(app, settings, cleanup))
     gc.freeze()
     gc.enable()
     spark.start_in_background()  # not before: it takes all cores for seconds, and most first statements need no Spark
-    print(banner(settings, host, port), flush=True)
+    print(banner(settings, host, port, flight=flight.where if flight is not None else None), flush=True)
     stop.wait()
     _log.info("Stopping: up to %g s for what runs", settings.drain)
     services.stopping.set()
     threading.Thread(target=_hurry, args=(stop, gateway), name="sluice-hurry", daemon=True).start()
     until = time.monotonic() + settings.drain
     gateway.drain(settings.drain)
+    if flight is not None:
+        flight.stop(max(_LAST_BYTES_SECONDS, until - time.monotonic()))
     http.shutdown_timeout = max(_LAST_BYTES_SECONDS, until - time.monotonic())
     http.stop_serving()
+
+
+def _open_flight(services: Services, metrics: Metrics, tls: TlsFiles | None) -> FlightDoor | None:
+    """The door for Arrow Flight SQL, where the settings have one."""
+    if services.settings.flight_listen is None:
+        return None
+    from server.flight import FlightDoor
+
+    door = FlightDoor(services, metrics, tls)
+    door.start()
+    return door
 
 
 def _hurry(stop: Stop, gateway: object) -> None:
@@ -156,16 +196,34 @@ def _hurry(stop: Stop, gateway: object) -> None:
     gateway.drain(0)
 
 
+def _traced(settings: Settings, cleanup: contextlib.ExitStack) -> Maker | None:
+    if settings.traces_endpoint is None:
+        return None
+    from server.traces import tracing
+
+    return cleanup.enter_context(tracing(settings.traces_endpoint))
+
+
+def _own_door(app: Flask, settings: Settings, cleanup: contextlib.ExitStack) -> str:
+    """Where Spark's processes on this machine ask for tables while the server speaks TLS, whose certificate names no loopback address."""
+    from server.wsgi import HttpServer
+
+    own = HttpServer(app, replace(settings, listen=(_LOOPBACK, 0), threads=_OWN_THREADS))
+    host, port = own.start_serving()
+    cleanup.callback(own.stop_serving)
+    return own_uri(host, port)
+
+
 def own_uri(host: str, port: int) -> str:
     """Where this machine's own processes reach the server."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def banner(settings: Settings, host: str, port: int) -> str:
+def banner(settings: Settings, host: str, port: int, *, flight: tuple[str, int] | None = None) -> str:
     """What a newcomer reads first: where the server is, and three commands to try."""
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{port}"
+    secure = settings.tls_certificate is not None
+    url = f"{'https' if secure else 'http'}://{_shown(host)}:{port}"
     token = ' -H "Authorization: Bearer $SLUICE_TOKEN"' if settings.token else ""
     commands = (
         "CREATE TABLE words (id BIGINT, word STRING)",
@@ -174,4 +232,11 @@ def banner(settings: Settings, host: str, port: int) -> str:
     )
     lines = [f"Sluice {version('sluice')} answers at {url} (data in {settings.data}; Spark warms up in the background)", "Try:"]
     lines += [f'  curl -s{token} {url}/sql -d "{command}"' for command in commands]
+    if flight is not None:
+        lines.append(f"Arrow Flight SQL (ADBC, JDBC): {'grpc+tls' if secure else 'grpc'}://{_shown(flight[0])}:{flight[1]}")
     return "\n".join(lines)
+
+
+def _shown(host: str) -> str:
+    """A host as it stands in a URL a person can use on this machine."""
+    return "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else f"[{host}]" if ":" in host else host

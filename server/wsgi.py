@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import select
+import ssl
 import threading
 from typing import Any
 
@@ -14,6 +15,7 @@ from flask import Flask
 
 from server.options import Settings
 from server.statements import CONNECTION
+from server.tls import TlsAdapter, TlsFiles, shake_hands
 
 _log = logging.getLogger(__name__)
 _LINGER_MILLIS = 5
@@ -33,7 +35,12 @@ class _Gateway(wsgi.Gateway_10):
 class _Connection(HTTPConnection):
     """Stays with its thread for a moment after an answer: a busy client's next request is there before any other thread is woken for it."""
 
+    _met = False
+
     def communicate(self) -> bool:
+        if not self._met and isinstance(self.socket, ssl.SSLSocket) and not shake_hands(self.socket):
+            return False
+        self._met = True
         while super().communicate():  # type: ignore[no-untyped-call]
             if self.server.requests.idle < _SPARE_THREADS or not self._next_comes():
                 return True
@@ -50,7 +57,7 @@ class _Connection(HTTPConnection):
 class HttpServer(wsgi.Server):
     """One process, many threads; stops by letting requests end."""
 
-    def __init__(self, app: Flask, settings: Settings) -> None:
+    def __init__(self, app: Flask, settings: Settings, *, tls: TlsFiles | None = None) -> None:
         super().__init__(
             settings.listen,
             app,
@@ -63,6 +70,8 @@ class HttpServer(wsgi.Server):
         )
         self.gateway = _Gateway
         self.ConnectionClass = _Connection
+        if tls is not None:
+            self.ssl_adapter = TlsAdapter(tls)
         # Cheroot's own limit of 10 makes every client past the tenth connect anew for each request; idle ones hold no thread.
         self.keep_alive_conn_limit = 4 * settings.threads
         self.max_request_header_size = 64 << 10
@@ -74,6 +83,11 @@ class HttpServer(wsgi.Server):
         host, port = self.bind_addr[:2]
         self._thread.start()
         return host, port
+
+    def threads(self) -> dict[str, float]:
+        """Threads that answer requests, and connections with a request that waits for one."""
+        idle = self.requests.idle
+        return {"busy": self.numthreads - idle, "idle": idle, "waiting": self.requests.qsize}
 
     def stop_serving(self) -> None:
         """Take no more connections, and return when the requests at work have ended or the drain time is over."""

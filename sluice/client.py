@@ -147,7 +147,7 @@ class Client:
             finally:
                 response.close()
         except httpx.HTTPError as problem:
-            raise ServerError(f"{self.url} cannot be reached: {problem}. Is the server running, and SLUICE_URL right?") from problem
+            raise ServerError(f"{self.url} cannot be reached: {problem}. {_advice(problem)}") from problem
         raise _refusal(response)
 
 
@@ -159,6 +159,12 @@ def _refusal(response: httpx.Response) -> ServerError:
     if not isinstance(document, dict) or "detail" not in document:
         return ServerError(f"{response.url} answered {response.status_code}: {response.text[:200]}", status=response.status_code)
     return ServerError(describe(document), status=response.status_code, document=document)
+
+
+def _advice(problem: Exception) -> str:
+    if "CERTIFICATE_VERIFY_FAILED" in str(problem):
+        return "Where the server's certificate comes from a CA of your own, set SSL_CERT_FILE to the file with that CA."
+    return "Is the server running, and SLUICE_URL right?"
 
 
 def lines(response: httpx.Response) -> Iterator[str]:

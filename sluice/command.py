@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import click
 
+from sluice.admin_command import backup, doctor, restore
 from sluice.client import DEFAULT_URL, Client, ServerError, describe, lines
 from sluice.progress_bar import bar
 from sluice.token_command import token as token_command
@@ -46,6 +47,9 @@ def main() -> None:
 
 
 main.add_command(token_command)
+main.add_command(backup)
+main.add_command(doctor)
+main.add_command(restore)
 
 
 @main.command()

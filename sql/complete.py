@@ -18,10 +18,12 @@ def _words(text: str) -> tuple[str, ...]:
 
 STATEMENTS = _words(
     """
-    ALTER DATABASE | ALTER TABLE | CREATE DATABASE | CREATE TABLE | CREATE TEMPORARY TABLE | DESCRIBE |
-    DROP DATABASE | DROP TABLE | EXECUTE STATEMENT SET BEGIN | EXPLAIN | INSERT INTO | INSERT OVERWRITE | RESET |
-    SELECT | SET | SHOW CREATE TABLE | SHOW CURRENT DATABASE | SHOW DATABASES | SHOW FUNCTIONS | SHOW PARTITIONS |
-    SHOW TABLES | TRUNCATE TABLE | USE | VALUES | WITH
+    ALTER DATABASE | ALTER JOB | ALTER TABLE | ALTER VIEW | CALL | CREATE DATABASE | CREATE TABLE | CREATE TEMPORARY TABLE |
+    CREATE VIEW | DESCRIBE | DESCRIBE DATABASE | DESCRIBE JOB | DROP DATABASE | DROP TABLE | DROP VIEW |
+    EXECUTE STATEMENT SET BEGIN | EXPLAIN | GRANT | INSERT INTO | INSERT OVERWRITE | RESET | REVOKE | SELECT | SET |
+    SHOW CATALOGS | SHOW COLUMNS FROM | SHOW CREATE TABLE | SHOW CREATE VIEW | SHOW CURRENT CATALOG | SHOW CURRENT DATABASE |
+    SHOW DATABASES | SHOW FUNCTIONS | SHOW GRANTS | SHOW JOBS | SHOW PARTITIONS | SHOW PROCEDURES | SHOW ROLES | SHOW TABLES |
+    SHOW VIEWS | STOP JOB | TRUNCATE TABLE | USE | USE CATALOG | VALUES | WITH
     """
 )
 KEYWORDS = _words(
@@ -34,7 +36,7 @@ KEYWORDS = _words(
 )
 _WORD = re.compile(r"[\w$.`]*$")
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
-_BEFORE_TABLE = re.compile(r"\b(FROM|JOIN|INTO|OVERWRITE|TABLE|DESCRIBE|DESC|PARTITIONS)\s+$", re.IGNORECASE)
+_BEFORE_TABLE = re.compile(r"\b(FROM|JOIN|INTO|OVERWRITE|TABLE|VIEW|DESCRIBE|DESC|PARTITIONS)\s+$", re.IGNORECASE)
 _BEFORE_DATABASE = re.compile(r"\b(USE|DATABASE)\s+$", re.IGNORECASE)
 _TABLES = re.compile(r"\b(?:FROM|JOIN|INTO|TABLE)\s+((?:`[^`]+`|\w+)(?:\s*\.\s*(?:`[^`]+`|[\w$]+)){0,2})", re.IGNORECASE)
 _AT_START = re.compile(r"^\s*[A-Za-z ]*$")
@@ -86,11 +88,16 @@ def _table_names(lake: Lake, session: Session, typed: str) -> Iterator[str]:
     with contextlib.suppress(LakeError):
         if len(parts) > 1:
             prefix = typed.rpartition(".")[0]
-            yield from (f"{prefix}.{_written(name)}" for name in lake.list_tables(parts[0]))
+            yield from (f"{prefix}.{_written(name)}" for name in _readable(lake, parts[0]))
             return
         yield from sorted(map(_written, session.temporary_tables))
-        yield from map(_written, lake.list_tables(session.current_database))
+        yield from map(_written, _readable(lake, session.current_database))
     yield from _databases(lake)
+
+
+def _readable(lake: Lake, database: str) -> list[str]:
+    """What a query can name: tables, then views."""
+    return [*lake.list_tables(database), *(view.name for view in lake.views.page(database))]
 
 
 def _columns(lake: Lake, session: Session, statement: str, typed: str) -> Iterator[str]:

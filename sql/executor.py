@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Generator, Iterator
+from contextvars import Context
 from enum import StrEnum
 
 from model.errors import TooManyStatements, Unavailable
@@ -43,8 +44,9 @@ class Chain:
 class Work:
     """One statement's steps on their way through the lanes."""
 
-    def __init__(self, steps: Steps, chain: Chain | None) -> None:
+    def __init__(self, steps: Steps, chain: Chain | None, context: Context) -> None:
         self.steps = steps
+        self.context = context
         self.chain = chain
         self.abandoned = False
 
@@ -86,9 +88,9 @@ class Executor:
         """An order of its own, for one session."""
         return Chain(self._chain_limit)
 
-    def submit(self, steps: Steps, *, chain: Chain | None = None) -> Work:
-        """Take work in; raises `TooManyStatements` where too many wait and `Unavailable` while draining."""
-        work = Work(steps, chain)
+    def submit(self, steps: Steps, *, chain: Chain | None = None, context: Context | None = None) -> Work:
+        """Take work in, to be done in a context of its own; raises `TooManyStatements`, and `Unavailable` while draining."""
+        work = Work(steps, chain, context or Context())
         with self._lock:
             self._check_open()
             if chain is not None and chain.busy is not None:
@@ -175,9 +177,9 @@ class Executor:
             wanted = lane
             while wanted is lane:
                 if work.abandoned:
-                    work.steps.close()
+                    work.context.run(work.steps.close)
                     break
-                wanted = next(work.steps)
+                wanted = work.context.run(next, work.steps)
                 if wanted is not lane and self._move(work, wanted):
                     return
         except StopIteration:
@@ -195,7 +197,7 @@ class Executor:
                 self._check_room(lane)
                 self._push(work, lane)
         except TooManyStatements as full:
-            work.steps.throw(full)
+            work.context.run(work.steps.throw, full)
             return False
         return True
 

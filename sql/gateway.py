@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import IO, Any, Unpack
 from uuid import uuid4
 
@@ -17,18 +16,25 @@ from sql.canceller import Canceller
 from sql.complete import complete
 from sql.executor import Executor, Work
 from sql.health import Health, check_health
+from sql.ingest import Ingester
+from sql.jobs.coordinator import Coordinator
 from sql.jobs.make import JobMaker
+from sql.jobs.points import JobPoints
 from sql.jobs.runner import JobRunner
 from sql.kept import KeptStatement, KeptStatements
 from sql.limits import GatewayLimits as GatewayLimits
 from sql.operation import Operation, OperationState
+from sql.operation import RunningStatement as RunningStatement
+from sql.origin import context_for
 from sql.pages import NotReady, ResultPage
 from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters
 from sql.progress import ProgressRecord, SparkWatch
+from sql.recent import RecentStatements
 from sql.results import ResultSet
 from sql.script import Idempotent, Script, ScriptRunner, SparkPool
 from sql.session import Session
+from sql.session_options import SessionOptions
 from sql.sessions import GatewaySession, Sessions
 from sql.spool import Spool, SpoolLimits
 from sql.sql_options import SQL_OPTIONS, STATEMENT_TIMEOUT, statement_seconds
@@ -37,14 +43,6 @@ from sql.wishes import Wishes
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class RunningStatement:
-    """A statement as whoever started it sees it while it runs."""
-
-    statement_id: str
-    cancel: Callable[[], bool]
 
 
 class Gateway:
@@ -77,11 +75,17 @@ class Gateway:
         jobs = self.limits.jobs
         self.jobs = JobRunner(lake, jobs, JobMaker(lake, spark, self._spool, limits=jobs, **means))
         self._appender = Appender(lake)
+        self.ingest = Ingester(lake, self._executor.outside, self._sessions)
+        self.session_options = SessionOptions(lake, self._sessions)
         self._canceller = Canceller(spark.cancel)
         self._watch = SparkWatch(spark.progress)
+        self.recent = RecentStatements()
+        self.points = JobPoints(lake.catalog)
         self._running: dict[str, Operation] = {}
         self._streams: dict[int, ResultSet] = {}
-        self._listeners: list[Callable[[Operation], None]] = []
+        self.upkeep: Coordinator | None = None
+        """Who looks after tables in this process, where anybody does."""
+        self._listeners: list[Callable[[Operation], None]] = [self.recent.note]
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._keeper = threading.Thread(target=self._keep_house, name="sluice-housekeeper", daemon=True)
@@ -98,6 +102,7 @@ class Gateway:
         """Begin to run jobs; the server answers at this address now, where Spark's own processes ask for tables."""
         self._uri = uri
         self.jobs.start()
+        self.points.start()
 
     def _door(self, caller: Caller) -> OwnDoor:
         return no_door() if self._uri is None else OwnDoor(uri=self._uri, token=self._lake.access.lend(caller))
@@ -146,10 +151,13 @@ class Gateway:
             one_shot=managed is None,
             max_rows=wishes.get("max_rows"),
             dry_run=wishes.get("dry_run", False),
+            describe=wishes.get("describe", False),
         )
         timeout = self._seconds(script, wishes.get("timeout"))
         session = managed.handle if managed else None
-        return script, Operation(text, session=session, timeout=timeout, principal=caller.principal, name=wishes.get("name"))
+        operation = Operation(text, session=session, timeout=timeout, principal=caller.principal, name=wishes.get("name"))
+        operation.describes = script.describe
+        return script, operation
 
     def _one_shot(self, database: str | None, caller: Caller) -> Session:
         session = Session(str(uuid4()), None)
@@ -247,9 +255,10 @@ class Gateway:
         finally:
             managed.touch()
 
-    def complete(self, session: str, text: str, position: int, *, caller: Caller = EVERYBODY) -> list[str]:
-        """What may stand at a position of a text, best first."""
-        return complete(self._lake.for_caller(caller), self._sessions.get(session).session, text, position)
+    def complete(self, session: str | None, text: str, position: int, *, database: str = "", caller: Caller = EVERYBODY) -> list[str]:
+        """What may stand at a position of a text, best first; in a session, or in one that would begin in a database."""
+        own = self._sessions.get(session).session if session is not None else self._one_shot(database or None, caller)
+        return complete(self._lake.for_caller(caller), own, text, position)
 
     # The gateway itself
 
@@ -259,9 +268,10 @@ class Gateway:
             return list(self._running.values())
 
     def running_statement(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
-        """The caller's statement of this name or handle, which waits or runs; raises `OperationNotExist`."""
-        for operation in reversed(self.running()):
-            if name in (operation.handle, operation.name) and caller.principal == operation.principal:
+        """The one of this name or handle that waits or runs: one's own, to administrators anybody's; raises `OperationNotExist`."""
+        named = [operation for operation in reversed(self.running()) if name in (operation.handle, operation.name)]
+        for operation in sorted(named, key=lambda one: one.principal != caller.principal):
+            if caller.administrator or caller.principal == operation.principal:
                 return operation
         raise OperationNotExist(f"No statement {name} of yours is running.")
 
@@ -281,6 +291,10 @@ class Gateway:
     def queued(self) -> dict[str, int]:
         """Pieces of work that wait for a thread, by lane."""
         return self._executor.queued()
+
+    def sessions(self, caller: Caller = EVERYBODY) -> list[GatewaySession]:
+        """The caller's sessions, an administrator's are all; oldest first."""
+        return [found for found in self._sessions.all() if caller.administrator or found.owner == caller.principal]
 
     def open_sessions(self) -> int:
         """How many sessions clients hold."""
@@ -312,6 +326,7 @@ class Gateway:
     def close(self) -> None:
         """Cancel everything and free all; lake and Spark are their owner's to close."""
         self._stopping.set()
+        self.points.close()
         self.jobs.close()
         for operation in self.running():
             operation.cancel()
@@ -351,7 +366,11 @@ class Gateway:
             managed.add(operation)
         operation.on_end(lambda: self._ended(operation))
         try:
-            work = self._executor.submit(self._runner.steps(operation, script), chain=managed.chain if managed else None)
+            work = self._executor.submit(
+                self._runner.steps(operation, script),
+                chain=managed.chain if managed else None,
+                context=context_for(operation.handle),
+            )
         except LakeError as error:
             operation.fail(error)
             if managed is not None:
@@ -383,7 +402,7 @@ class Gateway:
     def _ended(self, operation: Operation) -> None:
         with self._lock:
             self._running.pop(operation.handle, None)
-        for listener in self._listeners:
+        for listener in () if operation.describes else self._listeners:
             listener(operation)
         result = operation.result
         if result is not None and result.unbounded:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from uuid import uuid4
 
@@ -62,6 +63,8 @@ class Operation:
         """Whose it is."""
         self.progress = Progress()
         self.text = text
+        self.describes = False
+        """Whether the text is only looked at, which nobody keeps a record of."""
         self.session = session
         self.cancellation = Cancellation()
         self.origin = ORIGIN.get()
@@ -196,3 +199,11 @@ class Operation:
             if self._pages is None:
                 self._pages = Pages(result)
             return self._pages
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStatement:
+    """A statement as whoever started it sees it while it runs."""
+
+    statement_id: str
+    cancel: Callable[[], bool]

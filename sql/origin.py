@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import dataclass
+
+from model.spans import carry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,8 +16,21 @@ class Origin:
     """Which protocol it spoke: ``sql``, ``rows``, ``flink``, ``paimon``; ``internal`` where no request asked."""
     address: str | None = None
     request_id: str | None = None
+    principal: str = ""
+    """Who sent it, once that is known."""
 
 
 _NONE = Origin()
 ORIGIN: ContextVar[Origin] = ContextVar("origin", default=_NONE)
-"""The request this thread answers."""
+"""The request this thread answers, or works for."""
+STATEMENT: ContextVar[str | None] = ContextVar("statement", default=None)
+"""Handle of the statement this thread works on."""
+
+
+def context_for(statement: str) -> Context:
+    """What a statement's work knows of where it came from, on whatever thread: nothing else of the request's is kept alive."""
+    found = Context()
+    found.run(ORIGIN.set, ORIGIN.get())
+    found.run(STATEMENT.set, statement)
+    carry(found)
+    return found

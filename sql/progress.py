@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 _PATIENCE = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkStage:
+    """A stage of Spark's that works for a statement."""
+
+    id: int
+    name: str
+    done: int
+    """Tasks that have ended."""
+    active: int
+    failed: int
+    total: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The stage as clients get it."""
+        return {"id": self.id, "name": self.name, "done": self.done, "active": self.active, "failed": self.failed, "total": self.total}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,10 +39,19 @@ class ProgressRecord:
     """Files, or tasks of Spark where ``stage`` says so; None where nobody knows yet."""
     done_bytes: int = 0
     total_bytes: int | None = None
+    stages: tuple[SparkStage, ...] = ()
+    """Spark's stages of it, in the order they were planned."""
 
     def to_json(self) -> dict[str, Any]:
         """The record as clients get it."""
-        return {"stage": self.stage, "done": self.done, "total": self.total, "bytesDone": self.done_bytes, "bytesTotal": self.total_bytes}
+        return {
+            "stage": self.stage,
+            "done": self.done,
+            "total": self.total,
+            "bytesDone": self.done_bytes,
+            "bytesTotal": self.total_bytes,
+            "stages": [stage.to_json() for stage in self.stages],
+        }
 
 
 class Progress:
@@ -54,21 +80,22 @@ class Progress:
 class SparkWatch:
     """Asks Spark how far statements are, on one thread of its own: each thread that calls into the JVM costs it one."""
 
-    def __init__(self, ask: Callable[[str], tuple[int, int] | None]) -> None:
+    def __init__(self, ask: Callable[[str], Sequence[SparkStage] | None]) -> None:
         self._ask = ask
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sluice-progress")
 
     def look(self, statement_id: str, known: ProgressRecord) -> ProgressRecord:
         """What is known of a statement, with Spark's tasks where it counts nothing itself; Spark has a second to answer."""
-        if known.total is not None:
-            return known
         try:
-            tasks = self._thread.submit(self._ask, statement_id).result(_PATIENCE)
+            stages = self._thread.submit(self._ask, statement_id).result(_PATIENCE)
         except Exception:  # Spark is away, or busy: the statement itself will say so
             return known
-        if tasks is None:
+        if not stages:
             return known
-        return replace(known, stage=known.stage or "Spark tasks", done=tasks[0], total=tasks[1])
+        if known.total is not None:
+            return replace(known, stages=tuple(stages))
+        done, total = sum(stage.done for stage in stages), sum(stage.total for stage in stages)
+        return replace(known, stage=known.stage or "Spark tasks", done=done, total=total, stages=tuple(stages))
 
     def close(self) -> None:
         """End the thread."""

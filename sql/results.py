@@ -78,6 +78,8 @@ class ResultSet:
         """Rows an INSERT wrote; None for everything else."""
         self.snapshot_id: int | None = None
         """The snapshot a write made; None for everything else."""
+        self.parameters: tuple[ResultColumn, ...] = ()
+        """Of a statement that is only described (`sql.describe`): the values its placeholders want."""
         self.unbounded = False
         """Whether the rows go on for ever; an empty batch then says that none came for a moment."""
         self.truncated = False

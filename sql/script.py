@@ -12,16 +12,21 @@ from sqlglot import exp
 
 from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, Replay
 from model.errors import BadRequest, InvalidParameter, LakeError, OutcomeUnknown, ResourceError, UnsupportedStatement
+from model.option import masked_text
+from model.spans import Value, span, tracing
 from sql.answers import answer_of, replayed
+from sql.describe import Described, described_last
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.dry_run import can_be_read, looked_at
 from sql.executor import Lane, Steps
 from sql.local import ValuesInsert, is_stream, plan_locally, plan_values, read_values
 from sql.operation import Operation
+from sql.parameter_types import sample_parameters, wanted_parameters
 from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters, bind
 from sql.places import place
-from sql.results import ResultSet
+from sql.progress import SparkStage
+from sql.results import ResultColumn, ResultSet
 from sql.session import Session
 from sql.spool import Spool
 from sql.statements.base import ExecutionContext, OwnDoor, SparkLease, Statement, build
@@ -29,6 +34,7 @@ from sql.statements.follow import plan_stream
 from sql.statements.jobs import StartJob, is_job
 
 _log = logging.getLogger(__name__)
+_TRACED_CHARS = 10_000
 
 
 class SparkPool(Protocol):
@@ -39,7 +45,7 @@ class SparkPool(Protocol):
     def lease(self, handle: str) -> SparkLease: ...
     def release(self, handle: str) -> None: ...
     def cancel(self, statement_id: str) -> None: ...
-    def progress(self, statement_id: str) -> tuple[int, int] | None: ...
+    def progress(self, statement_id: str) -> Sequence[SparkStage] | None: ...
     def ping(self) -> None: ...
 
 
@@ -71,6 +77,10 @@ class Script:
     """True where the statement is only looked at: nothing takes effect."""
     kept: bool = False
     """True where the result is read later, so that its rows must end."""
+    describe: bool = False
+    """True where the statement is described and not run."""
+    wanted: Sequence[ResultColumn] = ()
+    """The parameters a described statement wants."""
     only_settings: bool = False
     """True where only statements that shape a session may run."""
     completed: list[str] = field(default_factory=list)
@@ -104,11 +114,25 @@ class ScriptRunner:
         result: ResultSet | None = None
         try:
             if operation.begin():
-                result = yield from self._run(operation, script)
+                result = yield from self._traced(operation, script)
         except Exception as error:  # the client is told all of it; what is no LakeError is logged by the server as a bug
             operation.fail(error)
         finally:
             self._hand_over(operation, script, result)
+
+    def _traced(self, operation: Operation, script: Script) -> Generator[Lane, None, ResultSet]:
+        what: dict[str, Value] = {}
+        if tracing():
+            what = {
+                "db.system.name": "sluice",
+                "db.query.text": masked_text(script.text[:_TRACED_CHARS]),
+                "sluice.statement_id": operation.handle,
+                "sluice.principal": operation.principal,
+            }
+        with span("statement", what, since=operation.submitted):
+            with span("queue", {"sluice.lane": Lane.LOCAL}, since=operation.submitted):
+                pass
+            return (yield from self._run(operation, script))
 
     def _hand_over(self, operation: Operation, script: Script, result: ResultSet | None) -> None:
         """Give the operation its result, and a one-shot Spark session back: what a result still needs is files."""
@@ -129,6 +153,11 @@ class ScriptRunner:
             raise BadRequest(f"An Idempotency-Key covers one statement, and the text holds {len(texts)}; send them one by one.")
         if script.dry_run and len(texts) > 1:
             raise BadRequest(f"A dry run takes one statement, and the text holds {len(texts)}: later ones would miss what earlier do.")
+        if script.describe:
+            if len(texts) > 1:
+                return described_last(texts)
+            script.wanted = wanted_parameters(texts[0].text, self._lake.for_caller(script.caller), script.session)
+            script.parameters = sample_parameters(script.wanted)
         trees = self._bound(script, texts)
         result: ResultSet | None = None
         for script.index, text in enumerate(texts):
@@ -166,7 +195,10 @@ class ScriptRunner:
         """Run one statement, which may have been read already, under its idempotency claim, where it has one."""
         operation.cancellation.check()
         insert = known if isinstance(known, ValuesInsert) else None
-        tree = known if isinstance(known, exp.Expr) else None if insert else parse_one(text.text)
+        tree = known if isinstance(known, exp.Expr) else None
+        if tree is None and not insert:
+            with span("parse"):
+                tree = parse_one(text.text)
         if script.dry_run:
             insert, tree = None, looked_at(tree or parse_one(text.text))
             if tree is None:
@@ -183,12 +215,17 @@ class ScriptRunner:
             claim = claimed
         try:
             context = self._context(operation, script, text, claim)
-            statement = _prepare(insert, tree, context, script.max_rows)
+            with span("plan"):
+                statement = _prepare(insert, tree, context, script.max_rows)
+            if script.describe:
+                statement = Described(tree=tree, statement=statement, wanted=tuple(script.wanted))
             if statement.needs_spark:
-                yield Lane.SPARK
+                with span("queue", {"sluice.lane": Lane.SPARK}):
+                    yield Lane.SPARK
                 operation.cancellation.check()
                 context.spark.require()
-            result = statement.run(context)
+            with span("execute", {"sluice.statement.kind": type(statement).__name__}):
+                result = statement.run(context)
         except BaseException as error:  # also a close of these steps: the key must come free whatever happened
             if claim is not None:
                 self._settle_failure(claim, error)

@@ -20,7 +20,8 @@ class Session:
         self.handle = handle
         self.name = name
         self.current_database = DEFAULT_DATABASE
-        self._settings = dict(settings or {})
+        self._opened = dict(settings or {})
+        self._settings = dict(self._opened)
         self._temporary: dict[str, ConnectorTable] = {}
         self._lock = threading.Lock()
 
@@ -36,10 +37,12 @@ class Session:
             self._settings[key] = value
 
     def reset(self, key: str | None = None) -> None:
-        """Forget one option, or all."""
+        """Undo what was SET, of one option or all: what the session was opened with holds again."""
         with self._lock:
             if key is None:
-                self._settings.clear()
+                self._settings = dict(self._opened)
+            elif key in self._opened:
+                self._settings[key] = self._opened[key]
             else:
                 self._settings.pop(key, None)
 

@@ -29,6 +29,7 @@ class GatewaySession:
         self.chain = chain
         self._operations: dict[str, Operation] = {}
         self._lock = threading.Lock()
+        self.opened = time.time()
         self._used = time.monotonic()
 
     @property
@@ -119,6 +120,11 @@ class Sessions:
         found = self._sessions.get(handle)
         if found is not None and found.owner != owner:
             raise _missing(handle)
+
+    def all(self) -> list[GatewaySession]:
+        """All that are open, oldest first; looking at them does not keep them."""
+        with self._lock:
+            return list(self._sessions.values())
 
     def count(self) -> int:
         """How many are open."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -15,6 +16,8 @@ SQL_OPTIONS = OptionGroup(
 
 def _zone() -> Parser[str]:
     def parse(raw: str) -> str:
+        if raw.lower() == "default":  # Flink's word, where it would take the machine's
+            return "UTC"
         try:
             ZoneInfo(raw)
         except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -95,6 +98,13 @@ SQL_OPTIONS.refuse(r"(hive|hadoop|fs|javax|java|derby)\..*", "options of the eng
 def check_setting(key: str, value: str) -> None:
     """Raise `InvalidOption` for a key no session has, or a value that does not parse."""
     SQL_OPTIONS.check({key: value})
+
+
+def with_defaults(settings: Mapping[str, str]) -> dict[str, str]:
+    """A session's settings and the defaults that are not Flink's: its clients show results and INSERTs by what they read here."""
+    sync = RUNTIME_MODE.key not in settings or settings[RUNTIME_MODE.key].lower() != "streaming"
+    told = {option.key: option.default_text() for option in (LOCAL_TIME_ZONE, RUNTIME_MODE)}
+    return told | {DML_SYNC.key: "true" if sync else "false"} | dict(settings)
 
 
 def statement_seconds(value: timedelta | None) -> float | None:

@@ -164,9 +164,9 @@ class Call(FlinkStatement):
 
 
 class Explain(FlinkStatement):
-    """``EXPLAIN [PLAN FOR] statement``."""
+    """``EXPLAIN [PLAN FOR | JSON_EXECUTION_PLAN] statement``."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "json": False}
 
 
 class StatementSet(FlinkStatement):

@@ -29,3 +29,5 @@ class Wishes(TypedDict, total=False):
     """More rows are cut off."""
     dry_run: bool
     """One statement is looked at without its taking effect."""
+    describe: bool
+    """The one statement is not run: the result has its columns and no rows (`sql.describe`)."""

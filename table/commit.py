@@ -16,6 +16,9 @@ from table.sequences import TOPS, BucketKey, in_sequence, raise_tops
 from table.store import TableFiles
 from table.touched import Touched
 
+COMMITTED_BY = "sluice.committed-by"
+"""The property of a snapshot that names who was logged in when it was committed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
@@ -87,10 +90,16 @@ def build_snapshot(
         index_manifest=latest.index_manifest if latest else None,
         watermark=_watermark(latest, requests),
         statistics=first.statistics or (latest.statistics if latest and latest.schema_id == schema.id else None),
-        properties=first.properties,
+        properties=_properties(requests),
         next_row_id=(latest.next_row_id if latest else None) or 0,
         operation=first.operation,
     )
+
+
+def _properties(requests: Sequence[CommitRequest]) -> Mapping[str, str]:
+    """The first request's, with everybody named whose rows share the snapshot."""
+    who = dict.fromkeys(name for request in requests if (name := request.properties.get(COMMITTED_BY)) is not None)
+    return requests[0].properties if len(who) < 2 else {**requests[0].properties, COMMITTED_BY: ", ".join(who)}
 
 
 def _check_writable(schema: Schema) -> None:

@@ -58,6 +58,11 @@ class DebtLedger:
         """Forget a bucket that was looked at and holds nothing worth merging until more comes."""
         self._debts.pop(key, None)
 
+    def total(self) -> Debt:
+        """All buckets' small files together; may be asked from another thread."""
+        found = list(self._debts.values())
+        return Debt(files=sum(one.files for one in found), size=sum(one.size for one in found))
+
     def __len__(self) -> int:
         return len(self._debts)
 

@@ -16,12 +16,16 @@ ALLOWED_SKIPS = (
     re.compile(r"Maven cannot be had here: the Java reader is not run\."),
     re.compile(r"Maven cannot be had here: Kafka is not run\."),
     re.compile(r"javac cannot be had here: the Java reader is not run\."),
+    re.compile(r"The Arrow Flight SQL JDBC driver cannot be had here: it is not run\."),
     re.compile(r"pypaimon cannot be had here: run `make pypaimon`\."),
     re.compile(r"pypaimon-rust cannot be had here: it is not run\."),
     re.compile(r"Flink cannot be had here: it is not run\."),
+    re.compile(r"Flink's clients cannot be had here: they are not run\."),
     re.compile(r"Only root can mount a small disk: the full disk is not tried\."),
     re.compile(r"hadoop-aws cannot be had here: Spark on S3 is not tried\."),
     re.compile(r"moto cannot be had here: S3 is not tried\."),
+    re.compile(r"Chromium cannot be had here: the pages are not tried in a browser\."),
+    re.compile(r"axe-core cannot be had here: the pages are not tried in a browser\."),
     re.compile(r"hadolint has no wheel for this platform\."),
 )
 """Reasons for which a test may be left out; under CI any other one is a failure."""

@@ -19,7 +19,8 @@ import psutil
 START_SECONDS = 60.0
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
-_URL = re.compile(r"answers at (http://\S+)")
+_URL = re.compile(r"answers at (https?://\S+)")
+_FLIGHT_URL = re.compile(r"Arrow Flight SQL \(.*\): (\S+)\n")
 
 
 def runs(pid: int) -> bool:
@@ -49,6 +50,7 @@ class RunningServer:
         self.log = directory / "server.log"
         self._settings = {
             "SLUICE_LISTEN": "127.0.0.1:0",
+            "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0",
             "SLUICE_DATA": str(self.data),
             "SLUICE_SPARK_MASTER": "local[2]",
             "SLUICE_SPARK_DRIVER_MEMORY": "2g",
@@ -57,6 +59,8 @@ class RunningServer:
         } | settings
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
+        self.flight_url = ""
+        """Where it speaks Arrow Flight SQL; empty where that is off."""
         directory.mkdir(parents=True, exist_ok=True)
 
     def start(self) -> RunningServer:
@@ -76,10 +80,22 @@ class RunningServer:
         while time.monotonic() < until and self._process.poll() is None:
             if found := _URL.search(self.log.read_bytes()[begin:].decode(errors="replace")):
                 self.url = found.group(1)
+                self.flight_url = self._flight_address(begin)
                 return self
             time.sleep(0.05)
         self.stop()
         raise RuntimeError(f"The server did not start:\n{self.words(begin)}")
+
+    def _flight_address(self, begin: int) -> str:
+        """The last line of the banner, which comes with the first."""
+        if self._settings["SLUICE_FLIGHT_LISTEN"] == "off":
+            return ""
+        until = time.monotonic() + START_SECONDS
+        while not (found := _FLIGHT_URL.search(self.log.read_bytes()[begin:].decode(errors="replace"))):
+            if time.monotonic() > until:
+                raise RuntimeError(f"The server says nothing of Flight SQL:\n{self.words(begin)}")
+            time.sleep(0.01)
+        return found.group(1)
 
     def words(self, begin: int = 0) -> str:
         """The log's end."""

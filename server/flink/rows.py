@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from model.errors import InvalidOption, UnsupportedType
+from model.errors import InvalidOption
 from model.types import (
     ArrayType,
     BinaryType,
@@ -88,8 +88,8 @@ def json_value(type_: DataType, zone: ZoneInfo | None) -> Convert:
         case ArrayType(element=element) | MultisetType(element=element) | VectorType(element=element):
             inner = _nullable(json_value(element, zone), "null")
             return lambda v: f"[{','.join(map(inner, v))}]"
-        case MapType(key=key, value=value):
-            return _json_map(key, value, zone)
+        case MapType():
+            return _json_map(type_, zone)
         case RowType(fields=fields):
             parts = [(f.name, _quoted(f.name), _nullable(json_value(f.type, zone), "null")) for f in fields]
             return lambda v: "{" + ",".join(f"{quoted}:{convert(v[name])}" for name, quoted, convert in parts) + "}"
@@ -162,11 +162,15 @@ def _stripped(value: Decimal) -> str:
     return str(value.normalize(_WIDE)) if value else "0"
 
 
-def _json_map(key: DataType, value: DataType, zone: ZoneInfo | None) -> Convert:
-    if not isinstance(key, CharType | VarCharType):
-        raise UnsupportedType(f"This protocol's JSON has no maps with {key.sql()} keys; ask with rowFormat=PLAIN_TEXT, or POST /sql.")
-    convert = _nullable(json_value(value, zone), "null")
-    return lambda v: "{" + ",".join(f"{_quoted(k)}:{convert(x)}" for k, x in v) + "}"
+def has_string_keys(type_: MapType) -> bool:
+    """Whether a map's keys can be the names of a JSON object as they are; others stand there as PLAIN_TEXT spells them."""
+    return isinstance(type_.key, CharType | VarCharType)
+
+
+def _json_map(type_: MapType, zone: ZoneInfo | None) -> Convert:
+    name = _quoted if has_string_keys(type_) else _string_of(plain_value(type_.key, zone))
+    convert = _nullable(json_value(type_.value, zone), "null")
+    return lambda v: "{" + ",".join(f"{name(k)}:{convert(x)}" for k, x in v) + "}"
 
 
 def _iso(value: datetime) -> str:

@@ -12,6 +12,7 @@ from server.bodies import member, strings
 from server.flink.versions import Version, requested_version
 from server.flink.wire import answer, body, handle
 from server.services import services
+from sql.sql_options import with_defaults
 
 bp = Blueprint("sessions", __name__)
 PRODUCT = "Sluice"
@@ -39,8 +40,8 @@ def open_session() -> Response:
 
 @bp.get("/sessions/<session>")
 def session_properties(session: str) -> Response:
-    """What the session has set."""
-    return answer({"properties": services().gateway.session_properties(handle(session))})
+    """What the session has set, and what holds without that where the client would assume something else."""
+    return answer({"properties": with_defaults(services().gateway.session_properties(handle(session)))})
 
 
 @bp.delete("/sessions/<session>")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -23,9 +24,10 @@ from model.types import (
     RowType,
     TimestampType,
     TimeType,
+    VarCharType,
 )
 from server.bodies import json_object, read_body
-from server.flink.rows import RowFormat, row_objects
+from server.flink.rows import RowFormat, has_string_keys, row_objects
 from server.services import services
 from sql.pages import ResultPage
 
@@ -64,7 +66,8 @@ def page_body(page: ResultPage, format_: RowFormat, zone: str | None, uri: Calla
     if page.job_id is not None:
         head["jobID"] = page.job_id
     head["resultKind"] = page.kind
-    columns = [{"name": c.name, "logicalType": logical_type(c.type), "comment": c.comment} for c in page.columns]
+    told = json_type if format_ is RowFormat.JSON else (lambda type_: type_)
+    columns = [{"name": c.name, "logicalType": logical_type(told(c.type)), "comment": c.comment} for c in page.columns]
     rows = b",".join(row_objects(batch, page.columns, format_, zone) for batch in page.batches)
     start, end = orjson.dumps(head)[:-1], b"}"
     if page.next_token is not None:
@@ -78,6 +81,20 @@ def logical_type(type_: DataType) -> dict[str, Any]:
     if isinstance(type_, NullType):
         return {"type": "NULL"}
     return {"type": _root(type_), "nullable": type_.nullable, **_attributes(type_)}
+
+
+def json_type(type_: DataType) -> DataType:
+    """What a column is told to be in JSON, where its client can hold no NULL type and no map keys but strings: those are strings there."""
+    match type_:
+        case NullType():
+            return VarCharType()
+        case ArrayType(element=element) | MultisetType(element=element):
+            return replace(type_, element=json_type(element))
+        case MapType(key=key, value=value):
+            return replace(type_, key=key if has_string_keys(type_) else VarCharType(nullable=False), value=json_type(value))
+        case RowType(fields=fields):
+            return replace(type_, fields=tuple(replace(f, type=json_type(f.type)) for f in fields))
+    return type_
 
 
 def _root(type_: DataType) -> str:
@@ -100,9 +117,9 @@ def _attributes(type_: DataType) -> dict[str, Any]:
         case TimeType(precision=precision) | TimestampType(precision=precision) | LocalZonedTimestampType(precision=precision):
             return {"precision": precision}
         case IntervalDayTimeType():
-            return {"precision": 9, "fractionalPrecision": 3, "resolution": "DAY_TO_SECOND"}
+            return {"precision": 6, "fractionalPrecision": 3, "resolution": "DAY_TO_SECOND"}  # more days or years the client refuses
         case IntervalYearMonthType():
-            return {"precision": 9, "resolution": "YEAR_TO_MONTH"}
+            return {"precision": 4, "resolution": "YEAR_TO_MONTH"}
         case ArrayType(element=element) | MultisetType(element=element):
             return {"elementType": logical_type(element)}
         case MapType(key=key, value=value):

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from model.errors import NotAcceptable
-from server.formats.writers import ENDLESS, FORMATS, JSON, NDJSON, BrokenStream, Format
+from server.formats.parquet import PARQUET
+from server.formats.writers import ENDLESS, JSON, NDJSON, BrokenStream, Format
+from server.formats.writers import FORMATS as _STREAMED
+
+FORMATS = {**_STREAMED, PARQUET.media_type: PARQUET}
+"""Every way a result that ends can be written."""
 
 __all__ = ["ENDLESS", "FORMATS", "JSON", "NDJSON", "BrokenStream", "Format", "negotiate"]
 

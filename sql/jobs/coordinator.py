@@ -25,6 +25,7 @@ from model.identifier import MAIN_BRANCH, Identifier
 from sql.jobs.keeper import Keeper, Means
 from sql.jobs.leases import HeldLeases
 from sql.jobs.limits import UpkeepLimits
+from table.debt import Debt
 
 _log = logging.getLogger(__name__)
 _WAKING_FILES = 16
@@ -85,6 +86,14 @@ class Coordinator:
     def looks_after(self, table_id: UUID) -> bool:
         """Whether this process looks after a table now."""
         return self._leases.holds(table_id)
+
+    def debts(self) -> dict[str, Debt]:
+        """Small files of the tables this process looks after, by table, as of its last look at each."""
+        return {str(keeper.identifier): debt for keeper in list(self._keepers.values()) if (debt := keeper.debt).files}
+
+    def failing(self) -> dict[str, int]:
+        """Tables that could not be looked after, and how often in a row."""
+        return {str(keeper.identifier): keeper.failures for keeper in list(self._keepers.values()) if keeper.failures}
 
     def _heard(self, table_id: UUID, added: int) -> None:
         with self._lock:

@@ -21,7 +21,7 @@ from model.table_options import TABLE_OPTIONS
 from sql.jobs.limits import UpkeepLimits
 from sql.jobs.notes import RunNote, forget_running
 from table.compact import BucketKey, CompactionRules
-from table.debt import DebtLedger, due
+from table.debt import Debt, DebtLedger, due
 
 _log = logging.getLogger(__name__)
 _SPARK_BYTES = 1 << 30
@@ -78,6 +78,12 @@ class Keeper:
             return True
         waited = now - self._retention_at
         return (self._retained != self.seen and waited >= _RETENTION_SECONDS) or (self._ticks and waited >= _TICK_SECONDS)
+
+    @property
+    def debt(self) -> Debt:
+        """The table's small files as of the last look."""
+        ledger = self._ledger
+        return Debt() if ledger is None else ledger.total()
 
     def work(self) -> None:
         """Follow the commits, merge what is due, let go what is too old."""

@@ -234,7 +234,7 @@ def said(problem: BaseException) -> str:
     parts: list[str] = []
     at: BaseException | None = problem
     while at is not None and len(parts) < 5:
-        text = at.message if isinstance(at, LakeError) else f"{type(at).__name__}: {at}"
+        text = (at.message if isinstance(at, LakeError) else f"{type(at).__name__}: {at}").replace("\0", "")  # Postgres keeps none
         if text not in parts:
             parts.append(text)
         at = at.__cause__

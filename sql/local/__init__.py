@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from sql import trees
+from sql.local.explain import LocalExplain
 from sql.local.insert import plan_insert, values_of
 from sql.local.literals import NotLocal as NotLocal
 from sql.local.scan import plan_select
@@ -31,6 +33,9 @@ def plan_locally(tree: exp.Expr, context: ExecutionContext) -> Statement | None:
         match tree:
             case exp.Insert():
                 return plan_insert(values_of(tree), context)
+            case trees.Explain(this=exp.Select() as inner) if tree.args.get("json"):
+                planned = plan_system(inner, context) or plan_select(inner, context)
+                return LocalExplain(planned=planned)
             case exp.Select():
                 return plan_system(tree, context) or plan_select(tree, context)
     except NotLocal:

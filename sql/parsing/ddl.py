@@ -75,6 +75,10 @@ class DdlParser(TypeParser):
         if self.eat("DATABASE") or self.eat("SCHEMA"):
             return self._create_database()
         temporary = self.eat("TEMPORARY") or self.eat("TEMP")
+        if temporary and self.word() == "VIEW":
+            self.refuse(
+                "Temporary views are not available; CREATE VIEW keeps one, and WITH name AS (…) names a query inside one statement."
+            )
         if not self.eat("TABLE"):
             self.refuse(f"CREATE {self.word()} is not available; CREATE TABLE, CREATE TEMPORARY TABLE and CREATE DATABASE are.")
         self._metadata = {}

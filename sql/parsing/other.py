@@ -227,10 +227,10 @@ class StatementParser(JobParser):
     def explain(self) -> exp.Expr:
         """``EXPLAIN …``, from behind the word."""
         self.eat("PLAN", "FOR")
+        json = self.eat("JSON_EXECUTION_PLAN")
         for detail in (
             "ESTIMATED_COST",
             "CHANGELOG_MODE",
-            "JSON_EXECUTION_PLAN",
             "PLAN_ADVICE",
             "EXTENDED",
             "FORMATTED",
@@ -242,7 +242,7 @@ class StatementParser(JobParser):
         inner = self.statement()
         if not isinstance(inner, exp.Query | exp.Insert | exp.Values):
             self.refuse("Only queries and INSERT can be explained.", self._prev)
-        return trees.Explain(this=inner)
+        return trees.Explain(this=inner, json=bool(json))
 
     def execute(self) -> exp.Expr:
         """``EXECUTE STATEMENT SET BEGIN …; END``, from behind the first word."""

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from model.errors import Unavailable
+from model.spans import Span, span, tracing
+from sql.progress import SparkStage
 from sql.spark.jvm import Jvm, Scratch
 
 if TYPE_CHECKING:
@@ -262,7 +264,11 @@ class SparkPool:
             self.lost()
             raise Unavailable("Spark does not answer. It is being started anew; try again in a moment.") from problem
         try:
-            yield
+            with span("spark", {"spark.job_group": statement_id, "spark.background": background}) as traced:
+                try:
+                    yield
+                finally:
+                    self._tell(statement_id, traced)
         finally:
             with contextlib.suppress(Exception):  # the JVM may be gone, and then so is the mark
                 context.setLocalProperty("spark.jobGroup.id", "")
@@ -274,8 +280,21 @@ class SparkPool:
         if root is not None:
             root.sparkContext.cancelJobGroup(statement_id)
 
-    def progress(self, statement_id: str) -> tuple[int, int] | None:
-        """How many tasks of a statement have ended, of how many Spark knows by now; None for a statement without jobs."""
+    def _tell(self, statement_id: str, traced: Span) -> None:
+        """Say in a trace what Spark ran."""
+        root = self._root
+        if root is None or not tracing():
+            return
+        with contextlib.suppress(Exception):  # the JVM may be gone
+            tracker = root.sparkContext.statusTracker()
+            jobs = [tracker.getJobInfo(job) for job in sorted(tracker.getJobIdsForGroup(statement_id))]
+            stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+            traced.set("spark.jobs", len(jobs))
+            traced.set("spark.stages", ", ".join(f"{one.stageId} {one.name}: {one.numTasks} tasks" for one in stages if one is not None))
+            traced.set("spark.failed_tasks", sum(one.numFailedTasks for one in stages if one is not None))
+
+    def progress(self, statement_id: str) -> list[SparkStage] | None:
+        """The stages of a statement that Spark knows by now; None for a statement without jobs."""
         root = self._root
         if root is None:
             return None
@@ -285,13 +304,14 @@ class SparkPool:
             job = tracker.getJobInfo(job_id)
             if job is not None:
                 stages |= {stage: stages.get(stage, False) or job.status == "SUCCEEDED" for stage in job.stageIds}
-        done = total = 0
-        for stage_id, ended in stages.items():
+        found = []
+        for stage_id, ended in sorted(stages.items()):
             stage = tracker.getStageInfo(stage_id)
             if stage is not None:
-                total += stage.numTasks
-                done += stage.numTasks if ended else stage.numCompletedTasks  # a stage whose output was there already runs no task
-        return (done, total) if total else None
+                done = stage.numTasks if ended else stage.numCompletedTasks  # a stage whose output was there already runs no task
+                active, failed = (0 if ended else stage.numActiveTasks), stage.numFailedTasks
+                found.append(SparkStage(id=stage_id, name=stage.name, done=done, active=active, failed=failed, total=stage.numTasks))
+        return found or None
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Spark answers."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import io
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from model.predicate import And, Compare, In, IsNull, Or, Predicate
 from sql import trees
 from sql.local import plan_locally
+from sql.pictures import PlanPicture, shown, table_picture
 from sql.results import ResultSet
 from sql.statements.base import ExecutionContext, handles
+
+if TYPE_CHECKING:
+    from sql.spark.prepared import Prepared
 
 
 @handles(exp.Select, exp.SetOperation, exp.Subquery, exp.Values, exp.Query)
@@ -49,6 +53,10 @@ class Explain:
         query = inner.args["expression"] if isinstance(inner, exp.Insert) else inner
         local = isinstance(inner, exp.Select) and plan_locally(inner, context) is not None
         with prepared(context, query) as found:
+            if self.tree.args.get("json"):
+                tables = tuple(table_picture(context, planned.name, planned.table, planned.plan) for planned in found.tables)
+                picture = PlanPicture(answered_in="gateway" if local else "Spark", tables=tables, plan=_named_plan(found))
+                return picture.result()
             lines = ["Answered in the gateway; Spark's plan below is what it would do instead.", ""] if local else []
             lines += ["== Tables =="] if found.tables else []
             for planned in found.tables:
@@ -61,9 +69,7 @@ class Explain:
                 ]
             lines += _advice(context, inner) if isinstance(inner, exp.Insert) else []
             lines += ["", "== Spark =="] if lines else ["== Spark =="]
-            text = _spark_plan(found.frame)
-            for view, name in found.views.items():
-                text = text.replace(view, name)
+            text = _named_plan(found)
         return ResultSet.of_strings(("result",), [("\n".join(lines) + "\n" + text.strip(),)])
 
 
@@ -76,26 +82,12 @@ def _advice(context: ExecutionContext, insert: exp.Insert) -> list[str]:
     return [line for one in found for line in ("", "== Advice ==", f"{one.what}: {one.why}", f"  {one.statement}")]
 
 
-def _spark_plan(frame: object) -> str:
-    """What ``DataFrame.explain`` prints; it has no other public form."""
+def _named_plan(found: Prepared) -> str:
+    """What ``DataFrame.explain`` prints, which has no other public form, with the tables' names for its views'."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        frame.explain("formatted")  # type: ignore[attr-defined]
-    return out.getvalue()
-
-
-def shown(predicate: Predicate | None) -> str:
-    """A predicate as text."""
-    match predicate:
-        case None:
-            return "nothing"
-        case Compare(column=column, op=op, value=value):
-            return f"{column} {op} {value!r}"
-        case In(column=column, values=values):
-            return f"{column} IN {values!r}"
-        case IsNull(column=column, negated=negated):
-            return f"{column} IS {'NOT ' if negated else ''}NULL"
-        case And(parts=parts):
-            return " AND ".join(shown(part) for part in parts)
-        case Or(parts=parts):
-            return "(" + " OR ".join(shown(part) for part in parts) + ")"
+        found.frame.explain("formatted")
+    text = out.getvalue()
+    for view, name in found.views.items():
+        text = text.replace(view, name)
+    return text

@@ -37,7 +37,7 @@ class ResetOption(LocalStatement):
     tree: trees.ResetOption
 
     def run(self, context: ExecutionContext) -> ResultSet:
-        """Forget one option, or all."""
+        """Undo what was SET, of one option or all."""
         key = self.tree.args.get("key")
         if key is not None and key not in context.session.settings:
             SQL_OPTIONS.known(key)

@@ -38,8 +38,8 @@ SCALARS = st.one_of(
 def test_values_come_back_from_spark_as_they_were_sent(conn: sluice.Connection) -> None:
     """Nothing in a value is read as SQL, nothing is rounded, every type is kept."""
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-    @given(values=st.lists(SCALARS, min_size=1, max_size=8))
+    @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(values=st.lists(SCALARS, min_size=20, max_size=40))
     def check(values: list[Any]) -> None:
         row = conn.execute(f"SELECT {', '.join('?' * len(values))}", values).fetchone()
         assert row is not None

@@ -17,12 +17,16 @@ PAGE = Path(__file__).parents[2] / "docs" / "jobs.md"
 def test_the_examples_run_from_top_to_bottom(start_server: StartServer) -> None:
     server = start_server(SLUICE_JOBS_MOST="2")
     blocks = re.findall(r"^```sql\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
-    first, steering, connectors = blocks
+    first, both, steering, connectors = blocks
     ((job_id,),) = server.sql(first)
+    ((set_id,),) = server.sql(both)
     server.sql("INSERT INTO trips VALUES (1, 'Rome', 99), (2, 'Oslo', 101)")
     until(lambda: server.sql("SELECT * FROM long_trips") == [[2, "Oslo"]], what=lambda: server.sql("SHOW JOBS"))
     assert server.sql(steering.replace("{id}", job_id)) == [["OK"]]
-    assert server.sql("SHOW JOBS")[0][1:3] == ["long trips", "FINISHED"]
+    assert sorted(row[1:3] for row in server.sql("SHOW JOBS")) == [["long trips", "FINISHED"], ["near and far", "RUNNING"]]
+    near_and_far = "SELECT id, city, 'near' FROM near_trips UNION ALL SELECT id, city, 'far' FROM far_trips ORDER BY id"
+    until(lambda: server.sql(near_and_far) == [[1, "Rome", "near"], [2, "Oslo", "far"]], what=lambda: server.sql("SHOW JOBS"))
+    server.sql(f"STOP JOB '{set_id}' WITH DRAIN")
     ((job_id,),) = server.sql(connectors)
     until(lambda: server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] == "FINISHED", what=lambda: server.sql(f"DESCRIBE JOB '{job_id}'"))
     assert server.sql("SELECT COUNT(*), COUNT(DISTINCT id) FROM trips WHERE id <= 1000 AND km <= 500") == [[1002, 1000]]

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from flask.testing import FlaskClient
 from prometheus_client.parser import text_string_to_metric_families
 
+import server.present
 from catalog import CatalogStore
+from lake import Lake
 from lake.audit import AuditLog
 from model.errors import Unavailable
+from model.identifier import Identifier
 from model.option import masked_text
+from model.snapshot import CommitKind
 from sql.gateway import Gateway
+from sql.jobs.coordinator import Coordinator
+from sql.jobs.limits import UpkeepLimits
+from table.commit import CommitRequest
+from tests.waiting import eventually
 
 
 def figures(client: FlaskClient) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -28,7 +38,7 @@ def figures(client: FlaskClient) -> dict[tuple[str, frozenset[tuple[str, str]]],
     }
 
 
-def key(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
+def key(name: str, /, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
     return name, frozenset(labels.items())
 
 
@@ -51,6 +61,75 @@ def test_metrics_count_what_happens(client: FlaskClient) -> None:
     assert found[key("sluice_spark_ready")] == 0
     assert found[key("sluice_catalog_pool", what="size")] >= 1
     assert found[key("process_resident_memory_bytes")] > 1e6
+
+
+def test_metrics_tell_of_commits_debts_consumers_and_jobs(gateway: Gateway, client: FlaskClient, dsn: str) -> None:
+    coordinator = Coordinator(gateway.lake, UpkeepLimits(patience=3600))
+    gateway.upkeep = coordinator
+    client.post("/sql", data="CREATE TABLE t (id INT)")
+    for _ in range(2):
+        client.post("/sql", data="INSERT INTO t VALUES (1)")
+    coordinator.round()
+    eventually(lambda: bool(coordinator.debts()))
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("INSERT INTO stream_consumer SELECT table_id, 'main', 'late', gen_random_uuid(), 1, 1, now() FROM sluice_table")
+        conn.execute("UPDATE sluice_table SET diverged_at = 'somewhere'")
+        conn.execute("UPDATE maintenance_lease SET lease_until = now() - interval '1 minute'")
+        state = "'RESTARTING', 3, '2 snapshots, 40 records'"
+        conn.execute(
+            "INSERT INTO stream_job (job_id, name, statement, database, settings, tables, principal, state, attempts, lag) "
+            f"VALUES ('00000000-0000-0000-0000-000000000001', 'j', 's', 'default', '{{}}', '{{}}', '', {state})"
+        )
+    found = figures(client)
+    coordinator.close()
+    assert found[key("sluice_commit_seconds_count", writer="server", outcome="committed")] == 2
+    assert found[key("sluice_commit_writes_total")] == 2
+    assert found[key("sluice_compaction_debt_files")] == 2
+    assert found[key("sluice_table_debt_files", table="default.t")] == 2
+    assert found[key("sluice_compaction_debt_bytes")] > 100
+    assert found[key("sluice_consumer_lag_snapshots", table="default.t", consumer="late")] == 2
+    assert found[key("sluice_jobs", state="restarting")] == 1
+    assert found[key("sluice_jobs", state="running")] == 0
+    assert found[key("sluice_job_lag", job="00000000-0000-0000-0000-000000000001", name="j", unit="records")] == 40
+    assert found[key("sluice_job_failures", job="00000000-0000-0000-0000-000000000001", name="j")] == 3
+    assert found[key("sluice_leases_expired", of="table")] == 1
+    assert found[key("sluice_catalog_up")] == found[key("sluice_tables_diverged")] == found[key("sluice_tables_unattended")] == 1
+    assert found[key("sluice_catalog_pool_events_total", what="requests")] > 2
+
+
+def test_a_lost_race_is_counted(gateway: Gateway, client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.post("/sql", data="CREATE TABLE t (id INT)")
+    rival = Lake(gateway.lake.catalog, gateway.lake.warehouse)
+    turns = iter(["built"])
+
+    def first(step: str) -> None:
+        if step == next(turns, None):
+            rival.commit(rival.open(Identifier("default", "t")), CommitRequest(kind=CommitKind.APPEND, commit_user="rival"))
+
+    monkeypatch.setattr(gateway.lake._committer, "_hook", first)
+    assert client.post("/sql", data="INSERT INTO t VALUES (1)").status_code == 200
+    rival.close()
+    found = figures(client)
+    assert found[key("sluice_commit_conflicts_total", writer="server")] == 1
+    assert found[key("sluice_commit_seconds_count", writer="server", outcome="committed")] == 1
+
+
+def test_every_metric_is_on_the_page(client: FlaskClient) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    families = {family.name.removesuffix("_created") for family in text_string_to_metric_families(client.get("/metrics").text)}
+    missing = {name for name in families if name.startswith("sluice_") and f"`{name}" not in page and f"`{name}_total" not in page}
+    assert not missing
+
+
+def test_metrics_answer_while_postgres_is_away(gateway: Gateway, client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*arguments: Any, **named: Any) -> Any:
+        raise Unavailable("It is away.")
+
+    monkeypatch.setattr(server.present, "overview", away)
+    found = figures(client)
+    assert found[key("sluice_catalog_up")] == 0
+    assert key("sluice_tables") not in found
+    assert found[key("sluice_sessions")] == 0
 
 
 def test_the_audit_log_tells_who_ran_what_and_how_it_ended(client: FlaskClient) -> None:

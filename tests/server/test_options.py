@@ -20,10 +20,11 @@ def test_defaults_need_no_variable() -> None:
 
 def test_every_setting_is_read_from_its_variable() -> None:
     samples = {
-        "listen": "[::1]:0", "data": "/tmp/d", "catalog.dsn": "postgresql:///x", "warehouse": "s3://bucket/w", "import.dirs": "/a, /b",
+        "listen": "[::1]:0", "flight.listen": "off", "data": "/tmp/d", "catalog.dsn": "postgresql:///x", "warehouse": "s3://bucket/w",
+        "import.dirs": "/a, /b",
         "token": "secret", "spark.master": "spark://h:7077", "spark.driver-memory": "1 gb", "log.level": "DEBUG",
         "cors.origins": "https://a.b, http://c:1", "data-token": "fs.s3.accessKey=a, b=c=d", "compaction.quiet-hours": "08:00-20:00",
-        "spark.packages": "g:a:1, g:b:2",
+        "spark.packages": "g:a:1, g:b:2", "log.format": "json", "traces.endpoint": "http://c:4318", "log.requests": "true",
     }  # fmt: skip
     defaults, changed = read_settings({}), {}
     for option in SERVER_OPTIONS:

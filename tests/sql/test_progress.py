@@ -15,7 +15,7 @@ from model.identifier import Identifier
 from sql.cancellation import Cancellation
 from sql.gateway import Gateway
 from sql.operation import Operation
-from sql.progress import Progress, ProgressRecord, SparkWatch
+from sql.progress import Progress, ProgressRecord, SparkStage, SparkWatch
 from tests.sql.held import Held, in_background
 from tests.sql.jobs.test_coordinator import until
 
@@ -70,9 +70,11 @@ def test_progress_is_told_to_whose_statement_it_is(gateway: Gateway, held: Calla
     assert gateway.running_statement(operation.handle) is operation
     operation.progress.begin("working", total=4, total_bytes=100)
     operation.progress.advance(1, 25)
-    assert gateway.progress(operation).to_json() == {"stage": "working", "done": 1, "total": 4, "bytesDone": 25, "bytesTotal": 100}
+    told = {"stage": "working", "done": 1, "total": 4, "bytesDone": 25, "bytesTotal": 100, "stages": []}
+    assert gateway.progress(operation).to_json() == told
     with pytest.raises(OperationNotExist):
         gateway.running_statement("mine", caller=Caller(principal="somebody"))
+    assert gateway.running_statement("mine", caller=Caller(principal="root", administrator=True)) is operation
     statement.let_go.set()
     join()
     with pytest.raises(OperationNotExist):
@@ -80,14 +82,18 @@ def test_progress_is_told_to_whose_statement_it_is(gateway: Gateway, held: Calla
 
 
 def test_tasks_of_spark_stand_in_where_nothing_else_is_counted() -> None:
-    watch = SparkWatch({"a": (3, 8)}.get)
+    stages = [
+        SparkStage(id=7, name="scan", done=1, active=0, failed=0, total=1),
+        SparkStage(id=8, name="join", done=2, active=4, failed=1, total=7),
+    ]
+    watch = SparkWatch({"a": stages}.get)
     progress = Progress()
     assert watch.look("b", progress.record()) == ProgressRecord()
-    assert watch.look("a", progress.record()) == ProgressRecord(stage="Spark tasks", done=3, total=8)
+    assert watch.look("a", progress.record()) == ProgressRecord(stage="Spark tasks", done=3, total=8, stages=tuple(stages))
     progress.begin("merging", total=2)
-    assert watch.look("a", progress.record()) == ProgressRecord(stage="merging", total=2)
+    assert watch.look("a", progress.record()) == ProgressRecord(stage="merging", total=2, stages=tuple(stages))
 
-    def away(statement_id: str) -> tuple[int, int] | None:
+    def away(statement_id: str) -> list[SparkStage] | None:
         raise RuntimeError(statement_id)
 
     assert SparkWatch(away).look("a", ProgressRecord(stage="sorting")) == ProgressRecord(stage="sorting")

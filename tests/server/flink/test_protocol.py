@@ -123,6 +123,20 @@ def test_settings_belong_to_the_session_and_are_echoed(client: FlaskClient, sess
     assert "sql-client.verbose" not in body_of(ask(client, "GET", f"/v2/sessions/{other}"))["properties"]
 
 
+def test_a_client_reads_the_defaults_that_are_not_flinks(client: FlaskClient, session: str) -> None:
+    """By these its SQL client chooses whether a result has an end, and whether an INSERT has been run or only begun."""
+
+    def properties() -> dict[str, str]:
+        return dict(body_of(ask(client, "GET", f"/v2/sessions/{session}"))["properties"])
+
+    batch = {"execution.runtime-mode": "batch", "table.dml-sync": "true", "table.local-time-zone": "UTC"}
+    assert properties() == batch
+    ask(client, "POST", f"/v2/sessions/{session}/configure-session", {"statement": "SET 'execution.runtime-mode' = 'STREAMING'"})
+    assert properties() == batch | {"execution.runtime-mode": "STREAMING", "table.dml-sync": "false"}
+    ask(client, "POST", f"/v2/sessions/{session}/configure-session", {"statement": "SET 'table.local-time-zone' = 'default'"})
+    assert properties()["table.local-time-zone"] == "default"
+
+
 def test_a_query_does_not_configure_a_session(client: FlaskClient, session: str) -> None:
     errors_of(ask(client, "POST", f"/v2/sessions/{session}/configure-session", {"statement": "SELECT 1"}), 500)
 

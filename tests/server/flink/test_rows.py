@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.errors import InvalidOption, UnsupportedType
+from model.errors import InvalidOption
 from model.types import (
     ArrayType,
     BigIntType,
@@ -38,7 +38,7 @@ from model.types import (
     VarCharType,
 )
 from server.flink.rows import RowFormat, java_number, row_objects
-from server.flink.wire import logical_type
+from server.flink.wire import json_type, logical_type
 from sql.results import ResultColumn, batch_of_rows
 
 AB = RowType(fields=(Field(id=1, name="a", type=IntType()), Field(id=2, name="b", type=VarCharType())))
@@ -102,11 +102,16 @@ def test_rows_are_parted_by_commas() -> None:
     assert rows == b'{"kind":"INSERT","fields":[1,null]},{"kind":"INSERT","fields":[2,null]}'
 
 
-def test_maps_without_string_keys_have_no_json_here() -> None:
-    type_ = MapType(key=IntType(nullable=False), value=IntType())
-    with pytest.raises(UnsupportedType, match="PLAIN_TEXT"):
-        fields(type_, [(1, 2)], RowFormat.JSON)
-    assert fields(type_, [(1, 2)], RowFormat.PLAIN_TEXT) == '"{1=2}"'
+def test_in_json_map_keys_and_nulls_without_type_are_strings() -> None:
+    """Flink's JDBC driver has no other keys, and throws at a column of the NULL type."""
+    type_ = MapType(key=DateType(nullable=False), value=ArrayType(element=MapType(key=IntType(nullable=False), value=IntType())))
+    value = [(date(2024, 2, 29), [[(1, None)]])]
+    assert fields(type_, value, RowFormat.JSON) == '{"2024-02-29":[{"1":null}]}'
+    assert fields(type_, value, RowFormat.PLAIN_TEXT) == '"{2024-02-29=[{1=NULL}]}"'
+    inner = MapType(key=VarCharType(nullable=False), value=IntType())
+    assert json_type(type_) == MapType(key=VarCharType(nullable=False), value=ArrayType(element=inner))
+    assert json_type(RowType(fields=(Field(id=1, name="a", type=type_),))).fields[0].type == json_type(type_)  # type: ignore[attr-defined]
+    assert (json_type(STRING_MAP), json_type(NullType())) == (STRING_MAP, VarCharType())
 
 
 def test_an_unknown_zone_is_told() -> None:
@@ -146,9 +151,9 @@ LOGICAL: list[tuple[DataType, dict[str, Any]]] = [
     (LocalZonedTimestampType(), {"type": "TIMESTAMP_WITH_LOCAL_TIME_ZONE", "nullable": True, "precision": 6}),
     (
         IntervalDayTimeType(),
-        {"type": "INTERVAL_DAY_TIME", "nullable": True, "precision": 9, "fractionalPrecision": 3, "resolution": "DAY_TO_SECOND"},
+        {"type": "INTERVAL_DAY_TIME", "nullable": True, "precision": 6, "fractionalPrecision": 3, "resolution": "DAY_TO_SECOND"},
     ),
-    (IntervalYearMonthType(), {"type": "INTERVAL_YEAR_MONTH", "nullable": True, "precision": 9, "resolution": "YEAR_TO_MONTH"}),
+    (IntervalYearMonthType(), {"type": "INTERVAL_YEAR_MONTH", "nullable": True, "precision": 4, "resolution": "YEAR_TO_MONTH"}),
     (NullType(), {"type": "NULL"}),
     (ArrayType(element=IntType()), {"type": "ARRAY", "nullable": True, "elementType": {"type": "INTEGER", "nullable": True}}),
     (

@@ -62,7 +62,7 @@ CREATE FUNCTION f AS 'x'
 -- temporary view
 CREATE TEMPORARY VIEW v AS SELECT 1
 =>
-1:18 CREATE VIEW is not available
+1:18 Temporary views are not available; CREATE VIEW keeps one
 
 -- directory
 INSERT OVERWRITE DIRECTORY '/tmp/x' SELECT 1

@@ -1,0 +1,194 @@
+"""Many tables at a glance: what people look through, each list in one query."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseSums:
+    """A database and what its tables hold together."""
+
+    name: str
+    comment: str | None
+    tables: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTable:
+    """A table in a list."""
+
+    table_id: UUID
+    database: str
+    name: str
+    kind: str
+    comment: str | None
+    partition_keys: list[str]
+    column_count: int
+    bucket: str | None
+    snapshot_id: int | None
+    committed_millis: int | None
+    counted: bool
+    """Whether the next three are known of the latest snapshot; a table never written counts as known."""
+    record_count: int
+    file_size: int
+    file_count: int
+    found_columns: list[str]
+    """Columns whose names match what was searched."""
+    total: int
+    """Tables that match in all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerLag:
+    """A stream's reader that is behind."""
+
+    database: str
+    table: str
+    consumer: str
+    next_snapshot: int
+    latest: int
+    updated_at: dt.datetime
+
+    @property
+    def behind(self) -> int:
+        """Snapshots it has not read."""
+        return self.latest - self.next_snapshot + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiredLease:
+    """A table whose keeper has gone and that nobody took over yet."""
+
+    database: str
+    table: str
+    server: str
+    lease_until: dt.datetime
+
+
+_ORDERS: dict[str, LiteralString] = {
+    "name": "database, name",
+    "rows": "record_count DESC, database, name",
+    "size": "file_size DESC, database, name",
+    "files": "file_count DESC, database, name",
+    "commit": "committed_millis DESC NULLS LAST, database, name",
+}
+ORDERS = tuple(_ORDERS)
+"""What lists of tables can be ordered by."""
+_LISTED: LiteralString = """
+    SELECT t.table_id, t.database, t.name, coalesce(s.body -> 'options' ->> 'type', 'table') AS kind, s.body ->> 'comment' AS comment,
+           ARRAY(SELECT jsonb_array_elements_text(coalesce(s.body -> 'partitionKeys', '[]'))) AS partition_keys,
+           jsonb_array_length(s.body -> 'fields') AS column_count, s.body -> 'options' ->> 'bucket' AS bucket, p.snapshot_id,
+           (n.body ->> 'timeMillis')::bigint AS committed_millis, coalesce(p.counted, true) AS counted,
+           coalesce(p.record_count, 0) AS record_count, coalesce(p.file_size, 0) AS file_size, coalesce(p.file_count, 0) AS file_count
+    FROM sluice_table t
+    JOIN table_schema s ON s.table_id = t.table_id AND s.branch = 'main' AND s.schema_id = t.schema_id
+    LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = 'main'
+    LEFT JOIN table_snapshot n ON n.table_id = p.table_id AND n.branch = 'main' AND n.snapshot_id = p.snapshot_id
+"""
+_FOUND: LiteralString = """
+    ARRAY(SELECT f ->> 'name' FROM jsonb_array_elements(s.body -> 'fields') f WHERE f ->> 'name' ILIKE %(like)s LIMIT 5)
+"""
+_MATCHES: LiteralString = """
+    (%(database)s::text IS NULL OR t.database = %(database)s)
+    AND (%(like)s::text IS NULL OR t.name ILIKE %(like)s OR t.database || '.' || t.name ILIKE %(like)s
+         OR (s.body ->> 'fields' ILIKE %(like)s
+             AND EXISTS (SELECT 1 FROM jsonb_array_elements(s.body -> 'fields') f WHERE f ->> 'name' ILIKE %(like)s)))
+"""
+
+
+class BrowseRepository:
+    """Reads over all tables, inside the caller's transaction."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def databases(self) -> list[DatabaseSums]:
+        """Every database with its sums, by name."""
+        query = """
+            SELECT d.name, d.comment, count(t.table_id) AS tables, coalesce(sum(p.file_size), 0)::bigint AS size
+            FROM sluice_database d LEFT JOIN sluice_table t ON t.database = d.name
+            LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = 'main'
+            GROUP BY d.name, d.comment ORDER BY d.name
+        """
+        with self._conn.cursor(row_factory=class_row(DatabaseSums)) as cur:
+            return cur.execute(query).fetchall()
+
+    def names(self, *, database: str | None, search: str | None) -> list[tuple[str, str]]:
+        """Database and name of all tables that match, by both."""
+        query = f"""
+            SELECT t.database, t.name FROM sluice_table t
+            JOIN table_schema s ON s.table_id = t.table_id AND s.branch = 'main' AND s.schema_id = t.schema_id
+            WHERE {_MATCHES} ORDER BY t.database, t.name
+        """  # noqa: S608 - literals of this module
+        return [(found, name) for found, name in self._conn.execute(query, _values(database, search))]
+
+    def tables(
+        self,
+        *,
+        database: str | None,
+        search: str | None,
+        order: str,
+        offset: int,
+        limit: int,
+        only: Sequence[tuple[str, str]] | None = None,
+    ) -> list[ListedTable]:
+        """A page of the tables that match a search over names and columns; ``only`` these, where given."""
+        within: LiteralString = "AND (t.database, t.name) IN (SELECT * FROM unnest(%(databases)s::text[], %(names)s::text[]))"
+        found: LiteralString = _FOUND if search else "ARRAY[]::text[]"
+        query = f"""
+            SELECT *, count(*) OVER () AS total FROM (
+                {_LISTED.replace("SELECT t.table_id", f"SELECT {found} AS found_columns, t.table_id", 1)}
+                WHERE {_MATCHES} {within if only is not None else ""}
+            ) found ORDER BY {_ORDERS[order]} OFFSET %(offset)s LIMIT %(limit)s
+        """  # noqa: S608
+        values: dict[str, Any] = _values(database, search) | {"offset": offset, "limit": limit}
+        values |= {"databases": [one for one, _ in only or ()], "names": [one for _, one in only or ()]}
+        with self._conn.cursor(row_factory=class_row(ListedTable)) as cur:
+            return cur.execute(query, values).fetchall()
+
+    def crowded(self, *, files: int, average: int, limit: int) -> list[tuple[str, str]]:
+        """Tables of at least so many files whose average size is below ``average`` bytes, those with most files first."""
+        query = """
+            SELECT t.database, t.name FROM snapshot_pointer p JOIN sluice_table t USING (table_id)
+            WHERE p.branch = 'main' AND p.file_count >= %s AND p.file_size < p.file_count * %s::bigint
+            ORDER BY p.file_count DESC LIMIT %s
+        """
+        return [(database, name) for database, name in self._conn.execute(query, (files, average, limit))]
+
+    def lagging(self, *, behind: int, limit: int) -> list[ConsumerLag]:
+        """Consumers with at least so many snapshots before them, the furthest behind first."""
+        query = """
+            SELECT t.database, t.name AS table, c.name AS consumer, c.next_snapshot, p.snapshot_id AS latest, c.updated_at
+            FROM stream_consumer c JOIN sluice_table t USING (table_id)
+            JOIN snapshot_pointer p ON p.table_id = c.table_id AND p.branch = c.branch
+            WHERE c.branch = 'main' AND c.next_snapshot IS NOT NULL AND p.snapshot_id - c.next_snapshot + 1 >= %s
+            ORDER BY p.snapshot_id - c.next_snapshot DESC LIMIT %s
+        """
+        with self._conn.cursor(row_factory=class_row(ConsumerLag)) as cur:
+            return cur.execute(query, (behind, limit)).fetchall()
+
+    def expired_leases(self, *, limit: int) -> list[ExpiredLease]:
+        """Tables whose keeper did not renew and that nobody has taken over, the longest gone first."""
+        query = """
+            SELECT t.database, t.name AS table, l.server, l.lease_until FROM maintenance_lease l JOIN sluice_table t USING (table_id)
+            WHERE l.lease_until <= now() ORDER BY l.lease_until LIMIT %s
+        """
+        with self._conn.cursor(row_factory=class_row(ExpiredLease)) as cur:
+            return cur.execute(query, (limit,)).fetchall()
+
+
+def _values(database: str | None, search: str | None) -> dict[str, Any]:
+    like = None
+    if search:
+        escaped = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        like = f"%{escaped}%"
+    return {"database": database, "like": like}

@@ -1,0 +1,72 @@
+"""The catalog as a whole, for those who look after it: what runs, what lags, what is stuck."""
+
+from __future__ import annotations
+
+from psycopg import Connection
+from psycopg.rows import class_row
+
+from catalog.records import ConsumerLagRow, OverviewRow, PointerRow, SmallFilesRow
+
+
+class OverviewRepository:
+    """Reads sums over many tables of the catalog; the clock is Postgres's."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def sums(self) -> OverviewRow:
+        """How many there are of everything that may need attention."""
+        query = """
+            SELECT clock_timestamp() AS asked_at,
+                   (SELECT count(*) FROM sluice_table) AS tables,
+                   (SELECT count(*) FROM table_snapshot WHERE NOT published) AS unpublished_snapshots,
+                   (SELECT count(*) FROM maintenance_lease WHERE lease_until <= now()) AS expired_table_leases,
+                   (SELECT count(*) FROM stream_job WHERE lease_until <= now()) AS expired_job_leases,
+                   ARRAY(SELECT database || '.' || name FROM sluice_table WHERE diverged_at IS NOT NULL ORDER BY 1) AS diverged,
+                   ARRAY(SELECT database || '.' || name FROM sluice_table t JOIN snapshot_pointer p USING (table_id)
+                         WHERE p.branch = 'main' AND NOT EXISTS (
+                             SELECT 1 FROM maintenance_lease l WHERE l.table_id = t.table_id AND l.lease_until > now())
+                         ORDER BY 1) AS unattended,
+                   coalesce((SELECT jsonb_object_agg(state, n) FROM (SELECT state, count(*) AS n FROM stream_job GROUP BY state) s),
+                            '{}'::jsonb) AS jobs
+        """
+        with self._conn.cursor(row_factory=class_row(OverviewRow)) as cur:
+            row = cur.execute(query).fetchone()
+        assert row is not None
+        return row
+
+    def small_files(self, *, files: int, mean_bytes: int, limit: int) -> list[SmallFilesRow]:
+        """Tables of at least so many files that are smaller than so many bytes on average, the worst first."""
+        query = """
+            SELECT t.database, t.name AS table_name, p.file_count, p.file_size FROM snapshot_pointer p JOIN sluice_table t USING (table_id)
+            WHERE p.branch = 'main' AND p.file_count >= %s AND p.file_size < p.file_count * %s ORDER BY p.file_count DESC LIMIT %s
+        """
+        with self._conn.cursor(row_factory=class_row(SmallFilesRow)) as cur:
+            return cur.execute(query, (files, mean_bytes, limit)).fetchall()
+
+    def write_something(self) -> None:
+        """Let the transaction be one that has to reach the disk; nothing is changed."""
+        self._conn.execute("SELECT pg_logical_emit_message(true, 'sluice', '')")
+
+    def pointers(self) -> list[PointerRow]:
+        """The newest snapshot of every table and branch."""
+        query = """
+            SELECT t.database, t.name AS table_name, p.branch, t.location, s.body
+            FROM snapshot_pointer p JOIN sluice_table t USING (table_id)
+            JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
+            ORDER BY 1, 2, 3
+        """
+        with self._conn.cursor(row_factory=class_row(PointerRow)) as cur:
+            return cur.execute(query).fetchall()
+
+    def lagging(self, *, limit: int) -> list[ConsumerLagRow]:
+        """The consumers that are behind their tables, those furthest behind first."""
+        query = """
+            SELECT t.database, t.name AS table_name, c.branch, c.name, p.snapshot_id - c.next_snapshot + 1 AS behind, c.updated_at
+            FROM stream_consumer c JOIN sluice_table t USING (table_id)
+            JOIN snapshot_pointer p ON p.table_id = c.table_id AND p.branch = c.branch
+            WHERE c.next_snapshot IS NOT NULL AND p.snapshot_id >= c.next_snapshot
+            ORDER BY behind DESC, 1, 2, 3, 4 LIMIT %s
+        """
+        with self._conn.cursor(row_factory=class_row(ConsumerLagRow)) as cur:
+            return cur.execute(query, (limit,)).fetchall()

@@ -1,0 +1,243 @@
+"""What people look through: lists of tables as far as a caller may see them, the files of one in sums, and what needs a hand."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from catalog.browse import ConsumerLag, DatabaseSums, ExpiredLease, ListedTable
+from lake.consumers import consumers
+from lake.table import LakeTable
+from model.access import table_resource
+from model.errors import Forbidden, LakeError
+from model.identifier import Identifier
+from model.snapshot import Snapshot
+from model.table_options import TABLE_OPTIONS
+from table import binary_row
+from table.compact import CompactionRules
+from table.layout import partition_dirs
+from table.live_files import BucketSums
+
+if TYPE_CHECKING:
+    from lake.lake import Lake
+
+_CROWDED_FILES = 20
+_CROWDED_BYTES = 16 << 20
+"""A table is looked at closely when it has so many files, and they are on average smaller than this."""
+_LOOKED_AT = 8
+_BEHIND = 10
+
+
+def databases(lake: Lake) -> list[DatabaseSums]:
+    """The databases the caller may see; the sums are told to administrators alone, since others do not see every table."""
+    with lake.catalog.reading() as tx:
+        found = tx.browse.databases()
+    if lake.caller.administrator:
+        return found
+    names = _visible(lake, None, None)
+    counts = {name: sum(1 for database, _ in names if database == name) for name in {database for database, _ in names}}
+    return [
+        DatabaseSums(name=one.name, comment=one.comment, tables=counts.get(one.name, 0), size=0)
+        for one in found
+        if lake.caller.sees_database(one.name)
+    ]
+
+
+def tables(
+    lake: Lake, *, database: str | None = None, search: str | None = None, order: str = "name", offset: int = 0, limit: int = 50
+) -> list[ListedTable]:
+    """A page of the tables the caller may see, found by name or column."""
+    only = None if lake.caller.administrator else _visible(lake, database, search)
+    with lake.catalog.reading() as tx:
+        return tx.browse.tables(database=database, search=search, order=order, offset=offset, limit=limit, only=only)
+
+
+def _visible(lake: Lake, database: str | None, search: str | None) -> list[tuple[str, str]]:
+    with lake.catalog.reading() as tx:
+        names = tx.browse.names(database=database, search=search)
+    return [pair for pair in names if lake.caller.sees(table_resource(Identifier(*pair)))]
+
+
+# The files of one table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Files whose size lies between two bounds, in bytes; the upper one is not among them."""
+
+    low: int
+    high: int
+    files: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketShare:
+    """What one bucket of one partition holds."""
+
+    partition: str
+    bucket: int
+    files: int
+    rows: int
+    size: int
+    oldest_millis: int
+    newest_millis: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSums:
+    """The live files of a snapshot in numbers."""
+
+    files: int = 0
+    rows: int = 0
+    size: int = 0
+    smallest: int = 0
+    median: int = 0
+    largest: int = 0
+    small_files: int = 0
+    small_bytes: int = 0
+    small_below: int = 0
+    """Below so many bytes a file counts as small."""
+    oldest_millis: int = 0
+    newest_millis: int = 0
+    steps: tuple[Step, ...] = ()
+    buckets: tuple[BucketShare, ...] = ()
+
+
+def check_sees_all(lake: Lake, table: LakeTable) -> None:
+    """Raise `Forbidden` where rows or columns are kept from the caller: files and partitions show their values."""
+    if lake.read_rules(table).restricted:
+        raise Forbidden(f"{lake.caller.principal} sees only a part of table {table.identifier}, and so not its files.")
+
+
+def file_sums(lake: Lake, table: LakeTable, snapshot: Snapshot | None) -> FileSums:
+    """Sizes and buckets of a snapshot's files, by the manifests' columns where they are many; raises what `check_sees_all` raises."""
+    check_sees_all(lake, table)
+    below = CompactionRules.of(table.schema).small_bytes
+    if snapshot is None:
+        return FileSums(small_below=below)
+    many = table.files.live_files(table.files.manifests_of(snapshot))
+    if many is None:
+        sizes = np.fromiter((entry.file.file_size for entry in table.files.live_entries(snapshot)), dtype=np.int64)
+    else:
+        parts = [c.numbers("file_size") if alive is None else c.numbers("file_size")[alive] for c, alive in many.masks()]
+        sizes = np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(np.int64)
+    sums = table.files.bucket_sums(snapshot)
+    if not len(sizes):
+        return FileSums(small_below=below)
+    small = sizes[sizes < below]
+    return FileSums(
+        files=len(sizes),
+        rows=sum(one.rows for one in sums),
+        size=int(sizes.sum()),
+        smallest=int(sizes.min()),
+        median=int(np.median(sizes)),
+        largest=int(sizes.max()),
+        small_files=len(small),
+        small_bytes=int(small.sum()),
+        small_below=below,
+        oldest_millis=min(one.oldest_millis for one in sums),
+        newest_millis=max(one.newest_millis for one in sums),
+        steps=_steps(sizes),
+        buckets=tuple(_shares(table, sums)),
+    )
+
+
+def _steps(sizes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Step, ...]:
+    """A histogram in powers of four: 1 kB, 4 kB, 16 kB, …"""
+    powers = np.floor(np.log2(np.maximum(sizes, 1)) / 2).astype(np.int64)
+    counts = np.bincount(powers)
+    held = np.bincount(powers, weights=sizes)
+    first = int(np.flatnonzero(counts)[0])
+    return tuple(
+        Step(low=4**power, high=4 ** (power + 1), files=int(counts[power]), size=int(held[power])) for power in range(first, len(counts))
+    )
+
+
+def shown_partition(table: LakeTable, partition: bytes) -> str:
+    """A partition as its directory is named; empty for a table without any."""
+    types = [f.type for f in table.schema.partition_fields]
+    return "/".join(partition_dirs(table.schema, binary_row.decode(types, partition)))
+
+
+def _shares(table: LakeTable, sums: Sequence[BucketSums]) -> list[BucketShare]:
+    names = {partition: shown_partition(table, partition) for partition in {one.partition for one in sums}}
+    shares = [
+        BucketShare(
+            partition=names[one.partition], bucket=one.bucket, files=one.files, rows=one.rows, size=one.size,
+            oldest_millis=one.oldest_millis, newest_millis=one.newest_millis,
+        )
+        for one in sums
+    ]  # fmt: skip
+    return sorted(shares, key=lambda share: (share.partition, share.bucket))
+
+
+# What needs a hand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Debt:
+    """A table with more small files than it should have."""
+
+    table: Identifier
+    small_files: int
+    small_bytes: int
+    files: int
+    write_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention:
+    """What somebody should look at; each list is cut to the worst."""
+
+    debts: tuple[Debt, ...]
+    lagging: tuple[ConsumerLag, ...]
+    leases: tuple[ExpiredLease, ...]
+
+
+def attention(lake: Lake, *, limit: int = _LOOKED_AT) -> Attention:
+    """Small files, readers left behind, and tables nobody looks after, as far as the caller may see them."""
+    with lake.catalog.reading() as tx:
+        crowded = tx.browse.crowded(files=_CROWDED_FILES, average=_CROWDED_BYTES, limit=3 * limit)
+        lagging = tx.browse.lagging(behind=_BEHIND, limit=3 * limit)
+        leases = tx.browse.expired_leases(limit=3 * limit)
+
+    def seen(database: str, name: str) -> bool:
+        return lake.caller.sees(table_resource(Identifier(database, name)))
+
+    debts = []
+    for identifier in [Identifier(*pair) for pair in crowded if seen(*pair)][:limit]:
+        with contextlib.suppress(LakeError):  # dropped meanwhile, or one whose files are not this caller's to see
+            if (debt := _debt(lake, identifier)) is not None:
+                debts.append(debt)
+    return Attention(
+        debts=tuple(debts),
+        lagging=tuple(_still_behind(lake, [one for one in lagging if seen(one.database, one.table)][:limit])),
+        leases=tuple(one for one in leases if seen(one.database, one.table))[:limit],
+    )
+
+
+def _still_behind(lake: Lake, noted: Sequence[ConsumerLag]) -> list[ConsumerLag]:
+    """The consumers that their files say are behind, too: those are the truth, which other engines and procedures write alone."""
+    found = []
+    for one in noted:
+        with contextlib.suppress(LakeError):
+            told = consumers(lake.open(Identifier(one.database, one.table))).get(one.consumer)
+            if told is not None and one.latest - told + 1 >= _BEHIND:
+                found.append(replace(one, next_snapshot=told))
+    return found
+
+
+def _debt(lake: Lake, identifier: Identifier) -> Debt | None:
+    """A table's small files, where some bucket has enough of them to be merged."""
+    table = lake.open(identifier)
+    sums = file_sums(lake, table, table.latest())
+    least = int(TABLE_OPTIONS.read(table.schema.options, "compaction.min.file-num"))
+    if sums.small_files <= least * max(1, len(sums.buckets)):
+        return None
+    write_only = bool(TABLE_OPTIONS.read(table.schema.options, "write-only"))
+    return Debt(table=identifier, small_files=sums.small_files, small_bytes=sums.small_bytes, files=sums.files, write_only=write_only)

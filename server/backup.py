@@ -1,0 +1,71 @@
+"""``sluice backup`` and ``sluice restore``: the catalog into a file and back, and what it then says of its warehouse."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from catalog import CatalogStore
+from catalog.archive import contents, let_go, read_head, restore_archive, servers, write_archive
+from lake.after_restore import Difference, differences
+from migrations import downgrade, newest, upgrade
+from model.errors import IllegalMove, InvalidData
+from server.options import Settings
+from server.postgres import running_dsn
+from server.process import catalog_dsn
+
+
+@contextlib.contextmanager
+def present_dsn(settings: Settings) -> Iterator[str]:
+    """The catalog's DSN as it is: that of a running server's embedded Postgres where one runs, else started until the block ends."""
+    running = None if settings.catalog_dsn is not None else running_dsn(settings.data)
+    if running is not None:
+        yield running
+        return
+    if settings.catalog_dsn is None and not (settings.data / "postgres").exists():
+        raise IllegalMove(f"There is no catalog in {settings.data}: set SLUICE_DATA or SLUICE_CATALOG_DSN as for the server.")
+    with catalog_dsn(settings) as dsn:
+        yield dsn
+
+
+def backup(settings: Settings, path: Path) -> str:
+    """Write the catalog to a file, beside running servers; returns what was written, in a line."""
+    with present_dsn(settings) as dsn:
+        head = write_archive(dsn, path, warehouse=settings.warehouse)
+    size = path.stat().st_size
+    return f"{path}: {head.rows} rows of {len(head.tables)} tables as of {head.created_at}, revision {head.revision}, {size:,} bytes"
+
+
+def restore(settings: Settings, path: Path, *, replace: bool) -> tuple[str, list[Difference]]:
+    """Put a backup in the place of an empty catalog, or of any with ``replace``; returns what was done and how the warehouse differs.
+
+    Raises `IllegalMove` for a catalog that is in use or not empty, and `InvalidData` for a file that is no backup.
+    """
+    head = read_head(path)
+    if head.revision > newest():
+        raise InvalidData(f"{path} was written by a newer Sluice: its schema is {head.revision}, and this one knows {newest()}.")
+    if settings.catalog_dsn is None and running_dsn(settings.data) is not None:
+        raise IllegalMove(f"A server runs on {settings.data}: stop it first.")
+    with catalog_dsn(settings) as dsn:
+        if count := servers(dsn):
+            raise IllegalMove(f"Servers hold {count} connections to this catalog: stop them first.")
+        if not replace and (rows := contents(dsn)):
+            raise IllegalMove(
+                f"The catalog is not empty ({rows} rows): restore into an empty one, or repeat with --replace to lose what it holds."
+            )
+        upgrade(dsn, "head")
+        if head.revision != newest():
+            downgrade(dsn, head.revision)
+        try:
+            restore_archive(dsn, path)
+        finally:
+            upgrade(dsn, "head")
+        let_go(dsn)
+        catalog = CatalogStore(dsn)
+        try:
+            found = list(differences(catalog, settings.warehouse))
+        finally:
+            catalog.close()
+    elsewhere = "" if head.warehouse == settings.warehouse else f"; it was made of the warehouse {head.warehouse}"
+    return f"{path}: {head.rows} rows as of {head.created_at} are the catalog now{elsewhere}", found

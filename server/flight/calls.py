@@ -1,0 +1,179 @@
+"""One call of a client: who makes it, from where, and whether somebody still waits for the answer."""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.flight as fl
+
+from lake import EVERYBODY, Caller
+
+_log = logging.getLogger(__name__)
+LOOK_SECONDS = 0.1
+COOKIE = "sluice-session"
+MIDDLEWARE = "sluice"
+_SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """A call being answered."""
+
+    context: Any
+    """Flight's own; good until the answer's last byte."""
+    method: str
+    token: str | None
+    cookie: str | None
+    request_id: str
+    caller: Caller = EVERYBODY
+    _told: bool = field(default=False)
+
+    @property
+    def peer(self) -> str:
+        """The client's end of its connection, such as ``ipv4:127.0.0.1:40512``."""
+        return str(self.context.peer())
+
+    @property
+    def address(self) -> str:
+        """The client's host."""
+        host = self.peer.partition(":")[2].rpartition(":")[0]
+        return host.replace("%5B", "").replace("%5D", "").strip("[]")
+
+    def gone(self) -> bool:
+        """Whether the client has hung up or canceled."""
+        return bool(self.context.is_cancelled())
+
+    def set_cookie(self, value: str) -> None:
+        """Let the client name its session from now on, if it keeps cookies."""
+        self.context.add_header("set-cookie", f"{COOKIE}={value}; HttpOnly")
+
+
+class CallHeaders(fl.ServerMiddleware):  # type: ignore[misc]
+    """What a call's headers say; of a handshake, the answer that lets the client in."""
+
+    def __init__(self, method: str, headers: dict[str, list[Any]]) -> None:
+        given = {key.lower(): [_text(value) for value in values] for key, values in headers.items()}
+        self.method = method
+        self.token = token_of(given.get("authorization", [""])[0])
+        self.cookie = _cookie(given.get("cookie", []))
+        asked = (given.get("x-request-id") or [""])[0]
+        self.request_id = asked if _SANE_ID.fullmatch(asked) else f"{random.getrandbits(128):032x}"
+
+    def sending_headers(self) -> dict[str, str]:
+        """The answer's headers; a handshake gives the token back in the form every other call has it."""
+        found = {"x-request-id": self.request_id}
+        if self.method == "HANDSHAKE":
+            found["authorization"] = f"Bearer {self.token or 'anonymous'}"
+        return found
+
+
+class HeadersFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]
+    """Reads each call's headers, and turns away a handshake with a token the server does not know."""
+
+    def __init__(self, check: Callable[[CallHeaders], None]) -> None:
+        super().__init__()
+        self._check = check
+
+    def start_call(self, info: Any, headers: dict[str, list[Any]]) -> CallHeaders:
+        """Called by Flight before the call itself."""
+        found = CallHeaders(info.method.name, headers)
+        if found.method == "HANDSHAKE":
+            self._check(found)
+        return found
+
+
+class Handshake(fl.ServerAuthHandler):  # type: ignore[misc]
+    """There must be one for the Handshake call to exist; who calls is told by the headers of each call."""
+
+    def authenticate(self, outgoing: Any, incoming: Any) -> None:
+        """The headers were looked at already."""
+
+    def is_valid(self, token: bytes) -> bytes:
+        """See `authenticate`."""
+        return b""
+
+
+def token_of(header: str) -> str | None:
+    """The token in ``Bearer token`` or ``Basic base64(user:token)``; the user's name is not looked at."""
+    import base64
+    import binascii
+
+    scheme, _, given = header.strip().partition(" ")
+    given = given.strip()
+    if scheme.lower() == "bearer":
+        return given or None
+    if scheme.lower() != "basic":
+        return None
+    try:  # Go's clients leave the padding out
+        return base64.b64decode(given + "=" * (-len(given) % 4)).decode().partition(":")[2] or None
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def _cookie(headers: list[str]) -> str | None:
+    for header in headers:
+        for part in header.split(";"):
+            name, _, value = part.strip().partition("=")
+            if name == COOKIE and _SANE_ID.fullmatch(value):
+                return value
+    return None
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+class HangUps:
+    """Notices clients that hang up while their statement runs, on one thread that sleeps while there is none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._filled = threading.Event()
+        self._stopped = threading.Event()
+        self._watched: dict[int, tuple[Call, Callable[[], object]]] = {}
+        self._next = 0
+        self._thread = threading.Thread(target=self._look, name="sluice-flight-hangups", daemon=True)
+        self._thread.start()
+
+    def watch(self, call: Call, gone: Callable[[], object]) -> Callable[[], None]:
+        """Call ``gone`` once when the client hangs up; returns what ends the watch, which must happen before the call is over."""
+        with self._lock:
+            self._next += 1
+            number = self._next
+            self._watched[number] = (call, gone)
+        self._filled.set()
+        return lambda: self._forget(number)
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._stopped.set()
+        self._filled.set()
+
+    def _forget(self, number: int) -> None:
+        with self._lock:
+            self._watched.pop(number, None)
+
+    def _look(self) -> None:
+        while not self._stopped.is_set():
+            self._filled.wait()
+            if self._stopped.wait(LOOK_SECONDS):
+                return
+            gone = []
+            with self._lock:  # a call's context must not be asked once its watch has ended
+                if not self._watched:
+                    self._filled.clear()
+                for number, (call, tell) in list(self._watched.items()):
+                    if call.gone():
+                        del self._watched[number]
+                        gone.append(tell)
+            for tell in gone:
+                try:
+                    tell()
+                except Exception:  # the watch goes on for everybody else
+                    _log.exception("A statement whose client has gone could not be canceled")

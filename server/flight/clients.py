@@ -1,0 +1,143 @@
+"""Which gateway session a client's calls belong to: that of its cookie, or, where it keeps none, that of its connection."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import threading
+from dataclasses import dataclass
+from uuid import uuid4
+
+import psutil
+from cachetools import LRUCache
+
+from model.errors import SessionNotExist
+from server.flight.calls import Call
+from sql.gateway import Gateway
+
+_MOST_REMEMBERED = 10_000
+
+
+@dataclass(slots=True, kw_only=True)
+class _Client:
+    handle: str
+    principal: str
+    cookie: str
+    peer: str
+    keeps_cookies: bool = False
+
+
+class ClientSessions:
+    """Sessions are opened when a client first needs one, so that those who only ask questions hold nothing."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._lock = threading.Lock()
+        self._by_cookie: dict[str, _Client] = {}
+        self._by_peer: dict[str, _Client] = {}
+        self._told: LRUCache[str, bool] = LRUCache(_MOST_REMEMBERED)
+        """Cookies whose clients know that their session is over."""
+
+    def find(self, call: Call) -> str | None:
+        """The handle of the call's session, None where it has none.
+
+        Raises `SessionNotExist` once where its session has ended: what it had SET is gone, and silence about that would be wrong answers.
+        """
+        with self._lock:
+            client = self._client(call)
+            if client is None:
+                if call.cookie is not None and call.cookie not in self._told:
+                    self._told[call.cookie] = True
+                    raise _over()
+                return None
+        try:
+            self._gateway.session_properties(client.handle)
+        except SessionNotExist:
+            self._forget(client)
+            raise _over() from None
+        return client.handle
+
+    def open(self, call: Call) -> str:
+        """The handle of the call's session, which is opened where it has none."""
+        found = self.find(call)
+        if found is not None:
+            return found
+        handle = self._gateway.open_session("flight", caller=call.caller)
+        client = _Client(handle=handle, principal=call.caller.principal, cookie=uuid4().hex, peer=call.peer)
+        with self._lock:
+            self._by_cookie[client.cookie] = client
+            self._by_peer[client.peer] = client
+        call.set_cookie(client.cookie)
+        return handle
+
+    def close(self, call: Call) -> bool:
+        """End the call's session; False where it has none."""
+        with self._lock:
+            client = self._client(call)
+        if client is None:
+            return False
+        self._end(client)
+        return True
+
+    def tend(self) -> None:
+        """End the sessions of connections that are no more, except those of clients who name them by cookie."""
+        with self._lock:
+            if not self._by_peer:
+                return
+            clients = list(self._by_peer.values())
+        connected = _connected()
+        for client in clients:
+            if _endpoint(client.peer) in connected:
+                continue
+            if client.keeps_cookies:
+                with self._lock:
+                    self._by_peer.pop(client.peer, None)
+            else:
+                self._end(client)
+
+    def _client(self, call: Call) -> _Client | None:
+        client = self._by_cookie.get(call.cookie) if call.cookie is not None else self._by_peer.get(call.peer)
+        if client is None or client.principal != call.caller.principal:
+            return None
+        client.keeps_cookies |= call.cookie is not None
+        return client
+
+    def _end(self, client: _Client) -> None:
+        self._forget(client)
+        with contextlib.suppress(SessionNotExist):  # it was idle for too long
+            self._gateway.close_session(client.handle)
+
+    def _forget(self, client: _Client) -> None:
+        with self._lock:
+            self._told[client.cookie] = True
+            self._by_cookie.pop(client.cookie, None)
+            if self._by_peer.get(client.peer) is client:
+                del self._by_peer[client.peer]
+
+
+def _over() -> SessionNotExist:
+    return SessionNotExist(
+        "This connection's session has ended, by being idle too long or with the server that held it, and with it what was SET, USEd or "
+        "temporary in it. The next statement begins a new one."
+    )
+
+
+def _endpoint(peer: str) -> tuple[str, int] | None:
+    """Address and port of ``ipv4:1.2.3.4:5`` or ``ipv6:%5B::1%5D:5``."""
+    host, _, port = peer.partition(":")[2].rpartition(":")
+    try:
+        return _plain(host.replace("%5B", "").replace("%5D", "").strip("[]")), int(port)
+    except ValueError:
+        return None
+
+
+def _plain(host: str) -> str:
+    address = ipaddress.ip_address(host.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
+
+def _connected() -> set[tuple[str, int] | None]:
+    """The other ends of this process's TCP connections."""
+    found = psutil.Process().net_connections(kind="tcp")
+    return {(_plain(one.raddr.ip), one.raddr.port) for one in found if one.raddr and one.status == psutil.CONN_ESTABLISHED}

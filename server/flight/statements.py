@@ -1,0 +1,167 @@
+"""Statements: run when a client asks for their FlightInfo, their rows streamed as the Arrow batches they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from model.errors import BadRequest, NotImplementedHere, StatementCanceled
+from model.types import VarCharType
+from server.flight.calls import Call, HangUps
+from server.flight.clients import ClientSessions
+from server.flight.held import PreparedStatement, PreparedStatements, Results
+from server.flight.messages import packed
+from server.flight.schemas import flight_schema
+from sql.describe import shapes_session
+from sql.gateway import Gateway, RunningStatement
+from sql.parameter_types import PlainInsert
+from sql.parameters import NONE as NO_PARAMETERS
+from sql.parameters import Parameters
+from sql.results import ResultColumn, ResultSet
+
+MESSAGE_BYTES = 8 << 20
+"""A batch is cut to about so much: clients take 16 MiB in one message unless told otherwise (`gateway.md` 2.2)."""
+_TOLD_WHEN_RUN = (ResultColumn("result", VarCharType()),)
+"""Stands for columns that only running the statement tells; a client that sees none would take it for an update."""
+
+
+class Statements:
+    """Runs texts for clients."""
+
+    def __init__(
+        self, gateway: Gateway, clients: ClientSessions, results: Results, prepared: PreparedStatements, hang_ups: HangUps
+    ) -> None:
+        self._gateway = gateway
+        self._clients = clients
+        self._results = results
+        self._prepared = prepared
+        self._hang_ups = hang_ups
+
+    def run(self, call: Call, text: str, parameters: Parameters = NO_PARAMETERS, *, describe: bool = False) -> ResultSet:
+        """Run a text in the client's session, or in none where it has none and needs none; given up when the client hangs up."""
+        if not text.strip():
+            raise BadRequest("There is no statement in the message.")
+        session = self._clients.find(call)
+        if session is None and not describe and shapes_session(text):
+            session = self._clients.open(call)
+        release = None
+
+        def started(statement: RunningStatement) -> None:
+            nonlocal release
+            release = self._hang_ups.watch(call, statement.cancel)
+
+        try:
+            result = self._gateway.run(
+                text,
+                session=session,
+                parameters=parameters,
+                caller=call.caller,
+                name=call.request_id,
+                on_start=started,
+                describe=describe,
+            )
+        finally:
+            if release is not None:
+                release()
+        if call.gone():  # nobody will come for it
+            result.close()
+            raise StatementCanceled("The statement was canceled.")
+        return result
+
+    def session(self, call: Call) -> str | None:
+        """The handle of the client's session; None where it has none."""
+        return self._clients.find(call)
+
+    def update(self, call: Call, text: str, parameters: Parameters = NO_PARAMETERS) -> int:
+        """Run a text for what it does; returns the rows it wrote."""
+        with self.run(call, text, parameters) as result:
+            return result.affected_rows or 0
+
+    def prepare(self, call: Call, text: str) -> tuple[bytes, PreparedStatement]:
+        """Look at a text without running it, and keep it under the handle returned."""
+        with self.run(call, text, describe=True) as described:
+            columns = described.columns or (_TOLD_WHEN_RUN if described.is_query else ())
+            statement = PreparedStatement(
+                text=text,
+                principal=call.caller.principal,
+                is_query=described.is_query,
+                schema=flight_schema(columns),
+                parameters=flight_schema(described.parameters),
+            )
+        return self._prepared.add(statement), statement
+
+    def prepared(self, call: Call, handle: bytes) -> PreparedStatement:
+        """A statement prepared before."""
+        return self._prepared.get(handle, call.caller.principal)
+
+    def plain_insert(self, call: Call, statement: PreparedStatement) -> PlainInsert | None:
+        """Where rows of parameters go as they are, None where the statement must be run for each."""
+        return self._gateway.ingest.plain_insert(statement.text, session=self._clients.find(call), caller=call.caller)
+
+    def bind(self, handle: bytes, statement: PreparedStatement, batches: list[pa.RecordBatch]) -> None:
+        """Give a prepared statement its parameters."""
+        self._prepared.bind(handle, statement, batches)
+
+    def flight_info(self, call: Call, name: str, command: Any, descriptor: Any) -> tuple[pa.Schema, Any, bytes]:
+        """Run the statement of a command; returns schema, descriptor and ticket."""
+        text, parameters = self._text(call, name, command)
+        result = self.run(call, text, parameters)
+        ticket = packed("TicketStatementQuery", statement_handle=self._results.hold(result, call.caller.principal))
+        return flight_schema(result.columns), descriptor, ticket
+
+    def schema(self, call: Call, name: str, command: Any) -> pa.Schema:
+        """The columns the statement of a command would give."""
+        if name == "CommandPreparedStatementQuery":
+            return self.prepared(call, command.prepared_statement_handle).schema
+        with self.run(call, self._text(call, name, command)[0], describe=True) as described:
+            return flight_schema(described.columns)
+
+    def _text(self, call: Call, name: str, command: Any) -> tuple[str, Parameters]:
+        if name == "CommandPreparedStatementQuery":
+            statement = self.prepared(call, command.prepared_statement_handle)
+            return statement.text, statement.only_row()
+        if name != "CommandStatementQuery":
+            raise BadRequest(f"{name} is no command that gives rows.")
+        refuse_transaction(command)
+        return str(command.query), NO_PARAMETERS
+
+    def rows(self, call: Call, name: str, command: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """The rows a ticket stands for, to be read once."""
+        if name != "TicketStatementQuery":
+            raise BadRequest(f"{name} is no ticket; ask for the FlightInfo of a command, which has one.")
+        result = self._results.take(command.statement_handle, call.caller.principal)
+        schema = flight_schema(result.columns)
+        return schema, _stream(call, result, schema)
+
+
+def refuse_transaction(command: Any) -> None:
+    """Raise `NotImplementedHere` where a command names a transaction."""
+    if command.HasField("transaction_id") and command.transaction_id:
+        raise NotImplementedHere("There are no transactions here: each statement is one of its own.")
+
+
+def _stream(call: Call, result: ResultSet, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """A result's batches until the client hangs up; whatever way it ends, the result is closed."""
+    try:
+        for batch in result.batches():
+            if call.gone():
+                return
+            if batch.num_rows:
+                shown = pa.RecordBatch.from_arrays(batch.columns, schema=schema) if batch.num_columns else batch
+                yield from pieces(shown)
+    finally:
+        result.close()
+
+
+def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in parts that fit into a message."""
+    count = max(1, -(-batch.nbytes // MESSAGE_BYTES))
+    rows = max(1, -(-batch.num_rows // count))
+    for at in range(0, batch.num_rows, rows):
+        part = batch.slice(at, rows)
+        if part.nbytes > MESSAGE_BYTES and part.num_rows > 1:  # rows of very different sizes
+            yield from pieces(part)
+        else:
+            yield part

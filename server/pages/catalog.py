@@ -1,0 +1,62 @@
+"""The catalog: databases and tables, searched by names and columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask import request
+from flask.typing import ResponseReturnValue
+
+from catalog.browse import ORDERS, DatabaseSums, ListedTable
+from lake.browse import databases, tables
+from server.access import caller
+from server.pages.shell import bp, in_menu, render
+from server.services import services
+
+_PAGE = 50
+_MOST_SEARCH = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogPage:
+    """All that ``catalog.html`` may use."""
+
+    databases: list[DatabaseSums]
+    database: str | None
+    search: str
+    order: str
+    tables: list[ListedTable]
+    total: int
+    offset: int
+    limit: int = _PAGE
+
+    @property
+    def all_tables(self) -> int:
+        """Tables of all databases."""
+        return sum(one.tables for one in self.databases)
+
+
+@bp.get("/catalog")
+@in_menu("Catalog")
+def catalog() -> ResponseReturnValue:
+    """Databases, and a page of tables."""
+    lake = services().gateway.lake.for_caller(caller())
+    database = request.args.get("database") or None
+    search = request.args.get("q", "").strip().replace("\0", "")[:_MOST_SEARCH]
+    order = request.args.get("order", "name")
+    order = order if order in ORDERS else "name"
+    given = request.args.get("from", "0")
+    offset = int(given) if given.isdigit() and len(given) < 10 else 0
+    if database is not None:
+        lake.database(database)
+    found = tables(lake, database=database, search=search or None, order=order, offset=offset, limit=_PAGE)
+    page = CatalogPage(
+        databases=databases(lake),
+        database=database,
+        search=search,
+        order=order,
+        tables=found,
+        total=found[0].total if found else 0,
+        offset=offset,
+    )
+    return render("catalog.html", here="Catalog", page=page)

@@ -1,0 +1,117 @@
+"""The overview: what the server stands on, what it does now, and what needs a hand."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from flask import request, url_for
+from flask.typing import ResponseReturnValue
+
+from catalog.browse import DatabaseSums
+from lake.browse import Attention, attention, databases
+from model.job import Job, JobState
+from model.option import masked_text
+from server.access import caller
+from server.pages.actions import act
+from server.pages.shell import bp, in_menu, render
+from server.pages.words import call, literal
+from server.services import services
+from sql.health import Health
+
+_MOST_RUNNING = 20
+_MOST_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A statement that waits or runs."""
+
+    handle: str
+    text: str
+    principal: str
+    door: str
+    state: str
+    seconds: float
+    mine: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewPage:
+    """All that ``overview.html`` may use."""
+
+    health: Health
+    spark_starts: bool
+    """Whether Spark is not ready yet, which is no reason to worry."""
+    databases: list[DatabaseSums]
+    running: list[Running]
+    running_total: int
+    sessions: int
+    streams: int
+    queued: int
+    jobs: list[Job]
+    troubled: list[Job]
+    attention: Attention
+
+    @property
+    def calm(self) -> bool:
+        """Whether nothing needs a hand."""
+        found = self.attention
+        health = self.health
+        well = health.postgres.ok and health.warehouse.ok and (health.spark.ok or self.spark_starts)
+        return well and not (self.troubled or found.debts or found.lagging or found.leases)
+
+
+@bp.get("/")
+@in_menu("Overview")
+def overview() -> ResponseReturnValue:
+    """The server at a glance."""
+    gateway = services().gateway
+    lake = gateway.lake.for_caller(caller())
+    operations = [one for one in gateway.running() if caller().administrator or one.principal == caller().principal]
+    jobs = lake.jobs.all()
+    page = OverviewPage(
+        health=gateway.health(),
+        spark_starts=not gateway.spark_ready(),
+        databases=databases(lake),
+        running=[
+            Running(
+                handle=one.handle,
+                text=masked_text(one.text)[:_MOST_CHARS],
+                principal=one.principal,
+                door=one.origin.door,
+                state=str(one.state),
+                seconds=time.time() - one.submitted,
+                mine=one.principal == caller().principal,
+            )
+            for one in operations[:_MOST_RUNNING]
+        ],
+        running_total=len(operations),
+        sessions=gateway.open_sessions(),
+        streams=gateway.streams(),
+        queued=sum(gateway.queued().values()),
+        jobs=[job for job in jobs if not job.state.ended],
+        troubled=[job for job in jobs if job.state in (JobState.FAILED, JobState.RESTARTING)],
+        attention=attention(lake),
+    )
+    return render("overview.html", here="Overview", page=page)
+
+
+@bp.post("/fix/<what>")
+def fix(what: str) -> ResponseReturnValue:
+    """Run what a button of the overview stands for."""
+    table = f"{request.form.get('database', '')}.{request.form.get('table', '')}"
+    name = request.form.get("name", "")
+    statements = {
+        "compact": call("compact", table=table),
+        "reset-consumer": call("reset_consumer", table=table, consumer_id=name, next_snapshot_id=_number(request.form.get("next"))),
+        "forget-consumer": call("reset_consumer", table=table, consumer_id=name),
+        "restart-job": f"ALTER JOB {literal(name)} RESTART",
+    }
+    if what not in statements:
+        return render("missing.html", here="Overview", status=404, what=f"a remedy named {what}")
+    return act(statements[what], back=url_for("pages.overview"), done="Started." if what.endswith("job") else "Done.")
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() else None

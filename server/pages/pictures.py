@@ -1,0 +1,169 @@
+"""Pictures as numbers: where bars, cells and lines lie, for templates that draw them as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lake.browse import BucketShare, Step
+from model.snapshot import Snapshot
+from server.pages.shown import count, plural, size
+
+_STEPS_OF_HEAT = 5
+_MOST_CELLS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One bar of a histogram."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+    told: str
+    files: int
+    warn: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """A histogram."""
+
+    width: int
+    height: int
+    bars: tuple[Bar, ...]
+
+
+def histogram(steps: Sequence[Step], *, small_below: int, width: int = 560, height: int = 132) -> Bars:
+    """Files by size, up to where they are no longer small; steps that are small throughout are marked."""
+    steps = [*steps]
+    while steps and steps[-1].high < small_below:
+        steps.append(Step(low=steps[-1].high, high=4 * steps[-1].high, files=0, size=0))
+    most = max((step.files for step in steps), default=1)
+    wide = min(64.0, width / max(1, len(steps)))
+    bars = []
+    for i, step in enumerate(steps):
+        high = 0.0 if not step.files else max(2.0, (height - 4) * step.files / most)
+        told = f"{plural(step.files, 'file')} from {size(step.low)} to {size(step.high)}, {size(step.size)} together"
+        warn = step.high <= small_below
+        bars.append(
+            Bar(x=i * wide + 1, y=height - high, width=wide - 2, height=high, label=size(step.low), told=told, files=step.files, warn=warn)
+        )
+    return Bars(width=max(round(wide * len(steps)), 1), height=height, bars=tuple(bars))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One bucket of one partition."""
+
+    share: BucketShare
+    x: int
+    y: int
+    heat: int
+    told: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLine:
+    """A partition's buckets together."""
+
+    name: str
+    y: int
+    files: int
+    rows: int
+    size: int
+    buckets: int
+    oldest_millis: int
+    newest_millis: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heat:
+    """Partitions as rows, buckets as cells, the darker the more bytes."""
+
+    cells: tuple[Cell, ...]
+    lines: tuple[PartitionLine, ...]
+    columns: int
+    partitions: int
+    """How many there are in all."""
+    skew: float | None
+    """The largest bucket over the mean one; None with fewer than two."""
+    largest: BucketShare | None
+
+
+CELL, GAP = 22, 3
+
+
+def heat_map(shares: Sequence[BucketShare], *, most: int = 40) -> Heat:
+    """The newest partitions by name, and all their buckets up to a page's width."""
+    by_partition: dict[str, list[BucketShare]] = {}
+    for share in shares:
+        by_partition.setdefault(share.partition, []).append(share)
+    chosen = sorted(by_partition, reverse=True)[:most]
+    top = max((share.size for share in shares), default=1) or 1
+    cells, lines = [], []
+    for i, name in enumerate(chosen):
+        held = by_partition[name]
+        y = i * (CELL + GAP)
+        for j, share in enumerate(held[:_MOST_CELLS]):
+            heat = min(_STEPS_OF_HEAT - 1, int(_STEPS_OF_HEAT * share.size / top))
+            place = f"bucket {share.bucket}" + (f" of {name}" if name else "")
+            told = f"{place}: {size(share.size)}, {plural(share.rows, 'row')}, {plural(share.files, 'file')}"
+            cells.append(Cell(share=share, x=j * (CELL + GAP), y=y, heat=heat, told=told))
+        lines.append(
+            PartitionLine(
+                name=name, y=y, files=sum(s.files for s in held), rows=sum(s.rows for s in held), size=sum(s.size for s in held),
+                buckets=len(held), oldest_millis=min(s.oldest_millis for s in held), newest_millis=max(s.newest_millis for s in held),
+            )
+        )  # fmt: skip
+    mean = sum(share.size for share in shares) / len(shares) if shares else 0
+    columns = min(_MOST_CELLS, max((len(by_partition[name]) for name in chosen), default=0))
+    return Heat(
+        cells=tuple(cells),
+        lines=tuple(lines),
+        columns=columns,
+        partitions=len(by_partition),
+        skew=top / mean if len(shares) > 1 and mean else None,
+        largest=max(shares, key=lambda share: share.size, default=None),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line over time, and the area below it."""
+
+    line: str
+    area: str
+    width: int
+    height: int
+    told: str
+    first: Snapshot
+    last: Snapshot
+
+
+def growth(snapshots: Sequence[Snapshot], *, width: int = 560, height: int = 96) -> Line | None:
+    """Rows over the snapshots that are kept, as steps in time; None with fewer than two."""
+    if len(snapshots) < 2:
+        return None
+    first, last = snapshots[0], snapshots[-1]
+    span = max(1, last.time_millis - first.time_millis)
+    low = min(s.total_record_count for s in snapshots)
+    low = 0 if low < max(s.total_record_count for s in snapshots) / 2 else low
+    most = max(1, max(s.total_record_count for s in snapshots) - low)
+    thin = snapshots[:: max(1, len(snapshots) // 240)]
+    if thin[-1] is not last:
+        thin = [*thin, last]
+    points: list[str] = []
+    before: float | None = None
+    for one in thin:
+        x = width * (one.time_millis - first.time_millis) / span
+        y = height - 3 - (height - 6) * (one.total_record_count - low) / most
+        if before is not None:
+            points.append(f"{x:.1f},{before:.1f}")
+        points.append(f"{x:.1f},{y:.1f}")
+        before = y
+    told = f"From {count(first.total_record_count)} to {plural(last.total_record_count, 'row')} in {len(snapshots)} snapshots"
+    area = f"0,{height} {' '.join(points)} {width},{height}"
+    return Line(line=" ".join(points), area=area, width=width, height=height, told=told, first=first, last=last)

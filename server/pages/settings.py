@@ -1,0 +1,115 @@
+"""Every setting of the server: its value, where it came from, and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flask import request
+from flask.typing import ResponseReturnValue
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from model.option import MASK, Option, masked
+from server.access import caller
+from server.options import CATALOG_DSN, DATA, SERVER_OPTIONS, WAREHOUSE, Settings, variable
+from server.pages.shell import bp, in_menu, render
+from server.services import services
+
+_GROUPS = (
+    ("Server", ("listen", "http.", "drain", "log.", "audit.", "token", "tls", "cors", "flight", "otel", "trace")),
+    ("Places", ("data", "catalog.", "warehouse", "import.", "remote.", "kafka.", "data-token")),
+    ("Spark", ("spark.",)),
+    ("Statements and results", ("session.", "statement.", "rows.", "spool.", "planning.")),
+    ("Upkeep and jobs", ("compaction.", "jobs.")),
+)
+_OTHER = "More"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSetting:
+    """A setting as the page shows it."""
+
+    key: str
+    variable: str
+    value: str
+    """In force, without what is secret; empty for none."""
+    default: str
+    given: bool
+    """Whether the environment names it."""
+    kind: str
+    doc: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingGroup:
+    """Settings about one thing."""
+
+    title: str
+    settings: Sequence[ShownSetting]
+
+
+@bp.get("/settings")
+@in_menu("Settings", administrators=True)
+def settings() -> ResponseReturnValue:
+    """All settings; administrators only, for they tell where everything lies."""
+    caller().administers()
+    wanted = request.args.get("q", "").strip()
+    every = [_shown(option, services().settings) for option in SERVER_OPTIONS]
+    found = [one for one in every if _matches(one, wanted.lower())]
+    return render(
+        "settings.html",
+        here="Settings",
+        groups=_grouped(found),
+        wanted=wanted,
+        given=sum(one.given for one in every),
+        count=len(every),
+    )
+
+
+def _matches(setting: ShownSetting, wanted: str) -> bool:
+    return all(word in f"{setting.variable} {setting.key} {setting.value} {setting.doc}".lower() for word in wanted.split())
+
+
+def _shown(option: Option[Any], settings: Settings) -> ShownSetting:
+    given = settings.given.get(option.key)
+    return ShownSetting(
+        key=option.key,
+        variable=variable(option),
+        value=_value(option, given, settings),
+        default=option.default_text(),
+        given=given is not None,
+        kind=option.parser.kind.replace("\\|", "|"),
+        doc=option.doc,
+    )
+
+
+def _value(option: Option[Any], given: str | None, settings: Settings) -> str:
+    if option.key == CATALOG_DSN.key:
+        return "" if given is None else _without_password(given)
+    if option.key == WAREHOUSE.key:
+        return settings.warehouse
+    if option.key == DATA.key:
+        return str(settings.data)
+    text = option.default_text() if given is None else given.strip()
+    return masked(option.key, text) if text else ""
+
+
+def _without_password(dsn: str) -> str:
+    try:
+        parts = conninfo_to_dict(dsn)
+        return make_conninfo("", **{key: MASK if "password" in key else value for key, value in parts.items()})
+    except Exception:  # what libpq cannot read may hold a password anywhere
+        return MASK
+
+
+def _grouped(found: Sequence[ShownSetting]) -> list[SettingGroup]:
+    grouped: dict[str, list[ShownSetting]] = {title: [] for title in (*(title for title, _ in _GROUPS), _OTHER)}
+    for one in found:
+        grouped[next((title for title, keys in _GROUPS if _among(one.key, keys)), _OTHER)].append(one)
+    return [SettingGroup(title=title, settings=settings) for title, settings in grouped.items() if settings]
+
+
+def _among(key: str, keys: Sequence[str]) -> bool:
+    """Whether a key is one of these, or begins with one of them and a part more."""
+    return any(key == known or key.startswith((known if known.endswith(".") else f"{known}.", f"{known}-")) for known in keys)

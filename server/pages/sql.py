@@ -1,0 +1,307 @@
+"""The SQL page: a statement goes in, its rows, its plan or a file come out; scripts make it quicker, nothing needs them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from flask import Response, request
+from flask.typing import ResponseReturnValue
+
+from catalog.records import AuditRow
+from model.errors import BadRequest, LakeError, UnsupportedStatement
+from model.option import masked_text
+from server.access import caller
+from server.errors import Failure, failure_of, request_id
+from server.formats import FORMATS
+from server.pages.shell import bp, in_menu, render
+from server.services import services
+from server.sql_request import MODE
+from server.streaming import stream
+from sql.dialect import is_query, parse_one, split
+from sql.recent import RecentStatements
+from sql.results import ResultSet
+
+SHOWN_ROWS = 1000
+_LIVE_ROWS = 200
+_LIVE_SECONDS = 3.0
+"""Without scripts a page shows what of a stream comes in so long."""
+_PAST = 40
+_LOOKED_AT = 400
+"""Entries of the audit log looked through for statements of this page and of programs."""
+_DOORS = frozenset({"sql", "flink", "flight"})
+DOWNLOADS = {
+    "csv": ("text/csv", "CSV"),
+    "parquet": ("application/vnd.apache.parquet", "Parquet"),
+    "arrow": ("application/vnd.apache.arrow.stream", "Arrow"),
+}
+_EXPLAIN = "EXPLAIN JSON_EXECUTION_PLAN "
+EDITOR = Path(__file__).parent / "static" / "vendor" / "editor.js"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the form holds."""
+
+    statement: str
+    database: str
+    live: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """A result as a table."""
+
+    columns: Sequence[tuple[str, str]]
+    rows: Sequence[Sequence[Any]]
+    numeric: Sequence[bool]
+    more: bool
+    seconds: float
+    live: bool
+    query: bool
+    """Whether it can be asked again, for a file of all its rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """A failure, with the piece of the statement it is about."""
+
+    failure: Failure
+    before: str
+    at: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """A statement that ran."""
+
+    text: str
+    outcome: str
+    at: Any
+    seconds: float
+    error: str
+    door: str
+
+
+@bp.get("/sql")
+@in_menu("SQL")
+def sql() -> ResponseReturnValue:
+    """The editor, with the statement the address names, if any."""
+    args = request.args
+    return _page(Asked(statement=args.get("statement", ""), database=args.get("database", ""), live=args.get("live") == "yes"))
+
+
+@bp.post("/sql")
+def run_form() -> ResponseReturnValue:
+    """Run or explain what the form holds, and show what came of it on the same page."""
+    form = request.form
+    asked = Asked(statement=form.get("statement", ""), database=form.get("database", ""), live=form.get("live") == "yes")
+    if not asked.statement.strip():
+        return _page(asked, trouble=_trouble(BadRequest("There is no statement to run; write one above."), ""), status=400)
+    try:
+        if form.get("action") == "explain":
+            return _page(asked, picture=_explained(asked))
+        return _page(asked, result=_ran(asked))
+    except LakeError as refused:
+        trouble = _trouble(refused, asked.statement)
+        return _page(asked, trouble=trouble, status=trouble.failure.status)
+
+
+@bp.post("/sql/download")
+def download() -> ResponseReturnValue:
+    """All rows of a query as a file."""
+    chosen = request.form.get("format", "")
+    if chosen not in DOWNLOADS:
+        raise BadRequest(f"A result can be downloaded as {', '.join(DOWNLOADS)}.")
+    text = request.form.get("statement", "")
+    if not _asks_only(text):
+        raise UnsupportedStatement("Only a query's rows are downloaded: anything else would do its work a second time.")
+    result = services().gateway.run(text, database=request.form.get("database") or None, caller=caller(), name=request_id())
+    answer = stream(result, FORMATS[DOWNLOADS[chosen][0]], release=lambda: None)
+    answer.headers["Content-Disposition"] = f'attachment; filename="result.{chosen}"'
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+@bp.get("/sql/complete")
+def complete_text() -> ResponseReturnValue:
+    """What may stand at a place of the text, as the gateway's completion says it."""
+    position = request.args.get("position", type=int)
+    if position is None or position < 0:
+        raise BadRequest("A position is a number of characters.")
+    text, database = request.args.get("text", ""), request.args.get("database", "")
+    found = services().gateway.complete(None, text, position, database=database, caller=caller())
+    return Response(json.dumps({"candidates": found[:100]}), mimetype="application/json", headers={"Cache-Control": "no-store"})
+
+
+def _page(
+    asked: Asked,
+    *,
+    result: Rows | None = None,
+    picture: Mapping[str, Any] | None = None,
+    trouble: Trouble | None = None,
+    status: int = 200,
+) -> ResponseReturnValue:
+    lake = services().gateway.lake.for_caller(caller())
+    return render(
+        "sql.html",
+        here="SQL",
+        status=status,
+        asked=asked,
+        databases=lake.list_databases(),
+        result=result,
+        picture=_pictured(picture) if picture else None,
+        trouble=trouble,
+        past=list(_past()),
+        downloads=DOWNLOADS,
+        editor=EDITOR.exists(),
+        most=SHOWN_ROWS,
+        spark_ready=services().gateway.spark_ready(),
+    )
+
+
+# Running
+
+
+def _ran(asked: Asked) -> Rows:
+    began = time.monotonic()
+    settings = {MODE: "streaming"} if asked.live else {}
+    gateway = services().gateway
+    result = gateway.run(asked.statement, database=asked.database or None, settings=settings, caller=caller(), name=request_id())
+    with result:
+        rows, more = _live(result) if result.unbounded else _first(result)
+    types = [str(column.type) for column in result.columns]
+    return Rows(
+        columns=[(column.name, type_) for column, type_ in zip(result.columns, types, strict=True)],
+        rows=rows,
+        numeric=[_is_number(type_) for type_ in types],
+        more=more,
+        seconds=time.monotonic() - began,
+        live=result.unbounded,
+        query=_asks_only(asked.statement) and not result.unbounded,
+    )
+
+
+def _is_number(type_: str) -> bool:
+    return type_.split("(")[0].split(" ")[0] in ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
+
+
+def _first(result: ResultSet) -> tuple[list[tuple[Any, ...]], bool]:
+    rows: list[tuple[Any, ...]] = []
+    for batch in result.batches():
+        rows += _tuples(batch.slice(0, SHOWN_ROWS + 1 - len(rows)))
+        if len(rows) > SHOWN_ROWS:
+            return rows[:SHOWN_ROWS], True
+    return rows, False
+
+
+def _live(result: ResultSet) -> tuple[list[tuple[Any, ...]], bool]:
+    until = time.monotonic() + _LIVE_SECONDS
+    rows: list[tuple[Any, ...]] = []
+    for batch in result.batches():  # an empty one comes every moment
+        rows += _tuples(batch.slice(0, _LIVE_ROWS - len(rows)))
+        if len(rows) >= _LIVE_ROWS or time.monotonic() > until:
+            break
+    return rows, True
+
+
+def _tuples(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    columns = [column.to_pylist() for column in batch.columns]
+    return zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
+
+
+def _asks_only(text: str) -> bool:
+    """Whether a text is one query, so that running it again changes nothing."""
+    try:
+        texts = split(text)
+        return len(texts) == 1 and is_query(parse_one(texts[0].text))
+    except LakeError:
+        return False
+
+
+def _trouble(error: LakeError, statement: str) -> Trouble:
+    """The failure, and the line of the statement it stands in, parted where it stands."""
+    failure = failure_of(error, request_id())
+    lines = statement.split("\n")
+    if error.line is None or not 1 <= error.line <= len(lines):
+        return Trouble(failure=failure, before="", at="", after="")
+    line, column = lines[error.line - 1].rstrip("\r"), max(0, (error.column or 1) - 1)
+    length = max(1, len((error.fragment or " ").split("\n")[0]))
+    return Trouble(failure=failure, before=line[:column], at=line[column : column + length] or " ", after=line[column + length :])
+
+
+# EXPLAIN as a picture
+
+
+def _explained(asked: Asked) -> Mapping[str, Any]:
+    text = _EXPLAIN + asked.statement.rstrip().rstrip(";")
+    try:
+        with services().gateway.run(text, database=asked.database or None, caller=caller(), name=request_id()) as result:
+            ((found,),) = result.collect()
+    except LakeError as refused:
+        if refused.line == 1 and refused.column is not None:  # the place in what was written here
+            refused.column = max(1, refused.column - len(_EXPLAIN))
+        raise
+    return dict(json.loads(found))
+
+
+_FATES = (("kept", "read"), ("partition", "skipped by partition"), ("bucket", "skipped by bucket"), ("statistics", "skipped by statistics"))
+
+
+def _pictured(plan: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**plan, "tables": [_pictured_table(table) for table in plan["tables"]]}
+
+
+def _pictured_table(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The table's files by partition, largest first, and how many met which fate."""
+    fates = table["fates"]
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for one in fates or ():
+        groups.setdefault(one["partition"] or "all files", []).append(one)
+    largest = max((one["bytes"] for one in fates or ()), default=0)
+    counts = [(name, label, [one for one in fates or () if one["fate"] == name]) for name, label in _FATES]
+    legend = [(name, label, len(ones), sum(one["bytes"] for one in ones)) for name, label, ones in counts if ones]
+    shown = [(name, sum(one["fate"] == "kept" for one in ones), ones) for name, ones in sorted(groups.items())]
+    return {**table, "groups": shown, "largest": largest, "legend": legend, "labels": dict(_FATES)}
+
+
+# What ran before
+
+
+def _past() -> Iterator[Past]:
+    """The caller's statements, the newest first, each text once: from the audit log, or of this server where none is kept."""
+    seen: set[str] = set()
+    for one in _all_past():
+        if one.text not in seen and not one.text.startswith(_EXPLAIN):
+            seen.add(one.text)
+            yield one
+        if len(seen) == _PAST:
+            return
+
+
+def _all_past() -> Iterator[Past]:
+    gateway, me = services().gateway, caller()
+    if not services().settings.audit_kept:
+        for ended in gateway.recent.newest(me.principal):
+            if ended.door in _DOORS:
+                at = ended.submitted * 1000
+                yield Past(
+                    text=ended.text, outcome=ended.state.value, at=at, seconds=ended.seconds, error=ended.error or "", door=ended.door
+                )
+        return
+    rows = islice(gateway.lake.audit.newest(me.principal), _LOOKED_AT)
+    yield from map(partial(_of_log, gateway.recent), (row for row in rows if row.statement_id and row.door in _DOORS))
+
+
+def _of_log(recent: RecentStatements, row: AuditRow) -> Past:
+    known = recent.find(row.statement_id)
+    error = (known.error if known else None) or row.error_class or ""
+    return Past(text=masked_text(row.action), outcome=row.outcome, at=row.time, seconds=row.millis / 1000, error=error, door=row.door)

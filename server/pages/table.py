@@ -1,0 +1,112 @@
+"""The pages of one table: a head they share, and a page for each side of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from flask import request, url_for
+from flask.typing import ResponseReturnValue
+
+from catalog.records import CountsRow
+from lake import Lake, LakeTable
+from model.access import Access, table_resource
+from model.errors import TableNotExist
+from model.identifier import Identifier
+from model.schema import other_kind
+from model.snapshot import Snapshot
+from server.access import caller
+from server.pages.shell import bp, render
+from server.services import services
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableHead:
+    """What every page of a table shows of it."""
+
+    table: Identifier
+    opened: LakeTable
+    kind: str | None
+    """What other engines' object it is; None for a table of ours."""
+    snapshot: Snapshot | None
+    counts: CountsRow | None
+    may_write: bool
+    may_alter: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tab:
+    """One side of a table."""
+
+    name: str
+    label: str
+    values: Callable[[Lake, TableHead], Mapping[str, Any]]
+    """What its template is handed beside the head."""
+    data: bool = True
+    """Whether only tables of ours have it."""
+
+
+TABS: dict[str, Tab] = {}
+_ORDER = ("overview", "data", "schema", "snapshots", "files", "options", "upkeep", "consumers", "access", "connect")
+V = TypeVar("V", bound=Callable[[Lake, TableHead], Mapping[str, Any]])
+
+
+def tab(name: str, label: str, *, data: bool = True) -> Callable[[V], V]:
+    """Register a side of tables; its template is ``table/<name>.html``."""
+
+    def register(values: V) -> V:
+        TABS[name] = Tab(name=name, label=label, values=values, data=data)
+        return values
+
+    return register
+
+
+@bp.get("/tables/<database>/<name>")
+@bp.get("/tables/<database>/<name>/<tab>")
+def table(database: str, name: str, tab: str = "overview") -> ResponseReturnValue:
+    """One side of a table."""
+    lake, head = head_of(database, name)
+    found = TABS.get(tab)
+    if found is None or (found.data and head.kind is not None):
+        return render("missing.html", here="Catalog", status=404, what=f"page {tab} of table {head.table}")
+    return render_tab(lake, head, found)
+
+
+def render_tab(lake: Lake, head: TableHead, found: Tab, **more: Any) -> ResponseReturnValue:
+    """A side of a table as a page; ``more`` beside what it is handed always."""
+    values = {**found.values(lake, head), **more}
+    tabs = [TABS[one] for one in _ORDER if one in TABS and (head.kind is None or not TABS[one].data)]
+    return render(f"table/{found.name}.html", here="Catalog", head=head, tabs=tabs, tab=found, **values)
+
+
+def head_of(database: str, name: str) -> tuple[Lake, TableHead]:
+    """The table as the visitor may see it; raises `TableNotExist` or `Forbidden`."""
+    lake = services().gateway.lake.for_caller(caller())
+    if "$" in name:
+        raise TableNotExist(f"{database}.{name}")
+    identifier = Identifier(database, name)
+    opened = lake.open_any(identifier)
+    kind = other_kind(opened.schema.options)
+    latest, counts = (lake.totals(opened) if kind is None else None) or (None, None)
+    resource = table_resource(identifier)
+    return lake, TableHead(
+        table=identifier,
+        opened=opened,
+        kind=kind,
+        snapshot=latest,
+        counts=counts,
+        may_write=lake.caller.may(Access.UPDATE, resource),
+        may_alter=lake.caller.may(Access.ALTER, resource),
+    )
+
+
+def address(head: TableHead, tab: str = "overview", **values: Any) -> str:
+    """The address of one side of a table."""
+    return url_for("pages.table", database=head.table.database, name=head.table.table, tab=tab, **values)
+
+
+def number(name: str) -> int | None:
+    """A whole number of the address; None without one."""
+    text = request.values.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None

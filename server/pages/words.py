@@ -1,0 +1,38 @@
+"""SQL text that pages show and run: names and values quoted here, and nowhere else."""
+
+from __future__ import annotations
+
+from model.identifier import Identifier, quote
+
+
+def literal(text: str) -> str:
+    """A string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def call(procedure: str, **arguments: str | int | bool | None) -> str:
+    """A CALL with named arguments; None leaves one out."""
+    given = ", ".join(f"{_named(name)} => {_value(value)}" for name, value in arguments.items() if value is not None)
+    return f"CALL sys.{procedure}({given})"
+
+
+def procedure_table(table: Identifier) -> str:
+    """The name of a table as procedures take it."""
+    return f"{table.database}.{table.table}"
+
+
+def _named(name: str) -> str:
+    return quote(name) if name in ("table", "where") else name
+
+
+def _value(value: str | int | bool) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else literal(value)
+
+
+def select(table: Identifier, *, limit: int | None = None, **hints: str) -> str:
+    """A SELECT of all columns; hints are options with underscores where their keys have dashes, and two of them for a dot."""
+    given = ", ".join(f"'{key.replace('__', '.').replace('_', '-')}' = {literal(value)}" for key, value in hints.items())
+    hint = f" /*+ OPTIONS({given}) */" if given else ""
+    return f"SELECT * FROM {table.quoted()}{hint}{'' if limit is None else f' LIMIT {limit}'}"

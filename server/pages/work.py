@@ -1,0 +1,340 @@
+"""What is at work and what was: jobs, statements, sessions and compactions, each with what can be done about it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from flask import redirect, request, url_for
+from flask.typing import ResponseReturnValue
+
+from catalog.records import TableRunRow
+from model.access import table_resource
+from model.errors import BadRequest, JobNotExist, OperationNotExist
+from model.identifier import Identifier
+from model.job import Job, JobState
+from model.option import masked_all, masked_text
+from server.access import caller
+from server.pages.actions import act, tell
+from server.pages.shell import bp, in_menu, render
+from server.pages.sparks import Line, lag_line, rate_line
+from server.services import services
+from sql.jobs.points import behind, rate
+from sql.progress import ProgressRecord
+from sql.recent import EndedStatement
+
+_MOST_RUNS = 200
+_MOST_ENDED = 100
+_KINDS = {
+    JobState.RUNNING: "good", JobState.CREATED: "busy", JobState.RESTARTING: "warn", JobState.FAILED: "bad", JobState.STOPPED: "idle",
+    JobState.FINISHED: "idle",
+}  # fmt: skip
+OUTCOMES = {"FINISHED": "good", "ERROR": "bad", "TIMEOUT": "bad", "CANCELED": "warn"}
+
+
+# Jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownJob:
+    """A job as the pages show it."""
+
+    job: Job
+    kind: str
+    rate: float | None
+    """Rows a second over the last minute."""
+    behind: int | None
+    lag: Line | None
+    rates: Line | None
+    cause: tuple[str, ...]
+    """The last error, and under it what caused it."""
+
+
+def _shown(job: Job) -> ShownJob:
+    points = services().gateway.points.of(job.job_id)
+    return ShownJob(
+        job=job,
+        kind=_KINDS[job.state],
+        rate=rate(points) if job.state is JobState.RUNNING else None,
+        behind=behind(job.lag),
+        lag=lag_line(points),
+        rates=rate_line(points),
+        cause=tuple((job.error or "").split("\nCaused by: ")) if job.error else (),
+    )
+
+
+@bp.get("/jobs")
+@in_menu("Jobs")
+def jobs() -> ResponseReturnValue:
+    """Streaming INSERTs: those that need somebody first, then the running ones, then what ended."""
+    found = [_shown(job) for job in services().gateway.lake.for_caller(caller()).jobs.all()]
+    order = [JobState.FAILED, JobState.RESTARTING, JobState.RUNNING, JobState.CREATED, JobState.STOPPED, JobState.FINISHED]
+    found.sort(key=lambda one: order.index(one.job.state))
+    going = [one for one in found if not one.job.state.ended]
+    return render(
+        "jobs.html",
+        here="Jobs",
+        jobs=found,
+        running=sum(one.job.state is JobState.RUNNING for one in found),
+        troubled=sum(one.job.state in (JobState.FAILED, JobState.RESTARTING) for one in found),
+        rate=sum(one.rate or 0 for one in going),
+        farthest=max((one.behind for one in going if one.behind is not None), default=None),
+        most=services().settings.jobs.most,
+    )
+
+
+@bp.get("/jobs/<job_id>")
+def job(job_id: str) -> ResponseReturnValue:
+    """One job with its last hour."""
+    found = services().gateway.lake.for_caller(caller()).jobs.get(_uuid(job_id))
+    sources = [(int(number) + 1, one) for number, many in found.source.items() for one in many]
+    return render(
+        "job.html",
+        here="Jobs",
+        shown=_shown(found),
+        job=found,
+        statement=masked_text(found.statement),
+        settings=sorted(masked_all(found.settings).items()),
+        sources=sources,
+    )
+
+
+@bp.post("/jobs/<job_id>/<action>")
+def steer_job(job_id: str, action: str) -> ResponseReturnValue:
+    """Stop, drain or restart a job."""
+    name = str(_uuid(job_id))
+    statements = {"stop": f"STOP JOB '{name}'", "drain": f"STOP JOB '{name}' WITH DRAIN", "restart": f"ALTER JOB '{name}' RESTART"}
+    if action not in statements:
+        raise BadRequest(f"A job can be sent {', '.join(statements)}, not {action}.")
+    done = {"stop": "The job has stopped.", "drain": "The job has taken what was there and stopped.", "restart": "The job starts again."}
+    return act(statements[action], back=url_for("pages.job", job_id=name), done=done[action])
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise JobNotExist(f"'{text}'") from None
+
+
+# Statements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningText:
+    """A statement that waits or runs."""
+
+    handle: str
+    principal: str
+    door: str
+    text: str
+    state: str
+    seconds: float
+    submitted: dt.datetime
+    progress: ProgressRecord
+    limit: float | None
+
+
+def running_texts() -> list[RunningText]:
+    """The caller's statements that wait or run, an administrator's are all; oldest first."""
+    gateway, me = services().gateway, caller()
+    return [
+        RunningText(
+            handle=one.handle,
+            principal=one.principal,
+            door=one.origin.door,
+            text=masked_text(one.text),
+            state=one.state.value,
+            seconds=max(0.0, time.time() - one.submitted),
+            submitted=dt.datetime.fromtimestamp(one.submitted, dt.UTC),
+            progress=gateway.progress(one),
+            limit=one.timeout,
+        )
+        for one in gateway.running()
+        if me.administrator or one.principal == me.principal
+    ]
+
+
+def ended_texts() -> list[EndedStatement]:
+    """The caller's statements that ended on this server, an administrator's are all; newest first."""
+    me = caller()
+    return services().gateway.recent.newest(None if me.administrator else me.principal)
+
+
+@bp.get("/statements")
+@in_menu("Statements")
+def statements() -> ResponseReturnValue:
+    """What runs, what waits, and what ended last."""
+    outcome = request.args.get("outcome", "")
+    ended = [one for one in ended_texts() if not outcome or one.state.value == outcome]
+    return render(
+        "statements.html",
+        here="Statements",
+        running=running_texts(),
+        ended=[(one, moment_of(one.submitted)) for one in ended[:_MOST_ENDED]],
+        outcome=outcome,
+        outcomes=OUTCOMES,
+        queued=sum(services().gateway.queued().values()),
+        spark_ready=services().gateway.spark_ready(),
+    )
+
+
+@bp.get("/statements/<handle>")
+def statement(handle: str) -> ResponseReturnValue:
+    """One statement: how far it is, or what became of it."""
+    running = next((one for one in running_texts() if one.handle == handle), None)
+    ended = next((one for one in ended_texts() if one.handle == handle), None) if running is None else None
+    if running is None and ended is None:
+        raise OperationNotExist(f"Statement {handle} does not run here, and is not among the last that did.")
+    return render(
+        "statement.html",
+        here="Statements",
+        handle=handle,
+        running=running,
+        ended=ended,
+        began=moment_of(ended.submitted) if ended else None,
+        kind=OUTCOMES.get(ended.state.value, "idle") if ended else "busy",
+    )
+
+
+@bp.post("/statements/<handle>/cancel")
+def cancel_text(handle: str) -> ResponseReturnValue:
+    """Cancel a statement, as DELETE /statements/{id} does."""
+    operation = services().gateway.running_statement(handle, caller=caller())
+    stopped = operation.cancel()
+    said = "The statement was canceled." if stopped else "The statement had ended by itself."
+    tell(f"DELETE /statements/{operation.handle}", said, failed=not stopped)
+    return redirect(url_for("pages.statements"), 303)
+
+
+def moment_of(seconds: float) -> dt.datetime:
+    """Seconds since 1970 as a time."""
+    return dt.datetime.fromtimestamp(seconds, dt.UTC)
+
+
+# Sessions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSession:
+    """A gateway session."""
+
+    handle: str
+    name: str | None
+    owner: str
+    database: str
+    opened: dt.datetime
+    idle: float
+    running: int
+    kept: int
+    """Statements whose results can still be fetched."""
+    settings: Sequence[tuple[str, str]]
+    temporary: Sequence[str]
+
+
+@bp.get("/sessions")
+@in_menu("Sessions")
+def sessions() -> ResponseReturnValue:
+    """Who holds a session here, and what is in it."""
+    shown = [_session(one) for one in services().gateway.sessions(caller())]
+    settings = services().settings
+    return render("sessions.html", here="Sessions", sessions=shown, idle=settings.session_idle, most=settings.session_limit)
+
+
+def _session(found: Any) -> ShownSession:
+    operations = found.operations()
+    return ShownSession(
+        handle=found.handle,
+        name=found.session.name,
+        owner=found.owner,
+        database=found.session.current_database,
+        opened=moment_of(found.opened),
+        idle=found.idle_for(),
+        running=sum(not one.state.terminal for one in operations),
+        kept=sum(one.state.terminal for one in operations),
+        settings=sorted(masked_all(found.session.settings).items()),
+        temporary=sorted(found.session.temporary_tables),
+    )
+
+
+@bp.post("/sessions/<handle>/close")
+def close_session(handle: str) -> ResponseReturnValue:
+    """Close a session, as DELETE /v1/sessions/{handle} does; an administrator may close anybody's."""
+    gateway, me = services().gateway, caller()
+    if not me.administrator:
+        gateway.check_owner(handle, me)
+    gateway.close_session(handle)
+    tell(f"DELETE /v1/sessions/{handle}", "The session is closed; what ran in it was canceled.")
+    return redirect(url_for("pages.sessions"), 303)
+
+
+# Compactions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRun:
+    """A compaction."""
+
+    run: TableRunRow
+    kind: str
+    seconds: float
+    share: float | None
+    """Files left, of those there were."""
+
+
+_RUN_KINDS = {"running": "busy", "done": "good", "failed": "bad", "lost": "warn", "interrupted": "warn"}
+
+
+@bp.get("/compactions")
+@in_menu("Compactions")
+def compactions() -> ResponseReturnValue:
+    """What is merged now and what was, over all tables the caller sees."""
+    me = caller()
+    with services().gateway.lake.catalog.reading() as tx:
+        found = tx.compactions.newest(_MOST_RUNS)
+    runs = [_run(run) for run in found if me.sees(table_resource(Identifier(run.database, run.name)))]
+    done = [one.run for one in runs if one.run.outcome == "done"]
+    return render(
+        "compactions.html",
+        here="Compactions",
+        runs=runs,
+        running=sum(one.run.outcome == "running" for one in runs),
+        failed=sum(one.run.outcome == "failed" for one in runs),
+        merged=sum(run.files_before - run.files_after for run in done),
+        rewritten=sum(run.bytes_before for run in done),
+        upkeep=services().settings.upkeep,
+        tables=_table_names(),
+    )
+
+
+def _run(run: TableRunRow) -> ShownRun:
+    seconds = (run.ended_at - run.started_at).total_seconds()
+    share = run.files_after / run.files_before if run.outcome == "done" and run.files_before else None
+    return ShownRun(run=run, kind=_RUN_KINDS.get(run.outcome, "idle"), seconds=max(0.0, seconds), share=share)
+
+
+def _table_names(most: int = 500) -> list[str]:
+    """Names to choose from; with very many tables, the first ones."""
+    lake = services().gateway.lake.for_caller(caller())
+    names: list[str] = []
+    for database in lake.list_databases():
+        names += [f"{database}.{name}" for name in lake.list_tables(database)]
+        if len(names) >= most:
+            break
+    return names[:most]
+
+
+@bp.post("/compactions")
+def compact_now() -> ResponseReturnValue:
+    """Merge a table's files."""
+    name, whole = request.form.get("table", "").strip(), request.form.get("whole") == "yes"
+    _database, dot, table = name.partition(".")
+    if not dot or not table:
+        raise BadRequest("Name the table as database.table.")
+    target = name.replace("'", "''")
+    strategy = ", compact_strategy => 'full'" if whole else ""
+    return act(f"CALL sys.compact(`table` => '{target}'{strategy})", back=url_for("pages.compactions"))

@@ -1,0 +1,115 @@
+"""Who a browser is: a signed cookie that names its token by digest, and the secret its forms carry."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+from datetime import timedelta
+from pathlib import Path
+
+from flask import Flask, Request, request, session
+from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
+
+from model.errors import Forbidden
+
+_log = logging.getLogger(__name__)
+PAGES = "/ui"
+FORM_FIELD = "_csrf"
+FORM_HEADER = "X-CSRF-Token"
+"""With it, a page's script may call the other doors as whoever is logged in; without it, the cookie counts on pages alone."""
+_HOURS = 12
+_KEY_BYTES = 32
+_TOKEN, _SECRET = "token", "form"
+
+
+def is_page(path: str) -> bool:
+    """Whether a path belongs to the pages."""
+    return path == PAGES or path.startswith(f"{PAGES}/")
+
+
+class _Sessions(SecureCookieSessionInterface):
+    """Cookies of pages and of their scripts; programs have none, and pay nothing for it."""
+
+    def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
+        if is_page(request.path) or FORM_HEADER in request.headers:
+            return super().open_session(app, request)
+        return None
+
+
+def remember_visitors(app: Flask, data: Path, port: int) -> None:
+    """Let an app know its visitors again, also after a restart; servers on one host keep theirs apart by port."""
+    app.secret_key = _key(data / "pages.key")
+    app.session_interface = _Sessions()
+    app.config.update(
+        SESSION_COOKIE_NAME=f"sluice_{port}",
+        SESSION_COOKIE_HTTPONLY=True,
+        SESSION_COOKIE_SAMESITE="Lax",
+        SESSION_REFRESH_EACH_REQUEST=False,
+        PERMANENT_SESSION_LIFETIME=timedelta(hours=_HOURS),
+    )
+
+
+def _key(path: Path) -> bytes:
+    """The server's signing key, made at its first start; of several that start at once all take the same."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(_KEY_BYTES))
+        try:
+            os.link(made, path)
+        except FileExistsError:
+            pass
+        finally:
+            made.unlink()
+        found = path.read_bytes()
+    except OSError:
+        _log.warning("No key for the pages' cookies can be kept in %s: logins end with this process", path, exc_info=True)
+        return secrets.token_bytes(_KEY_BYTES)
+    return found if len(found) >= _KEY_BYTES else secrets.token_bytes(_KEY_BYTES)
+
+
+def log_in(token: str) -> None:
+    """Know this browser by its token from now on."""
+    session.clear()
+    session.permanent = True
+    session[_TOKEN] = hashlib.sha256(token.encode()).hexdigest()
+
+
+def log_out() -> None:
+    """Forget who this browser is."""
+    session.clear()
+
+
+def visiting_token() -> bytes | None:
+    """The digest of the token this browser logged in with; None for one that did not, or whose call is no page's."""
+    if is_page(request.path) or (FORM_HEADER in request.headers and form_is_ours()):
+        digest = session.get(_TOKEN)
+        return bytes.fromhex(digest) if isinstance(digest, str) else None
+    return None
+
+
+def form_secret() -> str:
+    """What every form of this browser carries."""
+    found = session.get(_SECRET)
+    if not isinstance(found, str):
+        session.permanent = True
+        found = session[_SECRET] = secrets.token_urlsafe(24)
+    return found
+
+
+def form_is_ours() -> bool:
+    """Whether the request carries the secret of this browser's forms."""
+    kept = session.get(_SECRET)
+    given = request.headers.get(FORM_HEADER) or request.form.get(FORM_FIELD, "")
+    return isinstance(kept, str) and hmac.compare_digest(kept.encode(), given.encode())
+
+
+def check_form() -> None:
+    """Raise `Forbidden` for a form that another site sent, or that is older than its browser's cookie."""
+    if not form_is_ours():
+        raise Forbidden("The form is not of this session any more: go back, load the page again and send it once more.")

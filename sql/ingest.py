@@ -1,0 +1,159 @@
+"""Rows a client brings with columns of their own: appended to a table, or to one made for them, as one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from enum import StrEnum
+from uuid import uuid4
+
+import pyarrow as pa
+
+from lake import EVERYBODY, Caller, Lake, LakeTable
+from model.errors import LakeError, OutcomeUnknown, TableAlreadyExist, TableNotExist
+from model.identifier import Identifier
+from model.schema import Schema
+from model.snapshot import CommitKind
+from model.types import DataType, Field, LocalZonedTimestampType, TimestampType, VarBinaryType, VarCharType
+from sql.append import AppendResult
+from sql.parameter_types import PlainInsert, plain_insert
+from sql.parsing.ddl import TableDefinition
+from sql.session import Session
+from sql.sessions import Sessions
+from sql.statements.tables import schema_of
+from sql.writing import append_batches, before_commit, discard
+from table.arrow import data_type
+from table.cast import Fitting, fit
+from table.commit import CommitRequest, everything
+from table.write import write_batches
+
+_FINEST = 6
+"""Digits of a second that columns made here have at most; finer values must be zero behind them."""
+
+
+class IfExists(StrEnum):
+    """What to do with a table that is there."""
+
+    FAIL = "fail"
+    APPEND = "append"
+    REPLACE = "replace"
+
+
+class Ingester:
+    """Takes batches on the caller's thread."""
+
+    def __init__(self, lake: Lake, outside: Callable[[], AbstractContextManager[None]], sessions: Sessions) -> None:
+        self._lake = lake
+        self._outside = outside
+        self._sessions = sessions
+
+    def plain_insert(self, text: str, *, session: str | None = None, caller: Caller = EVERYBODY) -> PlainInsert | None:
+        """The table and columns an ``INSERT … VALUES (?, …)`` fills, so that many rows can be taken in at once; None for anything else."""
+        found = self._sessions.get(session).session if session is not None else Session("", None)
+        return plain_insert(text, self._lake.for_caller(caller), found)
+
+    def __call__(
+        self,
+        identifier: Identifier,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        create: bool,
+        if_exists: IfExists,
+        options: Mapping[str, str] | None = None,
+        caller: Caller = EVERYBODY,
+    ) -> AppendResult:
+        """Write the batches in one commit; a table made for them is gone again where they do not fit.
+
+        Raises `TableAlreadyExist`, `TableNotExist`, and what an append raises. Replacing a table by one with other columns is two
+        decisions: the table is emptied with its new columns, then filled.
+        """
+        with self._outside():
+            lake = self._lake.for_caller(caller)
+            try:
+                table = lake.open_to_write(identifier)
+            except TableNotExist:
+                if not create:
+                    raise
+                return self._created(lake, identifier, schema, batches, options or {})
+            match if_exists:
+                case IfExists.FAIL:
+                    raise TableAlreadyExist(str(identifier))
+                case IfExists.APPEND:
+                    return _append(lake, table, batches)
+            return self._replaced(lake, table, schema, batches)
+
+    @staticmethod
+    def _created(
+        lake: Lake, identifier: Identifier, schema: pa.Schema, batches: Iterable[pa.RecordBatch], options: Mapping[str, str]
+    ) -> AppendResult:
+        lake.create_table(identifier, table_schema(schema, options))
+        try:
+            return _append(lake, lake.open(identifier), batches)
+        except OutcomeUnknown:
+            raise  # the rows may be there
+        except BaseException:
+            lake.drop_table(identifier, if_exists=True)
+            raise
+
+    @staticmethod
+    def _replaced(lake: Lake, table: LakeTable, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> AppendResult:
+        kept = {key: value for key, value in table.schema.options.items() if not key.startswith("schema.")}
+        if not set(table.schema.bucket_keys) <= set(schema.names):  # chosen anew, as for a table that is made
+            kept.pop("bucket-key", None)
+            kept.pop("bucket", None)
+        wanted = table_schema(schema, kept, partition_keys=table.schema.partition_keys)
+        if _columns(wanted) == _columns(table.schema):
+            return _overwrite(lake, table, batches)
+        lake.replace_table(table.identifier, wanted)
+        return _append(lake, lake.open(table.identifier), batches)
+
+
+def table_schema(schema: pa.Schema, options: Mapping[str, str], *, partition_keys: tuple[str, ...] = ()) -> Schema:
+    """The schema of a table made for such rows; raises `UnsupportedType` for columns no table here can have."""
+    columns = tuple(Field(id=-1, name=field.name, type=_column_type(field.type)) for field in schema)
+    return schema_of(TableDefinition(columns=columns, options=dict(options), partition_keys=partition_keys))
+
+
+def _column_type(type_: pa.DataType) -> DataType:
+    """The column for an Arrow type; all may hold NULL, as a client's schema tells of the rows it has and not of those to come."""
+    if pa.types.is_null(type_) or pa.types.is_string_view(type_):
+        return VarCharType()
+    if pa.types.is_binary_view(type_):
+        return VarBinaryType()
+    made = data_type(type_, nullable=True)
+    if isinstance(made, TimestampType | LocalZonedTimestampType):
+        return replace(made, precision=min(made.precision, _FINEST) if made.precision else 3)
+    return made
+
+
+def _columns(schema: Schema) -> list[tuple[str, DataType]]:
+    return [(field.name, field.type.with_nullable(True)) for field in schema.fields]
+
+
+def _fitted(batches: Iterable[pa.RecordBatch], table: LakeTable) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    for batch in batches:
+        yield fit(batch, table.schema, Fitting(first_row=rows), table=str(table.identifier))
+        rows += batch.num_rows
+
+
+def _append(lake: Lake, table: LakeTable, batches: Iterable[pa.RecordBatch]) -> AppendResult:
+    rows, snapshot = append_batches(lake, table, _fitted(batches, table))
+    return AppendResult(rows=rows, snapshot_id=snapshot.id if snapshot else None)
+
+
+def _overwrite(lake: Lake, table: LakeTable, batches: Iterable[pa.RecordBatch]) -> AppendResult:
+    written = before_commit(table, write_batches(table.files, table.schema, _fitted(batches, table)))
+    rows = sum(new.file.row_count for new in written)
+    request = CommitRequest(
+        kind=CommitKind.OVERWRITE, adds=tuple(written), overwrite=everything, commit_user=str(uuid4()), operation="OVERWRITE"
+    )
+    try:
+        return AppendResult(rows=rows, snapshot_id=lake.commit(table, request).id)
+    except OutcomeUnknown:
+        raise
+    except LakeError:
+        discard(table, written)
+        raise

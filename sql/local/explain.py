@@ -1,0 +1,28 @@
+"""EXPLAIN JSON_EXECUTION_PLAN of what this process answers itself: told without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lake import LakeTable
+from sql.local.scan import LocalScan
+from sql.pictures import PlanPicture, table_picture
+from sql.results import ResultSet
+from sql.statements.base import ExecutionContext, LocalStatement, Statement
+from table.scan import plan_scan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalExplain(LocalStatement):
+    """The picture of a statement that needs no Spark."""
+
+    planned: Statement
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        planned = self.planned
+        if not isinstance(planned, LocalScan):
+            return PlanPicture(answered_in="metadata", tables=(), plan=None).result()
+        table: LakeTable = planned.table
+        plan = plan_scan(table.files, table.schema, table.latest(), planned.predicate)
+        picture = table_picture(context, str(table.identifier), table, plan)
+        return PlanPicture(answered_in="gateway", tables=(picture,), plan=None).result()

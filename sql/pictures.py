@@ -1,0 +1,102 @@
+"""A plan as data: what each table contributes, down to its files; the answer of ``EXPLAIN JSON_EXECUTION_PLAN``."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lake import LakeTable
+from model.predicate import And, Compare, In, IsNull, Or, Predicate
+from sql.results import ResultSet
+from sql.statements.base import ExecutionContext
+from table.scan import ScanPlan
+from table.skipped import PicturedFile, pictured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePicture:
+    """One mention of a table, and what of it will be read."""
+
+    name: str
+    snapshot_id: int | None
+    total_files: int
+    kept_files: int
+    total_bytes: int
+    kept_bytes: int
+    kept_rows: int
+    pushed: str
+    files: Sequence[PicturedFile] | None
+    """None for very many, and where the caller may not know of all of them."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The table as clients get it."""
+        shown_files = None
+        if self.files is not None:
+            shown_files = [
+                {"partition": f.partition, "bucket": f.bucket, "bytes": f.size, "rows": f.rows, "fate": f.fate.value} for f in self.files
+            ]
+        return {
+            "table": self.name,
+            "snapshot": self.snapshot_id,
+            "files": {"total": self.total_files, "kept": self.kept_files},
+            "bytes": {"total": self.total_bytes, "kept": self.kept_bytes},
+            "rowsToRead": self.kept_rows,
+            "pushed": self.pushed,
+            "fates": shown_files,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPicture:
+    """How a statement would be answered."""
+
+    answered_in: str
+    """``gateway``, ``metadata`` where no file is read, or ``Spark``."""
+    tables: Sequence[TablePicture]
+    plan: str | None
+    """Spark's; None where it was not asked."""
+
+    def result(self) -> ResultSet:
+        """One row with the JSON."""
+        body = {"answeredIn": self.answered_in, "tables": [table.to_json() for table in self.tables], "plan": self.plan}
+        return ResultSet.of_strings(("result",), [(json.dumps(body, ensure_ascii=False),)])
+
+
+def table_picture(context: ExecutionContext, name: str, table: LakeTable, plan: ScanPlan) -> TablePicture:
+    """The picture of a planned read; where a part of the table is kept from the caller, so are its files."""
+    whole = not context.lake.read_rules(table).restricted
+    return TablePicture(
+        name=name,
+        snapshot_id=plan.snapshot_id,
+        total_files=plan.total_files,
+        kept_files=len(plan.files),
+        total_bytes=plan.total_bytes,
+        kept_bytes=plan.kept_bytes,
+        kept_rows=plan.kept_rows,
+        pushed=shown(plan.predicate),
+        files=pictured(table.files, table.schema, plan) if whole else None,
+    )
+
+
+def shown(predicate: Predicate | None) -> str:
+    """A predicate as text."""
+    match predicate:
+        case None:
+            return "nothing"
+        case Compare(column=column, op=op, value=value):
+            return f"{column} {op} {_literal(value)}"
+        case In(column=column, values=values):
+            return f"{column} IN ({', '.join(map(_literal, values))})"
+        case IsNull(column=column, negated=negated):
+            return f"{column} IS {'NOT ' if negated else ''}NULL"
+        case And(parts=parts):
+            return " AND ".join(shown(part) for part in parts)
+        case Or(parts=parts):
+            return "(" + " OR ".join(shown(part) for part in parts) + ")"
+
+
+def _literal(value: object) -> str:
+    return f"'{value}'" if isinstance(value, dt.date) else repr(value)

@@ -1,0 +1,192 @@
+"""Flink's own clients, as their users start them: the SQL client in a pseudo terminal, and a Java program on the JDBC driver."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fix_data import CACHE
+from tests.interop.conftest import COPY, HERE
+
+VERSION = "2.3.0"
+SKIP = "Flink's clients cannot be had here: they are not run."
+DRIVER = f"org.apache.flink:flink-sql-jdbc-driver-bundle:{VERSION}"
+PROMPT = r"Flink SQL> $"
+SECONDS = 120.0
+"""Longest wait for anything a client does; a JVM starts slowly on a busy machine."""
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>sluice</groupId><artifactId>flink-clients</artifactId><version>1</version><dependencies>
+<dependency><groupId>org.apache.flink</groupId><artifactId>flink-sql-client</artifactId><version>{VERSION}</version></dependency>
+<dependency><groupId>org.apache.flink</groupId><artifactId>flink-sql-gateway</artifactId><version>{VERSION}</version></dependency>
+</dependencies></project>"""
+_NOT_TEXT = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r")
+
+
+class JdbcFailure(Exception):
+    """What the driver threw: the texts of an exception and its causes, outermost first."""
+
+
+class JdbcUser:
+    """A Java program with a JDBC connection."""
+
+    def __init__(self, command: list[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+        self._log = log.open("wb")
+        env = {**os.environ, **(environment or {})}
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, env=env)
+
+    def __call__(self, do: str, given: str = "", **more: object) -> Any:
+        """What the driver answered; raises `JdbcFailure`."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"do": do, "with": given, **more}).encode() + b"\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, Path(self._log.name).read_text()[-3000:]
+        answer = json.loads(line)
+        if "causes" in answer:
+            raise JdbcFailure("\n".join(answer["causes"]))
+        return answer["ok"]
+
+    def close(self) -> None:
+        """Close the connection and wait until the program has ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+        self._log.close()
+
+
+class Terminal:
+    """A program in a pseudo terminal, typed to and read like a person does, without colours."""
+
+    def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
+        self._pid, self._fd = pty.fork()
+        if self._pid == 0:
+            os.execvpe(command[0], command, dict(environment))
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+        self._unread = ""
+
+    def until(self, pattern: str) -> str:
+        """What is shown up to the first match, which may also be the program's end."""
+        end = time.monotonic() + SECONDS
+        while (found := re.search(pattern, self._unread)) is None:
+            assert time.monotonic() < end, f"{pattern!r} was not shown: {self._unread[-3000:]}"
+            if select.select([self._fd], [], [], 0.1)[0]:
+                try:
+                    data = os.read(self._fd, 65536)
+                except OSError:  # it has ended
+                    assert re.search(pattern, self._unread), f"{pattern!r} was not shown before the end: {self._unread[-3000:]}"
+                    continue
+                self._unread += _NOT_TEXT.sub("", data.decode(errors="replace"))
+        shown, self._unread = self._unread[: found.end()], self._unread[found.end() :]
+        return shown
+
+    def send(self, keys: str, pattern: str = PROMPT) -> str:
+        """Type keys and return what is shown up to a pattern."""
+        os.write(self._fd, keys.encode())
+        return self.until(pattern)
+
+    def close(self) -> None:
+        """End the program, if it has not ended."""
+        try:
+            os.kill(self._pid, signal.SIGKILL)
+        finally:
+            os.waitpid(self._pid, 0)
+            os.close(self._fd)
+
+
+class SqlClient:
+    """What ``sql-client.sh gateway`` starts: the same class with a Flink distribution's jars."""
+
+    def __init__(self, jars: Path, directory: Path) -> None:
+        (directory / "conf").mkdir()
+        (directory / "conf" / "config.yaml").write_text("parallelism.default: 1\n")
+        self._directory = directory
+        self._command = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", "org.apache.flink.table.client.SqlClient"]
+        self.environment = {**os.environ, "FLINK_CONF_DIR": str(directory / "conf"), "TERM": "xterm", "LANG": "C.UTF-8"}
+
+    def _gateway(self, url: str, *options: str) -> list[str]:
+        return [*self._command, "gateway", "--endpoint", url, "--history", str(self._directory / "history"), *options]
+
+    def script(self, name: str, text: str) -> str:
+        """A file with statements."""
+        (self._directory / name).write_text(text)
+        return str(self._directory / name)
+
+    def run(self, url: str, *options: str, **environment: str) -> str:
+        """What it prints with these options, without colours; fails when it does not end."""
+        env = self.environment | environment
+        done = subprocess.run(self._gateway(url, *options), env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
+        return _NOT_TEXT.sub("", (done.stdout + done.stderr).decode())
+
+    def open(self, url: str, *options: str) -> Terminal:
+        """It as a person sees it."""
+        return Terminal(self._gateway(url, *options), self.environment)
+
+
+def _fetched() -> Path:
+    """The directory with the jars of the SQL client (`client`) and of the driver (`jdbc`), fetched once with Maven."""
+    directory = CACHE / f"flink-clients-{VERSION}"
+    if not directory.exists():
+        made = CACHE / f"flink-clients.{os.getpid()}"
+        made.mkdir(parents=True)
+        (made / "pom.xml").write_text(_POM)
+        fetch = (
+            ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=client"],
+            ["mvn", "-q", "-B", COPY, f"-Dartifact={DRIVER}", "-DoutputDirectory=jdbc"],
+        )
+        if shutil.which("mvn") is None or any(subprocess.run(step, cwd=made).returncode for step in fetch):
+            shutil.rmtree(made)
+            pytest.skip(SKIP)
+        for api in (made / "client").glob("slf4j-api-*.jar"):  # the one thing the bundle lacks
+            shutil.copy(api, made / "jdbc")
+        made.replace(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def flink_jars() -> Path:
+    """Where the jars of Flink's clients lie."""
+    if shutil.which("javac") is None:
+        pytest.skip(SKIP)
+    return _fetched()
+
+
+@pytest.fixture(scope="module")
+def jdbc_command(flink_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command that starts the JDBC program."""
+    directory = tmp_path_factory.mktemp("flink-jdbc")
+    class_path = f"{directory}:{flink_jars / 'jdbc'}/*"
+    source = HERE / "java" / "FlinkJdbcUser.java"
+    subprocess.run(["javac", "-nowarn", "-d", str(directory), "-cp", class_path, str(source)], check=True, capture_output=True)
+    return ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", class_path, "FlinkJdbcUser"]
+
+
+@pytest.fixture(scope="module")
+def jdbc(jdbc_command: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[JdbcUser]:
+    """The JDBC program, not connected yet."""
+    user = JdbcUser(jdbc_command, tmp_path_factory.mktemp("flink-jdbc-log") / "log")
+    yield user
+    user.close()
+
+
+@pytest.fixture
+def sql_client(flink_jars: Path, tmp_path: Path) -> SqlClient:
+    """Flink's SQL client, not started yet."""
+    return SqlClient(flink_jars / "client", tmp_path)

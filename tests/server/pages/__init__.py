@@ -1,0 +1,1 @@
+"""The pages, by a test client and in a real browser."""

@@ -1,0 +1,165 @@
+"""The pages in real Chromium: their main actions, axe-core's rules, a clean console, and no request to anybody else."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ROOT = Path(__file__).parents[3]
+_AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+_SWITCHES = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+_SHAPES = {"desktop": (1280, 860), "phone": (390, 844)}
+_PLACES = (
+    "/ui/", "/ui/catalog", "/ui/catalog?q=region", "/ui/login", "/ui/nowhere", "/ui/tables/shop/orders",
+    *(f"/ui/tables/shop/orders/{side}" for side in ("data", "schema", "snapshots", "files?bucket=0", "options?edit=bucket", "upkeep",
+                                                     "consumers", "access", "connect", "preview/rollback?snapshot=3", "preview/compact")),
+    "/ui/tables/shop/empty", "/ui/tables/shop/empty/files", "/ui/tables/shop/days/files",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, where it can be had."""
+    found = subprocess.run([ROOT / "scripts" / "chromium"], capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        pytest.skip("Chromium cannot be had here: the pages are not tried in a browser.")
+    if not _AXE.exists():
+        pytest.skip("axe-core cannot be had here: the pages are not tried in a browser.")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found.stdout.strip(), args=_SWITCHES)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def shop(url: str) -> str:
+    """The address of a server with some tables."""
+
+    def sql(text: str) -> None:
+        assert httpx.post(f"{url}/sql", content=text.encode(), timeout=60).status_code == 200, text
+
+    sql(
+        "CREATE DATABASE shop; CREATE TABLE shop.empty (id BIGINT);"
+        "CREATE TABLE shop.days (day STRING, n INT) PARTITIONED BY (day) WITH ('bucket' = '-1');"
+        "CREATE TABLE shop.orders (id BIGINT NOT NULL, region STRING, placed TIMESTAMP(3)) COMMENT 'Every order as it was placed'"
+        " WITH ('bucket' = '4', 'bucket-key' = 'id', 'write-only' = 'true')"
+    )
+    sql("INSERT INTO shop.days VALUES " + ", ".join(f"('2026-11-{day:02d}', {day})" for day in range(1, 20)))
+    for i in range(6):
+        rows = ", ".join(f"({40 * i + j}, '{'north' if j % 3 else 'south'}', TIMESTAMP '2026-11-{i + 1:02d} 10:00:00')" for j in range(40))
+        sql(f"INSERT INTO shop.orders VALUES {rows}")
+    sql("ALTER TABLE shop.orders ADD (note STRING); CALL sys.create_tag('shop.orders', 'first', 1)")
+    sql("CALL sys.reset_consumer('shop.orders', 'billing', 2)")
+    return url
+
+
+class Watched:
+    """A browser's page that notes what it complains of and whom it asks."""
+
+    def __init__(self, browser: Browser, url: str, shape: str, scheme: str = "light", *, scripts: bool = True) -> None:
+        width, height = _SHAPES[shape]
+        self._context = browser.new_context(
+            color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}, java_script_enabled=scripts
+        )
+        self.page: Page = self._context.new_page()
+        self.complaints: list[str] = []
+        self.strangers: list[str] = []
+        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type in ("error", "warning") else None)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda asked: None if asked.url.startswith(url) else self.strangers.append(asked.url))
+
+    def close(self) -> None:
+        """End it; raises where it complained or asked anybody else."""
+        self._context.close()
+        assert not self.strangers
+        assert not [one for one in self.complaints if "404 (NOT FOUND)" not in one]  # a page that is not there says so to the console
+
+
+def test_every_page_is_accessible_and_fits(browser: Browser, shop: str) -> None:
+    kept = os.environ.get("SLUICE_TEST_SCREENSHOTS")
+    found = []
+    for shape, scheme, places in (("desktop", "light", _PLACES), ("phone", "dark", _PLACES[::2])):
+        watched = Watched(browser, shop, shape, scheme)
+        for place in places:
+            watched.page.goto(shop + place)
+            found += [(place, shape, one) for one in _faults(watched.page)]
+            if kept:
+                name = place.removeprefix("/ui/").replace("/", "-").partition("?")[0] or "overview"
+                watched.page.screenshot(path=f"{kept}/{name}-{shape}-{scheme}.png", full_page=True)
+        watched.close()
+    assert not found
+
+
+def _faults(page: Page) -> list[str]:
+    """What axe-core finds, and whether the page is wider than its window."""
+    page.evaluate(_AXE.read_text())
+    rules = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    found = [f"{rule['id']}: {[node['html'][:200] for node in rule['nodes']][:3]}" for rule in rules]
+    return found + ["wider than the window"] * bool(page.evaluate("document.documentElement.scrollWidth > window.innerWidth"))
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+def test_the_main_actions_go_by_keyboard_and_without_scripts(browser: Browser, shop: str, scripts: bool) -> None:
+    watched = Watched(browser, shop, "desktop", scripts=scripts)
+    page = watched.page
+    page.goto(f"{shop}/ui/")
+    page.keyboard.press("Tab")
+    assert page.locator(":focus").inner_text() == "Skip to content"
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Catalog").click()
+    page.get_by_label("Search tables and columns").fill("regio")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="shop.orders").click()
+    page.get_by_role("link", name="Snapshots", exact=True).click()
+    row = page.locator(".timeline > li", has_text="now 160")
+    row.get_by_text("Tag it").click()
+    row.get_by_label("Tag", exact=True).fill("fourth")
+    page.keyboard.press("Enter")
+    assert "CALL sys.create_tag" in page.get_by_role("status").inner_text()
+    page.locator(".timeline > li", has_text="now 160").get_by_role("link", name="Roll back…").click()
+    assert "Snapshots that would go" in page.inner_text("main")
+    page.get_by_role("button", name="Roll back").click()
+    assert "current snapshot id 4" in page.get_by_role("status").inner_text()
+    page.get_by_role("link", name="Options", exact=True).click()
+    page.get_by_role("link", name="Change write-only").click()
+    page.get_by_label("Value").fill("false")
+    page.keyboard.press("Enter")
+    assert "ALTER TABLE `shop`.`orders` SET ('write-only' = 'false')" in page.get_by_role("status").inner_text()
+    page.get_by_role("link", name="Consumers", exact=True).click()
+    page.get_by_role("button", name="Forget").click()
+    assert "Nobody reads this table" in page.inner_text("main")
+    page.get_by_role("button", name="Dark").click()
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    watched.close()
+
+
+def test_scripts_filter_copy_and_keep_fresh(browser: Browser, shop: str) -> None:
+    watched = Watched(browser, shop, "desktop")
+    page = watched.page
+    page.goto(f"{shop}/ui/tables/shop/orders/options")
+    page.keyboard.press("/")
+    page.keyboard.type("tag.")
+    shown = page.locator("tr.rest:visible")
+    assert 0 < shown.count() < page.locator("tr.rest").count()
+    page.goto(f"{shop}/ui/tables/shop/orders/connect")
+    assert page.get_by_role("button", name="Copy").count() >= 4
+    page.goto(f"{shop}/ui/")
+    page.locator("#now").get_by_text("24 small files").wait_for()
+    statements = "; ".join(f"INSERT INTO shop.orders VALUES ({i}, 'x', NULL, NULL), ({i + 1}, 'x', NULL, NULL)" for i in range(1000, 1010))
+    assert httpx.post(f"{shop}/sql", content=statements.encode(), timeout=60).status_code == 200
+    page.locator("#now").get_by_text(re.compile(r"(2[5-9]|3\d|4\d)\ssmall files")).wait_for(timeout=60_000)
+    watched.close()

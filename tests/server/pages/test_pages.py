@@ -1,0 +1,175 @@
+"""What the pages show, and what their buttons do."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from flask.testing import FlaskClient
+
+from server.services import Services
+from tests.server.pages.conftest import Visitor, table_path
+
+_SIDES = ("", "/data", "/schema", "/snapshots", "/files", "/options", "/upkeep", "/consumers", "/access", "/connect")
+_HOSTILE = "<b onclick=x>'\"&{{7*7}}`"
+
+
+@pytest.fixture
+def orders(visitor: Visitor) -> str:
+    """A queue with a past, and its address."""
+    visitor.sql(
+        "CREATE DATABASE shop; CREATE TABLE shop.orders (id BIGINT, region STRING) COMMENT 'All orders'"
+        " WITH ('bucket' = '2', 'bucket-key' = 'id', 'write-only' = 'true')"
+    )
+    for i in range(12):
+        visitor.sql("INSERT INTO shop.orders VALUES " + ", ".join(f"({8 * i + j}, '{'south' if j % 2 else 'north'}')" for j in range(8)))
+    return table_path("shop", "orders")
+
+
+def text_of(page: str) -> str:
+    """A page's words in one line."""
+    return " ".join(re.sub(r"<[^>]+>", " ", page).replace("\u202f", "").replace("\xa0", " ").split())
+
+
+def test_every_side_of_a_table_can_be_read(visitor: Visitor, orders: str) -> None:
+    for side in _SIDES:
+        assert "orders" in visitor.get(orders + side), side
+    assert "96" in text_of(visitor.get(orders))
+    assert "write-only" in visitor.get(f"{orders}/upkeep")
+    assert "There is no page nothing" in visitor.get(f"{orders}/nothing", 404)
+
+
+def test_hostile_names_are_text(visitor: Visitor) -> None:
+    name = _HOSTILE.replace("`", "``")
+    visitor.sql(f"CREATE TABLE `{name}` (`{name}` STRING COMMENT '<i>c</i>') COMMENT '<script>alert(1)</script>'")
+    visitor.sql(f"INSERT INTO `{name}` VALUES ('<script>alert(2)</script>')")
+    for path in ("/ui/catalog", "/ui/catalog?q=onclick", *(table_path("default", _HOSTILE, side) for side in _SIDES)):
+        page = visitor.get(path)
+        assert not re.search(r"<script>|<b onclick|<i>c", page), path
+        assert "49" not in re.findall(r"&amp;\S{0,8}", page)
+        assert "&lt;b onclick=x&gt;" in page, path
+
+
+def test_the_catalog_finds_names_and_columns_and_pages_through_many(visitor: Visitor, orders: str) -> None:
+    visitor.sql("CREATE DATABASE many;" + ";".join(f"CREATE TABLE many.t{i:03d} (id BIGINT, only_in_{i} STRING)" for i in range(60)))
+    found = visitor.get("/ui/catalog?q=ONLY_IN_42")
+    assert "1 table found" in text_of(found)
+    assert "many.t042" in found
+    assert "only_in_42" in found
+    first = visitor.get("/ui/catalog?database=many")
+    following = re.search(r'rel="next" href="([^"]+)"', first)
+    assert following is not None
+    second = visitor.get(following.group(1).replace("&amp;", "&"))
+    assert len(set(re.findall(r">(t\d{3})</a>", first + second))) == 60
+    assert re.search(r"sales|shop\.orders", visitor.get("/ui/catalog?order=size").split("<tbody>")[1].split("</tr>")[0])
+    assert "No table or column" in visitor.get("/ui/catalog?q=%25")
+    assert visitor.get("/ui/catalog?database=nowhere", 404)
+
+
+def test_the_overview_says_what_needs_a_hand_and_mends_it(visitor: Visitor, orders: str, services: Services) -> None:
+    visitor.sql("CALL sys.create_tag('shop.orders', 'before')")
+    page = text_of(visitor.get("/ui/"))
+    assert re.search(r"\d+ small files in shop.orders", page)
+    assert "Spark Starting" in page  # for ever: there is none in this test
+    assert "CALL sys.compact" in visitor.act("/ui/fix/compact", database="shop", table="orders")
+
+
+def test_a_reader_left_behind_is_told_and_moved_on(client: FlaskClient, visitor: Visitor, orders: str) -> None:
+    hint = "/*+ OPTIONS('consumer-id' = 'billing', 'scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '1') */"
+    assert '"id":19' in client.post("/sql?mode=streaming", data=f"SELECT * FROM shop.orders {hint} LIMIT 20").text
+    consumers = text_of(visitor.get(f"{orders}/consumers"))
+    behind = re.search(r"billing \d+ (\d+) snapshots (\d+)", consumers)
+    assert behind is not None
+    assert int(behind.group(2)) == 8 * int(behind.group(1))
+    assert f"Consumer billing is {behind.group(1)} snapshots behind" in text_of(visitor.get("/ui/"))
+    moved = visitor.act(f"{orders}/do/reset-consumer", name="billing", next="13")
+    assert "next_snapshot_id =&gt; 13" in moved
+    assert "up to date" in moved
+    assert "billing" not in text_of(visitor.get("/ui/"))
+    assert "Nobody reads this table" in visitor.act(f"{orders}/do/forget-consumer", name="billing")
+
+
+def test_a_rollback_shows_first_what_would_go(client: FlaskClient, visitor: Visitor, orders: str) -> None:
+    made = visitor.act(f"{orders}/do/tag", name="late", snapshot="11", keep="30 d")
+    assert "time_retained =&gt; &#39;30 d&#39;" in made
+    preview = visitor.get(f"{orders}/preview/rollback?snapshot=10")
+    assert "dry_run =&gt; true" in preview
+    going = text_of(preview.split("Snapshots that would go")[1])
+    assert re.search(r"12 append \+8 2 .* 11 append \+8 2 .* late", going)
+    assert "+8 rows, now 96" in text_of(visitor.get(f"{orders}/snapshots"))
+    after = text_of(visitor.act(f"{orders}/do/rollback", snapshot="10"))
+    assert "previous snapshot id 12, current snapshot id 10" in after
+    assert "now 80" in after
+    assert "now 96" not in after
+    assert "tag late" not in after
+
+
+def test_a_tag_is_deleted_after_a_preview(visitor: Visitor, orders: str) -> None:
+    visitor.act(f"{orders}/do/tag", name="o'clock", snapshot="3")
+    assert "keeps snapshot 3" in text_of(visitor.get(f"{orders}/snapshots"))
+    assert "o&#39;&#39;clock" in visitor.get(f"{orders}/preview/delete-tag?name=o%27clock")
+    assert "keeps snapshot 3" not in text_of(visitor.act(f"{orders}/do/delete-tag", name="o'clock"))
+
+
+def test_options_are_set_and_taken_back_and_wrong_ones_refused(visitor: Visitor, orders: str) -> None:
+    edited = visitor.get(f"{orders}/options?edit=snapshot.num-retained.min")
+    assert 'value="10"' in edited
+    done = visitor.act(f"{orders}/do/set-option", key="snapshot.num-retained.min", value="25")
+    assert "ALTER TABLE `shop`.`orders` SET (&#39;snapshot.num-retained.min&#39; = &#39;25&#39;)" in done
+    assert "snapshot.num-retained.min" in done.split("At their defaults")[0].split("Set on this table")[1]
+    refused = visitor.act(f"{orders}/do/set-option", key="snapshot.num-retained.min", value="x'); DROP TABLE shop.orders --")
+    assert "That did not work." in refused
+    history = text_of(visitor.get(f"{orders}/schema"))
+    assert "added option snapshot.num-retained.min 25" in history
+    assert "RESET (&#39;snapshot.num-retained.min&#39;)" in visitor.act(f"{orders}/do/reset-option", key="snapshot.num-retained.min")
+
+
+def test_the_schemas_history_says_what_changed(visitor: Visitor, orders: str) -> None:
+    visitor.sql("ALTER TABLE shop.orders ADD (amount INT); ALTER TABLE shop.orders RENAME region TO area")
+    visitor.sql("ALTER TABLE shop.orders MODIFY (amount BIGINT); ALTER TABLE shop.orders DROP amount")
+    history = text_of(visitor.get(f"{orders}/schema").split("What changed when")[1])
+    assert re.search(
+        r"Version 4 .*removed column amount BIGINT Version 3 .*changed type of amount : INT → BIGINT "
+        r"Version 2 .*changed name of a column : region → area Version 1 .*added column amount INT",
+        history.replace("amount:", "amount :").replace("column:", "column :"),
+    )
+
+
+def test_files_show_their_sizes_and_statistics(visitor: Visitor, orders: str) -> None:
+    page = visitor.get(f"{orders}/files?bucket=1")
+    assert len(re.findall(r'<rect class="h\d"', page)) == 2
+    assert re.search(r"files? from \S+ \wB to", page.replace("\xa0", " ").replace("\u202f", ""))
+    assert re.search(r"id \d+ \d+ 0", text_of(page.split("Files of bucket 1")[1]))
+
+
+def test_grants_are_given_and_taken(visitor: Visitor, orders: str) -> None:
+    assert "GRANT SELECT ON `shop`.`orders` TO `ada`" in visitor.act(f"{orders}/do/grant", name="ada", value="SELECT")
+    assert "ada SELECT" in text_of(visitor.get(f"{orders}/access"))
+    assert "Nothing is granted" in visitor.act(f"{orders}/do/revoke", name="ada", value="SELECT")
+
+
+def test_others_see_what_is_granted_to_them_and_no_more(client: FlaskClient, visitor: Visitor, orders: str) -> None:
+    visitor.sql("CREATE TABLE shop.secret (id BIGINT); GRANT SELECT (id) ON shop.orders TO ada")
+    admin = client.post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
+    token = client.post("/tokens", json={"name": "laptop", "principal": "ada"}, headers={"Authorization": f"Bearer {admin}"})
+    visitor.send("/ui/login", token=token.get_json()["token"])
+    catalog = visitor.get("/ui/catalog")
+    assert "shop.orders" in catalog
+    assert "secret" not in catalog
+    assert visitor.get(table_path("shop", "secret"), 403)
+    assert "sees only a part" in visitor.get(f"{orders}/files", 403)
+    rows = visitor.get(f"{orders}/data")
+    assert "south" not in rows
+    assert "That did not work." in visitor.act(f"{orders}/do/set-option", key="write-only", value="false")
+
+
+def test_whoever_is_logged_in_signs_commits(client: FlaskClient, visitor: Visitor, orders: str) -> None:
+    visitor.sql("GRANT ALL ON shop.orders TO ada")
+    admin = client.post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
+    token = client.post("/tokens", json={"name": "laptop", "principal": "ada"}, headers={"Authorization": f"Bearer {admin}"}).get_json()[
+        "token"
+    ]
+    done = client.post("/sql", data="INSERT INTO shop.orders VALUES (1, 'x')", headers={"Authorization": f"Bearer {token}"})
+    assert done.status_code == 200
+    visitor.send("/ui/login", token=admin)
+    assert "by ada, writer" in text_of(visitor.get(f"{orders}/snapshots"))

@@ -1,0 +1,236 @@
+"""The SQL page and the pages of work, access and settings in real Chromium: see `test_browser`, whose browser and watch they use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+import server.pages.sql as sql_page
+from model.job import JobLease, JobState
+from sql.gateway import Gateway
+from tests.server.pages.test_browser import _AXE, Watched
+from tests.server.pages.test_browser import browser as browser
+
+_RUN, _EXPLAIN = "button[value=run]", "button[value=explain]"
+
+
+def sql(url: str, text: str) -> None:
+    assert httpx.post(f"{url}/sql", content=text.encode(), timeout=60).status_code == 200, text
+
+
+@pytest.fixture
+def shop(url: str, gateway: Gateway) -> str:
+    """The address of a server with something of everything to look at."""
+    sql(
+        url,
+        "CREATE TABLE orders (day DATE, id BIGINT, city STRING, amount DOUBLE) PARTITIONED BY (day) WITH ('bucket'='2','bucket-key'='id')",
+    )
+    for day in range(1, 8):
+        cities = ("Oslo", "Lima", "Kyoto", "Accra")
+        rows = ", ".join(f"(DATE '2026-11-0{day}', {10 * day + n}, '{cities[n % 4]}', {day * 37 % 11 + n}.5)" for n in range(6))
+        sql(url, f"INSERT INTO orders VALUES {rows}")
+    sql(url, "CREATE ROLE analyst; GRANT ROLE analyst TO ada; GRANT SELECT ON orders TO analyst; GRANT SELECT (id, city) ON orders TO bob")
+    httpx.post(f"{url}/sql", content=b"SELECT * FROM ordrs")
+    httpx.post(f"{url}/v1/sessions", json={"sessionName": "etl", "properties": {"pipeline.name": "nightly"}})
+    _jobs(gateway)
+    return url
+
+
+def _jobs(gateway: Gateway) -> None:
+    """One that catches up, and one that failed."""
+    lake = gateway.lake
+    for name in ("orders to warehouse", "clicks to sessions"):
+        lake.jobs.create(name=name, statement="INSERT INTO u SELECT * FROM orders", database="default", settings={}, tables={})
+    with lake.catalog.transaction() as tx:
+        good, bad = sorted(tx.jobs.take(UUID(int=7), "here/1", most=2, seconds=600), key=lambda job: job.name, reverse=True)
+    lease = JobLease(job_id=good.job_id, epoch=good.epoch)
+    for batch, lag in enumerate((12, 14, 9, 11, 6, 3, 5, 1, 2, 0)):
+        with lake.catalog.transaction() as tx:
+            tx.jobs.commit(lease, "0", checkpoint="c", batch=batch, rows=400 + 97 * batch % 211, watermark=1_790_000_000_000)
+            tx.jobs.progress(
+                lease, source={"0": [{"description": "orders", "numInputRows": 40, "endOffset": {"snapshot": 7}}]}, lag=f"{lag} snapshots"
+            )
+        gateway.points.look()
+    with lake.catalog.transaction() as tx:
+        error = "Table default.clicks was dropped.\nCaused by: There is no snapshot 12 any more."
+        tx.jobs.end(JobLease(job_id=bad.job_id, epoch=bad.epoch), JobState.FAILED, error=error)
+
+
+def write(page: Page, text: str) -> None:
+    """Put a statement into the editor, as somebody who types."""
+    page.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Delete")
+    page.keyboard.insert_text(text)
+
+
+def _asked(page: Page) -> None:
+    write(page, "SELECT day, city, amount FROM orders WHERE amount > 3")
+    page.click(_RUN)
+    page.get_by_role("button", name="Chart").click()
+
+
+def _refused(page: Page) -> None:
+    write(page, "SELECT id, city\nFROM ordrs")
+    page.click(_RUN)
+    page.locator(".trouble").wait_for()
+
+
+def _planned(page: Page) -> None:
+    write(page, "SELECT id, city FROM orders\nWHERE day >= DATE '2026-11-06' AND id = 62")
+    page.click(_EXPLAIN)
+    page.locator(".plan").wait_for()
+
+
+def _opened(page: Page) -> None:
+    page.locator("tbody tr").filter(has_text="ordrs").locator("a").first.click()
+    page.locator(".trouble").wait_for()
+
+
+_VIEWS: tuple[tuple[str, str, Callable[[Page], None] | None], ...] = (
+    ("sql-empty", "/ui/sql", None),
+    ("sql", "/ui/sql", _asked),
+    ("sql-error", "/ui/sql", _refused),
+    ("sql-plan", "/ui/sql", _planned),
+    ("jobs", "/ui/jobs", None),
+    ("job", "/ui/jobs", lambda page: page.get_by_role("link", name="orders to warehouse").click()),
+    ("statements", "/ui/statements", None),
+    ("statement", "/ui/statements", _opened),
+    ("sessions", "/ui/sessions", None),
+    ("compactions", "/ui/compactions", None),
+    ("access", "/ui/access", None),
+    ("settings", "/ui/settings", None),
+)
+
+
+@pytest.mark.parametrize(("shape", "scheme"), [("desktop", "light"), ("phone", "dark"), ("desktop", "dark"), ("phone", "light")])
+def test_every_page_is_accessible_and_fits(browser: Browser, shop: str, shape: str, scheme: str) -> None:
+    watched = Watched(browser, shop, shape, scheme)
+    page = watched.page
+    found: list[object] = []
+    kept = os.environ.get("SLUICE_TEST_SCREENSHOTS")
+    for name, place, go in _VIEWS:
+        page.goto(shop + place)
+        if place == "/ui/sql":
+            page.locator(".cm-content").wait_for()
+        if go is not None:
+            go(page)
+            page.wait_for_load_state()
+        if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+            found.append((name, "wider than the window"))
+        page.evaluate(_AXE.read_text())
+        rules = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+        found += [(name, rule["id"], [node["html"][:200] for node in rule["nodes"]][:3]) for rule in rules]
+        if kept:
+            page.screenshot(path=f"{kept}/{name}-{shape}-{scheme}.png", full_page=True)
+    watched.complaints = [one for one in watched.complaints if "/sql" not in one and "404" not in one]
+    watched.close()
+    assert not found
+
+
+def test_a_statement_is_written_completed_run_drawn_and_taken_home(browser: Browser, shop: str, tmp_path: Path) -> None:
+    watched = Watched(browser, shop, "desktop")
+    page = watched.page
+    page.goto(f"{shop}/ui/sql")
+    page.locator(".cm-content").click()
+    page.keyboard.type("SELECT city, amount FROM ord")
+    page.locator(".cm-tooltip-autocomplete li", has_text="orders").wait_for()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#result-head")).to_contain_text("42 rows")
+    assert page.locator("th", has_text="amount").inner_text().split() == ["amount", "DOUBLE"]
+    page.get_by_role("button", name="Chart").click()
+    assert page.locator("figure.chart rect.fill").count() == 40
+    page.get_by_label("As").select_option("line")
+    assert page.locator("figure.chart path.stroke").count() == 1
+    for ending in ("CSV", "Parquet", "Arrow"):
+        with page.expect_download() as coming:
+            page.locator("#outcome").get_by_role("button", name=ending).click()
+        coming.value.save_as(tmp_path / ending)
+        assert (tmp_path / ending).stat().st_size > 200
+    assert (tmp_path / "CSV").read_text().splitlines()[0] == "city,amount"
+    expect(page.locator("#history li").first).to_contain_text("SELECT city, amount FROM orders")
+    watched.close()
+
+
+def test_an_error_is_marked_at_its_place_also_in_a_selection(browser: Browser, shop: str) -> None:
+    watched = Watched(browser, shop, "desktop")
+    page = watched.page
+    page.goto(f"{shop}/ui/sql")
+    write(page, "SHOW TABLES;\nSELECT *\nFROM ordrs")
+    page.click(_RUN)
+    expect(page.locator(".place .where")).to_have_text("3:6")
+    assert page.locator(".cm-lintRange-error").inner_text() == "ordrs"
+    page.locator(".cm-line", has_text="FROM ordrs").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.press("Shift+ArrowUp")
+    page.keyboard.press("Shift+Home")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".trouble .place mark")).to_have_text("ordrs")
+    expect(page.locator(".place .where")).to_have_text("3:6")
+    page.locator("#history a", has_text="SHOW TABLES").first.click()
+    expect(page.locator(".cm-content")).to_contain_text("SHOW TABLES")
+    watched.complaints = [one for one in watched.complaints if "404" not in one]
+    watched.close()
+
+
+def test_a_stream_is_followed_and_stopped(browser: Browser, shop: str) -> None:
+    watched = Watched(browser, shop, "desktop")
+    page = watched.page
+    page.goto(f"{shop}/ui/sql")
+    write(page, "SELECT id, city FROM orders WHERE id > 900")
+    page.get_by_label("Live").check()
+    page.click(_RUN)
+    expect(page.locator("#result-head")).to_have_text("Waiting for rows")
+    sql(shop, "INSERT INTO orders VALUES (DATE '2026-11-09', 901, 'Porto', 1.0)")
+    expect(page.locator("table.data tbody")).to_contain_text("Porto")
+    sql(shop, "INSERT INTO orders VALUES (DATE '2026-11-09', 902, 'Quito', 1.0)")
+    expect(page.locator("table.data tbody tr").first).to_contain_text("Quito")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("#result-head")).to_contain_text("stopped")
+    watched.complaints = [one for one in watched.complaints if "404" not in one]  # its statement had ended, the rows had not
+    watched.close()
+
+
+def test_a_text_area_does_where_the_editor_was_not_installed(browser: Browser, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_page, "EDITOR", Path("/nowhere"))
+    watched = Watched(browser, shop, "phone")
+    page = watched.page
+    page.goto(f"{shop}/ui/sql")
+    page.get_by_label("Statement").fill("SELECT city FROM orders WHERE id = 61")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#result-head")).to_contain_text("1 row")
+    watched.close()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+def test_work_is_steered_by_keyboard_and_without_scripts(browser: Browser, shop: str, scripts: bool) -> None:
+    watched = Watched(browser, shop, "desktop", scripts=scripts)
+    page = watched.page
+    if not scripts:
+        page.goto(f"{shop}/ui/sql")
+        page.get_by_label("Statement").fill("SELECT city FROM orders WHERE id = 61")
+        page.click(_RUN)
+        assert page.locator("table.data tbody td").inner_text() == "Lima"
+    page.goto(f"{shop}/ui/jobs")
+    page.locator("tr", has_text="clicks to sessions").get_by_role("button", name="Restart").click()
+    assert "RESTART" in page.get_by_role("status").first.inner_text()
+    page.goto(f"{shop}/ui/sessions")
+    page.get_by_role("button", name="Close").click()
+    assert "No sessions" in page.inner_text("main")
+    page.goto(f"{shop}/ui/access")
+    page.get_by_label("New role").fill("reader")
+    page.keyboard.press("Enter")
+    assert "CREATE ROLE `reader`" in page.get_by_role("status").inner_text()
+    page.goto(f"{shop}/ui/settings")
+    page.get_by_label("Search names").fill("jobs_checkpoints")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/ui/settings?q=*")
+    expect(page.locator(".setting")).to_have_count(1)
+    watched.close()

@@ -1,0 +1,565 @@
+"""Arrow Flight SQL as ADBC's users have it: values, parameters, metadata, bulk ingest, sessions, errors."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import adbc_driver_flightsql.dbapi as dbapi
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+from adbc_driver_flightsql import DatabaseOptions
+from adbc_driver_manager import OperationalError, ProgrammingError
+from adbc_driver_manager.dbapi import Connection, Cursor
+
+from catalog import CatalogStore
+from lake import Lake
+from model.errors import InvalidOption
+from server.app import create_app
+from server.flight import FlightDoor
+from server.flight.messages import message, packed, unpacked
+from server.flight.statements import MESSAGE_BYTES, pieces
+from server.metrics import figures_of
+from server.options import read_settings
+from server.services import Services
+from sql.gateway import Gateway, GatewayLimits
+from tests import fix_postgres
+from tests.server.conftest import NoSpark
+from tests.waiting import eventually
+
+
+class Door:
+    """A Flight door in this process, on a gateway without Spark."""
+
+    def __init__(self, dsn: str, directory: Path, **settings: str) -> None:
+        self.catalog = CatalogStore(dsn)
+        self.lake = Lake(self.catalog, str(directory / "warehouse"))
+        self.gateway = Gateway(self.lake, NoSpark(), limits=GatewayLimits(local_threads=8, spark_statements=1))
+        self.gateway.start()
+        given = {"SLUICE_DATA": str(directory), "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0", **settings}
+        self.services = Services(gateway=self.gateway, settings=read_settings(given))
+        self.app = create_app(self.services)
+        self.door = FlightDoor(self.services, figures_of(self.app))
+        host, port = self.door.start()
+        self.url = f"grpc://{host}:{port}"
+
+    def close(self) -> None:
+        self.door.stop(5)
+        self.gateway.close()
+        self.lake.close()
+        self.catalog.close()
+
+
+@pytest.fixture(scope="module")
+def door(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    with fix_postgres.database(server_dsn, template) as dsn:
+        made = Door(dsn, tmp_path_factory.mktemp("flight"))
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def connection(door: Door) -> Iterator[Connection]:
+    with dbapi.connect(door.url, autocommit=True) as made:
+        yield made
+
+
+@pytest.fixture
+def cursor(connection: Connection) -> Iterator[Cursor]:
+    with connection.cursor() as made:
+        yield made
+
+
+def rows(cursor: Cursor, text: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+    cursor.execute(text, parameters)
+    return list(cursor.fetchall())
+
+
+ALL = (
+    "b BOOLEAN, i1 TINYINT, i2 SMALLINT, i4 INT, i8 BIGINT, f4 FLOAT, f8 DOUBLE, d DECIMAL(10, 2), s STRING, c CHAR(3), v BYTES, "
+    "dt DATE, tm TIME, ts3 TIMESTAMP(3), ts6 TIMESTAMP(6), lz TIMESTAMP_LTZ(3), a ARRAY<INT>, m MAP<STRING, INT>, r ROW<x INT, y STRING>"
+)
+VALUES = (
+    "TRUE, CAST(1 AS TINYINT), CAST(2 AS SMALLINT), 3, 4, CAST(1.5 AS FLOAT), CAST(2.5 AS DOUBLE), 3.25, 'é日😀', 'abc', X'00ff', "
+    "DATE '2024-02-29', TIME '01:02:03', TIMESTAMP '2024-01-02 03:04:05.678', TIMESTAMP '2024-01-02 03:04:05.678901', "
+    "TIMESTAMP '2024-01-02 03:04:05', ARRAY[1, NULL], MAP['k', 1], ROW(7, 'seven')"
+)
+
+
+def test_every_type_null_and_the_empty_result_come_back_as_arrow_has_them(door: Door, cursor: Cursor) -> None:
+    cursor.execute(f"CREATE TABLE everything ({ALL})")
+    schema = pa.schema(
+        [
+            ("b", pa.bool_()), ("i1", pa.int8()), ("i2", pa.int16()), ("i4", pa.int32()), ("i8", pa.int64()), ("f4", pa.float32()),
+            ("f8", pa.float64()), ("d", pa.decimal128(10, 2)), ("s", pa.string()), ("c", pa.string()), ("v", pa.binary()),
+            ("dt", pa.date32()), ("tm", pa.time32("ms")), ("ts3", pa.timestamp("ms")), ("ts6", pa.timestamp("us")),
+            ("lz", pa.timestamp("ms", "UTC")), ("a", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.int32())),
+            ("r", pa.struct([("x", pa.int32()), ("y", pa.string())])),
+        ]
+    )  # fmt: skip
+    cursor.execute("SELECT * FROM everything")
+    empty = cursor.fetch_arrow_table()
+    assert (empty.num_rows, [f.type for f in empty.schema], empty.schema.names) == (0, [f.type for f in schema], schema.names)
+    row = (
+        True, 1, 2, 3, 4, 1.5, 2.5, Decimal("3.25"), "é日😀", "abc", b"\x00\xff", dt.date(2024, 2, 29), dt.time(1, 2, 3),
+        dt.datetime(2024, 1, 2, 3, 4, 5, 678000), dt.datetime(2024, 1, 2, 3, 4, 5, 678901), dt.datetime(2024, 1, 2, 3, 4, 5, tzinfo=dt.UTC),
+        [1, None], [("k", 1)], {"x": 7, "y": "seven"},
+    )  # fmt: skip
+    sent = pa.Table.from_arrays([pa.array([value, None], f.type) for value, f in zip(row, schema, strict=True)], schema=schema)
+    assert cursor.adbc_ingest("everything", sent, mode="append") == 2
+    with door.services.gateway.run("SELECT * FROM everything") as over_http:
+        assert over_http.collect() == [row, (None,) * len(row)]
+    cursor.execute("SELECT * FROM everything")
+    found = cursor.fetch_arrow_table()
+    assert [tuple(values) for values in zip(*(column.to_pylist() for column in found.columns), strict=True)] == [row, (None,) * len(row)]
+    told = {
+        field.name: field.metadata[b"ARROW:FLIGHT:SQL:TYPE_NAME"].decode()
+        for field in cursor.adbc_execute_schema("SELECT * FROM everything")
+    }
+    assert (told["d"], told["lz"], told["m"]) == ("DECIMAL(10, 2)", "TIMESTAMP(3) WITH LOCAL TIME ZONE", "MAP<STRING, INT>")
+
+
+def test_statements_say_whether_they_give_rows_and_how_many_they_wrote(cursor: Cursor) -> None:
+    cursor.execute("CREATE TABLE words (id BIGINT, word STRING)")
+    assert (cursor.rowcount, cursor.description) == (0, [])
+    cursor.execute("INSERT INTO words VALUES (1, 'one'), (2, NULL), (3, '')")
+    assert cursor.rowcount == 3
+    assert rows(cursor, "SELECT word, id FROM words WHERE id > 1") == [(None, 2), ("", 3)]
+    assert rows(cursor, "SHOW TABLES LIKE 'word%'") == [("words",)]
+    assert rows(cursor, "DESCRIBE words")[0][:3] == ("id", "BIGINT", True)
+    assert rows(cursor, "SELECT count(*) FROM words") == [(3,)]
+    assert rows(cursor, "SELECT total_record_count FROM words$snapshots") == [(3,)]
+    assert rows(cursor, "CALL sys.create_tag('words', 'v1')")[0][0] == "v1"
+
+
+def test_parameters_are_values_whatever_they_spell(cursor: Cursor) -> None:
+    cursor.execute("CREATE TABLE bound (id INT, s STRING, d DECIMAL(8, 2), ts TIMESTAMP(3))")
+    hostile = "'); DROP TABLE bound; --"
+    cursor.execute("INSERT INTO bound VALUES (?, ?, ?, ?)", (1, hostile, Decimal("1.50"), dt.datetime(2024, 1, 1)))
+    assert cursor.rowcount == 1
+    cursor.execute("INSERT INTO bound (id, s) VALUES (?, ?)", (2, None))
+    assert rows(cursor, "SELECT * FROM bound WHERE id = ?", (1,)) == [(1, hostile, Decimal("1.50"), dt.datetime(2024, 1, 1))]
+    assert rows(cursor, "SELECT id FROM bound WHERE s = ?", (hostile,)) == [(1,)]
+    assert rows(cursor, "SELECT id FROM bound LIMIT ?", (1,)) == [(1,)]
+    assert rows(cursor, "SELECT id FROM bound WHERE id = :one", (2,)) == [(2,)]
+    with pytest.raises(ProgrammingError, match=r"takes 1 parameters, and 2 were sent"):
+        cursor.execute("SELECT id FROM bound WHERE id = ?", (1, 2))
+    with pytest.raises(ProgrammingError, match=r"InvalidParameter"):
+        cursor.execute("SELECT id FROM bound WHERE id = ?")
+
+
+def test_the_types_parameters_want_are_told_before_any_is_sent(cursor: Cursor) -> None:
+    cursor.execute("CREATE TABLE asked (id INT, s STRING, d DECIMAL(8, 2), day DATE)")
+    told = cursor.adbc_prepare("SELECT id FROM asked WHERE ? < id AND d BETWEEN ? AND 9 AND day IN (?, ?) AND s = ? LIMIT ?")
+    assert told is not None
+    assert told.types == [pa.int32(), pa.decimal128(8, 2), pa.date32(), pa.date32(), pa.string(), pa.int32()]
+    insert = cursor.adbc_prepare("INSERT INTO asked (day, id) VALUES (?, ?)")
+    assert insert is not None
+    assert insert.types == [pa.date32(), pa.int32()]
+
+
+def test_many_rows_of_parameters_are_one_commit(cursor: Cursor) -> None:
+    cursor.execute("CREATE TABLE many (id BIGINT, s STRING)")
+    cursor.executemany("INSERT INTO many (s, id) VALUES (?, ?)", [(f"row {i}", i) for i in range(1000)])
+    assert cursor.rowcount == 1000
+    assert rows(cursor, "SELECT id, s FROM many WHERE id = 999") == [(999, "row 999")]
+    assert rows(cursor, "SELECT count(*) FROM many$snapshots") == [(1,)]
+
+
+def test_rows_in_bulk_make_append_to_and_replace_tables_each_in_one_commit(cursor: Cursor) -> None:
+    first, second = pa.table({"a": [1, 2, None], "b": ["x", None, "z"]}), pa.table({"b": ["y"], "a": [5]})
+    assert cursor.adbc_ingest("bulk", first, mode="create") == 3
+    with pytest.raises(ProgrammingError, match=r"TableAlreadyExist: Table default.bulk already exists"):
+        cursor.adbc_ingest("bulk", first, mode="create")
+    assert cursor.adbc_ingest("bulk", second, mode="append") == 1
+    assert cursor.adbc_ingest("bulk", first, mode="create_append") == 3
+    with pytest.raises(ProgrammingError, match="absent"):
+        cursor.adbc_ingest("absent", first, mode="append")
+    assert rows(cursor, "SELECT commit_kind, total_record_count FROM bulk$snapshots ORDER BY snapshot_id") == [
+        ("APPEND", 3), ("APPEND", 4), ("APPEND", 7),
+    ]  # fmt: skip
+    assert cursor.adbc_ingest("bulk", second, mode="replace") == 1
+    assert rows(cursor, "SELECT a, b FROM bulk") == [(5, "y")]
+    assert cursor.adbc_ingest("bulk", pa.table({"z": [1.5]}), mode="replace") == 1
+    assert rows(cursor, "SELECT * FROM bulk") == [(1.5,)]
+    with pytest.raises(ProgrammingError, match=r"Column z, row 2"):
+        cursor.adbc_ingest("bulk", pa.table({"z": pa.array([1, 2**62 + 1])}), mode="append")
+    with pytest.raises(ProgrammingError, match=r"no column type here"):
+        cursor.adbc_ingest("odd", pa.table({"z": pa.array([1], pa.duration("s"))}), mode="create")
+    assert rows(cursor, "SHOW TABLES LIKE 'odd'") == []
+
+
+def test_a_table_made_for_rows_that_do_not_fit_is_gone_again(door: Door, cursor: Cursor) -> None:
+    finer = pa.table({"t": pa.array([1], pa.timestamp("ns"))})
+    with pytest.raises(ProgrammingError, match=r"Column t, row 1.*does not fit TIMESTAMP\(6\)"):
+        cursor.adbc_ingest("finer", finer, mode="create")
+    assert rows(cursor, "SHOW TABLES LIKE 'finer'") == []
+
+
+def test_pandas_and_polars_read_and_write(connection: Any) -> None:
+    frame = pd.DataFrame({"a": [1, 2], "t": pd.to_datetime(["2020-01-01", "2021-06-01"]), "n": [None, None], "s": ["x", None]})
+    assert frame.to_sql("frames", connection, index=False, if_exists="replace") == 2
+    assert frame.to_sql("frames", connection, index=False, if_exists="append") == 2
+    back = pd.read_sql("SELECT a, t, s FROM frames WHERE a = 2", connection)
+    assert [list(row) for row in back.itertuples(index=False)] == [[2, pd.Timestamp("2021-06-01"), None]] * 2
+    assert pl.DataFrame({"k": [1, 2], "v": ["é", None]}).write_database("polar", connection, engine="adbc", if_table_exists="replace") == 2
+    assert pl.read_database("SELECT * FROM polar", connection).rows() == [(1, "é"), (2, None)]
+
+
+def test_the_tree_of_catalog_databases_tables_and_columns(connection: Connection, cursor: Cursor) -> None:
+    cursor.execute("CREATE DATABASE shop")
+    cursor.execute("CREATE TABLE shop.`or%ders` (id BIGINT NOT NULL COMMENT 'the key', price DECIMAL(10, 2))")
+    cursor.execute("CREATE TABLE shop.orXders (id BIGINT NOT NULL COMMENT 'the key')")
+    (tree,) = connection.adbc_get_objects(depth="all", db_schema_filter="sh_p", table_name_filter=r"or\%ders").read_all().to_pylist()
+    assert tree["catalog_name"] == "sluice"
+    (schema,) = tree["catalog_db_schemas"]
+    (table,) = schema["db_schema_tables"]
+    assert (schema["db_schema_name"], table["table_name"], table["table_type"]) == ("shop", "or%ders", "TABLE")
+    assert [(c["column_name"], c["xdbc_type_name"]) for c in table["table_columns"]] == [
+        ("id", "BIGINT"), ("price", "DECIMAL(10, 2)"),
+    ]  # fmt: skip
+    described = connection.adbc_get_table_schema("orXders", db_schema_filter="shop").field("id")
+    assert (described.nullable, described.metadata[b"ARROW:FLIGHT:SQL:REMARKS"]) == (False, b"the key")
+    assert connection.adbc_get_table_types() == ["TABLE", "VIEW"]
+    assert connection.adbc_get_info()["vendor_name"] == "Sluice"
+
+
+LITERALLY = {
+    "CommandGetCatalogs": "catalog_name",
+    "CommandGetDbSchemas": "catalog_name db_schema_name",
+    "CommandGetTables": "catalog_name db_schema_name table_name table_type",
+    "CommandGetTableTypes": "table_type",
+    "CommandGetPrimaryKeys": "catalog_name db_schema_name table_name column_name key_name key_sequence",
+    "CommandGetExportedKeys": (
+        "pk_catalog_name pk_db_schema_name pk_table_name pk_column_name fk_catalog_name fk_db_schema_name fk_table_name fk_column_name "
+        "key_sequence fk_key_name pk_key_name update_rule delete_rule"
+    ),
+    "CommandGetSqlInfo": "info_name value",
+    "CommandGetXdbcTypeInfo": (
+        "type_name data_type column_size literal_prefix literal_suffix create_params nullable case_sensitive searchable unsigned_attribute "
+        "fixed_prec_scale auto_increment local_type_name minimum_scale maximum_scale sql_data_type datetime_subcode num_prec_radix "
+        "interval_precision"
+    ),
+}
+LITERALLY |= dict.fromkeys(("CommandGetImportedKeys", "CommandGetCrossReference"), LITERALLY["CommandGetExportedKeys"])
+
+
+@pytest.mark.parametrize("command", LITERALLY)
+def test_metadata_has_the_columns_drivers_compare(door: Door, command: str) -> None:
+    with fl.connect(door.url) as client:
+        descriptor = fl.FlightDescriptor.for_command(packed(command))
+        info = client.get_flight_info(descriptor)
+        found = client.do_get(info.endpoints[0].ticket).read_all()
+        assert client.get_schema(descriptor).schema == info.schema == found.schema
+        assert found.schema.names == LITERALLY[command].split()
+        found.validate(full=True)
+        assert (found.num_rows == 0) == ("Key" in command or "Cross" in command)
+        name, _ = unpacked(info.endpoints[0].ticket.ticket)
+        assert name == command
+
+
+def test_the_server_knows_itself_in_all_a_driver_may_ask(door: Door) -> None:
+    with fl.connect(door.url) as client:
+
+        def ask(*numbers: int) -> dict[int, Any]:
+            info = client.get_flight_info(fl.FlightDescriptor.for_command(packed("CommandGetSqlInfo", info=numbers)))
+            return {row["info_name"]: row["value"] for row in client.do_get(info.endpoints[0].ticket).read_all().to_pylist()}
+
+        assert ask(0, 504, 8, 100_000) == {0: "Sluice", 504: "`", 8: 0}
+        assert set(range(500, 577)) <= set(ask())
+
+
+def test_a_session_is_its_clients_own_and_ends_with_it(door: Door, connection: Connection, cursor: Cursor) -> None:
+    cursor.execute("CREATE DATABASE IF NOT EXISTS mine")
+    before = door.gateway.open_sessions()
+    assert (connection.adbc_current_catalog, connection.adbc_current_db_schema) == ("sluice", "default")
+    cursor.execute("USE mine")
+    cursor.execute("CREATE TABLE here (a INT)")
+    assert connection.adbc_current_db_schema == "mine"
+    with dbapi.connect(door.url, autocommit=True) as other:
+        assert other.adbc_current_db_schema == "default"
+        other.adbc_current_db_schema = "mine"
+        with other.cursor() as theirs:
+            assert rows(theirs, "SHOW TABLES") == [("here",)]
+        with pytest.raises(ProgrammingError):
+            other.adbc_current_db_schema = "nowhere"
+        with pytest.raises(ProgrammingError):
+            other.adbc_current_catalog = "nowhere"
+        assert door.gateway.open_sessions() == before + 2
+    assert eventually(lambda: door.gateway.open_sessions() == before + 1)
+    cursor.adbc_ingest("there", pa.table({"a": [1]}), mode="create")
+    assert rows(cursor, "SELECT * FROM mine.there") == [(1,)]
+
+
+def test_a_session_ended_by_being_idle_is_told_once(door: Door, connection: Connection, cursor: Cursor) -> None:
+    cursor.execute("CREATE DATABASE IF NOT EXISTS idle")
+    before = set(door.gateway._sessions._sessions)
+    cursor.execute("USE idle")
+    (mine,) = set(door.gateway._sessions._sessions) - before
+    door.gateway.close_session(mine)
+    with pytest.raises(ProgrammingError, match=r"SessionNotExist.*has ended"):
+        cursor.execute("SHOW CURRENT DATABASE")
+    assert rows(cursor, "SHOW CURRENT DATABASE") == [("default",)]
+
+
+def test_cookies_name_a_session_from_any_connection(door: Door) -> None:
+    options = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
+    with dbapi.connect(door.url, db_kwargs=options, autocommit=True) as made, made.cursor() as cursor:
+        cursor.execute("CREATE DATABASE IF NOT EXISTS baked")
+        cursor.execute("USE baked")
+        assert rows(cursor, "SHOW CURRENT DATABASE") == [("baked",)]
+    with fl.connect(door.url) as client:
+        wrong = fl.FlightCallOptions(headers=[(b"cookie", b"sluice-session=nobodys")])
+        command = fl.FlightDescriptor.for_command(packed("CommandStatementQuery", query="SHOW CURRENT DATABASE"))
+        with pytest.raises(pa.ArrowKeyError, match="has ended"):
+            client.get_flight_info(command, wrong)
+
+
+def test_the_sessions_of_clients_that_hang_up_without_a_word_end(door: Door) -> None:
+    before = door.gateway.open_sessions()
+    client = fl.connect(door.url)
+    request = message("SetSessionOptionsRequest")
+    request.session_options["schema"].string_value = "default"
+    request.session_options["no.such"].int64_value = 3
+    (answer,) = client.do_action(fl.Action("SetSessionOptions", request.SerializeToString()))
+    assert b"no.such" in answer.body.to_pybytes()
+    assert door.gateway.open_sessions() == before + 1
+    client.close()
+    assert eventually(lambda: door.gateway.open_sessions() == before)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        ("SELECT * FROM nope", ProgrammingError, r"NOT_FOUND.*TableNotExist: Table default.nope does not exist\. \(line 1, column 15\)"),
+        ("SELEC 1", ProgrammingError, r"INVALID_ARGUMENT.*SqlSyntaxError"),
+        (" ", ProgrammingError, r"INVALID_ARGUMENT.*no statement"),
+        ("SELECT 1", OperationalError, r"Unavailable: There is no Spark"),
+    ],
+)
+def test_failures_are_told_in_our_words_and_without_our_stack(cursor: Cursor, text: str, kind: type[Exception], said: str) -> None:
+    with pytest.raises(kind, match=said) as told:
+        cursor.execute(text)
+    assert "Traceback" not in str(told.value)
+    assert ".py" not in str(told.value)
+
+
+def test_what_is_not_of_the_protocol_is_refused(door: Door) -> None:
+    with fl.connect(door.url) as client:
+        for descriptor in (
+            fl.FlightDescriptor.for_path("a"),
+            fl.FlightDescriptor.for_command(b"\xff\xff"),
+            fl.FlightDescriptor.for_command(b""),
+        ):
+            with pytest.raises(pa.ArrowInvalid, match="BadRequest"):
+                client.get_flight_info(descriptor)
+        with pytest.raises(pa.ArrowNotImplementedError, match="BeginTransaction"):
+            list(client.do_action(fl.Action("BeginTransaction", b"")))
+        in_one = packed("CommandStatementQuery", query="SHOW TABLES", transaction_id=b"t")
+        with pytest.raises(pa.ArrowNotImplementedError, match="no transactions"):
+            client.get_flight_info(fl.FlightDescriptor.for_command(in_one))
+        with pytest.raises(pa.ArrowKeyError, match="no prepared statement"):
+            client.get_flight_info(fl.FlightDescriptor.for_command(packed("CommandPreparedStatementQuery", prepared_statement_handle=b"x")))
+        assert {action.type for action in client.list_actions()} >= {"CreatePreparedStatement", "CancelFlightInfo"}
+        assert list(client.list_flights()) == []
+
+
+def test_a_result_is_read_once_canceled_or_freed(door: Door, cursor: Cursor) -> None:
+    cursor.adbc_ingest("once", pa.table({"a": range(100)}), mode="create")
+    command = fl.FlightDescriptor.for_command(packed("CommandStatementQuery", query="SELECT * FROM once"))
+    with fl.connect(door.url) as client:
+        info = client.get_flight_info(command)
+        assert door.door.held() == 1
+        assert client.do_get(info.endpoints[0].ticket).read_all().num_rows == 100
+        with pytest.raises(pa.ArrowKeyError, match="fetched before"):
+            client.do_get(info.endpoints[0].ticket).read_all()
+        info = client.get_flight_info(command)
+        cancel = fl.Action("CancelFlightInfo", message("CancelFlightInfoRequest", info=info.serialize()).SerializeToString())
+        statuses = [next(client.do_action(cancel)).body.to_pybytes() for _ in range(2)]
+        assert statuses == [message("CancelFlightInfoResult", status=one).SerializeToString() for one in (1, 3)]
+        with pytest.raises(pa.ArrowKeyError, match="canceled"):
+            client.do_get(info.endpoints[0].ticket).read_all()
+    assert door.door.held() == 0
+
+
+STREAM = "SET 'execution.runtime-mode' = 'streaming'"
+
+
+def test_a_stream_goes_on_until_its_reader_cancels_and_nothing_stays(door: Door, cursor: Cursor) -> None:
+    cursor.execute("CREATE TABLE flowing (a INT)")
+    cursor.execute("INSERT INTO flowing VALUES (1)")
+    cursor.execute(STREAM)
+    cursor.execute("SELECT * FROM flowing")
+    reader = cursor.fetch_record_batch()
+    assert reader.read_next_batch().to_pydict() == {"a": [1]}
+    door.gateway.run("INSERT INTO flowing VALUES (2)").close()
+    assert reader.read_next_batch().to_pydict() == {"a": [2]}
+    assert door.gateway.streams() == 1
+    cursor.adbc_cancel()
+    assert eventually(lambda: (door.gateway.streams(), door.door.held()) == (0, 0))
+
+
+def test_a_client_that_hangs_up_cancels_what_runs_for_it(door: Door, connection: Connection) -> None:
+    held = threading.Event()
+    hook = door.lake.listeners
+
+    def hold(table: UUID, added: int) -> None:  # a commit that takes its time
+        held.wait(20)
+
+    hook.append(hold)
+    try:
+        with connection.cursor() as setting:
+            setting.execute("CREATE TABLE slow (a INT)")
+        command = packed("CommandStatementQuery", query="INSERT INTO slow VALUES (1)")
+        with fl.connect(door.url) as client, pytest.raises(fl.FlightTimedOutError):
+            client.get_flight_info(fl.FlightDescriptor.for_command(command), fl.FlightCallOptions(timeout=0.5))
+        assert eventually(lambda: door.gateway.running() == [])
+    finally:
+        held.set()
+        hook.pop()
+
+
+def test_rows_whose_sender_hangs_up_are_not_kept(door: Door, cursor: Cursor) -> None:
+    cursor.execute("CREATE TABLE whole (a BIGINT)")
+    command = packed(
+        "CommandStatementIngest", table="whole", table_definition_options=message("TableDefinitionOptions", if_not_exist=2, if_exists=2)
+    )
+    batch = pa.record_batch([pa.array(range(1000))], names=["a"])
+    client = fl.connect(door.url)
+    writer, _ = client.do_put(fl.FlightDescriptor.for_command(command), batch.schema, fl.FlightCallOptions(timeout=1.0))
+    writer.write_batch(batch)
+    writer.write_batch(batch)
+
+    def send_for_ever() -> None:
+        while True:
+            writer.write_batch(batch)
+            threading.Event().wait(0.05)
+
+    with pytest.raises(fl.FlightTimedOutError):  # the call's time is over before its end was sent
+        send_for_ever()
+    client.close()
+    assert eventually(lambda: rows(cursor, "SELECT action, outcome FROM sys.audit_log WHERE action LIKE 'INGEST default.whole%'") != [])
+    assert rows(cursor, "SELECT count(*) FROM whole") == [(0,)]
+
+
+def test_batches_are_cut_to_what_a_message_holds() -> None:
+    batch = pa.record_batch([pa.array(["x" * 1000] * 40_000)], names=["s"])
+    parts = list(pieces(batch))
+    assert all(part.nbytes <= MESSAGE_BYTES for part in parts)
+    assert pa.Table.from_batches(parts).equals(pa.Table.from_batches([batch]))
+    uneven = pa.record_batch([pa.array(["x"] * 10 + ["y" * (6 << 20)] * 3)], names=["s"])
+    assert [part.num_rows for part in pieces(uneven)][-3:] == [1, 1, 1]
+
+
+def test_large_batches_arrive_whole(cursor: Cursor) -> None:
+    sent = pa.table({"s": ["x" * 1000] * 40_000, "n": range(40_000)})
+    assert cursor.adbc_ingest("wide", pa.RecordBatchReader.from_batches(sent.schema, sent.to_batches(5_000)), mode="create") == 40_000
+    cursor.execute("SELECT * FROM wide")
+    assert cursor.fetch_arrow_table().sort_by("n").equals(sent)
+
+
+def test_statements_and_ingests_are_counted_and_noted(door: Door, cursor: Cursor) -> None:
+    cursor.adbc_ingest("noted", pa.table({"a": [1]}), mode="create")
+    cursor.close()
+    with dbapi.connect(door.url, autocommit=True) as fresh, fresh.cursor() as asking:
+        rows(asking, "SELECT a FROM noted")
+        asked = "SELECT action, door, outcome, address FROM sys.audit_log WHERE action LIKE '%noted%' ORDER BY time"
+        assert eventually(lambda: len(rows(asking, asked)) >= 2)
+        assert rows(asking, asked)[:2] == [
+            ("INGEST default.noted (fail)", "flight", "FINISHED", "127.0.0.1"), ("SELECT a FROM noted", "flight", "FINISHED", "127.0.0.1"),
+        ]  # fmt: skip
+    text = door.app.test_client().get("/metrics").text
+    assert 'sluice_request_seconds_count{door="flight",method="DoPut",status="200"}' in text
+
+
+def ask(door: Door, options: dict[str, str]) -> None:
+    with dbapi.connect(door.url, db_kwargs=options, autocommit=True) as made, made.cursor() as cursor:
+        cursor.execute("SHOW TABLES")
+
+
+def test_a_token_is_wanted_by_every_call_once_there_is_one(dsn: str, tmp_path: Path) -> None:
+    door = Door(dsn, tmp_path)
+    try:
+        made = door.app.test_client().post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
+        for options in ({}, {"username": "x", "password": "wrong"}, {DatabaseOptions.AUTHORIZATION_HEADER.value: "Bearer wrong"}):
+            with pytest.raises(ProgrammingError, match=r"UNAUTHENTICATED|Unauthenticated"):
+                ask(door, options)
+        ways = ({"username": "anyone", "password": made}, {DatabaseOptions.AUTHORIZATION_HEADER.value: f"Bearer {made}"})
+        for options in ways:
+            with dbapi.connect(door.url, db_kwargs=options, autocommit=True) as let_in, let_in.cursor() as cursor:
+                assert rows(cursor, "SHOW DATABASES") == [("default",)]
+                cursor.execute("CREATE TABLE IF NOT EXISTS kept (a INT)")
+        client = door.app.test_client()
+        headers = {"Authorization": f"Bearer {made}"}
+        ada = client.post("/tokens", json={"name": "laptop", "principal": "ada"}, headers=headers).get_json()["token"]
+        with dbapi.connect(door.url, db_kwargs={"username": "ada", "password": ada}, autocommit=True) as hers, hers.cursor() as cursor:
+            with pytest.raises(ProgrammingError, match=r"Forbidden: ada may not"):
+                cursor.execute("SELECT * FROM kept")
+            with pytest.raises(ProgrammingError, match=r"Forbidden: ada may not"):
+                cursor.adbc_ingest("kept", pa.table({"a": [1]}), mode="append")
+            with pytest.raises(ProgrammingError, match=r"Forbidden: ada may not"):
+                cursor.adbc_ingest("made", pa.table({"a": [1]}), mode="create")
+            assert hers.adbc_get_objects(depth="tables").read_all().to_pylist()[0]["catalog_db_schemas"][0]["db_schema_tables"] == []
+    finally:
+        door.close()
+
+
+def test_one_callers_tickets_and_handles_are_nothing_to_another(dsn: str, tmp_path: Path) -> None:
+    door = Door(dsn, tmp_path)
+    try:
+        client = door.app.test_client()
+        made = client.post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
+        headers = {"Authorization": f"Bearer {made}"}
+        other = client.post("/tokens", json={"name": "l", "principal": "eve"}, headers=headers).get_json()["token"]
+        mine, hers = (fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {token}".encode())]) for token in (made, other))
+        with fl.connect(door.url) as flight:
+            show = packed("CommandStatementQuery", query="SHOW DATABASES")
+            info = flight.get_flight_info(fl.FlightDescriptor.for_command(show), mine)
+            with pytest.raises(pa.ArrowKeyError, match="no result"):
+                flight.do_get(info.endpoints[0].ticket, hers).read_all()
+            assert flight.do_get(info.endpoints[0].ticket, mine).read_all().num_rows == 1
+            made_here = flight.do_action(
+                fl.Action("CreatePreparedStatement", packed("ActionCreatePreparedStatementRequest", query="SHOW TABLES")), mine
+            )
+            _, prepared = unpacked(next(made_here).body.to_pybytes())
+            again = packed("CommandPreparedStatementQuery", prepared_statement_handle=prepared.prepared_statement_handle)
+            with pytest.raises(pa.ArrowKeyError, match="no prepared statement"):
+                flight.get_flight_info(fl.FlightDescriptor.for_command(again), hers)
+    finally:
+        door.close()
+
+
+def test_a_port_that_is_taken_is_told_with_the_way_out(door: Door, tmp_path: Path) -> None:
+    taken = door.url.removeprefix("grpc://")
+    settings = read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_FLIGHT_LISTEN": taken})
+    second = FlightDoor(Services(gateway=door.gateway, settings=settings), figures_of(door.app))
+    with pytest.raises(InvalidOption, match=rf"SLUICE_FLIGHT_LISTEN names {taken}.*'off'"):
+        second.start()
+    second.stop(1)
+
+
+def test_a_door_that_closes_frees_those_who_read(dsn: str, tmp_path: Path) -> None:
+    door = Door(dsn, tmp_path)
+    door.gateway.run("CREATE TABLE flowing (a INT); INSERT INTO flowing VALUES (1)").close()
+    with fl.connect(door.url) as client:
+        text = f"{STREAM}; SELECT * FROM flowing"
+        info = client.get_flight_info(fl.FlightDescriptor.for_command(packed("CommandStatementQuery", query=text)))
+        reader = client.do_get(info.endpoints[0].ticket)
+        assert reader.read_chunk().data.to_pydict() == {"a": [1]}
+        assert door.gateway.streams() == 1
+        began = time.monotonic()
+        door.door.stop(0.5)
+        assert time.monotonic() - began < 10
+        with pytest.raises(fl.FlightError):
+            reader.read_chunk()
+        assert door.gateway.streams() == 0
+    door.close()

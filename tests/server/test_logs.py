@@ -1,0 +1,124 @@
+"""The log of the server: what each line knows, that it is one line, and that no secret is in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.errors import Unavailable
+from server.app import create_app
+from server.logs import Masker, set_up
+from server.options import Settings, read_settings
+from server.services import Services
+from sql.gateway import Gateway
+
+TOKEN = "s3cr3t-of-the-administrator"
+
+
+def settings(tmp_path: Path, **more: str) -> Settings:
+    return read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_TOKEN": TOKEN, **more})
+
+
+class Written:
+    """What the process wrote to its log so far."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self._text = ""
+
+    def getvalue(self) -> str:
+        self._text += self._capsys.readouterr().err
+        return self._text
+
+
+@pytest.fixture
+def stream(capsys: pytest.CaptureFixture[str]) -> Iterator[Written]:
+    """The log is pytest's again afterwards."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield Written(capsys)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+
+
+def made(gateway: Gateway, tmp_path: Path, **more: str) -> FlaskClient:
+    chosen = settings(tmp_path, **more)
+    set_up(chosen)
+    return create_app(Services(gateway=gateway, settings=chosen)).test_client()
+
+
+def lines(stream: Written) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_each_request_and_what_it_does_is_a_json_line(gateway: Gateway, tmp_path: Path, stream: Written) -> None:
+    client = made(gateway, tmp_path, SLUICE_LOG_FORMAT="json")
+    gateway.listen(lambda operation: logging.getLogger("test").info("A statement ended: %s", operation.text))
+    headers = {"Authorization": f"Bearer {TOKEN}", "X-Request-Id": "mine", "User-Agent": "curl"}
+    assert client.post("/sql?x=1", data="SHOW DATABASES", headers=headers).status_code == 400
+    assert client.post("/sql", data="CREATE TABLE t (id INT) WITH ('my.password' = 'hush')", headers=headers).status_code == 400
+    client.get("/readyz")
+    client.get("/livez")
+    told = [line for line in lines(stream) if line["logger"] == "sluice.request"]
+    shown = [(line["method"], line["path"], line["status"]) for line in told]
+    assert shown == [("POST", "/sql", 400), ("POST", "/sql", 400), ("GET", "/readyz", 503)]
+    for line in told[:2]:
+        assert (line["request_id"], line["door"], line["principal"]) == ("mine", "sql", "anonymous")
+        assert line["level"] == "info"
+        assert line["millis"] >= 0
+    (ended,) = [line for line in lines(stream) if line["logger"] == "test"]
+    assert ended["request_id"] == "mine"
+    assert len(ended["statement_id"]) == 36
+    assert TOKEN not in stream.getvalue()
+    assert "hush" not in stream.getvalue()
+
+
+def test_a_failure_is_one_line_with_its_cause(gateway: Gateway, tmp_path: Path, stream: Written) -> None:
+    made(gateway, tmp_path, SLUICE_LOG_FORMAT="json")
+    try:
+        raise Unavailable(f"postgresql://me:hidden@host/db with {TOKEN}\nand a second line")
+    except Unavailable:
+        logging.getLogger("anything").exception("It failed for Authorization: Bearer abcdefgh, secret=xyz")
+    (line,) = lines(stream)
+    assert "Traceback" in line["exception"]
+    assert "postgresql://me:******@host/db with ******" in line["exception"]
+    assert line["message"] == "It failed for Authorization: Bearer ******, secret=******"
+
+
+def test_text_for_people_has_the_same_and_requests_only_when_asked_for(gateway: Gateway, tmp_path: Path, stream: Written) -> None:
+    made(gateway, tmp_path).get("/nothing", headers={"X-Request-Id": "mine"})
+    assert "GET /nothing" not in stream.getvalue()
+    made(gateway, tmp_path, SLUICE_LOG_REQUESTS="true").get("/nothing", headers={"X-Request-Id": "mine"})
+    (line,) = [line for line in stream.getvalue().splitlines() if "GET /nothing 404" in line]
+    assert "request_id=mine" in line
+    assert "path=/nothing" in line
+
+
+def test_pyspark_tells_nothing_past_the_log(gateway: Gateway, tmp_path: Path, stream: Written) -> None:
+    from pyspark.logger import PySparkLogger
+
+    made(gateway, tmp_path, SLUICE_LOG_FORMAT="json")
+    PySparkLogger.getLogger("SQLQueryContextLogger").exception("[TABLE_OR_VIEW_NOT_FOUND]", errorClass="X")
+    assert stream.getvalue() == ""
+
+
+@given(st.text(max_size=60), st.sampled_from(["password={}", "x?token={}&y", "https://u:{}@h/", "Bearer {}", "'a.secret' = '{}'"]))
+def test_no_secret_survives_wherever_it_stands(around: str, form: str) -> None:
+    secret = "Zq81xk0Lm"
+    masker = Masker(read_settings({"SLUICE_DATA": "/nowhere"}))
+    assert secret not in masker.mask(f"{around} {form.format(secret)} {around}")
+    assert secret not in Masker(read_settings({"SLUICE_DATA": "/nowhere", "SLUICE_TOKEN": secret})).mask(around + secret)
+
+
+def test_a_long_message_is_masked_in_no_time() -> None:
+    masked = Masker(read_settings({"SLUICE_DATA": "/nowhere"})).mask("a.b-" * 500_000)
+    assert len(masked) < 30_000
