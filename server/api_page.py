@@ -51,7 +51,7 @@ _TEMPLATE = """{%- macro bodies(content) -%}
 {%- endfor %}
 </tbody></table>
 {%- endif %}
-{%- if operation.requestBody %}
+{%- if operation.get("requestBody") %}
 <p>Body: {{ bodies(operation.requestBody.content) }}</p>
 {%- endif %}
 <table><caption>Answers</caption><thead><tr><th scope="col">status</th><th scope="col">body</th></tr></thead><tbody>

@@ -14,6 +14,7 @@ from werkzeug.routing import Rule
 
 from server.errors import PROBLEM, speaks_flink, speaks_paimon
 from server.openapi_schemas import SCHEMAS
+from server.visitor import is_page
 
 Schema = Mapping[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -77,11 +78,11 @@ def query(name: str, schema: Schema, description: str) -> Schema:
 
 def is_ours(rule: Rule) -> bool:
     """Whether a route is one of our own endpoints: no other protocol's, and no page for people."""
-    return not (speaks_flink(rule.rule) or speaks_paimon(rule.rule) or rule.endpoint.partition(".")[0] in PAGES)
+    return not (speaks_flink(rule.rule) or speaks_paimon(rule.rule) or is_page(rule.rule) or rule.rule in FOR_PEOPLE)
 
 
-PAGES = frozenset({"api_page"})
-"""Blueprints of pages for people, which are no endpoints for programs."""
+FOR_PEOPLE = frozenset({"/", "/docs"})
+"""Pages besides those of `server.pages`."""
 
 
 def openapi(app: Flask) -> dict[str, Any]:

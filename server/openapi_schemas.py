@@ -169,4 +169,5 @@ RESULTS: dict[str, Any] = {
     "application/json": {"$ref": "#/components/schemas/Result"},
     **dict.fromkeys(("application/x-ndjson", "text/csv", "text/event-stream"), TEXT),
     "application/vnd.apache.arrow.stream": BYTES,
+    "application/vnd.apache.parquet": BYTES,
 }
