@@ -17,6 +17,7 @@ from sql.gateway import Gateway
 from tests.server.pages.test_browser import _AXE, Watched
 from tests.server.pages.test_browser import browser as browser
 
+expect.set_options(timeout=30_000)
 _RUN, _EXPLAIN = "button[value=run]", "button[value=explain]"
 
 
@@ -140,8 +141,8 @@ def test_a_statement_is_written_completed_run_drawn_and_taken_home(browser: Brow
     page.goto(f"{shop}/ui/sql")
     page.locator(".cm-content").click()
     page.keyboard.type("SELECT city, amount FROM ord")
-    page.locator(".cm-tooltip-autocomplete li", has_text="orders").wait_for()
-    page.keyboard.press("Enter")
+    page.locator(".cm-tooltip-autocomplete li", has_text="orders").click()
+    expect(page.locator(".cm-content")).to_have_text("SELECT city, amount FROM orders")
     page.keyboard.press("Control+Enter")
     expect(page.locator("#result-head")).to_contain_text("42 rows")
     assert page.locator("th", has_text="amount").inner_text().split() == ["amount", "DOUBLE"]
