@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import IO, Any, Unpack
+from typing import IO, Unpack
 
 from lake import EVERYBODY, Caller, Lake
 from model.errors import IllegalMove, InvalidToken, LakeError, OperationNotExist, StreamEnded
@@ -30,11 +30,12 @@ from sql.parameters import Parameters
 from sql.progress import ProgressRecord, SparkWatch
 from sql.recent import RecentStatements
 from sql.results import ResultSet
-from sql.script import Script, ScriptRunner, SparkPool
+from sql.script import Script, ScriptRunner
 from sql.session_options import SessionOptions
 from sql.sessions import GatewaySession, Sessions
 from sql.spool import Spool, SpoolLimits
 from sql.statements.base import OwnDoor, no_door
+from sql.surroundings import SparkPool, Surroundings
 from sql.wishes import Wishes, WishReader
 
 _log = logging.getLogger(__name__)
@@ -64,13 +65,17 @@ class Gateway:
         self._wishes = WishReader(lake, self.limits)
         self.kept = KeptStatements(seconds=self.limits.kept_seconds)
         self._uri: str | None = None
-        means: dict[str, Any] = {
-            "import_dirs": self.limits.import_dirs, "remote_catalogs": self.limits.remote_catalogs,
-            "kafka_brokers": self.limits.kafka_brokers, "door": self._door,
-        }  # fmt: skip
-        self._runner = ScriptRunner(lake, spark, self._spool, **means)
-        jobs = self.limits.jobs
-        self.jobs = JobRunner(lake, jobs, JobMaker(lake, spark, self._spool, limits=jobs, **means))
+        surroundings = Surroundings(
+            lake=lake,
+            spark=spark,
+            spool=self._spool,
+            import_dirs=self.limits.import_dirs,
+            remote_catalogs=self.limits.remote_catalogs,
+            kafka_brokers=self.limits.kafka_brokers,
+            door=self._door,
+        )
+        self._runner = ScriptRunner(surroundings)
+        self.jobs = JobRunner(lake, self.limits.jobs, JobMaker(surroundings, self.limits.jobs))
         self._appender = Appender(lake)
         self.ingest = Ingester(lake, self._executor.outside, self._sessions)
         self.session_options = SessionOptions(lake, self._sessions)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from sqlglot import exp
 
-from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, Replay
+from lake import EVERYBODY, Caller, IdempotencyClaim, Replay
 from model.errors import BadRequest, InvalidParameter, LakeError, OutcomeUnknown, ResourceError, UnsupportedStatement
 from model.option import masked_text
 from model.spans import Value, span, tracing
@@ -25,28 +24,15 @@ from sql.parameter_types import sample_parameters, wanted_parameters
 from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters, bind
 from sql.places import place
-from sql.progress import SparkStage
 from sql.results import ResultColumn, ResultSet
 from sql.session import Session
-from sql.spool import Spool
-from sql.statements.base import ExecutionContext, OwnDoor, SparkLease, Statement, build
+from sql.statements.base import ExecutionContext, Statement, build
 from sql.statements.follow import plan_stream
 from sql.statements.jobs import StartJob, is_job
+from sql.surroundings import Surroundings
 
 _log = logging.getLogger(__name__)
 _TRACED_CHARS = 10_000
-
-
-class SparkPool(Protocol):
-    """Where the Spark session of a gateway session comes from; `sql.spark.pool` has the real one."""
-
-    @property
-    def ready(self) -> bool: ...
-    def lease(self, handle: str) -> SparkLease: ...
-    def release(self, handle: str) -> None: ...
-    def cancel(self, statement_id: str) -> None: ...
-    def progress(self, statement_id: str) -> Sequence[SparkStage] | None: ...
-    def ping(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,24 +76,9 @@ class Script:
 class ScriptRunner:
     """Turns scripts into steps for the executor."""
 
-    def __init__(
-        self,
-        lake: Lake,
-        spark: SparkPool,
-        spool: Spool,
-        *,
-        import_dirs: Sequence[str],
-        remote_catalogs: Sequence[str] = (),
-        kafka_brokers: tuple[str, ...] | None = None,
-        door: Callable[[Caller], OwnDoor],
-    ) -> None:
-        self._lake = lake
-        self._spark = spark
-        self._spool = spool
-        self._import_dirs = tuple(import_dirs)
-        self._remote_catalogs = tuple(remote_catalogs)
-        self._kafka_brokers = kafka_brokers
-        self._door = door
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._lake = surroundings.lake
 
     def steps(self, operation: Operation, script: Script) -> Steps:
         """Run the script for an operation, which gets the last result or the error, whichever way it ends."""
@@ -138,7 +109,7 @@ class ScriptRunner:
         """Give the operation its result, and a one-shot Spark session back: what a result still needs is files."""
         operation.worker_ended = True
         if script.one_shot:
-            self._spark.release(script.session.handle)
+            self._surroundings.spark.release(script.session.handle)
         if result is not None:
             if result.affected_rows is not None and result.job_id is None:
                 result.job_id = operation.handle.replace("-", "")
@@ -235,21 +206,15 @@ class ScriptRunner:
         return result
 
     def _context(self, operation: Operation, script: Script, text: StatementText, claim: IdempotencyClaim | None) -> ExecutionContext:
-        return ExecutionContext(
-            lake=self._lake.for_caller(script.caller),
-            session=script.session,
-            spark=self._spark.lease(script.session.handle),
+        return self._surroundings.context(
+            script.caller,
+            script.session,
             settings={**script.session.settings, **script.settings},
             cancellation=operation.cancellation,
             statement_id=operation.handle,
+            source=text.text,
             progress=operation.progress,
             idempotency=claim,
-            import_dirs=self._import_dirs,
-            remote_catalogs=self._remote_catalogs,
-            kafka_brokers=self._kafka_brokers,
-            spool=self._spool,
-            source=text.text,
-            own_door=lambda: self._door(script.caller),
             has_parameters=script.parameters != NO_PARAMETERS,
         )
 
