@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import uuid4
 
+from sluice.answers import Answer, Closer
 from sluice.errors import DatabaseError as DatabaseError
 from sluice.errors import DataError as DataError
 from sluice.errors import Error as Error
@@ -94,6 +96,8 @@ class Connection:
         self.database = database
         self._settings = dict(settings or {})
         self._timeout = timeout
+        self.closer = Closer()
+        """Lets go of answers whose cursors were dropped."""
 
     def cursor(self) -> Cursor:
         """A cursor of its own result."""
@@ -104,11 +108,11 @@ class Connection:
         """Run a statement on a new cursor."""
         return self.cursor().execute(operation, parameters)
 
-    def stream(self, operation: str, parameters: Parameters | None = None) -> Iterator[pa.RecordBatch]:
+    def stream(self, operation: str, parameters: Parameters | None = None) -> Batches:
         """Follow a query's tables: batches of rows as they are committed, without end; closing the iterator ends it."""
-        with contextlib.closing(self.cursor()) as cursor:
-            cursor._run(operation, parameters, mode="streaming")
-            yield from cursor._batches()
+        cursor = self.cursor()
+        cursor._run(operation, parameters, mode="streaming")
+        return Batches(cursor)
 
     def commit(self) -> None:
         """Nothing to do: every statement was committed when it ended."""
@@ -123,6 +127,7 @@ class Connection:
         http, self._http = self._http, None
         if http is not None:
             http.close()
+        self.closer.stop()
 
     def http(self) -> httpx.Client:
         """What requests are sent with; raises `InterfaceError` after the close."""
@@ -169,7 +174,8 @@ class Cursor:
         self.description: list[tuple[Any, ...]] | None = None
         self.rowcount = -1
         self._request_id: str | None = None
-        self._response: httpx.Response | None = None
+        self._answer: Answer | None = None
+        self._watching: Callable[[], object] = lambda: None
         self._reader: pa.RecordBatchReader | None = None
         self._rows: Iterator[tuple[Any, ...]] = iter(())
         self._closed = False
@@ -202,18 +208,18 @@ class Cursor:
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row, or None."""
         self._check_result()
-        return next(self._rows, None)
+        return self._row()
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         """The next rows, `arraysize` of them without a number."""
         self._check_result()
         wanted = self.arraysize if size is None else size
-        return [row for _, row in zip(range(wanted), self._rows, strict=False)]
+        return list(islice(iter(self._row, None), wanted))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows that are left."""
         self._check_result()
-        return list(self._rows)
+        return list(iter(self._row, None))
 
     def fetch_arrow(self) -> pa.Table:
         """All rows as an Arrow table, the fastest way; call it instead of the other fetches, not after them."""
@@ -221,7 +227,7 @@ class Cursor:
 
         self._check_result()
         assert self._reader is not None
-        return pa.Table.from_batches(list(self._batches()), self._reader.schema)
+        return pa.Table.from_batches(list(iter(self._batch, None)), self._reader.schema)
 
     def fetch_df(self) -> pd.DataFrame:
         """All rows as a pandas data frame."""
@@ -257,18 +263,19 @@ class Cursor:
         self._request_id = uuid4().hex
         headers = {"Accept": ARROW, "X-Request-Id": self._request_id}
         body = self.connection._body(operation, parameters) | ({"mode": mode} if mode else {})
-        response = self._response = self.connection.request("POST", "/sql", json=body, headers=headers)
+        response = self.connection.request("POST", "/sql", json=body, headers=headers)
+        answer = self._answer = Answer(response)
+        self._watching = self.connection.closer.watch(self, answer).detach
         with self._broken():
-            self._reader = ipc.open_stream(io.BufferedReader(_Answer(response), buffer_size=1 << 20))
+            self._reader = ipc.open_stream(io.BufferedReader(answer, buffer_size=1 << 20))
         assert self._reader is not None
         affected = response.headers.get("X-Affected-Rows")
         self.rowcount = -1 if affected is None else int(affected)
         if affected is not None or response.headers.get("X-Result-Kind") == "SUCCESS":
-            for _ in self._batches():
+            while self._batch() is not None:
                 pass
             return
         self.description = [(field.name, sql_type(field.type), None, None, *_digits(field.type), None) for field in self._reader.schema]
-        self._rows = self._tuples()
 
     def _insert(self, found: re.Match[str], operation: str, rows: Sequence[Any]) -> None:
         """Rows as Arrow in the table's own types; what has no such form goes as one INSERT with all its values."""
@@ -311,23 +318,24 @@ class Cursor:
         if self.description is None:
             raise ProgrammingError("There is no result to fetch: no statement was run that answers with rows.")
 
-    def _tuples(self) -> Iterator[tuple[Any, ...]]:
-        for batch in self._batches():
-            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    def _row(self) -> tuple[Any, ...] | None:
+        while (row := next(self._rows, None)) is None:
+            batch = self._batch()
+            if batch is None:
+                return None
+            self._rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        return row
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        reader = self._reader
-        assert reader is not None
-        while True:
+    def _batch(self) -> pa.RecordBatch | None:
+        """The next rows, as they come; None at the end, where the answer is let go."""
+        while self._reader is not None and self._answer is not None:
             with self._broken():
-                try:
-                    batch = reader.read_next_batch()
-                except StopIteration:
-                    break
-            if batch.num_rows:
-                yield batch
-        if self._response is not None:
-            self._response.close()
+                batch = next(self._reader, None)
+            if batch is None:
+                self._close_answer()
+            elif batch.num_rows:
+                return batch
+        return None
 
     @contextlib.contextmanager
     def _broken(self) -> Iterator[None]:
@@ -341,32 +349,40 @@ class Cursor:
             raise OperationalError(f"The rows broke off before all had come: {problem}") from problem
 
     def _let_go(self) -> None:
-        response, self._response = self._response, None
-        if response is not None:
-            response.close()
+        self._close_answer()
         self.description, self.rowcount, self._reader, self._rows = None, -1, None, iter(())
+
+    def _close_answer(self) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            answer.let_go()
+            self._watching()
+
+
+class Batches:
+    """The rows of a streaming query, batch by batch; made by `Connection.stream`."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+
+    def __iter__(self) -> Batches:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        if (batch := self._cursor._batch()) is None:
+            raise StopIteration
+        return batch
+
+    def close(self) -> None:
+        """End the query."""
+        self._cursor.close()
+
+    def __enter__(self) -> Batches:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
 
 
 def _digits(type_: pa.DataType) -> tuple[int | None, int | None]:
     return getattr(type_, "precision", None), getattr(type_, "scale", None)
-
-
-class _Answer(io.RawIOBase):
-    """An answer's bytes as a file, read as they come."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self._chunks = response.iter_raw()
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return 0
-            self._rest = chunk
-        taken, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-        buffer[: len(taken)] = taken
-        return len(taken)
