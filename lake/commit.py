@@ -22,7 +22,7 @@ from lake.publish import Hook, Publisher, no_hook
 from lake.table import LakeTable
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from table.commit import CommitRequest, build_snapshot
+from table.commit import COMMITTED_BY, CommitRequest, build_snapshot
 from table.directory import Directory
 
 MAX_GROUP = 64
@@ -327,8 +327,7 @@ def _share(first: _Waiting, other: _Waiting) -> bool:
         first.request.plain_append
         and other.request.plain_append
         and first.request.commit_identifier == other.request.commit_identifier == BATCH_COMMIT_IDENTIFIER
-        and not first.request.properties
-        and not other.request.properties
+        and {*first.request.properties, *other.request.properties} <= {COMMITTED_BY}  # the snapshot names all of them
         and first.table.schema.id == other.table.schema.id
         and first.table.location == other.table.location
     )

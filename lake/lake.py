@@ -86,7 +86,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
 
     def _signed(self, request: CommitRequest) -> CommitRequest:
         """A request that says who commits, where callers are told apart."""
-        if self.caller is EVERYBODY:
+        if self.caller == EVERYBODY:
             return request
         return replace(request, properties={**request.properties, COMMITTED_BY: self.caller.principal})
 
