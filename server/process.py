@@ -114,6 +114,9 @@ def _load_rooms() -> None:
     """Import what serving needs; what is wrong with it shows when it is used."""
     with contextlib.suppress(Exception):
         do_without_pandas()
+        import server.app
+        import server.build
+        import server.wsgi  # noqa: F401
         import sql.statements.all  # noqa: F401
         from server.flight import FlightDoor  # noqa: F401
 
