@@ -166,10 +166,8 @@ class ScriptRunner:
         """Run one statement, which may have been read already, under its idempotency claim, where it has one."""
         operation.cancellation.check()
         insert = known if isinstance(known, ValuesInsert) else None
-        tree = known if isinstance(known, exp.Expr) else None
-        if tree is None and not insert:
-            with span("parse"):
-                tree = parse_one(text.text)
+        with span("parse"):
+            tree = known if isinstance(known, exp.Expr) else None if insert else parse_one(text.text)
         if script.dry_run:
             insert, tree = None, looked_at(tree or parse_one(text.text))
             if tree is None:
