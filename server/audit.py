@@ -9,7 +9,6 @@ from flask import Flask, Response, g, request
 
 from catalog.records import AuditRow
 from lake.audit import AuditLog
-from model.option import masked_text
 from server.errors import request_id
 from server.metrics import door
 from sql.operation import Operation
@@ -57,7 +56,7 @@ def row_of(operation: Operation) -> AuditRow:
         request_id=operation.origin.request_id,
         session=operation.session,
         statement_id=operation.handle,
-        action=masked_text(operation.text)[:_MOST_CHARS].replace("\0", ""),
+        action=operation.masked[:_MOST_CHARS].replace("\0", ""),
         outcome=operation.state.value,
         error_class=None if operation.error is None else getattr(operation.error, "error_class", "InternalError"),
         millis=max(0, int((now - operation.submitted) * 1000)),

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from uuid import uuid4
 
 from model.errors import IllegalMove, LakeError, StatementCanceled, StatementTimeout
+from model.option import masked_text
 from sql.cancellation import Cancellation
 from sql.origin import ORIGIN
 from sql.pages import Pages
@@ -84,6 +86,11 @@ class Operation:
         self._done = threading.Event()
         self._pages: Pages | None = None
         self._on_end: list[Callable[[], None]] = []
+
+    @cached_property
+    def masked(self) -> str:
+        """The text without the values of options that look like secrets, for whoever keeps a record."""
+        return masked_text(self.text)
 
     @property
     def state(self) -> OperationState:

@@ -8,7 +8,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from model.errors import LakeError
-from model.option import masked_text
 from sql.operation import Operation, OperationState
 
 _MOST = 500
@@ -74,7 +73,7 @@ def _ended(operation: Operation) -> EndedStatement:
         principal=operation.principal,
         door=operation.origin.door,
         session=operation.session,
-        text=masked_text(operation.text)[:_MOST_CHARS],
+        text=operation.masked[:_MOST_CHARS],
         state=state,
         submitted=operation.submitted,
         seconds=max(0.0, time.time() - operation.submitted),

@@ -148,7 +148,7 @@ def test_a_stream_hands_over_rows_as_they_are_committed(conn: sluice.Connection)
     for n in range(2):
         conn.execute("INSERT INTO t VALUES (?)", [n])
         assert next(rows).to_pydict() == {"n": [n]}
-    rows.close()  # type: ignore[attr-defined] # it is a generator
+    rows.close()
 
 
 def engine_of(server: RunningServer, database: str) -> sa.Engine:
