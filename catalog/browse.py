@@ -48,23 +48,6 @@ class ListedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerLag:
-    """A stream's reader that is behind."""
-
-    database: str
-    table: str
-    consumer: str
-    next_snapshot: int
-    latest: int
-    updated_at: dt.datetime
-
-    @property
-    def behind(self) -> int:
-        """Snapshots it has not read."""
-        return self.latest - self.next_snapshot + 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiredLease:
     """A table whose keeper has gone and that nobody took over yet."""
 
@@ -154,27 +137,6 @@ class BrowseRepository:
         values |= {"databases": [one for one, _ in only or ()], "names": [one for _, one in only or ()]}
         with self._conn.cursor(row_factory=class_row(ListedTable)) as cur:
             return cur.execute(query, values).fetchall()
-
-    def crowded(self, *, files: int, average: int, limit: int) -> list[tuple[str, str]]:
-        """Tables of at least so many files whose average size is below ``average`` bytes, those with most files first."""
-        query = """
-            SELECT t.database, t.name FROM snapshot_pointer p JOIN sluice_table t USING (table_id)
-            WHERE p.branch = 'main' AND p.file_count >= %s AND p.file_size < p.file_count * %s::bigint
-            ORDER BY p.file_count DESC LIMIT %s
-        """
-        return [(database, name) for database, name in self._conn.execute(query, (files, average, limit))]
-
-    def lagging(self, *, behind: int, limit: int) -> list[ConsumerLag]:
-        """Consumers with at least so many snapshots before them, the furthest behind first."""
-        query = """
-            SELECT t.database, t.name AS table, c.name AS consumer, c.next_snapshot, p.snapshot_id AS latest, c.updated_at
-            FROM stream_consumer c JOIN sluice_table t USING (table_id)
-            JOIN snapshot_pointer p ON p.table_id = c.table_id AND p.branch = c.branch
-            WHERE c.branch = 'main' AND c.next_snapshot IS NOT NULL AND p.snapshot_id - c.next_snapshot + 1 >= %s
-            ORDER BY p.snapshot_id - c.next_snapshot DESC LIMIT %s
-        """
-        with self._conn.cursor(row_factory=class_row(ConsumerLag)) as cur:
-            return cur.execute(query, (behind, limit)).fetchall()
 
     def expired_leases(self, *, limit: int) -> list[ExpiredLease]:
         """Tables whose keeper did not renew and that nobody has taken over, the longest gone first."""

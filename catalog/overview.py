@@ -59,14 +59,15 @@ class OverviewRepository:
         with self._conn.cursor(row_factory=class_row(PointerRow)) as cur:
             return cur.execute(query).fetchall()
 
-    def lagging(self, *, limit: int) -> list[ConsumerLagRow]:
-        """The consumers that are behind their tables, those furthest behind first."""
+    def lagging(self, *, limit: int, behind: int = 1, branch: str | None = None) -> list[ConsumerLagRow]:
+        """The consumers at least so many snapshots behind, those furthest behind first; of all branches, or of one."""
         query = """
-            SELECT t.database, t.name AS table_name, c.branch, c.name, p.snapshot_id - c.next_snapshot + 1 AS behind, c.updated_at
+            SELECT t.database, t.name AS table_name, c.branch, c.name, c.next_snapshot, p.snapshot_id AS latest, c.updated_at
             FROM stream_consumer c JOIN sluice_table t USING (table_id)
             JOIN snapshot_pointer p ON p.table_id = c.table_id AND p.branch = c.branch
-            WHERE c.next_snapshot IS NOT NULL AND p.snapshot_id >= c.next_snapshot
-            ORDER BY behind DESC, 1, 2, 3, 4 LIMIT %s
+            WHERE c.next_snapshot IS NOT NULL AND p.snapshot_id - c.next_snapshot + 1 >= %(behind)s
+              AND (%(branch)s::text IS NULL OR c.branch = %(branch)s)
+            ORDER BY p.snapshot_id - c.next_snapshot DESC, 1, 2, 3, 4 LIMIT %(limit)s
         """
         with self._conn.cursor(row_factory=class_row(ConsumerLagRow)) as cur:
-            return cur.execute(query, (limit,)).fetchall()
+            return cur.execute(query, {"behind": behind, "branch": branch, "limit": limit}).fetchall()

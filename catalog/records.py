@@ -226,9 +226,14 @@ class ConsumerLagRow:
     table_name: str
     branch: str
     name: str
-    behind: int
-    """Snapshots it has not read."""
+    next_snapshot: int
+    latest: int
     updated_at: dt.datetime
+
+    @property
+    def behind(self) -> int:
+        """Snapshots it has not read."""
+        return self.latest - self.next_snapshot + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

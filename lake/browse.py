@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catalog.browse import ConsumerLag, DatabaseSums, ExpiredLease, ListedTable
+from catalog.browse import DatabaseSums, ExpiredLease, ListedTable
+from catalog.records import ConsumerLagRow
 from lake.consumers import consumers
 from lake.table import LakeTable
 from model.access import table_resource
 from model.errors import Forbidden, LakeError
-from model.identifier import Identifier
+from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
 from model.table_options import TABLE_OPTIONS
 from table import binary_row
@@ -195,38 +196,38 @@ class Attention:
     """What somebody should look at; each list is cut to the worst."""
 
     debts: tuple[Debt, ...]
-    lagging: tuple[ConsumerLag, ...]
+    lagging: tuple[ConsumerLagRow, ...]
     leases: tuple[ExpiredLease, ...]
 
 
 def attention(lake: Lake, *, limit: int = _LOOKED_AT) -> Attention:
     """Small files, readers left behind, and tables nobody looks after, as far as the caller may see them."""
     with lake.catalog.reading() as tx:
-        crowded = tx.browse.crowded(files=_CROWDED_FILES, average=_CROWDED_BYTES, limit=3 * limit)
-        lagging = tx.browse.lagging(behind=_BEHIND, limit=3 * limit)
+        crowded = tx.overview.small_files(files=_CROWDED_FILES, mean_bytes=_CROWDED_BYTES, limit=3 * limit)
+        lagging = tx.overview.lagging(behind=_BEHIND, branch=MAIN_BRANCH, limit=3 * limit)
         leases = tx.browse.expired_leases(limit=3 * limit)
 
     def seen(database: str, name: str) -> bool:
         return lake.caller.sees(table_resource(Identifier(database, name)))
 
     debts = []
-    for identifier in [Identifier(*pair) for pair in crowded if seen(*pair)][:limit]:
+    for identifier in [Identifier(row.database, row.table_name) for row in crowded if seen(row.database, row.table_name)][:limit]:
         with contextlib.suppress(LakeError):  # dropped meanwhile, or one whose files are not this caller's to see
             if (debt := _debt(lake, identifier)) is not None:
                 debts.append(debt)
     return Attention(
         debts=tuple(debts),
-        lagging=tuple(_still_behind(lake, [one for one in lagging if seen(one.database, one.table)][:limit])),
+        lagging=tuple(_still_behind(lake, [one for one in lagging if seen(one.database, one.table_name)][:limit])),
         leases=tuple(one for one in leases if seen(one.database, one.table))[:limit],
     )
 
 
-def _still_behind(lake: Lake, noted: Sequence[ConsumerLag]) -> list[ConsumerLag]:
+def _still_behind(lake: Lake, noted: Sequence[ConsumerLagRow]) -> list[ConsumerLagRow]:
     """The consumers that their files say are behind, too: those are the truth, which other engines and procedures write alone."""
     found = []
     for one in noted:
         with contextlib.suppress(LakeError):
-            told = consumers(lake.open(Identifier(one.database, one.table))).get(one.consumer)
+            told = consumers(lake.open(Identifier(one.database, one.table_name))).get(one.name)
             if told is not None and one.latest - told + 1 >= _BEHIND:
                 found.append(replace(one, next_snapshot=told))
     return found

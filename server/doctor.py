@@ -21,6 +21,7 @@ from lake.overview import Overview, consumer_table, overview
 from migrations import newest, revision_of
 from model.errors import LakeError
 from server.backup import present_dsn
+from server.option_kinds import own_uri
 from server.settings import Settings
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -120,9 +121,7 @@ def _disk(settings: Settings) -> Check:
 def _server(settings: Settings) -> Check:
     import httpx
 
-    host, port = settings.listen
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    url = f"http{'s' if settings.tls_certificate else ''}://{f'[{host}]' if ':' in host else host}:{port}"
+    url = own_uri(*settings.listen, scheme="https" if settings.tls_certificate else "http")
     headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
     try:
         answer = httpx.get(f"{url}/readyz", headers=headers, timeout=30)

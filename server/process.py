@@ -17,6 +17,7 @@ from importlib.metadata import version
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
+from server.option_kinds import own_uri
 from server.postgres import EmbeddedPostgres
 from server.settings import Settings
 
@@ -214,12 +215,6 @@ def _own_door(app: Flask, settings: Settings, cleanup: contextlib.ExitStack) -> 
     host, port = own.start_serving()
     cleanup.callback(own.stop_serving)
     return own_uri(host, port)
-
-
-def own_uri(host: str, port: int) -> str:
-    """Where this machine's own processes reach the server."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def banner(settings: Settings, host: str, port: int, *, flight: tuple[str, int] | None = None) -> str:

@@ -131,16 +131,7 @@ def variable(option: Option[object]) -> str:
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
     """Read the settings; raise `InvalidOption` for an unknown ``SLUICE_*`` variable, a bad value, or an open door without token."""
-    keys = {variable(option): option.key for option in SERVER_OPTIONS}
-    raw: dict[str, str] = {}
-    for name, value in environment.items():
-        if not name.startswith(PREFIX) or name in CLIENT_VARIABLES or name.startswith(TEST_PREFIX):
-            continue
-        if name not in keys:
-            near = nearest(name, keys)
-            raise InvalidOption(f"There is no setting {name}.{f' Did you mean {near}?' if near else ''}")
-        if value.strip():  # `SLUICE_TOKEN= make run` means: none
-            raw[keys[name]] = value
+    raw = _given(environment)
     data = Path(DATA.read(raw)).expanduser().resolve()
     settings = Settings(
         listen=LISTEN.read(raw),
@@ -198,6 +189,21 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     if (settings.tls_certificate is None) != (settings.tls_key is None):
         raise InvalidOption("SLUICE_TLS_CERTIFICATE and SLUICE_TLS_KEY are set together.")
     return settings
+
+
+def _given(environment: Mapping[str, str]) -> dict[str, str]:
+    """What is set, by key; raises `InvalidOption` for a variable of ours that nothing is known of."""
+    keys = {variable(option): option.key for option in SERVER_OPTIONS}
+    raw: dict[str, str] = {}
+    for name, value in environment.items():
+        if not name.startswith(PREFIX) or name in CLIENT_VARIABLES or name.startswith(TEST_PREFIX):
+            continue
+        if name not in keys:
+            near = nearest(name, keys)
+            raise InvalidOption(f"There is no setting {name}.{f' Did you mean {near}?' if near else ''}")
+        if value.strip():  # `SLUICE_TOKEN= make run` means: none
+            raw[keys[name]] = value
+    return raw
 
 
 def _refuse_open_door(settings: Settings) -> None:

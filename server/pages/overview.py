@@ -11,7 +11,6 @@ from flask.typing import ResponseReturnValue
 from catalog.browse import DatabaseSums
 from lake.browse import Attention, attention, databases
 from model.job import Job, JobState
-from model.option import masked_text
 from server.access import caller
 from server.pages.actions import act
 from server.pages.shell import bp, in_menu, render
@@ -77,7 +76,7 @@ def overview() -> ResponseReturnValue:
         running=[
             Running(
                 handle=one.handle,
-                text=masked_text(one.text)[:_MOST_CHARS],
+                text=one.masked[:_MOST_CHARS],
                 principal=one.principal,
                 door=one.origin.door,
                 state=str(one.state),

@@ -147,7 +147,7 @@ def running_texts() -> list[RunningText]:
             handle=one.handle,
             principal=one.principal,
             door=one.origin.door,
-            text=masked_text(one.text),
+            text=one.masked,
             state=one.state.value,
             seconds=max(0.0, time.time() - one.submitted),
             submitted=dt.datetime.fromtimestamp(one.submitted, dt.UTC),
