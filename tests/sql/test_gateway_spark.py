@@ -76,6 +76,13 @@ def test_a_result_past_the_spools_cap_is_refused_and_leaves_nothing(on_spark: Ga
     assert list((warehouse / ".sluice" / "spool").rglob("*.parquet")) == []
 
 
+def test_a_result_that_passes_the_cap_while_it_is_written_ends_there_and_says_so(on_spark: Gateway, warehouse: Path) -> None:
+    endless = "SELECT id, uuid() AS u FROM range(200000) UNION ALL SELECT id, 'x' FROM range(1000000000000000) WHERE sin(id) > 2"
+    with pytest.raises(ResultTooLarge, match="past 100000 bytes"):
+        on_spark.run(endless)
+    assert list((warehouse / ".sluice" / "spool").rglob("*.parquet")) == []
+
+
 def test_a_large_result_is_streamed_from_the_spool_and_its_files_go_with_it(on_spark: Gateway, warehouse: Path) -> None:
     result = on_spark.run("SELECT id FROM range(150000) WHERE id % 10 = 0")
     spool = warehouse / ".sluice" / "spool"
