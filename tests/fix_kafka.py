@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
 import time
@@ -13,15 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests import java
 from tests.running import RunningServer
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sluice"
-SKIP = "Maven cannot be had here: Kafka is not run."
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>sluice</groupId><artifactId>broker</artifactId><version>1</version><dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>4.1.1</version></dependency>
-<dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.24.3</version></dependency>
-</dependencies></project>"""
+BROKER = ("org.apache.kafka:kafka_2.13:4.1.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
 _LOGGING = """<Configuration status="error"><Appenders><Console name="o"><PatternLayout pattern="%d %p %c %m%n"/></Console></Appenders>
 <Loggers><Root level="WARN"><AppenderRef ref="o"/></Root></Loggers></Configuration>"""
 _START_SECONDS = 60.0
@@ -144,34 +137,20 @@ def _free_port() -> int:
         return port
 
 
-def _broker_jars() -> Path:
-    directory = CACHE / "kafka-4.1.1"
-    if not directory.exists():
-        made = CACHE / f"kafka.{os.getpid()}"
-        made.mkdir(parents=True)
-        (made / "pom.xml").write_text(_POM)
-        copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars"]
-        if shutil.which("mvn") is None or subprocess.run(copy, cwd=made).returncode:
-            pytest.skip(SKIP)
-        (made / "jars").replace(directory)
-        shutil.rmtree(made)
-    return directory
-
-
 @pytest.fixture(scope="session")
 def kafka_jars() -> str:
     """What Spark needs for Kafka, as SLUICE_SPARK_JARS takes it."""
     script = Path(__file__).parents[1] / "scripts" / "kafka-jars"
     found = subprocess.run([str(script)], capture_output=True, text=True)
     if found.returncode:
-        pytest.skip(SKIP)
+        pytest.skip("Maven cannot be had here: Kafka is not run.")
     return found.stdout.strip()
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A running broker."""
-    made = Broker(tmp_path_factory.mktemp("kafka"), _broker_jars()).start()
+    made = Broker(tmp_path_factory.mktemp("kafka"), java.jars(*BROKER)).start()
     yield made
     made.kill()
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import COPY
+from tests import java
 from tests.interop.test_rest_rust import rust_python as rust_python
 from tests.running import RunningServer
 
@@ -48,10 +47,7 @@ def test_spark_is_pointed_here_as_the_page_says(server: RunningServer, tmp_path:
     """The page's command, with Spark 3.5 of its own; skipped where no build of paimon-spark with REST catalogs can be had."""
     (command,) = [text for language, text in BLOCKS if language == "" and text.startswith("spark-sql")]
     words = shlex.split(command.replace("\\\n", " ").replace("http://127.0.0.1:8083", server.url))
-    artifact = words[words.index("--packages") + 1]
-    fetch = ["mvn", "-q", "-B", COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={tmp_path}"]
-    if shutil.which("mvn") is None or subprocess.run(fetch, cwd=tmp_path, capture_output=True).returncode:
-        pytest.skip(f"{artifact} cannot be had here: Spark's own command is not run.")
+    java.copy_jar(words[words.index("--packages") + 1], tmp_path)  # or there is nothing to try
     server.sql("CREATE TABLE IF NOT EXISTS words (id BIGINT, word STRING); INSERT INTO words VALUES (1, 'hello')")
     uv = str(Path(sys.executable).parent / "uv")
     statements = "INSERT INTO sluice.default.words VALUES (2, 'world'); SELECT word FROM sluice.default.words ORDER BY id"

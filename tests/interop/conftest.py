@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fix_data import CACHE
+from tests import java
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-BUNDLE = "paimon-bundle-1.4.2.jar"
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+PAIMON = "org.apache.paimon:paimon-bundle:1.4.2"
 Condition = tuple[str, str, Any]
 
 
@@ -63,14 +59,9 @@ def pypaimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 
 @pytest.fixture(scope="session")
 def java_paimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    """Java Paimon 1.4.2, fetched with Maven into the cache and compiled against."""
+    """Java Paimon 1.4.2, on Spark's Hadoop."""
     directory = tmp_path_factory.mktemp("java")
-    class_path = f"{directory}:{_bundle()}:{_spark_jars()}/*"
-    source = HERE / "java" / "PaimonReader.java"
-    if shutil.which("javac") is None:
-        pytest.skip("javac cannot be had here: the Java reader is not run.")
-    subprocess.run(["javac", "-nowarn", "-d", str(directory), "-cp", class_path, str(source)], check=True, capture_output=True)
-    reader = Reader(["java", "-Xmx1g", "-cp", class_path, "PaimonReader"], directory / "log")
+    reader = Reader(["java", "-Xmx1g", "-cp", with_paimon("PaimonReader", directory), "PaimonReader"], directory / "log")
     yield reader
     reader.close()
 
@@ -83,24 +74,6 @@ def reader(request: pytest.FixtureRequest) -> Reader:
     return found
 
 
-def _bundle() -> Path:
-    directory = CACHE / "java"
-    if not (directory / BUNDLE).exists():
-        artifact = "-Dartifact=org.apache.paimon:paimon-bundle:1.4.2"
-        CACHE.mkdir(parents=True, exist_ok=True)
-        made = CACHE / f"java.{os.getpid()}"
-        if (
-            shutil.which("mvn") is None
-            or subprocess.run(["mvn", "-q", "-B", COPY, artifact, f"-DoutputDirectory={made}"], cwd=CACHE).returncode
-        ):
-            pytest.skip("Maven cannot be had here: the Java reader is not run.")
-        directory.mkdir(exist_ok=True)
-        (made / BUNDLE).replace(directory / BUNDLE)
-    return directory / BUNDLE
-
-
-def _spark_jars() -> Path:
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    return Path(spec.submodule_search_locations[0]) / "jars"
+def with_paimon(program: str, directory: Path) -> str:
+    """The class path of a program of ours that uses Java Paimon."""
+    return java.compiled(program, directory, java.jar(PAIMON), f"{java.spark_jars()}/*")

@@ -8,7 +8,6 @@ import os
 import pty
 import re
 import select
-import shutil
 import signal
 import struct
 import subprocess
@@ -20,20 +19,14 @@ from typing import Any
 
 import pytest
 
-from tests.fix_data import CACHE
-from tests.interop.conftest import COPY, HERE
+from tests import java
 
 VERSION = "2.3.0"
-SKIP = "Flink's clients cannot be had here: they are not run."
+SQL_CLIENT = (f"org.apache.flink:flink-sql-client:{VERSION}", f"org.apache.flink:flink-sql-gateway:{VERSION}")
 DRIVER = f"org.apache.flink:flink-sql-jdbc-driver-bundle:{VERSION}"
 PROMPT = r"Flink SQL> $"
 SECONDS = 120.0
 """Longest wait for anything a client does; a JVM starts slowly on a busy machine."""
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>sluice</groupId><artifactId>flink-clients</artifactId><version>1</version><dependencies>
-<dependency><groupId>org.apache.flink</groupId><artifactId>flink-sql-client</artifactId><version>{VERSION}</version></dependency>
-<dependency><groupId>org.apache.flink</groupId><artifactId>flink-sql-gateway</artifactId><version>{VERSION}</version></dependency>
-</dependencies></project>"""
 _NOT_TEXT = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r")
 
 
@@ -140,41 +133,17 @@ class SqlClient:
         return Terminal(self._gateway(url, *options), self.environment)
 
 
-def _fetched() -> Path:
-    """The directory with the jars of the SQL client (`client`) and of the driver (`jdbc`), fetched once with Maven."""
-    directory = CACHE / f"flink-clients-{VERSION}"
-    if not directory.exists():
-        made = CACHE / f"flink-clients.{os.getpid()}"
-        made.mkdir(parents=True)
-        (made / "pom.xml").write_text(_POM)
-        fetch = (
-            ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=client"],
-            ["mvn", "-q", "-B", COPY, f"-Dartifact={DRIVER}", "-DoutputDirectory=jdbc"],
-        )
-        if shutil.which("mvn") is None or any(subprocess.run(step, cwd=made).returncode for step in fetch):
-            shutil.rmtree(made)
-            pytest.skip(SKIP)
-        for api in (made / "client").glob("slf4j-api-*.jar"):  # the one thing the bundle lacks
-            shutil.copy(api, made / "jdbc")
-        made.replace(directory)
-    return directory
-
-
 @pytest.fixture(scope="session")
-def flink_jars() -> Path:
-    """Where the jars of Flink's clients lie."""
-    if shutil.which("javac") is None:
-        pytest.skip(SKIP)
-    return _fetched()
+def jdbc_class_path() -> str:
+    """The JDBC driver, and the one thing its bundle lacks."""
+    (api,) = java.jars(*SQL_CLIENT).glob("slf4j-api-*.jar")
+    return f"{java.jar(DRIVER)}:{api}"
 
 
 @pytest.fixture(scope="module")
-def jdbc_command(flink_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def jdbc_command(jdbc_class_path: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command that starts the JDBC program."""
-    directory = tmp_path_factory.mktemp("flink-jdbc")
-    class_path = f"{directory}:{flink_jars / 'jdbc'}/*"
-    source = HERE / "java" / "FlinkJdbcUser.java"
-    subprocess.run(["javac", "-nowarn", "-d", str(directory), "-cp", class_path, str(source)], check=True, capture_output=True)
+    class_path = java.compiled("FlinkJdbcUser", tmp_path_factory.mktemp("flink-jdbc"), jdbc_class_path)
     return ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", class_path, "FlinkJdbcUser"]
 
 
@@ -187,6 +156,6 @@ def jdbc(jdbc_command: list[str], tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture
-def sql_client(flink_jars: Path, tmp_path: Path) -> SqlClient:
+def sql_client(tmp_path: Path) -> SqlClient:
     """Flink's SQL client, not started yet."""
-    return SqlClient(flink_jars / "client", tmp_path)
+    return SqlClient(java.jars(*SQL_CLIENT), tmp_path)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import HERE, Reader, _bundle, _spark_jars
+from tests.interop.conftest import Reader, with_paimon
 from tests.running import RunningServer
 
 pytestmark = pytest.mark.interop
@@ -29,10 +29,7 @@ class Java:
     """A Java program that appends and compacts."""
 
     def __init__(self, url: str, directory: Path) -> None:
-        class_path = f"{directory}:{_bundle()}:{_spark_jars()}/*"
-        source = HERE / "java" / "RestCompactor.java"
-        subprocess.run(["javac", "-nowarn", "-d", str(directory), "-cp", class_path, str(source)], check=True, capture_output=True)
-        command = ["java", "-Xmx512m", "-cp", class_path, "RestCompactor", url]
+        command = ["java", "-Xmx512m", "-cp", with_paimon("RestCompactor", directory), "RestCompactor", url]
         self._log = (directory / "log").open("wb")
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True)
 

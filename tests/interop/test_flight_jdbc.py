@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.fix_data import CACHE
-from tests.interop.conftest import COPY, HERE
+from tests import java
 from tests.running import RunningServer
 
-JAR = "flight-sql-jdbc-driver-18.3.0.jar"
+DRIVER = "org.apache.arrow:flight-sql-jdbc-driver:18.3.0"
 
 
 class Jdbc:
     """A Java process with the driver, one command a line (`FlightSqlUser.java`)."""
 
-    def __init__(self, jar: Path, classes: Path) -> None:
-        command = ["java", "-Xmx512m", "--add-opens=java.base/java.nio=ALL-UNNAMED", "-cp", f"{classes}:{jar}", "FlightSqlUser"]
-        self._log = (classes / "log").open("wb")
+    def __init__(self, class_path: str, log: Path) -> None:
+        command = ["java", "-Xmx512m", "--add-opens=java.base/java.nio=ALL-UNNAMED", "-cp", class_path, "FlightSqlUser"]
+        self._log = log.open("wb")
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, encoding="utf-8")
 
     def __call__(self, *words: str) -> str:
@@ -44,25 +41,9 @@ class Jdbc:
         self._log.close()
 
 
-def _jar() -> Path:
-    jar = CACHE / "java" / JAR
-    if not jar.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        made = CACHE / f"jdbc.{os.getpid()}"
-        artifact = "-Dartifact=org.apache.arrow:flight-sql-jdbc-driver:18.3.0"
-        maven = ["mvn", "-q", "-B", COPY, artifact, f"-DoutputDirectory={made}"]
-        if shutil.which("mvn") is None or shutil.which("javac") is None or subprocess.run(maven, cwd=CACHE).returncode:
-            pytest.skip("The Arrow Flight SQL JDBC driver cannot be had here: it is not run.")
-        jar.parent.mkdir(exist_ok=True)
-        (made / JAR).replace(jar)
-    return jar
-
-
 @pytest.fixture
 def jdbc(tmp_path: Path) -> Iterator[Jdbc]:
-    jar = _jar()
-    subprocess.run(["javac", "-nowarn", "-d", str(tmp_path), str(HERE / "java" / "FlightSqlUser.java")], check=True, capture_output=True)
-    process = Jdbc(jar, tmp_path)
+    process = Jdbc(java.compiled("FlightSqlUser", tmp_path, java.jar(DRIVER)), tmp_path / "log")
     yield process
     process.close()
 

@@ -13,8 +13,8 @@ import pytest
 from tests.fix_server import StartServer
 from tests.interop.conftest import ROOT
 from tests.interop.flink_clients import PROMPT, JdbcFailure, JdbcUser, SqlClient
-from tests.interop.flink_clients import flink_jars as flink_jars
 from tests.interop.flink_clients import jdbc as jdbc
+from tests.interop.flink_clients import jdbc_class_path as jdbc_class_path
 from tests.interop.flink_clients import jdbc_command as jdbc_command
 from tests.interop.flink_clients import sql_client as sql_client
 from tests.running import RunningServer
@@ -217,7 +217,7 @@ def test_a_person_at_the_shell(server: RunningServer, sql_client: SqlClient, dat
         shell.close()
 
 
-def test_the_page(server: RunningServer, sql_client: SqlClient, jdbc_command: list[str], flink_jars: Path, tmp_path: Path) -> None:
+def test_the_page(server: RunningServer, sql_client: SqlClient, jdbc_command: list[str], jdbc_class_path: str, tmp_path: Path) -> None:
     """The files, commands, output and program of docs/clients.md."""
     scripts = {found[1]: text for text in blocks("sql") if (found := re.match(r"-- (\S+\.sql)\n", text))}
     (options,) = re.findall(rf"^bin/sql-client.sh gateway --endpoint {PAGE_URL} (-.*)$", PAGE, re.MULTILINE)
@@ -228,8 +228,7 @@ def test_the_page(server: RunningServer, sql_client: SqlClient, jdbc_command: li
     assert output in shown
     (program,) = (text for text in blocks("java") if "class Orders" in text)
     (tmp_path / "Orders.java").write_text(program.replace(PAGE_URL.removeprefix("http:"), server.url.removeprefix("http:")))
-    class_path = f"{flink_jars / 'jdbc'}/*"
-    started = subprocess.run(["java", "-cp", class_path, str(tmp_path / "Orders.java")], capture_output=True, text=True, timeout=120)
+    started = subprocess.run(["java", "-cp", jdbc_class_path, str(tmp_path / "Orders.java")], capture_output=True, text=True, timeout=120)
     assert started.stdout == "pad 4.00\n", started.stderr[-3000:]
     server.sql("DROP DATABASE shop CASCADE")
 

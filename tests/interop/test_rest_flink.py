@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import java
 from tests.fix_data import CACHE
-from tests.interop.conftest import COPY, HERE, ROOT, _spark_jars
+from tests.interop.conftest import HERE, ROOT
 from tests.running import RunningServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.torture]
@@ -32,11 +33,11 @@ def flink_python() -> str:
         steps = (
             [uv, "--quiet", "venv", "--allow-existing", "--python", sys.executable, str(environment)],
             [uv, "--quiet", "pip", "install", "--python", str(python), FLINK],
-            ["mvn", "-q", "-B", COPY, f"-Dartifact={PAIMON}", f"-DoutputDirectory={library}"],
         )
-        if shutil.which("mvn") is None or any(subprocess.run(step, cwd=CACHE).returncode for step in steps):
+        if any(subprocess.run(step, cwd=CACHE).returncode for step in steps):
             pytest.skip("Flink cannot be had here: it is not run.")
-        for jar in _spark_jars().glob("hadoop-client-*.jar"):
+        java.copy_jar(PAIMON, library)
+        for jar in java.spark_jars().glob("hadoop-client-*.jar"):
             shutil.copy(jar, library)
         stamp.touch()
     return str(python)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 
 import pytest
 
-from tests.interop.conftest import HERE, ROOT, _bundle, _spark_jars
+from tests.interop.conftest import ROOT, with_paimon
 from tests.running import RunningServer
 
 pytestmark = pytest.mark.interop
@@ -24,12 +23,7 @@ def java_options(url: str) -> str:
 @pytest.fixture(scope="session")
 def java_user(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command that runs the program; its first argument are the catalog's options."""
-    if shutil.which("javac") is None:
-        pytest.skip("javac cannot be had here: the Java client is not run.")
-    directory = tmp_path_factory.mktemp("java-user")
-    class_path = f"{directory}:{_bundle()}:{_spark_jars()}/*"
-    source = HERE / "java" / "RestCatalogUser.java"
-    subprocess.run(["javac", "-nowarn", "-d", str(directory), "-cp", class_path, str(source)], check=True, capture_output=True)
+    class_path = with_paimon("RestCatalogUser", tmp_path_factory.mktemp("java-user"))
     return ["java", "-Xmx512m", "-cp", class_path, "RestCatalogUser"]
 
 
