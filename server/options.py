@@ -75,7 +75,7 @@ TLS_CERTIFICATE = SERVER_OPTIONS.declare(
         optional(text()),
         None,
         "PEM file with the server's certificate and those between it and its root: HTTP and Flight SQL are spoken over TLS then. "
-        "A replaced file is used for new connections within a second.",
+        "A replaced file is used for new connections of HTTP within a second, of Flight SQL after a restart.",
     )
 )
 TLS_KEY = SERVER_OPTIONS.declare(Option("tls.key", optional(text()), None, "PEM file with the certificate's key, without a passphrase."))
@@ -177,6 +177,15 @@ PLANNING_CACHE = SERVER_OPTIONS.declare(
 THREADS = SERVER_OPTIONS.declare(Option("http.threads", integer(at_least=4), 256, "Requests answered at the same time; further ones wait."))
 STALL = SERVER_OPTIONS.declare(
     Option("http.stall-seconds", number(at_least=1), 120.0, "A connection on which nothing moves for so long is closed.")
+)
+FLIGHT_STALL = SERVER_OPTIONS.declare(
+    Option(
+        "flight.stall-seconds",
+        number(at_least=1),
+        600.0,
+        "An Arrow Flight SQL connection whose client leaves rows it asked for untaken, or sends none of those it began to send, for so "
+        "long is closed. Tools hold half a result while people look at it: give them time.",
+    )
 )
 DRAIN = SERVER_OPTIONS.declare(
     Option("drain-seconds", number(at_least=0), 30.0, "How long a stopping server lets running statements finish.")

@@ -27,6 +27,7 @@ from server.options import (
     DRAIN,
     DRAIN_DELAY,
     FLIGHT_LISTEN,
+    FLIGHT_STALL,
     IMPORT_DIRS,
     JOBS_CHECKPOINTS,
     JOBS_KEPT,
@@ -111,6 +112,7 @@ class Settings:
     planning_cache: int = PLANNING_CACHE.default
     threads: int = THREADS.default
     stall: float = STALL.default
+    flight_stall: float = FLIGHT_STALL.default
     drain: float = DRAIN.default
     drain_delay: float = DRAIN_DELAY.default
     audit_kept: timedelta = timedelta(days=AUDIT_DAYS.default)
@@ -167,6 +169,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         planning_cache=PLANNING_CACHE.read(raw),
         threads=THREADS.read(raw),
         stall=STALL.read(raw),
+        flight_stall=FLIGHT_STALL.read(raw),
         drain=DRAIN.read(raw),
         drain_delay=DRAIN_DELAY.read(raw),
         audit_kept=timedelta(days=AUDIT_DAYS.read(raw)),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import threading
 from dataclasses import dataclass
 from uuid import uuid4
 
-import psutil
 from cachetools import LRUCache
 
 from model.errors import SessionNotExist
 from server.flight.calls import Call
+from server.flight.connections import connected, endpoint
 from sql.gateway import Gateway
 
 _MOST_REMEMBERED = 10_000
@@ -85,9 +84,9 @@ class ClientSessions:
             if not self._by_peer:
                 return
             clients = list(self._by_peer.values())
-        connected = _connected()
+        present = connected()
         for client in clients:
-            if _endpoint(client.peer) in connected:
+            if endpoint(client.peer) in present:
                 continue
             if client.keeps_cookies:
                 with self._lock:
@@ -120,24 +119,3 @@ def _over() -> SessionNotExist:
         "This connection's session has ended, by being idle too long or with the server that held it, and with it what was SET, USEd or "
         "temporary in it. The next statement begins a new one."
     )
-
-
-def _endpoint(peer: str) -> tuple[str, int] | None:
-    """Address and port of ``ipv4:1.2.3.4:5`` or ``ipv6:%5B::1%5D:5``."""
-    host, _, port = peer.partition(":")[2].rpartition(":")
-    try:
-        return _plain(host.replace("%5B", "").replace("%5D", "").strip("[]")), int(port)
-    except ValueError:
-        return None
-
-
-def _plain(host: str) -> str:
-    address = ipaddress.ip_address(host.partition("%")[0])
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return str(mapped or address)
-
-
-def _connected() -> set[tuple[str, int] | None]:
-    """The other ends of this process's TCP connections."""
-    found = psutil.Process().net_connections(kind="tcp")
-    return {(_plain(one.raddr.ip), one.raddr.port) for one in found if one.raddr and one.status == psutil.CONN_ESTABLISHED}

@@ -20,6 +20,7 @@ from server.flight.held import PreparedStatements, Results
 from server.flight.messages import unpacked
 from server.flight.metadata import is_metadata, metadata, metadata_schema
 from server.flight.puts import Puts
+from server.flight.stalls import Stalls
 from server.flight.statements import Statements, pieces
 from server.metrics import Metrics
 from server.option_kinds import is_loopback
@@ -45,7 +46,8 @@ class FlightDoor:
         self._clients = ClientSessions(gateway)
         prepared = PreparedStatements()
         self._statements = Statements(gateway, self._clients, self._results, prepared, self._hang_ups)
-        self._puts = Puts(services, self._statements)
+        self._stalls = Stalls(services.settings.flight_stall)
+        self._puts = Puts(services, self._statements, self._stalls)
         self._actions = Actions(gateway, self._clients, self._results, prepared, self._statements)
         self._stopped = threading.Event()
         self._server: fl.FlightServerBase | None = None
@@ -97,6 +99,7 @@ class FlightDoor:
             try:
                 self._results.tend(self._services.settings.session_idle)
                 self._clients.tend()
+                self._stalls.tend(self.where[1])
             except Exception:  # the house is kept as long as the door is open
                 _log.exception("Looking after the clients of Flight SQL failed")
 
@@ -126,7 +129,8 @@ class FlightDoor:
             if self._stopped.is_set():
                 raise Unavailable("The server is stopping; connect again in a moment.")
             call.caller = self._access(call.token)
-            return work(call)
+            with self._stalls.at_work(call):
+                return work(call)
         except BaseException as error:
             status, told = flight_error(error, call.request_id)
             raise told from None
@@ -153,9 +157,10 @@ class FlightDoor:
         name, command = unpacked(ticket.ticket)
         if is_metadata(name):
             table = metadata(self._services.gateway.lake, call.caller, name, command)
-            return fl.GeneratorStream(table.schema, (piece for batch in table.to_batches() for piece in pieces(batch)))
+            parts = (piece for batch in table.to_batches() for piece in pieces(batch))
+            return fl.GeneratorStream(table.schema, self._stalls.sending(call, parts))
         schema, batches = self._statements.rows(call, name, command)
-        return fl.GeneratorStream(schema, self._told(call, batches))
+        return fl.GeneratorStream(schema, self._stalls.sending(call, self._told(call, batches)))
 
     def put(self, call: Call, descriptor: Any, reader: Any, writer: Any) -> None:
         """Run an update, bind parameters or take rows in."""

@@ -14,6 +14,7 @@ from model.errors import BadRequest, InvalidParameter, NotImplementedHere, State
 from model.identifier import Identifier
 from server.flight.calls import Call
 from server.flight.messages import message
+from server.flight.stalls import Stalls
 from server.flight.statements import Statements, refuse_transaction
 from server.services import Services
 from sql.ingest import IfExists
@@ -28,9 +29,10 @@ _CREATE, _EXISTS = {1: True, 2: False}, {1: IfExists.FAIL, 2: IfExists.APPEND, 3
 class Puts:
     """Takes what clients send."""
 
-    def __init__(self, services: Services, statements: Statements) -> None:
+    def __init__(self, services: Services, statements: Statements, stalls: Stalls) -> None:
         self._services = services
         self._statements = statements
+        self._stalls = stalls
 
     def put(self, call: Call, name: str, command: Any, reader: Any, writer: Any) -> None:
         """Do what a command says with the rows that come; the answer goes to the writer."""
@@ -124,7 +126,8 @@ class Puts:
         limit, read = self._services.settings.rows_bytes, 0
         while True:
             try:
-                chunk = reader.read_chunk()
+                with self._stalls.waiting(call):
+                    chunk = reader.read_chunk()
             except StopIteration:
                 break
             except pa.ArrowException as problem:

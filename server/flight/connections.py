@@ -1,0 +1,55 @@
+"""The TCP connections of clients, as Flight names them: ``ipv4:1.2.3.4:5``."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+from typing import Any
+
+import psutil
+
+Endpoint = tuple[str, int]
+
+
+def endpoint(peer: str) -> Endpoint | None:
+    """Address and port of ``ipv4:1.2.3.4:5`` or ``ipv6:%5B::1%5D:5``; None for what is neither."""
+    host, _, port = peer.partition(":")[2].rpartition(":")
+    try:
+        return _plain(host.replace("%5B", "").replace("%5D", "").strip("[]")), int(port)
+    except ValueError:
+        return None
+
+
+def connected() -> set[Endpoint | None]:
+    """The other ends of this process's TCP connections."""
+    return {_remote(one) for one in _established()}
+
+
+def cut(peer: str, port: int) -> bool:
+    """Close the connection a client has to a port of ours, which fails all its calls; False where there is none."""
+    wanted = endpoint(peer)
+    for one in _established():
+        if one.laddr.port == port and _remote(one) == wanted:
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(one.fd)) as held:
+                address = held.getpeername()  # the number may be another connection's by now
+                if (_plain(address[0]), address[1]) == wanted:
+                    held.shutdown(socket.SHUT_RDWR)
+                    return True
+    return False
+
+
+def _established() -> list[Any]:
+    found = psutil.Process().net_connections(kind="tcp")
+    return [one for one in found if one.raddr and one.status == psutil.CONN_ESTABLISHED]
+
+
+def _remote(one: Any) -> Endpoint:
+    return _plain(one.raddr.ip), one.raddr.port
+
+
+def _plain(host: str) -> str:
+    address = ipaddress.ip_address(host.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)

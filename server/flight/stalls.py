@@ -1,0 +1,87 @@
+"""Clients that neither take rows nor send them: each holds a thread, so that they are cut off after a while."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from server.flight.calls import Call
+from server.flight.connections import cut
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Connection:
+    """What the calls on a connection wait for."""
+
+    at_work: int = 0
+    """Calls that wait for us."""
+    waiting: int = 0
+    """Calls that wait for the client."""
+    moved: float = field(default_factory=time.monotonic)
+
+
+class Stalls:
+    """Knows of each connection when something last moved on it.
+
+    gRPC lets no call be ended from here, so that the whole connection goes; it stays while any of its calls is at work or moves.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._connections: dict[str, _Connection] = {}
+
+    @contextlib.contextmanager
+    def at_work(self, call: Call) -> Iterator[None]:
+        """A call is being answered."""
+        peer = call.peer
+        self._move(peer, at_work=1)
+        try:
+            yield
+        finally:
+            self._move(peer, at_work=-1)
+
+    @contextlib.contextmanager
+    def waiting(self, call: Call) -> Iterator[None]:
+        """A call at work waits until its client has taken or sent something."""
+        peer = call.peer
+        self._move(peer, at_work=-1, waiting=1)
+        try:
+            yield
+        finally:
+            self._move(peer, at_work=1, waiting=-1)
+
+    def sending(self, call: Call, batches: Iterable[T]) -> Iterator[T]:
+        """What is sent to a client, each piece of which it must take in time."""
+        with self.at_work(call):
+            for batch in batches:
+                with self.waiting(call):
+                    yield batch
+
+    def tend(self, port: int) -> None:
+        """Cut the connections to a port on which only clients are waited for, and nothing has moved for too long."""
+        until = time.monotonic() - self._seconds
+        with self._lock:
+            stalled = [peer for peer, one in self._connections.items() if one.waiting and not one.at_work and one.moved < until]
+        for peer in stalled:
+            if cut(peer, port):
+                _log.warning(
+                    "%s took and sent nothing for %g seconds (SLUICE_FLIGHT_STALL_SECONDS); its connection was closed", peer, self._seconds
+                )
+
+    def _move(self, peer: str, *, at_work: int, waiting: int = 0) -> None:
+        with self._lock:
+            one = self._connections.setdefault(peer, _Connection())
+            one.at_work += at_work
+            one.waiting += waiting
+            one.moved = time.monotonic()
+            if not one.at_work and not one.waiting:
+                del self._connections[peer]

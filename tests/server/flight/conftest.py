@@ -1,0 +1,70 @@
+"""A Flight door in this process, and ADBC connected to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_flightsql.dbapi as dbapi
+import pytest
+from adbc_driver_manager.dbapi import Connection, Cursor
+
+from catalog import CatalogStore
+from lake import Lake
+from server.app import create_app
+from server.flight import FlightDoor
+from server.metrics import metrics_of
+from server.services import Services
+from server.settings import read_settings
+from server.tls import TlsFiles
+from sql.gateway import Gateway, GatewayLimits
+from tests import fix_postgres
+from tests.server.conftest import NoSpark
+
+
+class Door:
+    """A Flight door in this process, on a gateway without Spark."""
+
+    def __init__(self, dsn: str, directory: Path, tls: TlsFiles | None = None, **settings: str) -> None:
+        self.catalog = CatalogStore(dsn)
+        self.lake = Lake(self.catalog, str(directory / "warehouse"))
+        self.gateway = Gateway(self.lake, NoSpark(), limits=GatewayLimits(local_threads=8, spark_statements=1))
+        self.gateway.start()
+        given = {"SLUICE_DATA": str(directory), "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0", **settings}
+        self.services = Services(gateway=self.gateway, settings=read_settings(given))
+        self.app = create_app(self.services)
+        self.door = FlightDoor(self.services, metrics_of(self.app), tls)
+        host, port = self.door.start()
+        self.url = f"{'grpc' if tls is None else 'grpc+tls'}://{host}:{port}"
+
+    def close(self) -> None:
+        self.door.stop(5)
+        self.gateway.close()
+        self.lake.close()
+        self.catalog.close()
+
+
+@pytest.fixture(scope="module")
+def door(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    with fix_postgres.database(server_dsn, template) as dsn:
+        made = Door(dsn, tmp_path_factory.mktemp("flight"))
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def connection(door: Door) -> Iterator[Connection]:
+    with dbapi.connect(door.url, autocommit=True) as made:
+        yield made
+
+
+@pytest.fixture
+def cursor(connection: Connection) -> Iterator[Cursor]:
+    with connection.cursor() as made:
+        yield made
+
+
+def rows(cursor: Cursor, text: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+    cursor.execute(text, parameters)
+    return list(cursor.fetchall())
