@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -20,6 +21,14 @@ _LOOKING = (
     trees.ShowJobs, trees.DescribeJob,
 )  # fmt: skip
 """Statements that only look and take a moment: to know their columns they are run."""
+
+
+class Analysed(Statement, Protocol):
+    """A statement that was looked at before, ready to be run once (`sql.spark.analysed`)."""
+
+    def holds(self, context: ExecutionContext) -> bool:
+        """Whether looking at it again would find the same."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +65,13 @@ class Described:
 
         tree, statement = self.tree, self.statement
         if self._asks_spark:
-            from sql.statements.insert import query_columns
+            from sql.spark.analysed import analysed
 
             assert tree is not None
-            return _rows(query_columns(context, tree))
+            columns, kept = analysed(context, tree)
+            result = _rows(columns)
+            result.analysed = kept
+            return result
         match statement:
             case MetadataAnswer():
                 return _rows(statement.columns)

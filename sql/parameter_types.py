@@ -17,6 +17,7 @@ from model.schema import Schema
 from model.types import BigIntType, DataType, DoubleType, IntType, VarCharType
 from sql.analysis.references import table_references
 from sql.dialect import column_type, parse_one
+from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameter, Parameters
 from sql.parsing.placeholders import Bound, Placeholder
 from sql.results import ResultColumn
@@ -75,6 +76,8 @@ def wanted_parameters(text: str, lake: Lake, session: Session) -> list[ResultCol
 
 def sample_parameters(wanted: Sequence[ResultColumn]) -> Parameters:
     """Values of these types, so that the statement can be looked at before it has its own."""
+    if not wanted:
+        return NO_PARAMETERS
     values = [Parameter(column.type, _sample(column.type)) for column in wanted]
     if any(not column.name.isdigit() for column in wanted):
         return Parameters(by_name={column.name: value for column, value in zip(wanted, values, strict=True)})

@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from model.errors import LakeError, StatementCanceled
 from model.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
 from table.arrow import arrow_type
+
+if TYPE_CHECKING:
+    from sql.describe import Analysed
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +83,8 @@ class ResultSet:
         """The snapshot a write made; None for everything else."""
         self.parameters: tuple[ResultColumn, ...] = ()
         """Of a statement that is only described (`sql.describe`): the values its placeholders want."""
+        self.analysed: Analysed | None = None
+        """Of a query that is only described: what running it can go on from, for whoever runs the same text next."""
         self.unbounded = False
         """Whether the rows go on for ever; an empty batch then says that none came for a moment."""
         self.truncated = False

@@ -14,7 +14,7 @@ from model.errors import BadRequest, InvalidParameter, LakeError, OutcomeUnknown
 from model.option import masked_text
 from model.spans import Value, span, tracing
 from sql.answers import answer_of, replayed
-from sql.describe import Described, described_last
+from sql.describe import Analysed, Described, described_last
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.dry_run import can_be_read, looked_at
 from sql.executor import Lane, Steps
@@ -63,6 +63,8 @@ class Script:
     """True where the statement is only looked at: nothing takes effect."""
     kept: bool = False
     """True where the result is read later, so that its rows must end."""
+    analysed: Analysed | None = None
+    """What describing the one statement has found."""
     describe: bool = False
     """True where the statement is described and not run."""
     wanted: Sequence[ResultColumn] = ()
@@ -185,7 +187,8 @@ class ScriptRunner:
         try:
             context = self._context(operation, script, text, claim)
             with span("plan"):
-                statement = _prepare(insert, tree, context, script.max_rows)
+                kept = script.analysed if script.analysed is not None and script.analysed.holds(context) else None
+                statement = kept or _prepare(insert, tree, context, script.max_rows)
             if script.describe:
                 statement = Described(tree=tree, statement=statement, wanted=tuple(script.wanted))
             if statement.needs_spark:

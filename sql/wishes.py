@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from lake import EVERYBODY, Caller, Lake
 from model.errors import StatementTooLarge
+from sql.describe import Analysed
 from sql.limits import GatewayLimits
 from sql.operation import Operation
 from sql.parameters import NONE as NO_PARAMETERS
@@ -38,6 +39,8 @@ class Wishes(TypedDict, total=False):
     """More rows are cut off."""
     dry_run: bool
     """One statement is looked at without its taking effect."""
+    analysed: Analysed | None
+    """What describing the same text has found: it is gone on from where it still holds, once."""
     describe: bool
     """The one statement is not run: the result has its columns and no rows (`sql.describe`)."""
 
@@ -64,6 +67,7 @@ class WishReader:
             one_shot=managed is None,
             max_rows=wishes.get("max_rows"),
             dry_run=wishes.get("dry_run", False),
+            analysed=wishes.get("analysed"),
             describe=wishes.get("describe", False),
         )
         timeout = self.seconds(script, wishes.get("timeout"))

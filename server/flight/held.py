@@ -12,12 +12,16 @@ import pyarrow as pa
 from cachetools import LRUCache
 
 from model.errors import InvalidParameter, OperationNotExist
+from sql.describe import Analysed
 from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters
 from sql.results import ResultSet
 
 PREPARED_BYTES = 256 << 20
 """Texts and parameters of prepared statements that nobody has closed; of more, those longest unused go."""
+
+_ANALYSED_BYTES = 1 << 20
+"""What a plan is taken to hold in the JVM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +106,8 @@ class PreparedStatement:
     schema: pa.Schema
     parameters: pa.Schema
     bound: list[pa.RecordBatch] = field(default_factory=list)
+    analysed: Analysed | None = None
+    """What running it goes on from the first time."""
 
     def row(self, batch: pa.RecordBatch, number: int) -> Parameters:
         """The values in one row of parameters, for the statement's placeholders in order."""
@@ -126,7 +132,8 @@ class PreparedStatement:
 
     def size(self) -> int:
         """Bytes it holds."""
-        return len(self.text) + sum(int(batch.nbytes) for batch in self.bound) + 1000
+        kept = _ANALYSED_BYTES if self.analysed is not None else 0
+        return len(self.text) + sum(int(batch.nbytes) for batch in self.bound) + 1000 + kept
 
 
 def _as_wanted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -166,6 +173,12 @@ class PreparedStatements:
             self._kept.pop(handle, None)
             statement.bound = batches
             self._kept[handle] = statement
+
+    def analysed(self, statement: PreparedStatement) -> Analysed | None:
+        """What was found when the statement was prepared, to the first who runs it."""
+        with self._lock:
+            found, statement.analysed = statement.analysed, None
+        return found
 
     def close(self, handle: bytes) -> None:
         """Forget a statement; twice is fine."""

@@ -14,7 +14,7 @@ from server.flight.clients import ClientSessions
 from server.flight.held import PreparedStatement, PreparedStatements, Results
 from server.flight.messages import packed
 from server.flight.schemas import flight_schema
-from sql.describe import shapes_session
+from sql.describe import Analysed, shapes_session
 from sql.gateway import Gateway, RunningStatement
 from sql.parameter_types import PlainInsert
 from sql.parameters import NONE as NO_PARAMETERS
@@ -39,7 +39,9 @@ class Statements:
         self._prepared = prepared
         self._hang_ups = hang_ups
 
-    def run(self, call: Call, text: str, parameters: Parameters = NO_PARAMETERS, *, describe: bool = False) -> ResultSet:
+    def run(
+        self, call: Call, text: str, parameters: Parameters = NO_PARAMETERS, *, describe: bool = False, analysed: Analysed | None = None
+    ) -> ResultSet:
         """Run a text in the client's session, or in none where it has none and needs none; given up when the client hangs up."""
         if not text.strip():
             raise BadRequest("There is no statement in the message.")
@@ -61,6 +63,7 @@ class Statements:
                 name=call.request_id,
                 on_start=started,
                 describe=describe,
+                analysed=analysed,
             )
         finally:
             if release is not None:
@@ -89,6 +92,7 @@ class Statements:
                 is_query=described.is_query,
                 schema=flight_schema(columns),
                 parameters=flight_schema(described.parameters),
+                analysed=described.analysed,
             )
         return self._prepared.add(statement), statement
 
@@ -107,7 +111,8 @@ class Statements:
     def flight_info(self, call: Call, name: str, command: Any, descriptor: Any) -> tuple[pa.Schema, Any, bytes]:
         """Run the statement of a command; returns schema, descriptor and ticket."""
         text, parameters = self._text(call, name, command)
-        result = self.run(call, text, parameters)
+        prepared = self.prepared(call, command.prepared_statement_handle) if name == "CommandPreparedStatementQuery" else None
+        result = self.run(call, text, parameters, analysed=self._prepared.analysed(prepared) if prepared is not None else None)
         ticket = packed("TicketStatementQuery", statement_handle=self._results.hold(result, call.caller.principal))
         return flight_schema(result.columns), descriptor, ticket
 

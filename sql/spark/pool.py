@@ -133,6 +133,14 @@ class SparkLease:
         with self._pool.running(statement_id):
             yield self.session()
 
+    def marked(self, statement_id: str) -> contextlib.AbstractContextManager[None]:
+        """The same for what was made in another Spark session before."""
+        return self._pool.running(statement_id)
+
+    def made(self, session: SparkSession) -> bool:
+        """Whether a Spark session is one of the Spark that runs now."""
+        return self._pool.ready and session.sparkContext is self._pool.root().sparkContext
+
     def lost(self) -> None:
         """Spark failed a statement in a way that a dead JVM does; start it anew where it is one."""
         self._pool.lost()

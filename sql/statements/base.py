@@ -38,6 +38,14 @@ class SparkLease(Protocol):
         """The Spark session, with all this thread starts on it cancellable under the statement's id."""
         ...
 
+    def marked(self, statement_id: str) -> AbstractContextManager[None]:
+        """The same for what was made in another Spark session before."""
+        ...
+
+    def made(self, session: Any) -> bool:
+        """Whether a Spark session is one of the Spark that runs now."""
+        ...
+
     def lost(self) -> None:
         """Spark failed a statement the way a dead one does: start it anew where it is one."""
         ...

@@ -27,6 +27,12 @@ class NoSparkLease:
     def running(self, statement_id: str) -> AbstractContextManager[Any]:
         raise Unavailable("There is no Spark in this test.")
 
+    def marked(self, statement_id: str) -> AbstractContextManager[None]:
+        raise Unavailable("There is no Spark in this test.")
+
+    def made(self, session: Any) -> bool:
+        return False
+
     def lost(self) -> None:
         """There was none."""
 
