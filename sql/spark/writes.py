@@ -32,6 +32,7 @@ from model.errors import LakeError
 from model.schema import Schema
 from sql.spark.assign import physical
 from sql.spark.bucket import bucket_column
+from sql.spark.pool import LOCAL_FILES
 from sql.spark.reads import named
 from sql.spark.zone import plain
 from table import binary_row
@@ -126,7 +127,8 @@ def _hidden(schema: Schema) -> list[str]:
 def _spark_write(session: SparkSession, routed: DataFrame, table: LakeTable, format_: FileFormat, staging: str) -> None:
     hidden = _hidden(table.schema)
     out = routed.select(*physical(routed, table.schema), *[F.col(name) for name in hidden])
-    writer = out.write.option("compression", format_.codec).option("maxRecordsPerFile", rows_per_file(table, format_))
+    writer = out.write.options(**LOCAL_FILES).option("compression", format_.codec)
+    writer = writer.option("maxRecordsPerFile", rows_per_file(table, format_))
     writer = writer.option("parquet.block.size", format_.block_bytes).option("parquet.enable.dictionary", str(format_.dictionary).lower())
     if format_.level is not None:
         writer = writer.option("parquet.compression.codec.zstd.level", format_.level)
