@@ -137,6 +137,11 @@ def _free_port() -> int:
         return port
 
 
+def broker_jars() -> Path:
+    """The directory of the broker's jars, fetched where they are not there yet; skips the test where Maven cannot be had."""
+    return java.jars(*BROKER)
+
+
 @pytest.fixture(scope="session")
 def kafka_jars() -> str:
     """What Spark needs for Kafka, as SLUICE_SPARK_JARS takes it."""
@@ -150,7 +155,7 @@ def kafka_jars() -> str:
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A running broker."""
-    made = Broker(tmp_path_factory.mktemp("kafka"), java.jars(*BROKER)).start()
+    made = Broker(tmp_path_factory.mktemp("kafka"), broker_jars()).start()
     yield made
     made.kill()
 
