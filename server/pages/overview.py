@@ -10,6 +10,7 @@ from flask.typing import ResponseReturnValue
 
 from catalog.browse import DatabaseSums
 from lake.browse import Attention, attention, databases
+from model.identifier import Identifier
 from model.job import Job, JobState
 from server.access import caller
 from server.pages.actions import act
@@ -93,16 +94,16 @@ def overview() -> ResponseReturnValue:
         troubled=[job for job in jobs if job.state in (JobState.FAILED, JobState.RESTARTING)],
         attention=attention(lake),
     )
-    return render("overview.html", here="Overview", page=page)
+    return render("overview.html", here="Overview", page=page, compaction=compaction)
 
 
 @bp.post("/fix/<what>")
 def fix(what: str) -> ResponseReturnValue:
     """Run what a button of the overview stands for."""
-    table = f"{request.form.get('database', '')}.{request.form.get('table', '')}"
+    table = Identifier(request.form.get("database", ""), request.form.get("table", ""))
     name = request.form.get("name", "")
     statements = {
-        "compact": call("compact", table=table),
+        "compact": compaction(table.database, table.table),
         "reset-consumer": call("reset_consumer", table=table, consumer_id=name, next_snapshot_id=_number(request.form.get("next"))),
         "forget-consumer": call("reset_consumer", table=table, consumer_id=name),
         "restart-job": f"ALTER JOB {literal(name)} RESTART",
@@ -110,6 +111,11 @@ def fix(what: str) -> ResponseReturnValue:
     if what not in statements:
         return render("missing.html", here="Overview", status=404, what=f"a remedy named {what}")
     return act(statements[what], back=url_for("pages.overview"), done="Started." if what.endswith("job") else "Done.")
+
+
+def compaction(database: str, table: str) -> str:
+    """What *Compact now* runs."""
+    return call("compact", table=Identifier(database, table))
 
 
 def _number(text: str | None) -> int | None:

@@ -22,7 +22,7 @@ from model.table_options import TABLE_OPTIONS
 from server.pages.actions import Answer, act, run
 from server.pages.shell import bp, render
 from server.pages.table import TableHead, address, head_of, number, tab
-from server.pages.words import call, literal, procedure_table, select
+from server.pages.words import call, literal, select
 
 _PAGE = 20
 _MOST_RUNS = 40
@@ -126,7 +126,7 @@ def access(lake: Lake, head: TableHead) -> Mapping[str, Any]:
 
 def _statement(head: TableHead, action: str) -> tuple[str, str]:
     """What an action runs, and the side of the table to go back to; raises `BadRequest` for what lacks a part."""
-    name, form, quoted = procedure_table(head.table), request.values, head.table.quoted()
+    name, form, quoted = head.table, request.values, head.table.quoted()
     key, value, who = form.get("key", "").strip(), form.get("value", "").strip(), form.get("name", "").strip()
     statements: dict[str, tuple[str, str]] = {
         "compact": (call("compact", table=name), "upkeep"),

@@ -15,13 +15,14 @@ from flask.typing import ResponseReturnValue
 from catalog.records import TableRunRow
 from model.access import table_resource
 from model.errors import BadRequest, JobNotExist, OperationNotExist
-from model.identifier import Identifier
+from model.identifier import Identifier, parse_name
 from model.job import Job, JobState
 from model.option import masked_all, masked_text
 from server.access import caller
 from server.pages.actions import act, tell
 from server.pages.shell import bp, in_menu, render
 from server.pages.sparks import Line, lag_line, rate_line
+from server.pages.words import call
 from server.services import services
 from sql.jobs.points import behind, rate
 from sql.progress import ProgressRecord
@@ -322,7 +323,7 @@ def _table_names(most: int = 500) -> list[str]:
     lake = services().gateway.lake.for_caller(caller())
     names: list[str] = []
     for database in lake.list_databases():
-        names += [f"{database}.{name}" for name in lake.list_tables(database)]
+        names += [Identifier(database, name).written() for name in lake.list_tables(database)]
         if len(names) >= most:
             break
     return names[:most]
@@ -332,9 +333,6 @@ def _table_names(most: int = 500) -> list[str]:
 def compact_now() -> ResponseReturnValue:
     """Merge a table's files."""
     name, whole = request.form.get("table", "").strip(), request.form.get("whole") == "yes"
-    _database, dot, table = name.partition(".")
-    if not dot or not table:
+    if len(parse_name(name)) != 2:
         raise BadRequest("Name the table as database.table.")
-    target = name.replace("'", "''")
-    strategy = ", compact_strategy => 'full'" if whole else ""
-    return act(f"CALL sys.compact(`table` => '{target}'{strategy})", back=url_for("pages.compactions"))
+    return act(call("compact", table=name, compact_strategy="full" if whole else None), back=url_for("pages.compactions"))
