@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import pytest
 from flask.testing import FlaskClient
 
+from lake import Lake
+from model.identifier import Identifier
+from model.types import Field, parse_type
+from model.view import View
 from server.services import Services
 from tests.server.pages.conftest import Visitor, table_path
 
@@ -62,7 +67,7 @@ def test_the_catalog_finds_names_and_columns_and_pages_through_many(visitor: Vis
     second = visitor.get(following.group(1).replace("&amp;", "&"))
     assert len(set(re.findall(r">(t\d{3})</a>", first + second))) == 60
     assert re.search(r"sales|shop\.orders", visitor.get("/ui/catalog?order=size").split("<tbody>")[1].split("</tr>")[0])
-    assert "No table or column" in visitor.get("/ui/catalog?q=%25")
+    assert "No table, view or column" in visitor.get("/ui/catalog?q=%25")
     assert visitor.get("/ui/catalog?database=nowhere", 404)
 
 
@@ -173,3 +178,59 @@ def test_whoever_is_logged_in_signs_commits(client: FlaskClient, visitor: Visito
     assert done.status_code == 200
     visitor.send("/ui/login", token=admin)
     assert "by ada, writer" in text_of(visitor.get(f"{orders}/snapshots"))
+
+
+@pytest.mark.parametrize("name", ["a.b", "it's `odd`", "*", "my table"])
+def test_every_button_works_for_odd_names(visitor: Visitor, name: str) -> None:
+    visitor.sql("CREATE DATABASE `x.y`; CREATE TABLE `x.y`.`{0}` (id BIGINT)".format(name.replace("`", "``")))
+    for _ in range(3):
+        visitor.sql("INSERT INTO `x.y`.`{}` VALUES (1)".format(name.replace("`", "``")))
+    address = table_path("x.y", name)
+    for action in ("compact", "expire", "orphans", "rollback?snapshot=2"):
+        assert "It cannot be done" not in visitor.get(f"{address}/preview/{action}"), action
+    actions: tuple[tuple[str, dict[str, str]], ...] = (
+        ("compact", {}), ("compact-minor", {}), ("expire", {}), ("orphans", {}), ("tag", {"name": "first", "snapshot": "1"}),
+        ("delete-tag", {"name": "first"}), ("reset-consumer", {"name": "c", "next": "2"}), ("forget-consumer", {"name": "c"}),
+        ("rollback", {"snapshot": "2"}), ("set-option", {"key": "write-only", "value": "true"}), ("reset-option", {"key": "write-only"}),
+        ("grant", {"name": "ada", "value": "SELECT"}), ("revoke", {"name": "ada", "value": "SELECT"}),
+    )  # fmt: skip
+    for action, form in actions:
+        assert "That did not work." not in visitor.act(f"{address}/do/{action}", **form), action
+    assert "That did not work." not in visitor.act("/ui/fix/compact", database="x.y", table=name)
+    offered = re.search(r'<datalist id="tables"><option value="([^"]+)">', visitor.get("/ui/compactions"))
+    assert offered is not None
+    assert "That did not work." not in visitor.act("/ui/compactions", table=unescape(offered.group(1)), whole="yes")
+    visitor.sql("GRANT SELECT ON `x.y`.`{}` TO bob".format(name.replace("`", "``")))
+    taken = re.search(r'name="on" value="([^"]+)"', visitor.get("/ui/access"))
+    assert taken is not None
+    done = visitor.act("/ui/access/grants/revoke", principal="bob", access="SELECT", kind="TABLE", on=unescape(taken.group(1)))
+    assert "That did not work." not in done
+    assert "Nothing is granted" in visitor.get("/ui/access")
+
+
+def test_views_are_found_beside_tables_by_who_may_see_them(client: FlaskClient, visitor: Visitor, orders: str, lake: Lake) -> None:
+    fields = (Field(id=0, name="region", type=parse_type("STRING")), Field(id=1, name="total_sold", type=parse_type("BIGINT")))
+    query = "SELECT region, count(*) AS total_sold FROM orders GROUP BY region -- <b>"
+    made = View(fields=fields, query=query, dialects={"sluice": query, "flink": "SELECT 1"}, comment="What each region sold")
+    lake.views.create(Identifier("shop", "by_region"), made)
+    lake.views.create(Identifier("shop", "not_for_ada"), made)
+    every = text_of(visitor.get("/ui/catalog"))
+    assert "1 table and 2 views" in every
+    assert "shop (3)" in every
+    by_column = visitor.get("/ui/catalog?q=TOTAL_s")
+    assert "2 views found" in text_of(by_column)
+    assert "total_sold" in by_column
+    assert "1 view found" in text_of(visitor.get("/ui/catalog?database=shop&q=by_region"))
+    page = visitor.get("/ui/views/shop/by_region")
+    assert "What each region sold" in page
+    assert "-- &lt;b&gt;" in page
+    assert re.search(r"as flink reads it .*as sluice reads it", text_of(page))
+    assert visitor.get("/ui/views/shop/nowhere", 404)
+    visitor.sql("GRANT SELECT ON VIEW shop.by_region TO ada")
+    admin = client.post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
+    token = client.post("/tokens", json={"name": "laptop", "principal": "ada"}, headers={"Authorization": f"Bearer {admin}"})
+    visitor.send("/ui/login", token=token.get_json()["token"])
+    hers = text_of(visitor.get("/ui/catalog?q=total_sold"))
+    assert "1 view found" in hers
+    assert "not_for_ada" not in hers
+    assert visitor.get("/ui/views/shop/not_for_ada", 403)
