@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -55,7 +56,8 @@ class ShownJob:
     """The last error, and under it what caused it."""
 
 
-def _shown(job: Job) -> ShownJob:
+def shown_job(job: Job) -> ShownJob:
+    """A job with its last hour on this server."""
     points = services().gateway.jobs.points.of(job.job_id)
     return ShownJob(
         job=job,
@@ -72,7 +74,7 @@ def _shown(job: Job) -> ShownJob:
 @in_menu("Jobs")
 def jobs() -> ResponseReturnValue:
     """Streaming INSERTs: those that need somebody first, then the running ones, then what ended."""
-    found = [_shown(job) for job in services().gateway.lake.for_caller(caller()).jobs.all()]
+    found = [shown_job(job) for job in services().gateway.lake.for_caller(caller()).jobs.all()]
     order = [JobState.FAILED, JobState.RESTARTING, JobState.RUNNING, JobState.CREATED, JobState.STOPPED, JobState.FINISHED]
     found.sort(key=lambda one: order.index(one.job.state))
     going = [one for one in found if not one.job.state.ended]
@@ -92,16 +94,47 @@ def jobs() -> ResponseReturnValue:
 def job(job_id: str) -> ResponseReturnValue:
     """One job with its last hour."""
     found = services().gateway.lake.for_caller(caller()).jobs.get(_uuid(job_id))
-    sources = [(int(number) + 1, one) for number, many in found.source.items() for one in many]
+    sources = [_source(int(number) + 1, one) for number, many in found.source.items() for one in many]
     return render(
         "job.html",
         here="Jobs",
-        shown=_shown(found),
+        shown=shown_job(found),
         job=found,
         statement=masked_text(found.statement),
         settings=sorted(masked_all(found.settings).items()),
         sources=sources,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSource:
+    """What one INSERT of a job reads, and how far."""
+
+    insert: int
+    name: str
+    read: str
+    there: str
+    rows: int | None
+    """Of the last batch."""
+
+
+def _source(insert: int, told: Mapping[str, Any]) -> ShownSource:
+    return ShownSource(
+        insert=insert,
+        name=str(told.get("description", "–")),
+        read=_offset(told.get("endOffset")),
+        there=_offset(told.get("latestOffset")),
+        rows=told.get("numInputRows"),
+    )
+
+
+def _offset(offset: Any) -> str:
+    """An offset in words where it is a table's, as its source has it otherwise."""
+    if offset is None:
+        return "–"
+    if not isinstance(offset, dict) or not isinstance(offset.get("snapshot"), int):
+        return offset if isinstance(offset, str) else json.dumps(offset)
+    return f"snapshot {offset['snapshot'] - 1}{' and a part of the next' if offset.get('files') or offset.get('rows') else ''}"
 
 
 @bp.post("/jobs/<job_id>/<action>")
@@ -281,13 +314,9 @@ class ShownRun:
     """A compaction."""
 
     run: TableRunRow
-    kind: str
     seconds: float
     share: float | None
     """Files left, of those there were."""
-
-
-_RUN_KINDS = {"running": "busy", "done": "good", "failed": "bad", "lost": "warn", "interrupted": "warn"}
 
 
 @bp.get("/compactions")
@@ -315,7 +344,7 @@ def compactions() -> ResponseReturnValue:
 def _run(run: TableRunRow) -> ShownRun:
     seconds = (run.ended_at - run.started_at).total_seconds()
     share = run.files_after / run.files_before if run.outcome == "done" and run.files_before else None
-    return ShownRun(run=run, kind=_RUN_KINDS.get(run.outcome, "idle"), seconds=max(0.0, seconds), share=share)
+    return ShownRun(run=run, seconds=max(0.0, seconds), share=share)
 
 
 def _table_names(most: int = 500) -> list[str]:
