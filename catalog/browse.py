@@ -102,8 +102,6 @@ def _of_views(text: LiteralString) -> LiteralString:
     return text.replace("s.body", "t.body")
 
 
-
-
 class BrowseRepository:
     """Reads over all tables, inside the caller's transaction."""
 

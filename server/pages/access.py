@@ -114,7 +114,9 @@ def _grant(grant: Grant, now: dt.datetime) -> ShownGrant:
     columns = "" if grant.columns is None else f"{'all but ' if grant.columns.excluded else ''}{', '.join(grant.columns.names)}"
     resource = grant.resource
     on = Identifier(resource.database, resource.name).written() if resource.database and resource.name else quote(resource.database or "")
-    return ShownGrant(grant=grant, on=on if resource.database else "", columns=columns, expired=grant.expires_at is not None and grant.expires_at <= now)
+    return ShownGrant(
+        grant=grant, on=on if resource.database else "", columns=columns, expired=grant.expires_at is not None and grant.expires_at <= now
+    )
 
 
 # Tokens
@@ -221,9 +223,8 @@ def _resource(form: Mapping[str, str]) -> Resource:
         raise BadRequest("Choose what the grant is about.") from None
     named = form.get("on", "").strip()
     parts = parse_name(named) if named else ()
-    if len(parts) > 2:
-        raise BadRequest(f"{named} has {len(parts)} parts; name a table as database.table.")
-    database, name = (*parts, None, None)[:2]
+    database = parts[0] if parts else None
+    name = ".".join(parts[1:]) or None  # whoever writes d.a.b into a form means the table a.b: there is one catalog
     alone = kind in (ResourceType.CATALOG, ResourceType.CATALOG_ALL)
     whole = kind in (ResourceType.DATABASE, ResourceType.DATABASE_ALL)
     return Resource(type=kind, database=None if alone else database, name=None if alone or whole else name)

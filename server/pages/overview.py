@@ -16,6 +16,7 @@ from server.access import caller
 from server.pages.actions import act
 from server.pages.shell import bp, in_menu, render
 from server.pages.words import call, literal
+from server.pages.work import ShownJob, shown_job
 from server.services import services
 from sql.health import Health
 
@@ -49,7 +50,7 @@ class OverviewPage:
     sessions: int
     streams: int
     queued: int
-    jobs: list[Job]
+    jobs: list[ShownJob]
     troubled: list[Job]
     attention: Attention
 
@@ -90,7 +91,7 @@ def overview() -> ResponseReturnValue:
         sessions=gateway.open_sessions(),
         streams=gateway.streams(),
         queued=sum(gateway.queued().values()),
-        jobs=[job for job in jobs if not job.state.ended],
+        jobs=[shown_job(job) for job in jobs if not job.state.ended],
         troubled=[job for job in jobs if job.state in (JobState.FAILED, JobState.RESTARTING)],
         attention=attention(lake),
     )

@@ -142,7 +142,9 @@ def test_the_schemas_history_says_what_changed(visitor: Visitor, orders: str) ->
 
 def test_files_show_their_sizes_and_statistics(visitor: Visitor, orders: str) -> None:
     page = visitor.get(f"{orders}/files?bucket=1")
-    assert len(re.findall(r'<rect class="h\d"', page)) == 2
+    assert len(re.findall(r'<rect class="h\d"', page.split('<table class="heat">')[1])) == 2
+    for by, darkest in (("rows", "rows"), ("files", "files"), ("age", "newest"), ("nonsense", "kB")):
+        assert darkest in text_of(visitor.get(f"{orders}/files?by={by}").split('id="buckets"')[1].split("<tbody>")[0]), by
     assert re.search(r"files? from \S+ \wB to", page.replace("\xa0", " ").replace("\u202f", ""))
     assert re.search(r"id \d+ \d+ 0", text_of(page.split("Files of bucket 1")[1]))
 
@@ -182,9 +184,10 @@ def test_whoever_is_logged_in_signs_commits(client: FlaskClient, visitor: Visito
 
 @pytest.mark.parametrize("name", ["a.b", "it's `odd`", "*", "my table"])
 def test_every_button_works_for_odd_names(visitor: Visitor, name: str) -> None:
-    visitor.sql("CREATE DATABASE `x.y`; CREATE TABLE `x.y`.`{0}` (id BIGINT)".format(name.replace("`", "``")))
+    table = Identifier("x.y", name).quoted()
+    visitor.sql(f"CREATE DATABASE `x.y`; CREATE TABLE {table} (id BIGINT)")
     for _ in range(3):
-        visitor.sql("INSERT INTO `x.y`.`{}` VALUES (1)".format(name.replace("`", "``")))
+        visitor.sql(f"INSERT INTO {table} VALUES (1)")
     address = table_path("x.y", name)
     for action in ("compact", "expire", "orphans", "rollback?snapshot=2"):
         assert "It cannot be done" not in visitor.get(f"{address}/preview/{action}"), action
@@ -200,7 +203,7 @@ def test_every_button_works_for_odd_names(visitor: Visitor, name: str) -> None:
     offered = re.search(r'<datalist id="tables"><option value="([^"]+)">', visitor.get("/ui/compactions"))
     assert offered is not None
     assert "That did not work." not in visitor.act("/ui/compactions", table=unescape(offered.group(1)), whole="yes")
-    visitor.sql("GRANT SELECT ON `x.y`.`{}` TO bob".format(name.replace("`", "``")))
+    visitor.sql(f"GRANT SELECT ON {table} TO bob")
     taken = re.search(r'name="on" value="([^"]+)"', visitor.get("/ui/access"))
     assert taken is not None
     done = visitor.act("/ui/access/grants/revoke", principal="bob", access="SELECT", kind="TABLE", on=unescape(taken.group(1)))
@@ -234,3 +237,25 @@ def test_views_are_found_beside_tables_by_who_may_see_them(client: FlaskClient, 
     assert "1 view found" in hers
     assert "not_for_ada" not in hers
     assert visitor.get("/ui/views/shop/not_for_ada", 403)
+
+
+def test_merges_by_hand_stand_among_the_compactions(visitor: Visitor, orders: str) -> None:
+    assert "Nothing was merged yet" in text_of(visitor.get(f"{orders}/upkeep"))
+    visitor.act(f"{orders}/do/compact")
+    page = text_of(visitor.get(f"{orders}/upkeep"))
+    assert re.search(r"1 merge: .* snapshot 13 done 2[34] → 2 .* 96 – by hand", page)
+
+
+def test_open_streams_show_with_their_lag(visitor: Visitor, orders: str, services: Services) -> None:
+    lake = services.gateway.lake
+    assert "None is open" in visitor.get(f"{orders}/consumers")
+    hint = {"scan.mode": "from-snapshot", "scan.snapshot-id": "10"}
+    stream = lake.follow(lake.open(Identifier("shop", "orders")), hint)
+    print(text_of(visitor.get(f"{orders}/consumers")))
+    assert re.search(r"Open since .* 10 3 snapshots 24 ", text_of(visitor.get(f"{orders}/consumers")))
+    steps = stream.steps()
+    while stream.cursor.next_snapshot_id < 13:
+        next(steps)
+    assert re.search(r"Open since .* 13 up to date 0 ", text_of(visitor.get(f"{orders}/consumers")))
+    stream.close()
+    assert "None is open" in visitor.get(f"{orders}/consumers")
