@@ -47,7 +47,7 @@ def context_of(lake: Lake) -> ExecutionContext:
     return ExecutionContext(
         lake=lake,
         session=Session("s"),
-        spark=NoSparkLease(),  # type: ignore[arg-type]
+        spark=NoSparkLease(),
         settings={},
         cancellation=Cancellation(),
         statement_id="x",

@@ -281,7 +281,7 @@ def test_what_is_not_surely_the_same_goes_to_spark(gateway: Gateway, table: Lake
     from sql.dialect import parse_one
 
     with pytest.raises(NotLocal):
-        plan_select(parse_one(text), context_of(lake))
+        plan_select(parse_one(text), context_of(lake))  # type: ignore[arg-type]
 
 
 def test_counts_and_bounds_come_from_metadata(gateway: Gateway, table: LakeTable) -> None:
