@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from benchmarks import bulk, commits, flight, jobs, maintenance, pages, peers, planning, statements, streams, upkeep
+from benchmarks import bulk, commits, flight, jobs, kafka, maintenance, pages, peers, planning, statements, streams, upkeep
 from benchmarks.page import PAGE, Table, put, section
 from benchmarks.run import Run, running
 
@@ -32,6 +32,7 @@ PARTS = (
     Part(name="upkeep", title="What automatic compaction costs writers", measure=upkeep.measure),
     Part(name="streams", title="From a commit to a stream's reader", measure=streams.measure),
     Part(name="jobs", title="From a table to a table", measure=jobs.measure),
+    Part(name="kafka", title="From a topic to a table", measure=kafka.measure),
     Part(name="pages", title="Pages", measure=pages.measure),
 )
 

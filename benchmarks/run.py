@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -11,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.server import BenchServer
+from benchmarks.server import ROOT, BenchServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SCRATCH = Path(__file__).parents[1] / ".cache" / "benchmarks"
+SCRATCH = ROOT / ".cache" / "benchmarks"
 """Beside ``./data``, where servers keep theirs: file systems differ, and /tmp is often another one."""
 
 
@@ -75,6 +76,11 @@ def running(*, seconds: float, quick: bool) -> Iterator[Run]:
             run.close()
 
 
+def spark_jars() -> str:
+    """What Spark needs for Kafka, fetched where it is not there yet; nothing where it cannot be had."""
+    return subprocess.run([ROOT / "scripts" / "kafka-jars"], stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
 def _plain_spark() -> SparkSession:
     from pyspark.sql import SparkSession
 
@@ -85,6 +91,7 @@ def _plain_spark() -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
+        "spark.jars": spark_jars(),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.timestampType": "TIMESTAMP_NTZ",

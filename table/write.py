@@ -32,6 +32,9 @@ _CHECK_BYTES = 256 << 10
 _ROUTED_TIMES = 4
 """Times its memory a write takes in before all that waits is put aside or written."""
 
+_SLICE_BYTES, _COLUMN_BYTES = 300, 220
+"""What Arrow takes for a slice of a batch and for each of its columns, however few its rows are; measured."""
+
 _MOST_OPEN_FILES = 200
 """Files one write keeps open; a process may have 1024."""
 
@@ -191,6 +194,7 @@ class _BucketWriter:
         self._files = files
         self._schema = schema
         self._arrow = arrow_schema(schema.fields, with_ids=True)
+        self._slice_bytes = _SLICE_BYTES + _COLUMN_BYTES * len(schema.fields)
         self._format = format_
         self._modes = modes
         self._directory = directory
@@ -222,8 +226,8 @@ class _BucketWriter:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of rows not yet in a row group."""
-        return self._pending.nbytes
+        """Memory of rows not yet in a row group; where many partitions get a row each, most of it holds no row."""
+        return self._pending.nbytes + self._slice_bytes * len(self._pending.batches)
 
     @property
     def is_open(self) -> bool:

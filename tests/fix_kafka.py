@@ -144,7 +144,8 @@ def _free_port() -> int:
         return port
 
 
-def _broker_jars() -> Path:
+def broker_jars() -> Path:
+    """The directory of the broker's jars, fetched where they are not there yet; skips the test where Maven cannot be had."""
     directory = CACHE / "kafka-4.1.1"
     if not directory.exists():
         made = CACHE / f"kafka.{os.getpid()}"
@@ -171,7 +172,7 @@ def kafka_jars() -> str:
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A running broker."""
-    made = Broker(tmp_path_factory.mktemp("kafka"), _broker_jars()).start()
+    made = Broker(tmp_path_factory.mktemp("kafka"), broker_jars()).start()
     yield made
     made.kill()
 

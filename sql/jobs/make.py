@@ -45,6 +45,11 @@ class JobMaker:
         inserts = inserts_of(parse_one(job.statement))
         return [JobQuery(context, job, str(number), insert, checkpoint=f"{place}/{number}") for number, insert in enumerate(inserts)]
 
+    @property
+    def ready(self) -> bool:
+        """Whether Spark has started, or has failed to: that the job is told."""
+        return not self._surroundings.spark.starting
+
     def release(self, job_id: UUID) -> None:
         """Let go of what a job that does not run here any more used."""
         self._surroundings.spark.release(_handle(job_id))

@@ -44,6 +44,11 @@ class MakeQueries(Protocol):
         """Those of a job's statement, not started; raises what is wrong with it, also that its principal may not do it any more."""
         ...
 
+    @property
+    def ready(self) -> bool:
+        """Whether a job that is taken now can start, or will tell why not; False while that is not known yet."""
+        ...
+
     def release(self, job_id: UUID) -> None:
         """Let go of what a job used that does not run here any more."""
         ...

@@ -110,7 +110,7 @@ class JobRunner:
             for job_id, wish in wishes.items():
                 if job_id in runs:
                     runs[job_id].wish(wish)
-        if len(runs) < self._limits.most and not self._stop.is_set():
+        if len(runs) < self._limits.most and not self._stop.is_set() and self._make.ready:
             self._take(self._limits.most - len(runs))
         self._forget()
 

@@ -73,6 +73,8 @@ _CONF = {
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.hadoop.parquet.summary.metadata.level": "NONE",
+    # A stream's checkpoint on this machine, without a checksum file beside each of its own, made by one more `chmod` process.
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.task.reaper.enabled": "true",
     "spark.task.reaper.killTimeout": "-1",
     "spark.python.worker.reuse": "true",
@@ -81,6 +83,12 @@ _CONF = {
     # ORC's TIMESTAMP is read as a clock time of the JVM's zone.
     "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
 }
+
+
+LOCAL_FILES = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
+"""Options of a write: local files without checksums. Hadoop runs a `chmod` process for each file of data, of checksums, and each
+directory, unless its native library is there, which Spark does not bring; a write of many small files does little else. It is no
+setting of all Spark because some of Hadoop (`FileSystem.getLocal`) insists on the class with checksums."""
 
 
 def is_here(master: str) -> bool:
@@ -163,6 +171,11 @@ class SparkPool:
     def ready(self) -> bool:
         """Whether Spark has started."""
         return self._root is not None and self._started.is_set()
+
+    @property
+    def starting(self) -> bool:
+        """Whether nobody knows yet if Spark will start."""
+        return not self._started.is_set()
 
     def _start_and_warm(self) -> None:
         pause = 1.0

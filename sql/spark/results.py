@@ -13,6 +13,7 @@ from pyspark.sql import types as st
 
 from model.types import DataType, LocalZonedTimestampType
 from sql.results import ResultColumn, ResultSet, result_schema
+from sql.spark.pool import LOCAL_FILES
 from sql.spark.prepared import Prepared
 from sql.statements.base import ExecutionContext
 
@@ -77,7 +78,7 @@ def _as(array: pa.Array, wanted: pa.DataType, type_: DataType) -> pa.Array:
 def _spooled(context: ExecutionContext, shown: DataFrame, columns: list[ResultColumn]) -> ResultSet:
     entry = context.spool.new(context.cancellation)
     try:
-        shown.write.option("compression", "zstd").parquet(entry.path)
+        shown.write.options(**LOCAL_FILES).option("compression", "zstd").parquet(entry.path)
         entry.finish()
     except BaseException:
         entry.remove()

@@ -32,6 +32,7 @@ from model.errors import LakeError
 from model.schema import Schema
 from sql.spark.assign import physical
 from sql.spark.bucket import bucket_column
+from sql.spark.pool import LOCAL_FILES
 from sql.spark.reads import named
 from sql.spark.zone import plain
 from table import binary_row
@@ -52,6 +53,8 @@ _ORDER = "__sluice_order"
 _BUCKET = "__sluice_bucket"
 _PARTITION = "__sluice_partition_"
 _PART = re.compile(r"part-(\d+)-.*?(?:-c|\.c)(\d+)")
+_WHOLE_DIRECTORIES = {"mapreduce.fileoutputcommitter.algorithm.version": "1"}
+"""The committer that renames a directory of a partition as one; the other makes it anew and renames its files one by one."""
 _THREADS = 8
 _ASSUMED_ROW_BYTES = 64
 _TELLING_ROWS = 10_000
@@ -126,7 +129,8 @@ def _hidden(schema: Schema) -> list[str]:
 def _spark_write(session: SparkSession, routed: DataFrame, table: LakeTable, format_: FileFormat, staging: str) -> None:
     hidden = _hidden(table.schema)
     out = routed.select(*physical(routed, table.schema), *[F.col(name) for name in hidden])
-    writer = out.write.option("compression", format_.codec).option("maxRecordsPerFile", rows_per_file(table, format_))
+    writer = out.write.options(**LOCAL_FILES, **_WHOLE_DIRECTORIES).option("compression", format_.codec)
+    writer = writer.option("maxRecordsPerFile", rows_per_file(table, format_))
     writer = writer.option("parquet.block.size", format_.block_bytes).option("parquet.enable.dictionary", str(format_.dictionary).lower())
     if format_.level is not None:
         writer = writer.option("parquet.compression.codec.zstd.level", format_.level)

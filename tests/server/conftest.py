@@ -34,7 +34,7 @@ class _Lease:
 class NoSpark:
     """A pool without Spark."""
 
-    ready = False
+    ready = starting = False
 
     def lease(self, handle: str) -> Any:
         return _Lease()

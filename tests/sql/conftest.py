@@ -35,7 +35,7 @@ class NoSpark:
     """What a gateway asks of Spark, where a test needs none; remembers what it was told."""
 
     def __init__(self) -> None:
-        self.ready = False
+        self.ready = self.starting = False
         self.released: list[str] = []
         self.canceled: list[str] = []
 

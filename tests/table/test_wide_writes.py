@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -96,6 +97,21 @@ def test_five_hundred_partitions_take_little_memory_and_a_file_each(files: Table
     assert len(written) == 500
     assert sum(new.file.row_count for new in written) == 130_000
     assert most < 6 << 20
+
+
+def test_a_row_here_and_there_takes_little_memory(files: TableFiles) -> None:
+    """Each (partition, batch) is a slice, which takes Arrow some hundred bytes besides its row."""
+    schema = schema_of(**{"write-buffer-size": "32 mb", "bucket": "1"})
+    process = psutil.Process()
+
+    def watched() -> Iterator[pa.RecordBatch]:
+        before = process.memory_info().rss
+        yield from wide(schema, 4_000, 30 * 8192)
+        raise InvalidData(str(process.memory_info().rss - before))
+
+    with pytest.raises(InvalidData) as told:
+        write_batches(files, schema, watched())
+    assert int(told.value.message) < 96 << 20
 
 
 @pytest.mark.parametrize("failing", [False, True])

@@ -31,7 +31,7 @@ def job(server: RunningServer, job_id: str) -> dict[str, Any]:
     return dict(answer.json())
 
 
-def until(holds: Callable[[], bool], *, seconds: float = 180, what: Callable[[], object] = lambda: "") -> None:
+def until(holds: Callable[[], bool], *, seconds: float = 600, what: Callable[[], object] = lambda: "") -> None:
     """Wait for something; a server that is away meanwhile is waited for as well."""
     end = time.monotonic() + seconds
     while True:
@@ -98,6 +98,7 @@ def run(server: RunningServer, kill: Callable[[int], None], *, kills: int, seed:
     moments = random.Random(seed)
     server.sql("CREATE TABLE src (n BIGINT, batch BIGINT)")
     server.sql("CREATE TABLE dst (n BIGINT, batch BIGINT)")
+    server.wait_for_spark()
     job_id = start_job(server, "INSERT INTO dst SELECT n, batch FROM src WHERE n >= 0")
     with Feeder([server], "src"):
         for number in range(kills):

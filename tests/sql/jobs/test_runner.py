@@ -60,6 +60,7 @@ class Maker:
     def __init__(self) -> None:
         self.queries: list[Scripted] = []
         self.problem: Exception | None = None
+        self.ready = True
 
     def __call__(self, job: Job) -> Sequence[Scripted]:
         if self.problem is not None:
@@ -118,6 +119,20 @@ def test_a_job_that_fails_starts_again_after_longer_and_longer_pauses(lake: Lake
     found = lake.jobs.get(job_id)
     assert (found.attempts, found.error) == (2, "ValueError: a bug")
     until(lambda: lake.jobs.get(job_id).lag == "2 snapshots")
+
+
+def test_a_server_that_could_not_run_a_job_yet_leaves_it_to_another(lake: Lake, maker: Maker, start: Start) -> None:
+    starting = Maker()
+    starting.ready = False
+    start("starting", make=starting).hurry()
+    job_id = made(lake)
+    start("warm", most=1)
+    until(lambda: lake.jobs.get(job_id).state is JobState.RUNNING)
+    other = made(lake)
+    assert (lake.jobs.get(job_id).server, starting.queries) == ("warm", [])
+    starting.ready = True
+    until(lambda: lake.jobs.get(other).state is JobState.RUNNING)
+    assert lake.jobs.get(other).server == "starting"
 
 
 def test_a_job_that_can_never_start_has_failed(lake: Lake, maker: Maker, start: Start) -> None:
