@@ -19,12 +19,13 @@ class DatabaseSums:
     name: str
     comment: str | None
     tables: int
+    views: int
     size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedTable:
-    """A table in a list."""
+    """A table, or a view, in a list; a view holds nothing, and its last change stands for its last commit."""
 
     table_id: UUID
     database: str
@@ -44,7 +45,8 @@ class ListedTable:
     found_columns: list[str]
     """Columns whose names match what was searched."""
     total: int
-    """Tables that match in all."""
+    """Tables and views that match in all."""
+    total_views: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,13 @@ _LISTED: LiteralString = """
     LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = 'main'
     LEFT JOIN table_snapshot n ON n.table_id = p.table_id AND n.branch = 'main' AND n.snapshot_id = p.snapshot_id
 """
+_LISTED_VIEWS: LiteralString = """
+    SELECT t.view_id AS table_id, t.database, t.name, 'view' AS kind, t.body ->> 'comment' AS comment, ARRAY[]::text[] AS partition_keys,
+           jsonb_array_length(t.body -> 'fields') AS column_count, NULL::text AS bucket, NULL::bigint AS snapshot_id,
+           (extract(epoch FROM t.updated_at) * 1000)::bigint AS committed_millis, true AS counted,
+           0 AS record_count, 0 AS file_size, 0 AS file_count
+    FROM catalog_view t
+"""
 _FOUND: LiteralString = """
     ARRAY(SELECT f ->> 'name' FROM jsonb_array_elements(s.body -> 'fields') f WHERE f ->> 'name' ILIKE %(like)s LIMIT 5)
 """
@@ -88,6 +97,11 @@ _MATCHES: LiteralString = """
 """
 
 
+def _of_views(text: LiteralString) -> LiteralString:
+    """What is said of a table's schema, said of a view's own body."""
+    return text.replace("s.body", "t.body")
+
+
 class BrowseRepository:
     """Reads over all tables, inside the caller's transaction."""
 
@@ -97,7 +111,8 @@ class BrowseRepository:
     def databases(self) -> list[DatabaseSums]:
         """Every database with its sums, by name."""
         query = """
-            SELECT d.name, d.comment, count(t.table_id) AS tables, coalesce(sum(p.file_size), 0)::bigint AS size
+            SELECT d.name, d.comment, count(t.table_id) AS tables,
+                   (SELECT count(*) FROM catalog_view v WHERE v.database = d.name) AS views, coalesce(sum(p.file_size), 0)::bigint AS size
             FROM sluice_database d LEFT JOIN sluice_table t ON t.database = d.name
             LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = 'main'
             GROUP BY d.name, d.comment ORDER BY d.name
@@ -105,14 +120,14 @@ class BrowseRepository:
         with self._conn.cursor(row_factory=class_row(DatabaseSums)) as cur:
             return cur.execute(query).fetchall()
 
-    def names(self, *, database: str | None, search: str | None) -> list[tuple[str, str]]:
-        """Database and name of all tables that match, by both."""
+    def names(self, *, database: str | None, search: str | None) -> list[tuple[str, str, bool]]:
+        """Database and name of all tables and views that match, by both, and whether it is a view."""
         query = f"""
-            SELECT t.database, t.name FROM sluice_table t
+            SELECT t.database, t.name, false FROM sluice_table t
             JOIN table_schema s ON s.table_id = t.table_id AND s.branch = 'main' AND s.schema_id = t.schema_id
-            WHERE {_MATCHES} ORDER BY t.database, t.name
+            WHERE {_MATCHES} UNION ALL SELECT t.database, t.name, true FROM catalog_view t WHERE {_of_views(_MATCHES)} ORDER BY 1, 2
         """  # noqa: S608 - literals of this module
-        return [(found, name) for found, name in self._conn.execute(query, _values(database, search))]
+        return [(found, name, view) for found, name, view in self._conn.execute(query, _values(database, search))]
 
     def tables(
         self,
@@ -124,13 +139,15 @@ class BrowseRepository:
         limit: int,
         only: Sequence[tuple[str, str]] | None = None,
     ) -> list[ListedTable]:
-        """A page of the tables that match a search over names and columns; ``only`` these, where given."""
+        """A page of the tables and views that match a search over names and columns; ``only`` these, where given."""
         within: LiteralString = "AND (t.database, t.name) IN (SELECT * FROM unnest(%(databases)s::text[], %(names)s::text[]))"
         found: LiteralString = _FOUND if search else "ARRAY[]::text[]"
+        where: LiteralString = f"WHERE {_MATCHES} {within if only is not None else ''}"
         query = f"""
-            SELECT *, count(*) OVER () AS total FROM (
-                {_LISTED.replace("SELECT t.table_id", f"SELECT {found} AS found_columns, t.table_id", 1)}
-                WHERE {_MATCHES} {within if only is not None else ""}
+            SELECT *, count(*) OVER () AS total, count(*) FILTER (WHERE kind = 'view') OVER () AS total_views FROM (
+                {_LISTED.replace("SELECT ", f"SELECT {found} AS found_columns, ", 1)} {where}
+                UNION ALL
+                {_LISTED_VIEWS.replace("SELECT ", f"SELECT {_of_views(found)} AS found_columns, ", 1)} {_of_views(where)}
             ) found ORDER BY {_ORDERS[order]} OFFSET %(offset)s LIMIT %(limit)s
         """  # noqa: S608
         values: dict[str, Any] = _values(database, search) | {"offset": offset, "limit": limit}

@@ -114,6 +114,26 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch, snapshot_id)).fetchone()
 
+    def newest_of(self, table_id: UUID, branch: str, kind: str, *, most: int) -> list[SnapshotRow]:
+        """The newest kept snapshots of one commit kind, newest first."""
+        query = f"""
+            SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND body ->> 'commitKind' = %s
+            ORDER BY snapshot_id DESC LIMIT %s
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch, kind, most)).fetchall()
+
+    def appended_since(self, table_id: UUID, branch: str, snapshot_id: int, *, most: int = 10_000) -> int:
+        """How many snapshots from one on added rows; counted up to ``most``."""
+        query = """
+            SELECT count(*) FROM (
+                SELECT 1 FROM table_snapshot
+                WHERE table_id = %s AND branch = %s AND snapshot_id >= %s AND body ->> 'commitKind' = 'APPEND' LIMIT %s
+            ) unread
+        """
+        row = self._conn.execute(query, (table_id, branch, snapshot_id, most)).fetchone()
+        return int(row[0]) if row is not None else 0
+
     def by_uuid(self, table_id: UUID, snapshot_uuid: str, branch: str = MAIN_BRANCH) -> SnapshotRow | None:
         """The snapshot of that uuid, or None: how the outcome of a lost answer is found out."""
         query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_uuid = %s"  # noqa: S608

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -13,7 +14,8 @@ from catalog.browse import DatabaseSums, ExpiredLease, ListedTable
 from catalog.records import ConsumerLagRow
 from lake.consumers import consumers
 from lake.table import LakeTable
-from model.access import table_resource
+from lake.views import named_resource
+from model.access import ResourceType, table_resource
 from model.errors import Forbidden, LakeError
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
@@ -39,10 +41,9 @@ def databases(lake: Lake) -> list[DatabaseSums]:
         found = tx.browse.databases()
     if lake.caller.administrator:
         return found
-    names = _visible(lake, None, None)
-    counts = {name: sum(1 for database, _ in names if database == name) for name in {database for database, _ in names}}
+    counts = Counter((database, view) for database, _, view in _visible(lake, None, None))
     return [
-        DatabaseSums(name=one.name, comment=one.comment, tables=counts.get(one.name, 0), size=0)
+        DatabaseSums(name=one.name, comment=one.comment, tables=counts[one.name, False], views=counts[one.name, True], size=0)
         for one in found
         if lake.caller.sees_database(one.name)
     ]
@@ -51,16 +52,17 @@ def databases(lake: Lake) -> list[DatabaseSums]:
 def tables(
     lake: Lake, *, database: str | None = None, search: str | None = None, order: str = "name", offset: int = 0, limit: int = 50
 ) -> list[ListedTable]:
-    """A page of the tables the caller may see, found by name or column."""
-    only = None if lake.caller.administrator else _visible(lake, database, search)
+    """A page of the tables and views the caller may see, found by name or column."""
+    only = None if lake.caller.administrator else [(found, name) for found, name, _ in _visible(lake, database, search)]
     with lake.catalog.reading() as tx:
         return tx.browse.tables(database=database, search=search, order=order, offset=offset, limit=limit, only=only)
 
 
-def _visible(lake: Lake, database: str | None, search: str | None) -> list[tuple[str, str]]:
+def _visible(lake: Lake, database: str | None, search: str | None) -> list[tuple[str, str, bool]]:
     with lake.catalog.reading() as tx:
         names = tx.browse.names(database=database, search=search)
-    return [pair for pair in names if lake.caller.sees(table_resource(Identifier(*pair)))]
+    types = {False: ResourceType.TABLE, True: ResourceType.VIEW}
+    return [one for one in names if lake.caller.sees(named_resource(types[one[2]], one[0], one[1]))]
 
 
 # The files of one table

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from uuid import UUID
+from weakref import WeakSet
 
 from catalog import CatalogStore
 from lake.consumers import ConsumerProgress
@@ -30,6 +32,15 @@ _PATIENCE_SECONDS = 300.0
 """For so long a stream waits for a catalog database that is away."""
 _LOOK_AHEAD = 32
 """Snapshots asked for at once."""
+_open: WeakSet[TableStream] = WeakSet()
+_open_lock = threading.Lock()
+
+
+def open_streams(catalog: CatalogStore, table_id: UUID) -> list[TableStream]:
+    """The streams of a table that this process follows now, the oldest first."""
+    with _open_lock:
+        found = [one for one in _open if one.table_id == table_id and one.belongs_to(catalog)]
+    return sorted(found, key=lambda one: one.began)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +78,7 @@ class TableStream:
         reopen: Callable[[], LakeTable],
         predicate: Predicate | None = None,
         consumer: ConsumerProgress | None = None,
+        who: str = "",
     ) -> None:
         self.cursor = cursor
         self._catalog = catalog
@@ -83,10 +95,26 @@ class TableStream:
         self._closed = False
         self._away_since: float | None = None
         self._unsubscribe = catalog.notices.subscribe(table.table_id, table.identifier.branch, self._wake.set)
+        self.table_id = table.table_id
+        self.who = who
+        self.began = time.time()
+        with _open_lock:
+            _open.add(self)
+
+    @property
+    def consumer(self) -> str | None:
+        """The name under which its progress is kept."""
+        return self._progress.consumer_name
+
+    def belongs_to(self, catalog: CatalogStore) -> bool:
+        """Whether it follows a table of this catalog."""
+        return self._catalog is catalog
 
     def close(self) -> None:
         """End the stream; whoever waits in it is free at once. Any number of times."""
         self._closed = True
+        with _open_lock:
+            _open.discard(self)
         self._unsubscribe()
         self._wake.set()
 
@@ -205,6 +233,11 @@ class _Progress:
         self._told: int | None = None
         self._settling: tuple[int, float] | None = None if cursor.whole else (cursor.next_snapshot_id, 0.0)
         self._told_at = time.monotonic()
+
+    @property
+    def consumer_name(self) -> str | None:
+        """The consumer's name; None without one."""
+        return None if self._consumer is None else self._consumer.name
 
     def read(self, next_snapshot: int) -> None:
         """Everything before a snapshot has been handed on."""

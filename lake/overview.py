@@ -38,4 +38,4 @@ def overview(catalog: CatalogStore, *, consumers: int = 100) -> Overview:
 
 def consumer_table(row: ConsumerLagRow) -> str:
     """The table a consumer reads, as SQL names it."""
-    return str(Identifier(row.database, row.table_name, row.branch))
+    return Identifier(row.database, row.table_name, row.branch).written()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog.records import CompactionRunRow
 from lake.browse import check_sees_all, shown_partition
+from lake.follow import TableStream, open_streams
 from lake.table import LakeTable
 from model.access import Access, table_resource
 from model.option import masked_all
@@ -107,6 +109,8 @@ class SnapshotLine:
     removed_files: int
     added_bytes: int
     removed_bytes: int
+    added_rows: int
+    """In the files it added; a merge adds the rows it removes."""
     who: str | None
     """Who was logged in; None where nobody has to, and for writers that came by other doors."""
     tags: tuple[str, ...] = ()
@@ -121,11 +125,12 @@ def snapshot_page(lake: Lake, table: LakeTable, *, below: int | None, limit: int
 
 
 def _line(table: LakeTable, snapshot: Snapshot, tags: tuple[str, ...]) -> SnapshotLine:
-    files, sizes = {EntryKind.ADD: 0, EntryKind.DELETE: 0}, {EntryKind.ADD: 0, EntryKind.DELETE: 0}
+    files, sizes, rows = {EntryKind.ADD: 0, EntryKind.DELETE: 0}, {EntryKind.ADD: 0, EntryKind.DELETE: 0}, 0
     try:
         for entry in table.files.delta_entries(snapshot):
             files[entry.kind] += 1
             sizes[entry.kind] += entry.file.file_size
+            rows += entry.file.row_count if entry.kind is EntryKind.ADD else 0
     except FileNotFoundError:  # expired while it was looked at
         pass
     return SnapshotLine(
@@ -134,6 +139,7 @@ def _line(table: LakeTable, snapshot: Snapshot, tags: tuple[str, ...]) -> Snapsh
         removed_files=files[EntryKind.DELETE],
         added_bytes=sizes[EntryKind.ADD],
         removed_bytes=sizes[EntryKind.DELETE],
+        added_rows=rows,
         who=snapshot.properties.get(COMMITTED_BY),
         tags=tags,
     )
@@ -229,7 +235,80 @@ def _reader(name: str, following: int, updated: int, known: dict[int, Snapshot],
     )
 
 
-def compactions(lake: Lake, table: LakeTable) -> Sequence[CompactionRunRow]:
-    """What was merged by itself, newest first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenStream:
+    """A streaming query that this server follows the table for."""
+
+    who: str
+    began: float
+    """Seconds since 1970."""
+    consumer: str | None
+    next_snapshot: int
+    snapshots_behind: int
+    """Snapshots that added rows, as everywhere where a stream's lag is told in them."""
+    rows_behind: int
+
+
+def streams(lake: Lake, table: LakeTable) -> list[OpenStream]:
+    """The caller's open streams of a table, an administrator's are all; the oldest first."""
+    found = [one for one in open_streams(lake.catalog, table.table_id) if lake.caller.administrator or one.who == lake.caller.principal]
+    added = [s for s in lake.snapshots(table) if s.commit_kind == "APPEND"] if found else []
+    return [_stream(one, [s for s in added if s.id >= one.cursor.next_snapshot_id]) for one in found]
+
+
+def _stream(stream: TableStream, unread: Sequence[Snapshot]) -> OpenStream:
+    return OpenStream(
+        who=stream.who,
+        began=stream.began,
+        consumer=stream.consumer,
+        next_snapshot=stream.cursor.next_snapshot_id,
+        snapshots_behind=len(unread),
+        rows_behind=sum(s.delta_record_count for s in unread),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """A merge of small files, with what there was before it and after."""
+
+    started: dt.datetime
+    seconds: float | None
+    """None for one by hand: its snapshot alone is known."""
+    outcome: str
+    reason: str
+    message: str | None
+    snapshot_id: int | None
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    rows: int
+
+
+def merges(lake: Lake, table: LakeTable, *, limit: int) -> list[Merge]:
+    """The newest merges, newest first, also those by hand whose snapshots are kept."""
     with lake.catalog.reading() as tx:
-        return tx.compactions.of(table.table_id)
+        runs = tx.compactions.of(table.table_id)
+        compacted = [
+            Snapshot.from_json(row.body) for row in tx.snapshots.newest_of(table.table_id, table.identifier.branch, "COMPACT", most=limit)
+        ]
+    noted = {run.snapshot_id for run in runs}
+    found = [_noted(run) for run in runs] + [_by_hand(_line(table, s, ())) for s in compacted if s.id not in noted]
+    return sorted(found, key=lambda one: one.started, reverse=True)[:limit]
+
+
+def _noted(run: CompactionRunRow) -> Merge:
+    return Merge(
+        started=run.started_at, seconds=(run.ended_at - run.started_at).total_seconds(), outcome=run.outcome, reason=run.reason,
+        message=run.message, snapshot_id=run.snapshot_id, files_before=run.files_before, files_after=run.files_after,
+        bytes_before=run.bytes_before, bytes_after=run.bytes_after, rows=run.row_count,
+    )  # fmt: skip
+
+
+def _by_hand(line: SnapshotLine) -> Merge:
+    return Merge(
+        started=dt.datetime.fromtimestamp(line.snapshot.time_millis / 1000, dt.UTC), seconds=None, outcome="done",
+        reason="by hand" if line.who is None else f"by {line.who}", message=None, snapshot_id=line.snapshot.id,
+        files_before=line.removed_files, files_after=line.added_files, bytes_before=line.removed_bytes, bytes_after=line.added_bytes,
+        rows=line.added_rows,
+    )  # fmt: skip

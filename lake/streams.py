@@ -34,7 +34,14 @@ class LakeStreams(LakeBase):
         """
         cursor, consumer = self._begin(table, options, zone)
         return TableStream(
-            self.catalog, table, cursor, _rules(options), reopen=lambda: self._reopen(table), predicate=predicate, consumer=consumer
+            self.catalog,
+            table,
+            cursor,
+            _rules(options),
+            reopen=lambda: self._reopen(table),
+            predicate=predicate,
+            consumer=consumer,
+            who=self.caller.principal,
         )
 
     @needs(Access.SELECT)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from model.errors import AnalysisError
 
 DEFAULT_DATABASE = "default"
 MAIN_BRANCH = "main"
+_PLAIN = re.compile(r"[^.`*]+")
+_PART = re.compile(r"`((?:[^`]|``)*)`(?=\.|$)|([^.`][^.]*)")
+"""A part of a written name: what stands in backquotes, where a doubled one is one, or else all up to the next dot."""
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=False)
@@ -24,7 +30,25 @@ class Identifier:
         """The name as SQL text, backquoted."""
         return ".".join(quote(part) for part in (self.database, self.table))
 
+    def written(self) -> str:
+        """The name as text that `parse_name` reads: as people say it, and backquoted where that could mean another table."""
+        table = self.table if self.branch == MAIN_BRANCH else f"{self.table}$branch_{self.branch}"
+        return ".".join(part if _PLAIN.fullmatch(part) else quote(part) for part in (self.database, table))
+
 
 def quote(name: str) -> str:
     """Backquote a name for SQL text."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def parse_name(text: str) -> tuple[str, ...]:
+    """The parts of a name that was written as text: ``d.t`` or ``d.`a.b` ``; raises `AnalysisError` for what is no name."""
+    parts: list[str] = []
+    at = 0
+    while (found := _PART.match(text, at)) is not None:
+        quoted, plain = found.groups()
+        parts.append(plain if quoted is None else quoted.replace("``", "`"))
+        at = found.end() + 1
+        if at > len(text):
+            return tuple(parts)
+    raise AnalysisError(f"{text!r} is no name: parts are parted by dots, and one with a dot in it stands in backquotes.", fragment=text)

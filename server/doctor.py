@@ -20,6 +20,7 @@ from lake import Lake
 from lake.overview import Overview, consumer_table, overview
 from migrations import newest, revision_of
 from model.errors import LakeError
+from model.identifier import Identifier
 from server.backup import present_dsn
 from server.option_kinds import own_uri
 from server.settings import Settings
@@ -194,7 +195,12 @@ def of_catalog(known: Overview) -> Check:
     for row in known.small:
         clean = False
         detail = f"{row.database}.{row.table_name} has {row.file_count:,} files of {row.file_size // row.file_count >> 10:,} kB on average"
-        yield Finding(check="small files", level=WARN, detail=detail, way_out=f"CALL sys.compact('{row.database}.{row.table_name}')")
+        yield Finding(
+            check="small files",
+            level=WARN,
+            detail=detail,
+            way_out=f"CALL sys.compact('{Identifier(row.database, row.table_name).written()}')",
+        )
     if count := known.sums.expired_table_leases + known.sums.expired_job_leases:
         clean = False
         way_out = "A server was killed: another takes over within 15 s, where one runs with upkeep and jobs enabled."

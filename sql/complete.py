@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from lake import Lake
 from model.errors import LakeError
-from model.identifier import quote
+from model.identifier import parse_name, quote
 from sql.session import CATALOG, Session
 
 
@@ -39,6 +39,8 @@ _PLAIN = re.compile(r"[A-Za-z_]\w*")
 _BEFORE_TABLE = re.compile(r"\b(FROM|JOIN|INTO|OVERWRITE|TABLE|VIEW|DESCRIBE|DESC|PARTITIONS)\s+$", re.IGNORECASE)
 _BEFORE_DATABASE = re.compile(r"\b(USE|DATABASE)\s+$", re.IGNORECASE)
 _TABLES = re.compile(r"\b(?:FROM|JOIN|INTO|TABLE)\s+((?:`[^`]+`|\w+)(?:\s*\.\s*(?:`[^`]+`|[\w$]+)){0,2})", re.IGNORECASE)
+_AROUND_DOT = re.compile(r"\s*\.\s*(?=(?:[^`]|`[^`]*`)*$)")
+"""A dot between names, not one within backquotes, with its spaces."""
 _AT_START = re.compile(r"^\s*[A-Za-z ]*$")
 _MOST_TABLES = 8
 
@@ -104,7 +106,7 @@ def _columns(lake: Lake, session: Session, statement: str, typed: str) -> Iterat
     """Columns of the tables the statement names, with the qualifier that was typed."""
     qualifier = f"{typed.rpartition('.')[0]}." if "." in typed else ""
     for found in _TABLES.findall(statement)[:_MOST_TABLES]:
-        parts = tuple(part.strip().strip("`") for part in found.split("."))
+        parts = parse_name(_AROUND_DOT.sub(".", found))
         temporary = session.temporary_tables.get(parts[0]) if len(parts) == 1 else None
         if temporary is not None:
             yield from (qualifier + _written(field.name) for field in temporary.columns)

@@ -22,6 +22,7 @@ def add_pages(app: Flask, services: Services) -> None:
         sql,
         table_overview,
         table_upkeep,
+        view,
         work,
     )
 

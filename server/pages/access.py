@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from lake.permissions import Permissions
 from model.access import ACCESSES, ADMIN, PUBLIC, Access, AccessToken, Columns, Grant, Resource, ResourceType, access_of
 from model.errors import BadRequest, LakeError
-from model.identifier import quote
+from model.identifier import Identifier, parse_name, quote
 from server.access import caller
 from server.pages.actions import act, tell
 from server.pages.shell import bp, in_menu, render
@@ -52,6 +52,8 @@ class ShownGrant:
     """A grant, and the statement that takes it back."""
 
     grant: Grant
+    on: str
+    """What it is on, as the form that takes it back sends it."""
     columns: str
     expired: bool
 
@@ -110,7 +112,11 @@ def _order(grant: Grant) -> tuple[str, str, str]:
 
 def _grant(grant: Grant, now: dt.datetime) -> ShownGrant:
     columns = "" if grant.columns is None else f"{'all but ' if grant.columns.excluded else ''}{', '.join(grant.columns.names)}"
-    return ShownGrant(grant=grant, columns=columns, expired=grant.expires_at is not None and grant.expires_at <= now)
+    resource = grant.resource
+    on = Identifier(resource.database, resource.name).written() if resource.database and resource.name else quote(resource.database or "")
+    return ShownGrant(
+        grant=grant, on=on if resource.database else "", columns=columns, expired=grant.expires_at is not None and grant.expires_at <= now
+    )
 
 
 # Tokens
@@ -215,7 +221,10 @@ def _resource(form: Mapping[str, str]) -> Resource:
         kind = ResourceType(form.get("kind", ""))
     except ValueError:
         raise BadRequest("Choose what the grant is about.") from None
-    database, _, name = form.get("on", "").strip().partition(".")
+    named = form.get("on", "").strip()
+    parts = parse_name(named) if named else ()
+    database = parts[0] if parts else None
+    name = ".".join(parts[1:]) or None  # whoever writes d.a.b into a form means the table a.b: there is one catalog
     alone = kind in (ResourceType.CATALOG, ResourceType.CATALOG_ALL)
     whole = kind in (ResourceType.DATABASE, ResourceType.DATABASE_ALL)
-    return Resource(type=kind, database=None if alone else database or None, name=None if alone or whole else name or None)
+    return Resource(type=kind, database=None if alone else database, name=None if alone or whole else name)

@@ -1,4 +1,4 @@
-"""The catalog: databases and tables, searched by names and columns."""
+"""The catalog: databases, tables and views, searched by names and columns."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from catalog.browse import ORDERS, DatabaseSums, ListedTable
 from lake.browse import databases, tables
 from server.access import caller
 from server.pages.shell import bp, in_menu, render
+from server.pages.shown import plural
 from server.services import services
 
 _PAGE = 50
@@ -27,19 +28,27 @@ class CatalogPage:
     order: str
     tables: list[ListedTable]
     total: int
+    total_views: int
     offset: int
     limit: int = _PAGE
 
     @property
-    def all_tables(self) -> int:
-        """Tables of all databases."""
-        return sum(one.tables for one in self.databases)
+    def everything(self) -> int:
+        """Tables and views of all databases."""
+        return sum(one.tables + one.views for one in self.databases)
+
+    @property
+    def found(self) -> str:
+        """How many of each there are, in words."""
+        tables, views = self.total - self.total_views, self.total_views
+        said = [plural(tables, "table")] * bool(tables or not views) + [plural(views, "view")] * bool(views)
+        return " and ".join(said)
 
 
 @bp.get("/catalog")
 @in_menu("Catalog")
 def catalog() -> ResponseReturnValue:
-    """Databases, and a page of tables."""
+    """Databases, and a page of tables and views."""
     lake = services().gateway.lake.for_caller(caller())
     database = request.args.get("database") or None
     search = request.args.get("q", "").strip().replace("\0", "")[:_MOST_SEARCH]
@@ -57,6 +66,7 @@ def catalog() -> ResponseReturnValue:
         order=order,
         tables=found,
         total=found[0].total if found else 0,
+        total_views=found[0].total_views if found else 0,
         offset=offset,
     )
     return render("catalog.html", here="Catalog", page=page)

@@ -10,11 +10,13 @@ from flask.typing import ResponseReturnValue
 
 from catalog.browse import DatabaseSums
 from lake.browse import Attention, attention, databases
+from model.identifier import Identifier
 from model.job import Job, JobState
 from server.access import caller
 from server.pages.actions import act
 from server.pages.shell import bp, in_menu, render
 from server.pages.words import call, literal
+from server.pages.work import ShownJob, shown_job
 from server.services import services
 from sql.health import Health
 
@@ -48,7 +50,7 @@ class OverviewPage:
     sessions: int
     streams: int
     queued: int
-    jobs: list[Job]
+    jobs: list[ShownJob]
     troubled: list[Job]
     attention: Attention
 
@@ -89,20 +91,20 @@ def overview() -> ResponseReturnValue:
         sessions=gateway.open_sessions(),
         streams=gateway.streams(),
         queued=sum(gateway.queued().values()),
-        jobs=[job for job in jobs if not job.state.ended],
+        jobs=[shown_job(job) for job in jobs if not job.state.ended],
         troubled=[job for job in jobs if job.state in (JobState.FAILED, JobState.RESTARTING)],
         attention=attention(lake),
     )
-    return render("overview.html", here="Overview", page=page)
+    return render("overview.html", here="Overview", page=page, compaction=compaction)
 
 
 @bp.post("/fix/<what>")
 def fix(what: str) -> ResponseReturnValue:
     """Run what a button of the overview stands for."""
-    table = f"{request.form.get('database', '')}.{request.form.get('table', '')}"
+    table = Identifier(request.form.get("database", ""), request.form.get("table", ""))
     name = request.form.get("name", "")
     statements = {
-        "compact": call("compact", table=table),
+        "compact": compaction(table.database, table.table),
         "reset-consumer": call("reset_consumer", table=table, consumer_id=name, next_snapshot_id=_number(request.form.get("next"))),
         "forget-consumer": call("reset_consumer", table=table, consumer_id=name),
         "restart-job": f"ALTER JOB {literal(name)} RESTART",
@@ -110,6 +112,11 @@ def fix(what: str) -> ResponseReturnValue:
     if what not in statements:
         return render("missing.html", here="Overview", status=404, what=f"a remedy named {what}")
     return act(statements[what], back=url_for("pages.overview"), done="Started." if what.endswith("job") else "Done.")
+
+
+def compaction(database: str, table: str) -> str:
+    """What *Compact now* runs."""
+    return call("compact", table=Identifier(database, table))
 
 
 def _number(text: str | None) -> int | None:

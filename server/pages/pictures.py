@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lake.browse import BucketShare, Step
 from model.snapshot import Snapshot
-from server.pages.shown import count, plural, size
+from server.pages.shown import count, plural, size, span
 
 _STEPS_OF_HEAT = 5
 _MOST_CELLS = 64
@@ -89,44 +90,76 @@ class Heat:
     partitions: int
     """How many there are in all."""
     skew: float | None
-    """The largest bucket over the mean one; None with fewer than two."""
+    """The fullest bucket over the mean one, in what the cells are dark for; None with fewer than two."""
     largest: BucketShare | None
+    most_bytes: int
+    """What the largest of the partitions shown holds."""
+    low: str
+    high: str
+    """What the palest and the darkest cells stand for."""
 
 
 CELL, GAP = 22, 3
+SHADES = {"size": "bytes", "rows": "rows", "files": "files", "age": "time since it was last written"}
+"""What the cells of a heat map can be dark for."""
 
 
-def heat_map(shares: Sequence[BucketShare], *, most: int = 40) -> Heat:
-    """The newest partitions by name, and all their buckets up to a page's width."""
+def heat_map(shares: Sequence[BucketShare], *, by: str = "size", most: int = 40) -> Heat:
+    """The newest partitions by name, and all their buckets up to a page's width; darker for more of what ``SHADES`` names."""
     by_partition: dict[str, list[BucketShare]] = {}
     for share in shares:
         by_partition.setdefault(share.partition, []).append(share)
     chosen = sorted(by_partition, reverse=True)[:most]
-    top = max((share.size for share in shares), default=1) or 1
-    cells, lines = [], []
-    for i, name in enumerate(chosen):
-        held = by_partition[name]
-        y = i * (CELL + GAP)
-        for j, share in enumerate(held[:_MOST_CELLS]):
-            heat = min(_STEPS_OF_HEAT - 1, int(_STEPS_OF_HEAT * share.size / top))
-            place = f"bucket {share.bucket}" + (f" of {name}" if name else "")
-            told = f"{place}: {size(share.size)}, {plural(share.rows, 'row')}, {plural(share.files, 'file')}"
-            cells.append(Cell(share=share, x=j * (CELL + GAP), y=y, heat=heat, told=told))
-        lines.append(
-            PartitionLine(
-                name=name, y=y, files=sum(s.files for s in held), rows=sum(s.rows for s in held), size=sum(s.size for s in held),
-                buckets=len(held), oldest_millis=min(s.oldest_millis for s in held), newest_millis=max(s.newest_millis for s in held),
-            )
-        )  # fmt: skip
-    mean = sum(share.size for share in shares) / len(shares) if shares else 0
+    newest = max((share.newest_millis for share in shares), default=0)
+
+    def weight(share: BucketShare) -> int:
+        return {"size": share.size, "rows": share.rows, "files": share.files, "age": newest - share.newest_millis}[by]
+
+    darkest = max(map(weight, shares), default=1) or 1
+    cells = [
+        Cell(
+            share=share,
+            x=j * (CELL + GAP),
+            y=i * (CELL + GAP),
+            heat=min(_STEPS_OF_HEAT - 1, int(_STEPS_OF_HEAT * weight(share) / darkest)),
+            told=_told(share),
+        )
+        for i, name in enumerate(chosen)
+        for j, share in enumerate(by_partition[name][:_MOST_CELLS])
+    ]
+    lines = [_partition_line(name, by_partition[name], y=i * (CELL + GAP)) for i, name in enumerate(chosen)]
+    held = [share.size if by == "age" else weight(share) for share in shares]
+    fullest, mean = max(held, default=0), sum(held) / len(held) if held else 0
     columns = min(_MOST_CELLS, max((len(by_partition[name]) for name in chosen), default=0))
     return Heat(
         cells=tuple(cells),
         lines=tuple(lines),
         columns=columns,
         partitions=len(by_partition),
-        skew=top / mean if len(shares) > 1 and mean else None,
+        skew=fullest / mean if len(shares) > 1 and mean else None,
         largest=max(shares, key=lambda share: share.size, default=None),
+        most_bytes=max((line.size for line in lines), default=1) or 1,
+        low="newest" if by == "age" else "little",
+        high=f"{span(darkest / 1000)} before it" if by == "age" else size(darkest) if by == "size" else count(darkest),
+    )
+
+
+def _told(share: BucketShare) -> str:
+    place = f"bucket {share.bucket}" + (f" of {share.partition}" if share.partition else "")
+    written = span(max(0.0, time.time() - share.newest_millis / 1000))
+    return f"{place}: {size(share.size)}, {plural(share.rows, 'row')}, {plural(share.files, 'file')}, last written {written} ago"
+
+
+def _partition_line(name: str, buckets: Sequence[BucketShare], *, y: int) -> PartitionLine:
+    return PartitionLine(
+        name=name,
+        y=y,
+        files=sum(one.files for one in buckets),
+        rows=sum(one.rows for one in buckets),
+        size=sum(one.size for one in buckets),
+        buckets=len(buckets),
+        oldest_millis=min(one.oldest_millis for one in buckets),
+        newest_millis=max(one.newest_millis for one in buckets),
     )
 
 
@@ -148,7 +181,7 @@ def growth(snapshots: Sequence[Snapshot], *, width: int = 560, height: int = 96)
     if len(snapshots) < 2:
         return None
     first, last = snapshots[0], snapshots[-1]
-    span = max(1, last.time_millis - first.time_millis)
+    length = max(1, last.time_millis - first.time_millis)
     low = min(s.total_record_count for s in snapshots)
     low = 0 if low < max(s.total_record_count for s in snapshots) / 2 else low
     most = max(1, max(s.total_record_count for s in snapshots) - low)
@@ -158,7 +191,7 @@ def growth(snapshots: Sequence[Snapshot], *, width: int = 560, height: int = 96)
     points: list[str] = []
     before: float | None = None
     for one in thin:
-        x = width * (one.time_millis - first.time_millis) / span
+        x = width * (one.time_millis - first.time_millis) / length
         y = height - 3 - (height - 6) * (one.total_record_count - low) / most
         if before is not None:
             points.append(f"{x:.1f},{before:.1f}")

@@ -101,7 +101,10 @@ def sql() -> ResponseReturnValue:
 
 @bp.post("/sql")
 def run_form() -> ResponseReturnValue:
-    """Run or explain what the form holds, and show what came of it on the same page."""
+    """Run or explain what the form holds, and show what came of it on the same page.
+
+    A script that takes a ``part`` of the page is told 200 also of a failure: it shows it, and to browsers other answers are complaints.
+    """
     form = request.form
     asked = Asked(statement=form.get("statement", ""), database=form.get("database", ""), live=form.get("live") == "yes")
     if not asked.statement.strip():
@@ -112,7 +115,7 @@ def run_form() -> ResponseReturnValue:
         return _page(asked, result=_ran(asked))
     except LakeError as refused:
         trouble = _trouble(refused, asked.statement)
-        return _page(asked, trouble=trouble, status=trouble.failure.status)
+        return _page(asked, trouble=trouble, status=200 if form.get("part") == "yes" else trouble.failure.status)
 
 
 @bp.post("/sql/download")

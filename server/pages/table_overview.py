@@ -16,7 +16,7 @@ from model.errors import Forbidden, LakeError
 from model.schema import bucket_count
 from server.access import caller
 from server.pages.actions import Answer, run
-from server.pages.pictures import growth, heat_map, histogram
+from server.pages.pictures import SHADES, growth, heat_map, histogram
 from server.pages.table import TableHead, number, tab
 from server.pages.words import select
 from server.services import services
@@ -70,13 +70,17 @@ def files(lake: Lake, head: TableHead) -> Mapping[str, Any]:
     """Sizes and buckets of the latest snapshot's files."""
     sums = file_sums(lake, head.opened, head.snapshot)
     bucket, partition = number("bucket"), request.args.get("partition", "")
+    by = request.args.get("by", "size")
+    by = by if by in SHADES else "size"
     listed = None
     if bucket is not None:
         listed = files_of(lake, head.opened, head.snapshot, partition=partition, bucket=bucket, limit=_MOST_FILES)
     return {
         "sums": sums,
         "histogram": histogram(sums.steps, small_below=sums.small_below),
-        "heat": heat_map(sums.buckets),
+        "heat": heat_map(sums.buckets, by=by),
+        "by": by,
+        "shades": SHADES,
         "bucket": bucket,
         "partition": partition,
         "listed": listed,
@@ -101,7 +105,7 @@ def connect(lake: Lake, head: TableHead) -> Mapping[str, Any]:
 
 def _snippets(head: TableHead) -> list[Snippet]:
     url = request.host_url.rstrip("/")
-    name, needs_token = str(head.table), caller().principal != "anonymous"
+    name, needs_token = head.table.written(), caller().principal != "anonymous"
     token = "$SLUICE_TOKEN" if needs_token else "any"
     header = ' \\\n  -H "Authorization: Bearer $SLUICE_TOKEN"' if needs_token else ""
     in_sluice = select(head.table).replace(" FROM ", " FROM sluice.", 1)

@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 
 from lake import Lake
 from lake.browse import file_sums
-from lake.sides import compactions, readers, snapshot_page
+from lake.sides import merges, readers, snapshot_page, streams
 from model.access import table_resource
 from model.errors import BadRequest, LakeError
 from model.identifier import quote
@@ -22,7 +22,8 @@ from model.table_options import TABLE_OPTIONS
 from server.pages.actions import Answer, act, run
 from server.pages.shell import bp, render
 from server.pages.table import TableHead, address, head_of, number, tab
-from server.pages.words import call, literal, procedure_table, select
+from server.pages.words import call, literal, select
+from server.pages.work import shown_job
 
 _PAGE = 20
 _MOST_RUNS = 40
@@ -81,14 +82,14 @@ def _line(option: Option[Any] | None, key: str, value: str | None) -> OptionLine
 def upkeep(lake: Lake, head: TableHead) -> Mapping[str, Any]:
     """Small files, what was merged before, and what to do by hand."""
     sums = file_sums(lake, head.opened, head.snapshot)
-    runs = compactions(lake, head.opened)
+    runs = merges(lake, head.opened, limit=_MOST_RUNS)
     crowded = sorted(sums.buckets, key=lambda share: (-share.files, share.partition, share.bucket))
     return {
         "sums": sums,
         "crowded": [share for share in crowded if share.files > 1][:_MOST_BUCKETS],
-        "runs": runs[:_MOST_RUNS],
-        "runs_total": len(runs),
-        "largest_run": max((run.bytes_before for run in runs[:_MOST_RUNS]), default=1) or 1,
+        "runs": runs,
+        "most_runs": _MOST_RUNS,
+        "largest_run": max((run.bytes_before for run in runs), default=1) or 1,
         "write_only": bool(TABLE_OPTIONS.read(head.opened.schema.options, "write-only")),
         "min_retained": TABLE_OPTIONS.read(head.opened.schema.options, "snapshot.num-retained.min"),
         "time_retained": masked_all(head.opened.schema.options).get("snapshot.time-retained", "1 h"),
@@ -99,9 +100,10 @@ def upkeep(lake: Lake, head: TableHead) -> Mapping[str, Any]:
 def consumers(lake: Lake, head: TableHead) -> Mapping[str, Any]:
     """Readers of streams and their lag, and the jobs that name the table."""
     return {
+        "streams": streams(lake, head.opened),
         "readers": readers(lake, head.opened, head.snapshot),
         "latest": head.snapshot.id if head.snapshot else 0,
-        "jobs": [job for job in lake.jobs.all() if not job.state.ended and _names(job, head)],
+        "jobs": [shown_job(job) for job in lake.jobs.all() if not job.state.ended and _names(job, head)],
         "follow": select(head.table, consumer_id="my-reader", scan__mode="latest"),
     }
 
@@ -126,7 +128,7 @@ def access(lake: Lake, head: TableHead) -> Mapping[str, Any]:
 
 def _statement(head: TableHead, action: str) -> tuple[str, str]:
     """What an action runs, and the side of the table to go back to; raises `BadRequest` for what lacks a part."""
-    name, form, quoted = procedure_table(head.table), request.values, head.table.quoted()
+    name, form, quoted = head.table, request.values, head.table.quoted()
     key, value, who = form.get("key", "").strip(), form.get("value", "").strip(), form.get("name", "").strip()
     statements: dict[str, tuple[str, str]] = {
         "compact": (call("compact", table=name), "upkeep"),

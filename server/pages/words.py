@@ -7,27 +7,25 @@ from model.identifier import Identifier, quote
 
 def literal(text: str) -> str:
     """A string literal."""
-    return "'" + text.replace("'", "''") + "'"
+    escaped = text.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
 
 
-def call(procedure: str, **arguments: str | int | bool | None) -> str:
-    """A CALL with named arguments; None leaves one out."""
+def call(procedure: str, **arguments: str | int | bool | Identifier | None) -> str:
+    """A CALL with named arguments, tables by their names; None leaves one out."""
     given = ", ".join(f"{_named(name)} => {_value(value)}" for name, value in arguments.items() if value is not None)
     return f"CALL sys.{procedure}({given})"
-
-
-def procedure_table(table: Identifier) -> str:
-    """The name of a table as procedures take it."""
-    return f"{table.database}.{table.table}"
 
 
 def _named(name: str) -> str:
     return quote(name) if name in ("table", "where") else name
 
 
-def _value(value: str | int | bool) -> str:
+def _value(value: str | int | bool | Identifier) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Identifier):
+        return literal(value.written())
     return str(value) if isinstance(value, int) else literal(value)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -15,13 +16,14 @@ from flask.typing import ResponseReturnValue
 from catalog.records import TableRunRow
 from model.access import table_resource
 from model.errors import BadRequest, JobNotExist, OperationNotExist
-from model.identifier import Identifier
+from model.identifier import Identifier, parse_name
 from model.job import Job, JobState
 from model.option import masked_all, masked_text
 from server.access import caller
 from server.pages.actions import act, tell
 from server.pages.shell import bp, in_menu, render
 from server.pages.sparks import Line, lag_line, rate_line
+from server.pages.words import call
 from server.services import services
 from sql.jobs.points import behind, rate
 from sql.progress import ProgressRecord
@@ -54,7 +56,8 @@ class ShownJob:
     """The last error, and under it what caused it."""
 
 
-def _shown(job: Job) -> ShownJob:
+def shown_job(job: Job) -> ShownJob:
+    """A job with its last hour on this server."""
     points = services().gateway.jobs.points.of(job.job_id)
     return ShownJob(
         job=job,
@@ -71,7 +74,7 @@ def _shown(job: Job) -> ShownJob:
 @in_menu("Jobs")
 def jobs() -> ResponseReturnValue:
     """Streaming INSERTs: those that need somebody first, then the running ones, then what ended."""
-    found = [_shown(job) for job in services().gateway.lake.for_caller(caller()).jobs.all()]
+    found = [shown_job(job) for job in services().gateway.lake.for_caller(caller()).jobs.all()]
     order = [JobState.FAILED, JobState.RESTARTING, JobState.RUNNING, JobState.CREATED, JobState.STOPPED, JobState.FINISHED]
     found.sort(key=lambda one: order.index(one.job.state))
     going = [one for one in found if not one.job.state.ended]
@@ -91,16 +94,47 @@ def jobs() -> ResponseReturnValue:
 def job(job_id: str) -> ResponseReturnValue:
     """One job with its last hour."""
     found = services().gateway.lake.for_caller(caller()).jobs.get(_uuid(job_id))
-    sources = [(int(number) + 1, one) for number, many in found.source.items() for one in many]
+    sources = [_source(int(number) + 1, one) for number, many in found.source.items() for one in many]
     return render(
         "job.html",
         here="Jobs",
-        shown=_shown(found),
+        shown=shown_job(found),
         job=found,
         statement=masked_text(found.statement),
         settings=sorted(masked_all(found.settings).items()),
         sources=sources,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSource:
+    """What one INSERT of a job reads, and how far."""
+
+    insert: int
+    name: str
+    read: str
+    there: str
+    rows: int | None
+    """Of the last batch."""
+
+
+def _source(insert: int, told: Mapping[str, Any]) -> ShownSource:
+    return ShownSource(
+        insert=insert,
+        name=str(told.get("description", "–")),
+        read=_offset(told.get("endOffset")),
+        there=_offset(told.get("latestOffset")),
+        rows=told.get("numInputRows"),
+    )
+
+
+def _offset(offset: Any) -> str:
+    """An offset in words where it is a table's, as its source has it otherwise."""
+    if offset is None:
+        return "–"
+    if not isinstance(offset, dict) or not isinstance(offset.get("snapshot"), int):
+        return offset if isinstance(offset, str) else json.dumps(offset)
+    return f"snapshot {offset['snapshot'] - 1}{' and a part of the next' if offset.get('files') or offset.get('rows') else ''}"
 
 
 @bp.post("/jobs/<job_id>/<action>")
@@ -280,13 +314,9 @@ class ShownRun:
     """A compaction."""
 
     run: TableRunRow
-    kind: str
     seconds: float
     share: float | None
     """Files left, of those there were."""
-
-
-_RUN_KINDS = {"running": "busy", "done": "good", "failed": "bad", "lost": "warn", "interrupted": "warn"}
 
 
 @bp.get("/compactions")
@@ -314,7 +344,7 @@ def compactions() -> ResponseReturnValue:
 def _run(run: TableRunRow) -> ShownRun:
     seconds = (run.ended_at - run.started_at).total_seconds()
     share = run.files_after / run.files_before if run.outcome == "done" and run.files_before else None
-    return ShownRun(run=run, kind=_RUN_KINDS.get(run.outcome, "idle"), seconds=max(0.0, seconds), share=share)
+    return ShownRun(run=run, seconds=max(0.0, seconds), share=share)
 
 
 def _table_names(most: int = 500) -> list[str]:
@@ -322,7 +352,7 @@ def _table_names(most: int = 500) -> list[str]:
     lake = services().gateway.lake.for_caller(caller())
     names: list[str] = []
     for database in lake.list_databases():
-        names += [f"{database}.{name}" for name in lake.list_tables(database)]
+        names += [Identifier(database, name).written() for name in lake.list_tables(database)]
         if len(names) >= most:
             break
     return names[:most]
@@ -332,9 +362,6 @@ def _table_names(most: int = 500) -> list[str]:
 def compact_now() -> ResponseReturnValue:
     """Merge a table's files."""
     name, whole = request.form.get("table", "").strip(), request.form.get("whole") == "yes"
-    _database, dot, table = name.partition(".")
-    if not dot or not table:
+    if len(parse_name(name)) != 2:
         raise BadRequest("Name the table as database.table.")
-    target = name.replace("'", "''")
-    strategy = ", compact_strategy => 'full'" if whole else ""
-    return act(f"CALL sys.compact(`table` => '{target}'{strategy})", back=url_for("pages.compactions"))
+    return act(call("compact", table=name, compact_strategy="full" if whole else None), back=url_for("pages.compactions"))

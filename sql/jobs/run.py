@@ -254,6 +254,8 @@ def lag_of(source: dict[str, list[dict[str, Any]]]) -> str | None:
         behind = (one.get("metrics") or {}).get("maxOffsetsBehindLatest")
         if behind is not None:
             found.append(f"{behind} records")
+        elif one.get("snapshotsBehind") is not None:
+            found.append(f"{one['snapshotsBehind']} snapshots")
         elif isinstance(end, dict) and isinstance(latest, dict) and "snapshot" in end and "snapshot" in latest:
             found.append(f"{max(0, latest['snapshot'] - end['snapshot'])} snapshots")
     return ", ".join(found) or None

@@ -30,6 +30,7 @@ from sql.spark.errors import translated
 from sql.spark.event_time import rowtime_of
 from sql.spark.follow import at_end
 from sql.spark.prepared import prepared
+from sql.spark.source_tables import SourceTables
 from sql.spark.writes import write
 from sql.statements.base import ExecutionContext
 from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
@@ -119,6 +120,7 @@ class JobQuery:
         self._rowtime: tuple[int, int] | None = None
         self._late: dict[int, int] = {}
         self._alignment: Alignment | None = None
+        self._tables: SourceTables | None = None
         self._ready = threading.Event()
         self._stopping = False
         self._problem: BaseException | None = None
@@ -131,6 +133,7 @@ class JobQuery:
             self._sink.check(found.frame)
             self._rowtime = rowtime_of(found.frame.schema)
             self._alignment = self._aligned()
+            self._tables = SourceTables(self._context, source_of(self._insert))
             writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
             writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
             try:
@@ -201,6 +204,8 @@ class JobQuery:
             {key: _parsed(source[key]) if key.endswith("Offset") else source[key] for key in wanted if source.get(key) is not None}
             for source in progress["sources"]
         ]
+        if self._tables is not None:
+            self._tables.complete(told)
         if told and (late := self._late_rows()):
             told[0]["lateRows"] = late
         if told and self._alignment is not None:

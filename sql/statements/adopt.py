@@ -8,20 +8,16 @@ from model.identifier import quote
 from model.types import BigIntType
 from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures import DRY_COLUMN, Arguments, procedure
+from sql.statements.procedures import DRY_COLUMN, Arguments, identifier_of, procedure
 from table.layout import escape
 
 _THREADS = 8
 
 
-def _names(context: ExecutionContext, given: object) -> tuple[str, ...]:
-    return tuple(str(given).split("."))
-
-
 @procedure("register_table", required=2, table=str, path=str)
 def register_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Take over a Paimon append table's directory as it is."""
-    table = context.session.identifier(_names(context, arguments["table"]))
+    table = identifier_of(context, str(arguments["table"]))
     latest = context.lake.register_table(table, str(arguments["path"]), dry_run=arguments.dry_run)
     columns = [
         ResultColumn("table", STRING), ResultColumn("snapshot_id", BigIntType()), ResultColumn("record_count", BigIntType()), DRY_COLUMN,
@@ -42,7 +38,7 @@ def migrate_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         raise AnalysisError(
             "sys.migrate_table needs target_table: the source is a directory, which names no table.", fragment="target_table"
         )
-    table = context.session.identifier(_names(context, target))
+    table = identifier_of(context, str(target))
     dry_run = arguments.dry_run
     done = context.lake.migrate_table(
         table, source, options=_options(arguments.get("options")), threads=_threads(arguments), dry_run=dry_run
@@ -59,7 +55,7 @@ def migrate_file(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     source = _source(arguments, "source_table")
     if arguments.get("target_table") is None:
         raise AnalysisError("sys.migrate_file needs target_table, the table that gets the files.", fragment="target_table")
-    table = context.lake.open_to_write(context.session.identifier(_names(context, arguments["target_table"])))
+    table = context.lake.open_to_write(identifier_of(context, str(arguments["target_table"])))
     plan = context.lake.plan_migration(table, source, threads=_threads(arguments))
     if not arguments.dry_run and plan.rows:
         with renaming(table.files.io, plan.renamed):

@@ -84,7 +84,7 @@ def _check(context: ExecutionContext, insert: exp.Insert) -> None:
     for reference in table_references(insert):
         if reference.name == target or (
             not {reference.name, target} & set(own)
-            and context.session.identifier(reference.parts) == context.session.identifier(tuple(target.split(".")))
+            and context.session.identifier(reference.parts) == context.session.identifier(_target_parts(insert))
         ):
             raise AnalysisError(f"A job that reads what it writes would never end: {target}.", fragment=target)
 
@@ -95,8 +95,12 @@ def _bare_names(insert: exp.Insert) -> list[str]:
 
 
 def _target(insert: exp.Insert) -> str:
+    return ".".join(_target_parts(insert))
+
+
+def _target_parts(insert: exp.Insert) -> tuple[str, ...]:
     into = insert.this.this if isinstance(insert.this, exp.Schema) else insert.this
-    return ".".join(part.name for part in into.parts) if isinstance(into, exp.Table) else into.sql("spark")
+    return tuple(part.name for part in into.parts) if isinstance(into, exp.Table) else (into.sql("spark"),)
 
 
 _SHOWN: tuple[tuple[str, DataType], ...] = (("job id", TEXT), ("job name", TEXT), ("status", TEXT), ("start time", MOMENT))

@@ -9,7 +9,7 @@ from typing import Any
 
 from lake import LakeTable
 from model.errors import AnalysisError, nearest
-from model.identifier import Identifier
+from model.identifier import Identifier, parse_name
 from model.types import BigIntType, BooleanType, VarCharType
 from sql import trees
 from sql.results import STRING, ResultColumn, ResultSet
@@ -152,8 +152,8 @@ def table_to_write(context: ExecutionContext, arguments: Arguments) -> LakeTable
 
 
 def identifier_of(context: ExecutionContext, name: str) -> Identifier:
-    """A table's name as a call gives it; backquotes are taken off."""
-    return context.session.identifier(tuple(part.strip("`") for part in name.split(".")))
+    """A table's name as a call gives it; a part with a dot in it stands in backquotes, as in ``'d.`a.b`'``."""
+    return context.session.identifier(parse_name(name))
 
 
 @procedure("repair_table", required=1, table=str)

@@ -295,7 +295,7 @@ def remove_orphan_files(context: ExecutionContext, arguments: Arguments) -> Resu
         try:
             table = context.lake.open_to_write(identifier)
         except (TableNotExist, Forbidden, MetadataOnlyTable):
-            if "*" not in name:
+            if not _is_wide(name):
                 raise
             continue
         done = remove_orphans(
@@ -321,7 +321,12 @@ def remove_orphan_files(context: ExecutionContext, arguments: Arguments) -> Resu
 def _tables(context: ExecutionContext, name: str) -> list[Identifier]:
     if name in ("*", "*.*"):
         return [Identifier(database, table) for database in context.lake.list_databases() for table in context.lake.list_tables(database)]
-    if name.endswith(".*"):
-        database = name.removesuffix(".*").strip("`")
+    if _is_wide(name):
+        database = identifier_of(context, f"{name.removesuffix('*')}`*`").database
         return [Identifier(database, table) for table in context.lake.list_tables(database)]
     return [identifier_of(context, name)]
+
+
+def _is_wide(name: str) -> bool:
+    """Whether it stands for more than one table; ``d.`*` `` is the table of that name."""
+    return name in ("*", "*.*") or name.endswith(".*")

@@ -26,6 +26,7 @@ def test_the_examples_run_from_top_to_bottom(start_server: StartServer) -> None:
     assert sorted(row[1:3] for row in server.sql("SHOW JOBS")) == [["long trips", "FINISHED"], ["near and far", "RUNNING"]]
     near_and_far = "SELECT id, city, 'near' FROM near_trips UNION ALL SELECT id, city, 'far' FROM far_trips ORDER BY id"
     until(lambda: server.sql(near_and_far) == [[1, "Rome", "near"], [2, "Oslo", "far"]], what=lambda: server.sql("SHOW JOBS"))
+    until(lambda: server.sql(f"DESCRIBE JOB '{set_id}'")[0][10] == "0 snapshots, 0 snapshots", what=lambda: server.sql("SHOW JOBS"))
     server.sql(f"STOP JOB '{set_id}' WITH DRAIN")
     ((job_id,),) = server.sql(connectors)
     until(lambda: server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] == "FINISHED", what=lambda: server.sql(f"DESCRIBE JOB '{job_id}'"))

@@ -8,6 +8,10 @@ from lake import Lake, LakeTable
 from model.identifier import Identifier
 from model.schema import new_schema
 from model.types import DataType, Field, parse_type
+from sql.cancellation import Cancellation
+from sql.session import Session
+from sql.statements.base import ExecutionContext
+from tests.sql.conftest import NoSparkLease
 
 
 def column_type(spelled: str) -> DataType:
@@ -36,3 +40,16 @@ def make_table(
     identifier = Identifier("default", called)
     lake.create_table(identifier, schema)
     return lake.open(identifier)
+
+
+def context_of(lake: Lake) -> ExecutionContext:
+    """What a statement runs in, without Spark and without a place for results."""
+    return ExecutionContext(
+        lake=lake,
+        session=Session("s"),
+        spark=NoSparkLease(),
+        settings={},
+        cancellation=Cancellation(),
+        statement_id="x",
+        spool=None,  # type: ignore[arg-type]
+    )

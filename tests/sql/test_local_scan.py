@@ -22,7 +22,7 @@ from sql.local.literals import NotLocal
 from sql.local.scan import plan_select
 from sql.writing import append_batches
 from table.arrow import arrow_schema
-from tests.sql.tables import make_table
+from tests.sql.tables import context_of, make_table
 
 COLUMNS = {
     "k": "BIGINT",
@@ -282,23 +282,6 @@ def test_what_is_not_surely_the_same_goes_to_spark(gateway: Gateway, table: Lake
 
     with pytest.raises(NotLocal):
         plan_select(parse_one(text), context_of(lake))  # type: ignore[arg-type]
-
-
-def context_of(lake: Lake) -> Any:
-    from sql.cancellation import Cancellation
-    from sql.session import Session
-    from sql.statements.base import ExecutionContext
-    from tests.sql.conftest import NoSparkLease
-
-    return ExecutionContext(
-        lake=lake,
-        session=Session("s"),
-        spark=NoSparkLease(),
-        settings={},
-        cancellation=Cancellation(),
-        statement_id="x",
-        spool=None,  # type: ignore[arg-type]
-    )
 
 
 def test_counts_and_bounds_come_from_metadata(gateway: Gateway, table: LakeTable) -> None:

@@ -37,57 +37,59 @@ function plainEditor() {
 const call = (path, options = {}) =>
   fetch(path, { ...options, headers: { "X-CSRF-Token": secret, ...options.headers }, redirect: "error" });
 
-// What runs
+// What runs: a query without end over one connection; anything else is handed in, asked about, and its rows are fetched at the end
 
 class Run {
   constructor(part, live) {
     this.part = part;
     this.live = live;
-    this.id = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
     this.began = performance.now();
     this.stopper = new AbortController();
-    this.over = false;
+    this.handle = null;
     this.canceled = false;
   }
 
   seconds() { return (performance.now() - this.began) / 1000; }
 
-  async start() {
-    const body = { statement: this.part.text, database: form.elements.database.value };
-    if (this.live) body.mode = "streaming";
-    else body.max_rows = most + 1;
-    const answer = await call("/sql", {
-      method: "POST",
-      body: JSON.stringify(body),
-      signal: this.stopper.signal,
-      headers: {
-        "Content-Type": "application/json",
-        "Accept": this.live ? "application/x-ndjson" : "application/json",
-        "X-Request-Id": this.id,
-      },
-    });
+  async ask(path, options = {}) {
+    const answer = await call(path, { signal: this.stopper.signal, ...options });
     if (!answer.ok) throw Object.assign(new Error("refused"), { problem: await problemOf(answer) });
     return answer;
   }
 
-  async cancel() {
-    this.canceled = true;
-    try { await call(`/statements/${this.id}`, { method: "DELETE" }); } finally { this.stopper.abort(); }
+  submit(wishes, accept, options) {
+    const body = { statement: this.part.text, database: form.elements.database.value, ...wishes };
+    const headers = { "Content-Type": "application/json", "Accept": accept };
+    return this.ask("/sql", { method: "POST", body: JSON.stringify(body), headers, ...options });
   }
 
-  async watch() {
-    await pause(350);
-    while (!this.over) {
-      try {
-        const answer = await call(`/statements/${this.id}`, { headers: { Accept: "application/json" } });
-        if (answer.ok && !this.over) showProgress(this, await answer.json());
-      } catch { /* the statement itself says what is wrong */ }
-      await pause(this.seconds() > 10 ? 1000 : 400);
+  async start() {
+    if (this.live) return this.submit({ mode: "streaming" }, "application/x-ndjson");
+    // Not broken off: a statement whose handle nobody knows could not be canceled.
+    let status = await (await this.submit({ async: true, max_rows: most + 1 }, "application/json", { signal: null })).json();
+    this.handle = status.statementId;
+    if (this.canceled) await this.letGo();
+    while (status.result === undefined && status.error === undefined) {
+      if (this.seconds() > 0.3) showProgress(this, status);
+      status = await (await this.ask(`/statements/${this.handle}?wait=${this.seconds() > 10 ? 1 : 0.4}`)).json();
     }
+    if (status.error) throw Object.assign(new Error("failed"), { problem: status.error });
+    return this.ask(status.result, { headers: { Accept: "application/json" } });
+  }
+
+  cancel() {
+    this.canceled = true;
+    this.stopper.abort();
+    return this.letGo();
+  }
+
+  // Whatever it still does ends, and what is kept of it goes; also when the page is left.
+  async letGo() {
+    const handle = this.handle;
+    this.handle = null;
+    if (handle) await call(`/statements/${handle}`, { method: "DELETE", keepalive: true }).catch(() => {});
   }
 }
-
-const pause = (millis) => new Promise((done) => setTimeout(done, millis));
 
 const problemOf = async (answer) => {
   try { return await answer.json(); } catch { return { title: `The server answered ${answer.status}.`, detail: "", errorClass: "" }; }
@@ -119,7 +121,6 @@ async function runStatement() {
   const run = present = new Run(part, form.elements.live.checked);
   editor.unmark();
   begin(run);
-  run.watch();
   try {
     const answer = await run.start();
     await (run.live ? showLive(run, answer) : showRows(run, answer));
@@ -142,7 +143,7 @@ function begin(run) {
 }
 
 function end(run) {
-  run.over = true;
+  run.letGo();
   present = null;
   form.classList.remove("busy");
   cancelButton.hidden = true;
@@ -308,6 +309,7 @@ async function explain() {
   try {
     const data = new FormData(form);
     data.set("action", "explain");
+    data.set("part", "yes");
     const page = await documentOf(await fetch(form.getAttribute("action"), { method: "POST", body: new URLSearchParams(data), redirect: "error" }));
     const found = page.querySelector("#outcome");
     if (!found) return;
@@ -364,6 +366,7 @@ area.addEventListener("keydown", (event) => {
   }
 });
 cancelButton.addEventListener("click", () => present?.cancel());
+addEventListener("pagehide", () => present?.cancel());
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-statement]");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;

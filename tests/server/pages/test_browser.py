@@ -87,7 +87,7 @@ class Watched:
         """End it; raises where it complained or asked anybody else."""
         self._context.close()
         assert not self.strangers
-        assert not [one for one in self.complaints if "404 (NOT FOUND)" not in one]  # a page that is not there says so to the console
+        assert not self.complaints
 
 
 def test_every_page_is_accessible_and_fits(browser: Browser, shop: str) -> None:
@@ -97,6 +97,8 @@ def test_every_page_is_accessible_and_fits(browser: Browser, shop: str) -> None:
         watched = Watched(browser, shop, shape, scheme)
         for place in places:
             watched.page.goto(shop + place)
+            if place == "/ui/nowhere":  # Chromium itself notes an address that is answered 404
+                assert watched.complaints.pop().startswith("Failed to load resource: the server responded with a status of 404")
             found += [(place, shape, one) for one in _faults(watched.page)]
             if kept:
                 name = place.removeprefix("/ui/").replace("/", "-").partition("?")[0] or "overview"

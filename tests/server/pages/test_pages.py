@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 
 import pytest
 from flask.testing import FlaskClient
 
+from lake import Lake
+from model.identifier import Identifier
+from model.types import Field, parse_type
+from model.view import View
 from server.services import Services
 from tests.server.pages.conftest import Visitor, table_path
 
@@ -62,7 +67,7 @@ def test_the_catalog_finds_names_and_columns_and_pages_through_many(visitor: Vis
     second = visitor.get(following.group(1).replace("&amp;", "&"))
     assert len(set(re.findall(r">(t\d{3})</a>", first + second))) == 60
     assert re.search(r"sales|shop\.orders", visitor.get("/ui/catalog?order=size").split("<tbody>")[1].split("</tr>")[0])
-    assert "No table or column" in visitor.get("/ui/catalog?q=%25")
+    assert "No table, view or column" in visitor.get("/ui/catalog?q=%25")
     assert visitor.get("/ui/catalog?database=nowhere", 404)
 
 
@@ -137,7 +142,9 @@ def test_the_schemas_history_says_what_changed(visitor: Visitor, orders: str) ->
 
 def test_files_show_their_sizes_and_statistics(visitor: Visitor, orders: str) -> None:
     page = visitor.get(f"{orders}/files?bucket=1")
-    assert len(re.findall(r'<rect class="h\d"', page)) == 2
+    assert len(re.findall(r'<rect class="h\d"', page.split('<table class="heat">')[1])) == 2
+    for by, darkest in (("rows", "rows"), ("files", "files"), ("age", "newest"), ("nonsense", "kB")):
+        assert darkest in text_of(visitor.get(f"{orders}/files?by={by}").split('id="buckets"')[1].split("<tbody>")[0]), by
     assert re.search(r"files? from \S+ \wB to", page.replace("\xa0", " ").replace("\u202f", ""))
     assert re.search(r"id \d+ \d+ 0", text_of(page.split("Files of bucket 1")[1]))
 
@@ -173,3 +180,82 @@ def test_whoever_is_logged_in_signs_commits(client: FlaskClient, visitor: Visito
     assert done.status_code == 200
     visitor.send("/ui/login", token=admin)
     assert "by ada, writer" in text_of(visitor.get(f"{orders}/snapshots"))
+
+
+@pytest.mark.parametrize("name", ["a.b", "it's `odd`", "*", "my table"])
+def test_every_button_works_for_odd_names(visitor: Visitor, name: str) -> None:
+    table = Identifier("x.y", name).quoted()
+    visitor.sql(f"CREATE DATABASE `x.y`; CREATE TABLE {table} (id BIGINT)")
+    for _ in range(3):
+        visitor.sql(f"INSERT INTO {table} VALUES (1)")
+    address = table_path("x.y", name)
+    for action in ("compact", "expire", "orphans", "rollback?snapshot=2"):
+        assert "It cannot be done" not in visitor.get(f"{address}/preview/{action}"), action
+    actions: tuple[tuple[str, dict[str, str]], ...] = (
+        ("compact", {}), ("compact-minor", {}), ("expire", {}), ("orphans", {}), ("tag", {"name": "first", "snapshot": "1"}),
+        ("delete-tag", {"name": "first"}), ("reset-consumer", {"name": "c", "next": "2"}), ("forget-consumer", {"name": "c"}),
+        ("rollback", {"snapshot": "2"}), ("set-option", {"key": "write-only", "value": "true"}), ("reset-option", {"key": "write-only"}),
+        ("grant", {"name": "ada", "value": "SELECT"}), ("revoke", {"name": "ada", "value": "SELECT"}),
+    )  # fmt: skip
+    for action, form in actions:
+        assert "That did not work." not in visitor.act(f"{address}/do/{action}", **form), action
+    assert "That did not work." not in visitor.act("/ui/fix/compact", database="x.y", table=name)
+    offered = re.search(r'<datalist id="tables"><option value="([^"]+)">', visitor.get("/ui/compactions"))
+    assert offered is not None
+    assert "That did not work." not in visitor.act("/ui/compactions", table=unescape(offered.group(1)), whole="yes")
+    visitor.sql(f"GRANT SELECT ON {table} TO bob")
+    taken = re.search(r'name="on" value="([^"]+)"', visitor.get("/ui/access"))
+    assert taken is not None
+    done = visitor.act("/ui/access/grants/revoke", principal="bob", access="SELECT", kind="TABLE", on=unescape(taken.group(1)))
+    assert "That did not work." not in done
+    assert "Nothing is granted" in visitor.get("/ui/access")
+
+
+def test_views_are_found_beside_tables_by_who_may_see_them(client: FlaskClient, visitor: Visitor, orders: str, lake: Lake) -> None:
+    fields = (Field(id=0, name="region", type=parse_type("STRING")), Field(id=1, name="total_sold", type=parse_type("BIGINT")))
+    query = "SELECT region, count(*) AS total_sold FROM orders GROUP BY region -- <b>"
+    made = View(fields=fields, query=query, dialects={"sluice": query, "flink": "SELECT 1"}, comment="What each region sold")
+    lake.views.create(Identifier("shop", "by_region"), made)
+    lake.views.create(Identifier("shop", "not_for_ada"), made)
+    every = text_of(visitor.get("/ui/catalog"))
+    assert "1 table and 2 views" in every
+    assert "shop (3)" in every
+    by_column = visitor.get("/ui/catalog?q=TOTAL_s")
+    assert "2 views found" in text_of(by_column)
+    assert "total_sold" in by_column
+    assert "1 view found" in text_of(visitor.get("/ui/catalog?database=shop&q=by_region"))
+    page = visitor.get("/ui/views/shop/by_region")
+    assert "What each region sold" in page
+    assert "-- &lt;b&gt;" in page
+    assert re.search(r"as flink reads it .*as sluice reads it", text_of(page))
+    assert visitor.get("/ui/views/shop/nowhere", 404)
+    visitor.sql("GRANT SELECT ON VIEW shop.by_region TO ada")
+    admin = client.post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
+    token = client.post("/tokens", json={"name": "laptop", "principal": "ada"}, headers={"Authorization": f"Bearer {admin}"})
+    visitor.send("/ui/login", token=token.get_json()["token"])
+    hers = text_of(visitor.get("/ui/catalog?q=total_sold"))
+    assert "1 view found" in hers
+    assert "not_for_ada" not in hers
+    assert visitor.get("/ui/views/shop/not_for_ada", 403)
+
+
+def test_merges_by_hand_stand_among_the_compactions(visitor: Visitor, orders: str) -> None:
+    assert "Nothing was merged yet" in text_of(visitor.get(f"{orders}/upkeep"))
+    visitor.act(f"{orders}/do/compact")
+    page = text_of(visitor.get(f"{orders}/upkeep"))
+    assert re.search(r"1 merge: .* snapshot 13 done 2[34] → 2 .* 96 – by hand", page)
+
+
+def test_open_streams_show_with_their_lag(visitor: Visitor, orders: str, services: Services) -> None:
+    lake = services.gateway.lake
+    assert "None is open" in visitor.get(f"{orders}/consumers")
+    hint = {"scan.mode": "from-snapshot", "scan.snapshot-id": "10"}
+    stream = lake.follow(lake.open(Identifier("shop", "orders")), hint)
+    print(text_of(visitor.get(f"{orders}/consumers")))
+    assert re.search(r"Open since .* 10 3 snapshots 24 ", text_of(visitor.get(f"{orders}/consumers")))
+    steps = stream.steps()
+    while stream.cursor.next_snapshot_id < 13:
+        next(steps)
+    assert re.search(r"Open since .* 13 up to date 0 ", text_of(visitor.get(f"{orders}/consumers")))
+    stream.close()
+    assert "None is open" in visitor.get(f"{orders}/consumers")
