@@ -2,6 +2,7 @@
 
 It is the server's child in a session of its own, so that a terminal's Ctrl-C does not reach it. Beside it waits a guard:
 a shell that stops Postgres as soon as the server is gone without having done so, and holds the data directory until then.
+A Postgres that ends before its server (killed, or out of memory) is started again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,8 @@ STOP_SECONDS = 60.0
 _LOOK_SECONDS = 0.01
 _ATTEMPTS = 5
 """A postmaster that was killed leaves children behind, which hold its memory for a moment."""
+_LONGEST_PAUSE = 10.0
+"""Seconds between two attempts to bring back a Postgres that ended and does not start."""
 _USER = "pgserver"
 """Postgres refuses to run as root."""
 _SOCKET_NAME = ".s.PGSQL.5432"
@@ -93,6 +97,9 @@ class EmbeddedPostgres:
         self._runner: dict[str, Any] = {"cwd": "/", "start_new_session": True}
         self._guard: subprocess.Popen[bytes] | None = None
         self._child: subprocess.Popen[bytes] | None = None
+        self._stopping = threading.Event()
+        self._starting = threading.Lock()
+        self._keeper = threading.Thread(target=self._keep, name="sluice-postgres", daemon=True)
 
     def start(self) -> str:
         """Start it, make it on the first start, and return its DSN. Raises `Unavailable` with Postgres's own words."""
@@ -102,16 +109,48 @@ class EmbeddedPostgres:
         command = ["sh", "-c", _GUARD, "sluice-postgres-guard", str(self._binaries / "pg_ctl"), str(self._directory)]
         quiet: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self._guard = subprocess.Popen(command, pass_fds=(self._lock.file,), **quiet, **self._runner)
+        dsn = self._ready()
+        self._keeper.start()
+        return dsn
+
+    def _ready(self) -> str:
+        """Start it, or take it over, and return its DSN once it answers. Raises `Unavailable`."""
         until = time.monotonic() + START_SECONDS
         for attempt in range(1, _ATTEMPTS + 1):
             if (directory := self._started(until)) is not None:
                 return _dsn(directory)
-            if attempt < _ATTEMPTS and time.monotonic() < until:
-                time.sleep(0.2 * attempt)
+            if time.monotonic() > until or self._stopping.wait(0.2 * attempt):
+                break
         raise Unavailable(f"The embedded Postgres does not start: {_last_words(self._directory)}")
+
+    def _keep(self) -> None:
+        """Start it again whenever it has ended, until it is to stop; connections find it at the same place."""
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            postmaster = _running(self._directory)
+            if postmaster is not None:
+                with contextlib.suppress(psutil.Error):
+                    postmaster.wait()
+            if self._child is not None:
+                self._child.wait()
+            with self._starting:
+                if self._stopping.is_set():
+                    return
+                _log.warning("Postgres has ended; it is started again")
+                try:
+                    self._ready()
+                    pause = 0.0
+                except (Unavailable, OSError) as problem:
+                    pause = min(_LONGEST_PAUSE, 2 * pause + 1.0)
+                    _log.error("Postgres does not come back, the next attempt is in %d s: %s", pause, problem)
 
     def stop(self) -> None:
         """Shut it down cleanly and let go of the data directory."""
+        self._stopping.set()
+        with self._starting:
+            self._stop()
+
+    def _stop(self) -> None:
         postmaster = None if self._guard is None else _running(self._directory)
         if postmaster is not None:
             for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):  # fast, without a checkpoint, by force
@@ -173,7 +212,7 @@ class EmbeddedPostgres:
         else:
             _log.info("A Postgres (process %d) was left running: it is taken over", running.pid)
             self._child = None
-        while running.is_running() and time.monotonic() < until:
+        while running.is_running() and time.monotonic() < until and not self._stopping.is_set():
             if self._child is not None and self._child.poll() is not None:
                 return None
             lines = _pid_lines(self._directory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from model.errors import Unavailable
 from server.postgres import DataDirectoryLock, EmbeddedPostgres
 from tests.running import runs
+from tests.waiting import eventually
 
 HOLD = """
 import sys
@@ -32,6 +34,12 @@ def ask(dsn: str) -> object:
         row = conn.execute("SELECT COUNT(*) FROM pg_database").fetchone()
     assert row is not None
     return row[0]
+
+
+def answers(dsn: str) -> bool:
+    with contextlib.suppress(psycopg.OperationalError):
+        return ask(dsn) == 3
+    return False
 
 
 def postmaster(data: Path) -> int:
@@ -122,6 +130,20 @@ def test_a_killed_postmaster_is_replaced(tmp_path: Path) -> None:
     assert ask(again.start()) == 3
     assert postmaster(tmp_path) != pid
     again.stop()
+
+
+def test_one_that_ends_before_its_server_comes_back_at_the_same_place(tmp_path: Path) -> None:
+    postgres = EmbeddedPostgres(tmp_path)
+    dsn = postgres.start()
+    for number in (signal.SIGKILL, signal.SIGINT):
+        pid = postmaster(tmp_path)
+        os.kill(pid, number)
+        assert eventually(lambda pid=pid: not runs(pid) and answers(dsn))  # type: ignore[misc]
+        assert postmaster(tmp_path) != pid
+    pid = postmaster(tmp_path)
+    os.kill(pid, signal.SIGKILL)
+    postgres.stop()  # in the midst of it
+    assert [each for each in psutil.process_iter(["cwd"]) if each.info["cwd"] == str(tmp_path / "postgres")] == []
 
 
 def test_a_half_made_cluster_is_made_anew(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class Feeder:
 
 def check_arrived(server: RunningServer, job_id: str, source: str, target: str) -> None:
     """Wait until the job has caught up; then each row of the source is in the target, once, in order."""
-    wanted = server.value(f"SELECT COUNT(*) FROM {source}")
+    wanted = count(server, source)
     until(
         lambda: server.value(f"SELECT COUNT(*) FROM {target}") >= wanted,
         what=lambda: (job(server, job_id), server.words()),
@@ -91,6 +91,14 @@ def check_arrived(server: RunningServer, job_id: str, source: str, target: str) 
     assert len(rows) == wanted, f"{len(rows)} rows of {wanted}: {len(rows) - len(set(rows))} doubled"
     assert sorted(rows) == list(range(wanted))
     assert rows == sorted(rows), "one bucket is one queue"
+
+
+def count(server: RunningServer, table: str) -> int:
+    """Rows of a table, once the server tells them: what was killed last may still be away."""
+    while True:
+        with contextlib.suppress(httpx.TransportError, Refused):
+            return int(server.value(f"SELECT COUNT(*) FROM {table}"))
+        time.sleep(0.2)
 
 
 def run(server: RunningServer, kill: Callable[[int], None], *, kills: int, seed: int, longest: float) -> None:
@@ -102,7 +110,7 @@ def run(server: RunningServer, kill: Callable[[int], None], *, kills: int, seed:
     job_id = start_job(server, "INSERT INTO dst SELECT n, batch FROM src WHERE n >= 0")
     with Feeder([server], "src"):
         for number in range(kills):
-            before = server.value("SELECT COUNT(*) FROM dst")
+            before = count(server, "dst")
             until(lambda before=before: server.value("SELECT COUNT(*) FROM dst") > before, what=lambda: job(server, job_id))  # type: ignore[misc]
             time.sleep(moments.uniform(0.0, longest))
             kill(number)
