@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -20,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from server.postgres import EmbeddedPostgres
 from tests.e2e.agreement import assert_agreement, embedded_dsn
 from tests.fix_server import StartServer
 from tests.running import Refused, RunningServer, runs
@@ -57,16 +57,12 @@ def frozen(pid: int) -> Iterator[None]:
                 process.send_signal(signal.SIGCONT)
 
 
-def test_postgres_is_stopped_and_started_again(start_server: StartServer) -> None:
-    server = start_server()
+def test_postgres_is_stopped_and_started_again(start_server: StartServer, tmp_path: Path) -> None:
+    postgres = EmbeddedPostgres(tmp_path / "catalog")
+    dsn = postgres.start()
+    server = start_server(SLUICE_CATALOG_DSN=dsn)
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
-    data = server.data / "postgres"
-    lines = (data / "postmaster.pid").read_text().splitlines()
-    postmaster = psutil.Process(int(lines[0]))
-    control = [str(Path(postmaster.exe()).with_name("pg_ctl")), "-D", str(data), "-w"]
-    runner = postmaster.username()
-    quiet: dict[str, Any] = {"user": None if os.getuid() else runner, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run([*control, "stop", "-m", "immediate"], check=True, **quiet)
+    postgres.stop()
     began = time.monotonic()
     with pytest.raises(Refused) as refused:
         server.sql("INSERT INTO t VALUES (99)")
@@ -78,12 +74,16 @@ def test_postgres_is_stopped_and_started_again(start_server: StartServer) -> Non
     assert ready.status_code == 503
     assert ready.json()["postgres"]["ok"] is False
 
-    options = f"-h '' -k {lines[4]}"
-    subprocess.run([*control, "start", "-l", str(data / "log"), "-o", options], check=True, **quiet)
-    until(lambda: answers(server))
-    rows = sorted(server.sql("SELECT id FROM t"))
-    assert rows == [[1], [2]]
-    assert_agreement(embedded_dsn(server), server, "default.t")
+    again = EmbeddedPostgres(tmp_path / "catalog")
+    assert again.start() == dsn
+    try:
+        until(lambda: answers(server))
+        rows = sorted(server.sql("SELECT id FROM t"))
+        assert rows == [[1], [2]]
+        assert_agreement(dsn, server, "default.t")
+    finally:
+        server.terminate()
+        again.stop()
 
 
 def test_postgres_stands_still_for_a_while(start_server: StartServer) -> None:
