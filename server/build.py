@@ -12,7 +12,8 @@ from lake import MANIFEST_CACHE, Lake
 from server.settings import Settings
 from sql.gateway import Gateway, GatewayLimits
 from sql.jobs.coordinator import Coordinator
-from sql.spark.pool import SparkPool, SparkSettings, hadoop_version
+from sql.spark.pool import SparkPool
+from sql.spark.settings import SparkSettings, hadoop_version
 
 
 def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -> tuple[Gateway, SparkPool]:

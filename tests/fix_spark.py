@@ -50,7 +50,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def pool(spark: SparkSession) -> Iterator[SparkPool]:
     """Our own pool over the same context: a process has one, and whoever stopped it would stop it for all."""
-    from sql.spark.pool import SparkPool, SparkSettings
+    from sql.spark.pool import SparkPool
+    from sql.spark.settings import SparkSettings
 
     made = SparkPool(SparkSettings(master="local[2]"))
     made.start_in_background()

@@ -112,11 +112,14 @@ def _order(grant: Grant) -> tuple[str, str, str]:
 
 def _grant(grant: Grant, now: dt.datetime) -> ShownGrant:
     columns = "" if grant.columns is None else f"{'all but ' if grant.columns.excluded else ''}{', '.join(grant.columns.names)}"
-    resource = grant.resource
-    on = Identifier(resource.database, resource.name).written() if resource.database and resource.name else quote(resource.database or "")
-    return ShownGrant(
-        grant=grant, on=on if resource.database else "", columns=columns, expired=grant.expires_at is not None and grant.expires_at <= now
-    )
+    expired = grant.expires_at is not None and grant.expires_at <= now
+    return ShownGrant(grant=grant, on=_on(grant.resource), columns=columns, expired=expired)
+
+
+def _on(resource: Resource) -> str:
+    if not resource.database:
+        return ""
+    return Identifier(resource.database, resource.name).written() if resource.name else quote(resource.database)
 
 
 # Tokens

@@ -13,8 +13,8 @@ from pyspark.sql import types as st
 
 from model.types import DataType, LocalZonedTimestampType
 from sql.results import ResultColumn, ResultSet, result_schema
-from sql.spark.pool import LOCAL_FILES
 from sql.spark.prepared import Prepared
+from sql.spark.settings import LOCAL_FILES
 from sql.statements.base import ExecutionContext
 
 FEW_ROWS = 100_000

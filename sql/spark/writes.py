@@ -32,8 +32,8 @@ from model.errors import LakeError
 from model.schema import Schema
 from sql.spark.assign import physical
 from sql.spark.bucket import bucket_column
-from sql.spark.pool import LOCAL_FILES
 from sql.spark.reads import named
+from sql.spark.settings import LOCAL_FILES
 from sql.spark.zone import plain
 from table import binary_row
 from table.arrow import arrow_type

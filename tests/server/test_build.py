@@ -6,7 +6,7 @@ import importlib.metadata
 
 from server.build import store_conf
 from server.settings import read_settings
-from sql.spark.pool import hadoop_version
+from sql.spark.settings import hadoop_version
 
 
 def test_a_warehouse_on_s3_is_all_a_user_sets() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sql.spark.pool import SparkSettings, driver_address
+from sql.spark.settings import SparkSettings, driver_address
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ import os, signal, sys, time
 from pathlib import Path
 from model.errors import Unavailable
 from sql.spark.errors import translating
-from sql.spark.pool import SparkPool, SparkSettings
+from sql.spark.pool import SparkPool
+from sql.spark.settings import SparkSettings
 
 def java():
     for task in Path("/proc/self/task").iterdir():
