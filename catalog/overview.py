@@ -22,7 +22,7 @@ class OverviewRepository:
                    (SELECT count(*) FROM table_snapshot WHERE NOT published) AS unpublished_snapshots,
                    (SELECT count(*) FROM maintenance_lease WHERE lease_until <= now()) AS expired_table_leases,
                    (SELECT count(*) FROM stream_job WHERE lease_until <= now()) AS expired_job_leases,
-                   ARRAY(SELECT database || '.' || name FROM sluice_table WHERE diverged_at IS NOT NULL ORDER BY 1) AS diverged,
+                   ARRAY(SELECT ARRAY[database, name] FROM sluice_table WHERE diverged_at IS NOT NULL ORDER BY 1) AS diverged,
                    ARRAY(SELECT database || '.' || name FROM sluice_table t JOIN snapshot_pointer p USING (table_id)
                          WHERE p.branch = 'main' AND NOT EXISTS (
                              SELECT 1 FROM maintenance_lease l WHERE l.table_id = t.table_id AND l.lease_until > now())

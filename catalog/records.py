@@ -211,7 +211,8 @@ class OverviewRow:
     unpublished_snapshots: int
     expired_table_leases: int
     expired_job_leases: int
-    diverged: list[str]
+    diverged: list[list[str]]
+    """Database and name of each."""
     unattended: list[str]
     """Tables with snapshots that no server looks after now."""
     jobs: Mapping[str, int]

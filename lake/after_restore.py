@@ -9,6 +9,7 @@ from catalog import CatalogStore
 from model.errors import LakeError
 from model.identifier import Identifier
 from model.snapshot import Snapshot
+from model.sql_text import literal
 from table.file_io import FileIO, file_io_for
 from table.store import TableFiles
 
@@ -39,7 +40,7 @@ def differences(catalog: CatalogStore, warehouse: str) -> Iterator[Difference]:
 
 
 def _of_table(files: TableFiles, identifier: Identifier, latest: Snapshot) -> Iterator[Difference]:
-    repair = f"CALL sys.repair_table('{identifier.written()}')"
+    repair = f"CALL sys.repair_table({literal(identifier.written())})"
     there = files.snapshot_ids()
     later = [one for one in there if one > latest.id]
     if later:
@@ -65,6 +66,6 @@ def _unknown(io: FileIO, warehouse: str, known: set[str]) -> Iterator[Difference
             location = f"{warehouse.rstrip('/')}/{name}/{own}"
             if location not in known and own[:1] not in "._" and io.list(f"{location}/schema"):
                 found = Identifier(name.removesuffix(".db"), own)
-                register = f"CALL sys.register_table('{found.written()}', '{location}')"
+                register = f"CALL sys.register_table({literal(found.written())}, {literal(location)})"
                 what = f"lies in the warehouse at {location}, and the catalog has no such table"
                 yield Difference(table=str(found), what=what, statement=register)

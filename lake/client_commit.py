@@ -109,7 +109,7 @@ class ClientCommitter:
         if self._repeat(table, head, files, commit.snapshot):
             return True
         if head.diverged_at:
-            raise TableDiverged(str(table), path=head.diverged_at)
+            raise TableDiverged(table, path=head.diverged_at)
         if not _goes_on(head, commit):
             return False
         if (fault := _fault(table, head, files, commit.snapshot)) is not None:
@@ -117,7 +117,7 @@ class ClientCommitter:
         if head.snapshot_key and not head.published and not self._publisher.known(head.table_id, table.branch, head.snapshot_key):
             self._publisher.catch_up(head.table_id, files, table.branch)
         try:
-            self._publisher.check_free(head.table_id, files, table.branch, commit.snapshot.id, str(table))
+            self._publisher.check_free(head.table_id, files, table, commit.snapshot.id)
         except CommitConflict:
             return False
         with files.snapshots() as place:
@@ -163,7 +163,7 @@ class ClientCommitter:
         # Before the answer: a client told of the snapshot will look for it.
         with contextlib.suppress(FileNotFoundError):  # dropped meanwhile
             if not self._publisher.publish(head.table_id, files, table.branch, commit.snapshot, place):
-                raise TableDiverged(str(table), path=files.layout.snapshot_file(commit.snapshot.id))
+                raise TableDiverged(table, path=files.layout.snapshot_file(commit.snapshot.id))
         return True
 
     def _head(self, table: Identifier, commit: ClientCommit) -> HeadRow | None:
@@ -257,7 +257,7 @@ class ClientCommitter:
         if now is None or now.table_id != head.table_id:
             raise TableNotExist(str(table))
         if now.diverged_at:
-            raise TableDiverged(str(table), path=now.diverged_at)
+            raise TableDiverged(table, path=now.diverged_at)
         return now.location == head.location and self._repeat(table, now, files, snapshot)
 
 

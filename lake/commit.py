@@ -207,7 +207,7 @@ class Committer:
                 if len(tables) == 1 and (repeated := self._repeat(table, of_table)):
                     return [repeated]
                 latest, snapshot = self._build(table, of_table, uuid)
-                self._publisher.check_free(table.table_id, table.files, table.identifier.branch, snapshot.id, str(table.identifier))
+                self._publisher.check_free(table.table_id, table.files, table.identifier, snapshot.id)
                 place = places.enter_context(table.files.snapshots())
                 built.append(_Built(table=table, base=latest, snapshot=snapshot, place=place))
             self._hook("built")
@@ -282,7 +282,7 @@ class Committer:
             if row is None or row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))
             if row.diverged_at:
-                raise TableDiverged(str(table.identifier), path=row.diverged_at)
+                raise TableDiverged(table.identifier, path=row.diverged_at)
             if row.schema["options"].get("bucket") != table.schema.options.get("bucket"):
                 raise RewriteConflict(
                     f"The number of buckets of {table.identifier} changed while rows were being written; nothing was committed, repeat it.",

@@ -14,6 +14,7 @@ from lake.noter import Hook as Hook
 from lake.noter import Noter
 from lake.noter import no_hook as no_hook
 from model.errors import CommitConflict, TableDiverged
+from model.identifier import Identifier
 from model.schema import Schema
 from model.snapshot import Snapshot
 from table.directory import Directory
@@ -131,7 +132,7 @@ class Publisher:
                     del self._newest[key]
         return len(rows)
 
-    def check_free(self, table_id: UUID, files: TableFiles, branch: str, snapshot_id: int, table: str) -> None:
+    def check_free(self, table_id: UUID, files: TableFiles, table: Identifier, snapshot_id: int) -> None:
         """Raise `TableDiverged` when a file of that id lies there before the catalog decided one.
 
         A file another server has decided and published meanwhile is no divergence but a lost race: `CommitConflict`.
@@ -142,9 +143,9 @@ class Publisher:
         if self.remove_stale(table_id, files) and not files.io.exists(path):
             return
         with self._catalog.reading() as tx:
-            row = tx.snapshots.latest(table_id, branch)
+            row = tx.snapshots.latest(table_id, table.branch)
         if row is not None and row.snapshot_id >= snapshot_id:
-            raise CommitConflict(table, expected=str(snapshot_id - 1))
+            raise CommitConflict(str(table), expected=str(snapshot_id - 1))
         raise TableDiverged(table, path=path)
 
     def schemas(self, table_id: UUID, files: TableFiles, branch: str, *, published: int, newest: Schema) -> None:

@@ -58,7 +58,7 @@ def _replace(catalog: CatalogStore, publisher: Publisher, table: LakeTable, sche
         request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="REPLACE TABLE")
         emptied = build_snapshot(table.files, table.schema, latest, [request], uuid=str(uuid4()), time_millis=now)
         emptied = replace(emptied, schema_id=new.id)
-        publisher.check_free(table.table_id, table.files, table.identifier.branch, emptied.id, str(table.identifier))
+        publisher.check_free(table.table_id, table.files, table.identifier, emptied.id)
     branch = table.identifier.branch
     with table.files.snapshots() as place:
         with catalog.transaction() as tx:

@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Any
 
 from model.errors import InvalidGrant, nearest
-from model.identifier import Identifier, quote
+from model.identifier import Identifier
+from model.sql_text import quote
 
 ADMIN = "admin"
 """The role that may do everything; it can be given and taken, not made or dropped."""

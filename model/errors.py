@@ -8,7 +8,12 @@ are different classes, because a caller must act differently on each.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+from model.sql_text import literal
+
+if TYPE_CHECKING:
+    from model.identifier import Identifier
 
 
 class LakeError(Exception):
@@ -106,11 +111,12 @@ class TableDiverged(ResourceError, status=409):
 
     resource_type = "TABLE"
 
-    def __init__(self, name: str, *, path: str) -> None:
+    def __init__(self, table: Identifier, *, path: str) -> None:
         super().__init__(
-            f"Table {name} has a snapshot file this catalog did not decide: {path}. Someone committed past the catalog. "
-            f"Nothing was changed. CALL sys.repair_table('{name}', true) shows what can be adopted, without true it is done.",
-            resource_name=name,
+            f"Table {table} has a snapshot file this catalog did not decide: {path}. Someone committed past the catalog. "
+            f"Nothing was changed. CALL sys.repair_table({literal(table.written())}, true) shows what can be adopted, "
+            "without true it is done.",
+            resource_name=str(table),
         )
         self.path = path
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from model.errors import AnalysisError
+from model.sql_text import quote
 
 DEFAULT_DATABASE = "default"
 MAIN_BRANCH = "main"
@@ -23,22 +24,18 @@ class Identifier:
     branch: str = MAIN_BRANCH
 
     def __str__(self) -> str:
-        name = f"{self.database}.{self.table}"
-        return name if self.branch == MAIN_BRANCH else f"{name}$branch_{self.branch}"
+        return ".".join(self._parts())
 
     def quoted(self) -> str:
         """The name as SQL text, backquoted."""
-        return ".".join(quote(part) for part in (self.database, self.table))
+        return ".".join(quote(part) for part in self._parts())
 
     def written(self) -> str:
         """The name as text that `parse_name` reads: as people say it, and backquoted where that could mean another table."""
-        table = self.table if self.branch == MAIN_BRANCH else f"{self.table}$branch_{self.branch}"
-        return ".".join(part if _PLAIN.fullmatch(part) else quote(part) for part in (self.database, table))
+        return ".".join(part if _PLAIN.fullmatch(part) else quote(part) for part in self._parts())
 
-
-def quote(name: str) -> str:
-    """Backquote a name for SQL text."""
-    return "`" + name.replace("`", "``") + "`"
+    def _parts(self) -> tuple[str, str]:
+        return self.database, self.table if self.branch == MAIN_BRANCH else f"{self.table}$branch_{self.branch}"
 
 
 def parse_name(text: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from model.errors import UnsupportedType
+from model.sql_text import literal, quote
 
 MAX_LENGTH = 2_147_483_647
 """The length that makes VARCHAR a STRING and VARBINARY a BYTES."""
@@ -284,7 +285,8 @@ class RowType(DataType):
     root: ClassVar[str] = "ROW"
 
     def sql(self) -> str:
-        parts = ", ".join(f"`{f.name}` {f.type}" + (f" COMMENT '{f.description}'" if f.description else "") for f in self.fields)
+        comments = (f" COMMENT {literal(f.description)}" if f.description else "" for f in self.fields)
+        parts = ", ".join(f"{quote(f.name)} {f.type}{comment}" for f, comment in zip(self.fields, comments, strict=True))
         return f"ROW<{parts}>"
 
     def to_json(self) -> str | dict[str, Any]:

@@ -21,6 +21,7 @@ from lake.overview import Overview, consumer_table, overview
 from migrations import newest, revision_of
 from model.errors import LakeError
 from model.identifier import Identifier
+from model.sql_text import literal
 from server.backup import present_dsn
 from server.option_kinds import own_uri
 from server.settings import Settings
@@ -188,9 +189,9 @@ def _commit(catalog: CatalogStore) -> Check:
 def of_catalog(known: Overview) -> Check:
     """What needs attention in the catalog; one line where nothing does."""
     clean = True
-    for table in known.sums.diverged:
-        clean = False
-        way_out = f"CALL sys.repair_table('{table}', dry_run => true) shows what a repair does."
+    for names in known.sums.diverged:
+        clean, table = False, Identifier(*names)
+        way_out = f"CALL sys.repair_table({literal(table.written())}, dry_run => true) shows what a repair does."
         yield Finding(check="diverged", level=FAIL, detail=f"{table} was written to past the catalog; commits stop", way_out=way_out)
     for row in known.small:
         clean = False
@@ -199,7 +200,7 @@ def of_catalog(known: Overview) -> Check:
             check="small files",
             level=WARN,
             detail=detail,
-            way_out=f"CALL sys.compact('{Identifier(row.database, row.table_name).written()}')",
+            way_out=f"CALL sys.compact({literal(Identifier(row.database, row.table_name).written())})",
         )
     if count := known.sums.expired_table_leases + known.sums.expired_job_leases:
         clean = False
@@ -217,7 +218,7 @@ def of_catalog(known: Overview) -> Check:
         if lag.behind > _LAG_SNAPSHOTS:
             clean = False
             detail = f"{lag.name} is {lag.behind:,} snapshots behind {consumer_table(lag)}, which cannot expire"
-            way_out = f"Start its reader, or CALL sys.clear_consumers('{consumer_table(lag)}', '{lag.name}')."
+            way_out = f"Start its reader, or CALL sys.reset_consumer({literal(consumer_table(lag))}, {literal(lag.name)})."
             yield Finding(check="consumers", level=WARN, detail=detail, way_out=way_out)
     if clean:
         yield Finding(check="catalog", level=OK, detail=f"{known.sums.tables} tables, nothing needs attention")

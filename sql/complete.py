@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from lake import Lake
 from model.errors import LakeError
-from model.identifier import parse_name, quote
+from model.identifier import parse_name
+from model.sql_text import quote
 from sql.session import CATALOG, Session
 
 

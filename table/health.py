@@ -10,7 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from model.identifier import Identifier
 from model.schema import Schema
+from model.sql_text import literal
 from table.compact import CompactionRules, by_bucket, choose
 from table.manifest import FileSource, ManifestEntry
 
@@ -44,7 +46,7 @@ class _Part:
     rows: int = 0
 
 
-def examine(schema: Schema, entries: Iterable[ManifestEntry], *, table: str, write_only: bool, writers: int) -> list[Finding]:
+def examine(schema: Schema, entries: Iterable[ManifestEntry], *, table: Identifier, write_only: bool, writers: int) -> list[Finding]:
     """What could be better, most costly first; nothing for a table in good shape.
 
     ``writers`` is how many tasks write at the same time.
@@ -78,7 +80,13 @@ def _shown(size: float) -> str:
     raise AssertionError("unreachable")
 
 
-def _small_files(schema: Schema, live: list[ManifestEntry], rules: CompactionRules, table: str, *, write_only: bool) -> Iterator[Finding]:
+def _written_anew(table: Identifier) -> str:
+    return f"INSERT OVERWRITE {table.quoted()} SELECT * FROM {table.quoted()}"  # noqa: S608 - told, not run
+
+
+def _small_files(
+    schema: Schema, live: list[ManifestEntry], rules: CompactionRules, table: Identifier, *, write_only: bool
+) -> Iterator[Finding]:
     tasks = choose(schema, live, rules, full=False)
     count = sum(len(task.inputs) for task in tasks)
     if count >= _MANY_FILES or (write_only and tasks):
@@ -86,11 +94,13 @@ def _small_files(schema: Schema, live: list[ManifestEntry], rules: CompactionRul
         yield Finding(
             what=f"{count} small files could be merged",
             why=f"{_shown(sum(task.input_bytes for task in tasks))} lie in files of a few kB each, and {reason}",
-            statement=f"CALL sys.compact('{table}')",
+            statement=f"CALL sys.compact({literal(table.written())})",
         )
 
 
-def _wide_writes(schema: Schema, live: list[ManifestEntry], partitions: dict[bytes, _Part], writers: int, table: str) -> Iterator[Finding]:
+def _wide_writes(
+    schema: Schema, live: list[ManifestEntry], partitions: dict[bytes, _Part], writers: int, table: Identifier
+) -> Iterator[Finding]:
     """The rule `(N · B) / P < 100`, for what was written last."""
     written = [(entry.file.creation_time_millis, entry.partition) for entry in live if entry.file.file_source is not FileSource.COMPACT]
     if not written or not schema.partition_keys:
@@ -102,7 +112,7 @@ def _wide_writes(schema: Schema, live: list[ManifestEntry], partitions: dict[byt
     if open_ < _MOST_A_WRITER:
         return
     fitting = max(1, min(buckets - 1, (_MOST_A_WRITER - 1) * writers // at_once))
-    fewer = f"ALTER TABLE {table} SET ('bucket' = '{fitting}'); INSERT OVERWRITE {table} SELECT * FROM {table}"  # noqa: S608 - told, not run
+    fewer = f"ALTER TABLE {table.quoted()} SET ('bucket' = '{fitting}'); {_written_anew(table)}"
     coarser = f"CREATE TABLE … PARTITIONED BY a coarser column than ({', '.join(schema.partition_keys)})"
     yield Finding(
         what=f"{at_once} partitions of {buckets} bucket(s) were written at once",
@@ -112,7 +122,7 @@ def _wide_writes(schema: Schema, live: list[ManifestEntry], partitions: dict[byt
     )
 
 
-def _crowded(schema: Schema, partitions: dict[bytes, _Part], table: str) -> Iterator[Finding]:
+def _crowded(schema: Schema, partitions: dict[bytes, _Part], table: Identifier) -> Iterator[Finding]:
     if not partitions:
         return
     size = sum(part.size for part in partitions.values())
@@ -123,11 +133,11 @@ def _crowded(schema: Schema, partitions: dict[bytes, _Part], table: str) -> Iter
         yield Finding(
             what=f"{per_partition:.0f} files in each of {len(partitions)} partition(s)",
             why=f"{files} files of {_shown(size / files)} over {buckets} buckets; below 100 files a partition reads stay quick",
-            statement=f"CALL sys.compact(`table` => '{table}', compact_strategy => 'full')",
+            statement=f"CALL sys.compact(`table` => {literal(table.written())}, compact_strategy => 'full')",
         )
 
 
-def _too_many_buckets(schema: Schema, partitions: dict[bytes, _Part], rules: CompactionRules, table: str) -> Iterator[Finding]:
+def _too_many_buckets(schema: Schema, partitions: dict[bytes, _Part], rules: CompactionRules, table: Identifier) -> Iterator[Finding]:
     if schema.bucket <= 1 or not partitions:
         return
     largest = max(part.size for part in partitions.values())
@@ -139,11 +149,11 @@ def _too_many_buckets(schema: Schema, partitions: dict[bytes, _Part], rules: Com
         what=f"{schema.bucket} buckets are too many",
         why=f"the largest partition holds {_shown(largest)}, {_shown(per_bucket)} a bucket, where a file should reach "
         f"{_shown(rules.target_bytes)}",
-        statement=f"ALTER TABLE {table} SET ('bucket' = '{fitting}'); INSERT OVERWRITE {table} SELECT * FROM {table}",  # noqa: S608 - told, not run
+        statement=f"ALTER TABLE {table.quoted()} SET ('bucket' = '{fitting}'); {_written_anew(table)}",
     )
 
 
-def _too_few_buckets(schema: Schema, partitions: dict[bytes, _Part], rules: CompactionRules, table: str) -> Iterator[Finding]:
+def _too_few_buckets(schema: Schema, partitions: dict[bytes, _Part], rules: CompactionRules, table: Identifier) -> Iterator[Finding]:
     if schema.bucket != 1 or not partitions:
         return
     largest = max(part.size for part in partitions.values())
@@ -158,7 +168,7 @@ def _too_few_buckets(schema: Schema, partitions: dict[bytes, _Part], rules: Comp
     )
 
 
-def _skewed(schema: Schema, buckets: dict[tuple[bytes, int], _Part], table: str) -> Iterator[Finding]:
+def _skewed(schema: Schema, buckets: dict[tuple[bytes, int], _Part], table: Identifier) -> Iterator[Finding]:
     if schema.bucket <= 1 or len(buckets) < 2:
         return
     sizes = sorted(part.size for part in buckets.values())
@@ -168,11 +178,11 @@ def _skewed(schema: Schema, buckets: dict[tuple[bytes, int], _Part], table: str)
         yield Finding(
             what=f"one bucket holds {sizes[-1] / average:.1f} times the average",
             why=f"few values of the bucket key ({keys}) have most rows, so most tasks wait for one",
-            statement="CREATE TABLE … with another 'bucket-key' and INSERT INTO it SELECT * FROM " + table,  # noqa: S608 - told, not run
+            statement="CREATE TABLE … with another 'bucket-key' and INSERT INTO it SELECT * FROM " + table.quoted(),  # noqa: S608 - told, not run
         )
 
 
-def _tiny_partitions(schema: Schema, partitions: dict[bytes, _Part], table: str) -> Iterator[Finding]:
+def _tiny_partitions(schema: Schema, partitions: dict[bytes, _Part], table: Identifier) -> Iterator[Finding]:
     tiny = sum(part.size < _TINY_PARTITION for part in partitions.values())
     if len(partitions) >= _MANY_PARTITIONS and tiny > len(partitions) / 2:
         size = sum(part.size for part in partitions.values()) / len(partitions)
@@ -183,11 +193,11 @@ def _tiny_partitions(schema: Schema, partitions: dict[bytes, _Part], table: str)
         )
 
 
-def _other_bucket_numbers(schema: Schema, live: list[ManifestEntry], table: str) -> Iterator[Finding]:
+def _other_bucket_numbers(schema: Schema, live: list[ManifestEntry], table: Identifier) -> Iterator[Finding]:
     kept = sum(len(files) for files in by_bucket(schema, live).values())
     if kept < len(live):
         yield Finding(
             what=f"{len(live) - kept} files were written with another number of buckets",
             why="such partitions are not merged, and nothing more can be inserted into them",
-            statement=f"INSERT OVERWRITE {table} SELECT * FROM {table}",  # noqa: S608 - told, not run
+            statement=_written_anew(table),
         )

@@ -12,10 +12,11 @@ from catalog.browse import DatabaseSums
 from lake.browse import Attention, attention, databases
 from model.identifier import Identifier
 from model.job import Job, JobState
+from model.sql_text import literal
 from server.access import caller
 from server.pages.actions import act
 from server.pages.shell import bp, in_menu, render
-from server.pages.words import call, literal
+from server.pages.words import call
 from server.pages.work import ShownJob, shown_job
 from server.services import services
 from sql.health import Health

@@ -15,14 +15,14 @@ from lake.browse import file_sums
 from lake.sides import merges, readers, snapshot_page, streams
 from model.access import table_resource
 from model.errors import BadRequest, LakeError
-from model.identifier import quote
 from model.job import Job
 from model.option import Option, masked_all
+from model.sql_text import literal, quote
 from model.table_options import TABLE_OPTIONS
 from server.pages.actions import Answer, act, run
 from server.pages.shell import bp, render
 from server.pages.table import TableHead, address, head_of, number, tab
-from server.pages.words import call, literal, select
+from server.pages.words import call, select
 from server.pages.work import shown_job
 
 _PAGE = 20

@@ -1,14 +1,9 @@
-"""SQL text that pages show and run: names and values quoted here, and nowhere else."""
+"""Statements that pages show and run."""
 
 from __future__ import annotations
 
-from model.identifier import Identifier, quote
-
-
-def literal(text: str) -> str:
-    """A string literal."""
-    escaped = text.replace("\\", "\\\\").replace("'", "''")
-    return f"'{escaped}'"
+from model.identifier import Identifier
+from model.sql_text import literal, quote
 
 
 def call(procedure: str, **arguments: str | int | bool | Identifier | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lake.adopt import Migration, migration_commit, renaming
 from model.errors import AnalysisError, InvalidOption
-from model.identifier import quote
+from model.sql_text import quote
 from model.types import BigIntType
 from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext

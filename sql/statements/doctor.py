@@ -27,4 +27,4 @@ def findings(table: LakeTable) -> list[Finding]:
     write_only = TABLE_OPTIONS.read(table.schema.options, "write-only")
     writers = TABLE_OPTIONS.read(table.schema.options, "sink.parallelism") or os.cpu_count() or 1
     entries = table.files.live_entries(table.latest())
-    return examine(table.schema, entries, table=table.identifier.written(), write_only=write_only, writers=writers)
+    return examine(table.schema, entries, table=table.identifier, write_only=write_only, writers=writers)

@@ -38,3 +38,4 @@ def test_names_are_written_plainly_where_that_is_clear() -> None:
     assert Identifier("d", "t", "b").written() == "d.t$branch_b"
     assert Identifier("d.e", "my table").written() == "`d.e`.my table"
     assert Identifier("d", "*").written() == "d.`*`"
+    assert Identifier("d", "a`b", "c").quoted() == "`d`.`a``b$branch_c`"

@@ -62,13 +62,13 @@ def test_what_comes_back_is_what_was_there(client: FlaskClient, of: For, dsn: st
 def test_what_came_after_the_backup_is_found_and_mended(client: FlaskClient, of: For, dsn: str, empty_dsn: str, tmp_path: Path) -> None:
     sql(client, "CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)", "CREATE TABLE gone (id INT)", "INSERT INTO gone VALUES (1)")
     backup(of(dsn), tmp_path / "b")
-    sql(client, "INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (3)", "CREATE TABLE later (id INT)", "DROP TABLE gone")
+    sql(client, "INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (3)", "CREATE TABLE `o'neil` (id INT)", "DROP TABLE gone")
     _, differences = restore(of(empty_dsn), tmp_path / "b", replace=False)
     found = {one.table: (one.what, one.statement) for one in differences}
-    assert set(found) == {"default.t", "default.later", "default.gone"}
+    assert set(found) == {"default.t", "default.o'neil", "default.gone"}
     assert "snapshots 2 to 3 are in the warehouse and newer than the catalog's 1" in found["default.t"][0]
     assert found["default.t"][1] == "CALL sys.repair_table('default.t')"
-    assert found["default.later"][1].startswith("CALL sys.register_table('default.later', '")
+    assert found["default.o'neil"][1] == f"CALL sys.register_table('default.o''neil', '{tmp_path}/warehouse/default.db/o''neil')"
     assert "which the warehouse lacks" in found["default.gone"][0]
     assert found["default.gone"][1] == ""
     catalog = CatalogStore(empty_dsn)

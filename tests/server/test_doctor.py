@@ -37,8 +37,8 @@ def test_in_good_health_every_line_is_ok(settings: Settings, client: FlaskClient
 
 
 def test_every_trouble_has_a_line_and_a_way_out(settings: Settings, client: FlaskClient, dsn: str) -> None:
-    client.post("/sql", data="CREATE TABLE t (id INT)").close()
-    client.post("/sql", data="INSERT INTO t VALUES (1)").close()
+    client.post("/sql", data="CREATE TABLE `o'neil` (id INT)").close()
+    client.post("/sql", data="INSERT INTO `o'neil` VALUES (1)").close()
     with psycopg.connect(dsn, autocommit=True) as conn:
         conn.execute("UPDATE sluice_table SET diverged_at = 'x'")
         conn.execute("UPDATE snapshot_pointer SET file_count = 5000, file_size = 5000000, snapshot_id = 1")
@@ -50,10 +50,10 @@ def test_every_trouble_has_a_line_and_a_way_out(settings: Settings, client: Flas
     found = by_check(examine(settings))
     levels = {check: found[check].level for check in ("diverged", "small files", "leases", "jobs", "consumers")}
     assert levels == {"diverged": FAIL, "small files": WARN, "leases": WARN, "jobs": FAIL, "consumers": WARN}
-    assert "CALL sys.repair_table('default.t'" in found["diverged"].way_out
-    assert found["small files"].way_out == "CALL sys.compact('default.t')"
+    assert "CALL sys.repair_table('default.o''neil', " in found["diverged"].way_out
+    assert found["small files"].way_out == "CALL sys.compact('default.o''neil')"
     assert "RESTART" in found["jobs"].way_out
-    assert "sys.clear_consumers('default.t', 'late')" in found["consumers"].way_out
+    assert "CALL sys.reset_consumer('default.o''neil', 'late')" in found["consumers"].way_out
 
 
 def test_what_is_away_hides_nothing_else(settings: Settings, dsn: str, tmp_path: Path) -> None:

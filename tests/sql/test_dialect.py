@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlglot import exp
 
 from model.errors import SqlError, SqlSyntaxError, UnsupportedStatement
 from model.schema_change import AddColumn, DropColumn, Position, RenameColumn, SetOption, UpdateColumnPosition, UpdateColumnType
+from model.sql_text import literal
 from model.types import BigIntType, IntType, MapType, RowType, parse_type
 from sql import trees
 from sql.analysis.functions import FUNCTIONS
@@ -35,6 +38,12 @@ def cases(name: str) -> list[tuple[str, str, str]]:
         text, _, expected = rest.partition("\n=>\n")
         found.append((title.removeprefix("-- "), text, expected))
     return found
+
+
+@given(st.text(st.sampled_from("a'\\\"%n0é\n;-"), max_size=8))
+def test_a_text_written_as_a_literal_is_read_as_the_same_text(text: str) -> None:
+    (found,) = parse_one(f"SELECT {literal(text)}").expressions
+    assert (found.is_string, found.this) == (True, text)
 
 
 @pytest.mark.parametrize(("title", "text", "expected"), cases("spark.sql"), ids=[c[0] for c in cases("spark.sql")])
