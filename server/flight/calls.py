@@ -18,6 +18,7 @@ _log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.1
 COOKIE = "sluice-session"
 MIDDLEWARE = "sluice"
+_STREAMS_TO_US = ("DO_PUT", "DO_EXCHANGE")
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
@@ -57,7 +58,9 @@ class Call:
 class CallHeaders(fl.ServerMiddleware):  # type: ignore[misc]
     """What a call's headers say; of a handshake, the answer that lets the client in."""
 
-    def __init__(self, method: str, headers: dict[str, list[Any]]) -> None:
+    def __init__(self, method: str, headers: dict[str, list[Any]], over: Callable[[CallHeaders], None]) -> None:
+        super().__init__()
+        self._over = over
         given = {key.lower(): [_text(value) for value in values] for key, values in headers.items()}
         self.method = method
         self.token = token_of(given.get("authorization", [""])[0])
@@ -72,19 +75,33 @@ class CallHeaders(fl.ServerMiddleware):  # type: ignore[misc]
             found["authorization"] = f"Bearer {self.token or 'anonymous'}"
         return found
 
+    def call_completed(self, exception: Any) -> None:
+        """Called by Flight at the end of every call, also of one that never came as far as being answered."""
+        self._over(self)
+
 
 class HeadersFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Reads each call's headers, and turns away a handshake with a token the server does not know."""
+    """Reads each call's headers; turns away a handshake, and streams to us, with a token the server does not know.
 
-    def __init__(self, check: Callable[[CallHeaders], None]) -> None:
+    Of a stream to us Flight waits for the first message, on a thread, before it hands the call on; ``began`` is told of it here
+    already, and ``over`` when it has ended.
+    """
+
+    def __init__(
+        self, check: Callable[[CallHeaders], None], began: Callable[[CallHeaders], None], over: Callable[[CallHeaders], None]
+    ) -> None:
         super().__init__()
         self._check = check
+        self._began = began
+        self._over = over
 
     def start_call(self, info: Any, headers: dict[str, list[Any]]) -> CallHeaders:
         """Called by Flight before the call itself."""
-        found = CallHeaders(info.method.name, headers)
-        if found.method == "HANDSHAKE":
+        found = CallHeaders(info.method.name, headers, self._over)
+        if found.method == "HANDSHAKE" or found.method in _STREAMS_TO_US:
             self._check(found)
+        if found.method in _STREAMS_TO_US:
+            self._began(found)
         return found
 
 

@@ -6,11 +6,15 @@ import contextlib
 import ipaddress
 import os
 import socket
+import struct
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psutil
 
 Endpoint = tuple[str, int]
+_LAST_RECEIVED = 52
+"""Where ``tcpi_last_data_recv``, in milliseconds, stands in Linux's ``struct tcp_info``."""
 
 
 def endpoint(peer: str) -> Endpoint | None:
@@ -27,17 +31,34 @@ def connected() -> set[Endpoint | None]:
     return {_remote(one) for one in _established()}
 
 
-def cut(peer: str, port: int) -> bool:
-    """Close the connection a client has to a port of ours, which fails all its calls; False where there is none."""
-    wanted = endpoint(peer)
-    for one in _established():
-        if one.laddr.port == port and _remote(one) == wanted:
-            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(one.fd)) as held:
-                address = held.getpeername()  # the number may be another connection's by now
-                if (_plain(address[0]), address[1]) == wanted:
-                    held.shutdown(socket.SHUT_RDWR)
-                    return True
+def cut(other: Endpoint, port: int) -> bool:
+    """Close the connection from another end to a port of ours, which fails all its calls; False where there is none."""
+    for held in _held(port, other):
+        with contextlib.suppress(OSError):  # it ends by itself just now
+            held.shutdown(socket.SHUT_RDWR)
+            return True
     return False
+
+
+def heard(port: int) -> dict[Endpoint, float]:
+    """How many seconds ago each connection to a port of ours brought its last byte; empty where the system is not Linux."""
+    if not hasattr(socket, "TCP_INFO"):
+        return {}
+    found = {}
+    for held in _held(port):
+        with contextlib.suppress(OSError):
+            told = held.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_RECEIVED + 4)
+            found[_end(held.getpeername())] = struct.unpack_from("=I", told, _LAST_RECEIVED)[0] / 1000
+    return found
+
+
+def _held(port: int, other: Endpoint | None = None) -> Iterator[socket.socket]:
+    """The connections to a port of ours, or the one from another end, each good until the next is asked for."""
+    for one in _established():
+        if one.laddr.port == port and other in (None, _remote(one)):
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(one.fd)) as held:
+                if _end(held.getpeername()) == _remote(one):  # the number may be another connection's by now
+                    yield held
 
 
 def _established() -> list[Any]:
@@ -46,7 +67,11 @@ def _established() -> list[Any]:
 
 
 def _remote(one: Any) -> Endpoint:
-    return _plain(one.raddr.ip), one.raddr.port
+    return _end(one.raddr)
+
+
+def _end(address: Sequence[Any]) -> Endpoint:
+    return _plain(address[0]), address[1]
 
 
 def _plain(host: str) -> str:

@@ -66,7 +66,7 @@ class FlightDoor:
                 self,
                 f"grpc://{shown}:{port}" if self._tls is None else f"grpc+tls://{shown}:{port}",
                 auth_handler=Handshake(),
-                middleware={MIDDLEWARE: HeadersFactory(self._check_handshake)},
+                middleware={MIDDLEWARE: HeadersFactory(self._check_token, self._stalls.began, self._stalls.spoke)},
                 tls_certificates=None if self._tls is None else [self._tls.pem()],
             )
         except (pa.ArrowException, OSError) as problem:
@@ -105,7 +105,7 @@ class FlightDoor:
 
     # Who calls
 
-    def _check_handshake(self, headers: CallHeaders) -> None:
+    def _check_token(self, headers: CallHeaders) -> None:
         try:
             self._access(headers.token)
         except LakeError as error:
@@ -121,6 +121,7 @@ class FlightDoor:
     def answer(self, context: Any, method: str, work: Callable[[Call], T]) -> T:
         """Answer one call: find out who it is, do the work, count it, and tell failures as Flight tells them."""
         headers: CallHeaders = context.get_middleware(MIDDLEWARE)
+        self._stalls.spoke(headers)
         call = Call(context=context, method=method, token=headers.token, cookie=headers.cookie, request_id=headers.request_id)
         began = time.perf_counter()
         status = 200

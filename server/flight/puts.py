@@ -87,9 +87,11 @@ class Puts:
         if create is None or exists is None:
             raise BadRequest("An ingest says what to do where the table exists (fail, append, replace) and where not (create, fail).")
         target = Identifier(command.schema or self._database(call), command.table)
+        with self._stalls.waiting(call):
+            schema = reader.schema
         batches = self._batches(call, reader)
         action = f"INGEST {target} ({exists})"
-        return self._take_in(call, target, reader.schema, batches, action, create=create, if_exists=exists, options=dict(command.options))
+        return self._take_in(call, target, schema, batches, action, create=create, if_exists=exists, options=dict(command.options))
 
     def _take_in(
         self,

@@ -23,6 +23,7 @@ from server.services import Services
 from server.settings import read_settings
 from server.tls import TlsFiles
 from tests.server.flight.conftest import Door, rows
+from tests.server.flight.raw import begun, ended
 from tests.server.test_tls import Files
 from tests.waiting import eventually
 
@@ -191,6 +192,30 @@ def test_rows_whose_sender_stalls_are_not_kept(dsn: str, tmp_path: Path) -> None
         door.close()
 
 
+INGEST = packed(
+    "CommandStatementIngest", table="t", table_definition_options=message("TableDefinitionOptions", if_not_exist=1, if_exists=2)
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "descriptor"),
+    [("DoPut", None), ("DoExchange", None), ("DoPut", fl.FlightDescriptor.for_command(INGEST).serialize())],
+    ids=["put", "exchange", "rows without columns"],
+)
+def test_who_begins_to_send_and_sends_nothing_is_cut_off(dsn: str, tmp_path: Path, method: str, descriptor: bytes | None) -> None:
+    door = Door(dsn, tmp_path, SLUICE_FLIGHT_STALL_SECONDS="1")
+    try:
+        with dbapi.connect(door.url, autocommit=True) as waits, waits.cursor() as cursor:
+            cursor.execute(f"CREATE TABLE flowing (a INT); {STREAM}; SELECT * FROM flowing")
+            stream = cursor.fetch_record_batch()
+            silent = begun(door.url, method, None if descriptor is None else b"\x0a" + bytes([len(descriptor)]) + descriptor)
+            assert ended(silent) == "connection"
+            door.gateway.run("INSERT INTO flowing VALUES (2)").close()
+            assert stream.read_next_batch().to_pydict() == {"a": [2]}
+    finally:
+        door.close()
+
+
 def ask(door: Door, options: dict[str, str]) -> None:
     with dbapi.connect(door.url, db_kwargs=options, autocommit=True) as made, made.cursor() as cursor:
         cursor.execute("SHOW TABLES")
@@ -200,6 +225,7 @@ def test_a_token_is_wanted_by_every_call_once_there_is_one(dsn: str, tmp_path: P
     door = Door(dsn, tmp_path)
     try:
         made = door.app.test_client().post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
+        assert ended(begun(door.url, "DoPut")) == "call"
         for options in ({}, {"username": "x", "password": "wrong"}, {DatabaseOptions.AUTHORIZATION_HEADER.value: "Bearer wrong"}):
             with pytest.raises(ProgrammingError, match=r"UNAUTHENTICATED|Unauthenticated"):
                 ask(door, options)

@@ -1,0 +1,42 @@
+"""Calls that Flight's own clients never make, as bytes of HTTP/2."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+_SETTINGS, _HEADERS, _DATA = 4, 1, 0
+_END_STREAM, _END_HEADERS = 1, 4
+
+
+def begun(url: str, method: str, message: bytes | None = None) -> socket.socket:
+    """A connection with one call on it whose client sends the headers, perhaps one message, and then nothing for ever."""
+    host, _, port = url.removeprefix("grpc://").rpartition(":")
+    made = socket.create_connection((host, int(port)), timeout=60)
+    headers = {
+        ":method": "POST", ":scheme": "http", ":path": f"/arrow.flight.protocol.FlightService/{method}", ":authority": host,
+        "content-type": "application/grpc", "te": "trailers",
+    }  # fmt: skip
+    block = b"".join(b"\0" + _text(name) + _text(value) for name, value in headers.items())
+    made.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(_SETTINGS, 0, 0, b"") + _frame(_HEADERS, _END_HEADERS, 1, block))
+    if message is not None:
+        made.sendall(_frame(_DATA, 0, 1, b"\0" + struct.pack(">I", len(message)) + message))
+    return made
+
+
+def ended(connection: socket.socket) -> str:
+    """Read until the server ends the call, or the connection with it; says which."""
+    with connection, connection.makefile("rb") as answer:
+        while len(head := answer.read(9)) == 9:
+            answer.read(int.from_bytes(head[:3], "big"))
+            if head[3] == _HEADERS and head[4] & _END_STREAM:
+                return "call"
+    return "connection"
+
+
+def _text(text: str) -> bytes:
+    return bytes([len(text)]) + text.encode()
+
+
+def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
+    return len(body).to_bytes(3, "big") + bytes([kind, flags]) + struct.pack(">I", stream) + body
