@@ -12,15 +12,10 @@ from sqlglot import exp
 from sql import trees
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.results import STRING, ResultColumn, ResultSet
-from sql.statements.base import ExecutionContext, Statement
+from sql.statements.base import ExecutionContext, LookingStatement, Statement
 
 _SHAPING = re.compile(r"(use|set|reset|create\s+temporary)\b", re.IGNORECASE)
 _MAY_SHAPE = re.compile(r"\b(use|set|reset|temporary)\b", re.IGNORECASE)
-_LOOKING = (
-    trees.Show, trees.DescribeTable, trees.DescribeDatabase, trees.ShowGrants, trees.ShowRoles, trees.ShowPolicies,
-    trees.ShowJobs, trees.DescribeJob,
-)  # fmt: skip
-"""Statements that only look and take a moment: to know their columns they are run."""
 
 
 class Analysed(Statement, Protocol):
@@ -62,6 +57,7 @@ class Described:
     def _columns(self, context: ExecutionContext) -> ResultSet:
         from sql.local.scan import LocalScan, MetadataAnswer
         from sql.local.system import SystemSelect
+        from sql.statements.settings import SETTINGS, SetOption
 
         tree, statement = self.tree, self.statement
         if self._asks_spark:
@@ -77,11 +73,12 @@ class Described:
                 return _rows(statement.columns)
             case LocalScan() | SystemSelect(counted=None):
                 return _rows([ResultColumn(name, field.type) for name, field in statement.columns])
+            case LookingStatement():
+                return _rows(statement.columns(context))
+            case SetOption(lists=True):
+                return _rows(SETTINGS)
         if isinstance(tree, trees.Explain):
             return _rows([ResultColumn("result", STRING)])
-        if isinstance(tree, _LOOKING) or (isinstance(tree, trees.SetOption) and tree.args.get("key") is None):
-            with statement.run(context) as found:
-                return _rows(found.columns)
         return _unknown(tree)
 
 
@@ -101,4 +98,6 @@ def _rows(columns: Sequence[ResultColumn]) -> ResultSet:
 
 def _unknown(tree: exp.Expr | None) -> ResultSet:
     """Columns that only running it tells, or no rows at all: an INSERT read from its text has no tree."""
-    return ResultSet((), lambda: iter(()), is_query=tree is not None and (is_query(tree) or isinstance(tree, (trees.Call, *_LOOKING))))
+    return ResultSet(
+        (), lambda: iter(()), is_query=tree is not None and (is_query(tree) or isinstance(tree, (trees.Call, trees.LookingTree)))
+    )

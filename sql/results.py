@@ -31,6 +31,11 @@ class ResultColumn:
     comment: str | None = None
 
 
+def strings(*names: str) -> list[ResultColumn]:
+    """Columns that are all STRING."""
+    return [ResultColumn(name, VarCharType()) for name in names]
+
+
 class ResultKind(StrEnum):
     """Whether rows carry an answer or only say that it worked; the values are Flink's words."""
 
@@ -126,7 +131,7 @@ class ResultSet:
     @classmethod
     def of_strings(cls, names: Sequence[str], rows: Iterable[Sequence[str | None]], *, is_query: bool = False) -> ResultSet:
         """A small result whose columns are all STRING."""
-        return cls.of_rows([ResultColumn(name, VarCharType()) for name in names], rows, is_query=is_query)
+        return cls.of_rows(strings(*names), rows, is_query=is_query)
 
     @classmethod
     def streaming(

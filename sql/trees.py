@@ -65,19 +65,23 @@ class UseDatabase(FlinkStatement):
     arg_types: ClassVar[dict[str, bool]] = {"name": True}
 
 
-class Show(FlinkStatement):
+class LookingTree(FlinkStatement):
+    """Base of statements that only tell what there is."""
+
+
+class Show(LookingTree):
     """``SHOW what [FROM name] [[NOT] LIKE 'pattern']``; ``what`` is in upper case."""
 
     arg_types: ClassVar[dict[str, bool]] = {"what": True, "name": False, "like": False, "negated": False}
 
 
-class DescribeTable(FlinkStatement):
+class DescribeTable(LookingTree):
     """``DESCRIBE [EXTENDED] name``."""
 
     arg_types: ClassVar[dict[str, bool]] = {"name": True, "extended": False}
 
 
-class DescribeDatabase(FlinkStatement):
+class DescribeDatabase(LookingTree):
     """``DESCRIBE DATABASE name``."""
 
     arg_types: ClassVar[dict[str, bool]] = {"name": True}
@@ -139,19 +143,19 @@ class DropPolicy(FlinkStatement):
     arg_types: ClassVar[dict[str, bool]] = {"name": True, "table": True, "if_exists": False}
 
 
-class ShowGrants(FlinkStatement):
+class ShowGrants(LookingTree):
     """``SHOW GRANTS [ON resource | FOR principal]``."""
 
     arg_types: ClassVar[dict[str, bool]] = {"what": False, "name": False, "principal": False}
 
 
-class ShowRoles(FlinkStatement):
+class ShowRoles(LookingTree):
     """``SHOW ROLES``."""
 
     arg_types: ClassVar[dict[str, bool]] = {}
 
 
-class ShowPolicies(FlinkStatement):
+class ShowPolicies(LookingTree):
     """``SHOW POLICIES ON table``."""
 
     arg_types: ClassVar[dict[str, bool]] = {"table": True}
@@ -195,13 +199,13 @@ class DropView(FlinkStatement):
     arg_types: ClassVar[dict[str, bool]] = {"name": True, "if_exists": False}
 
 
-class ShowJobs(FlinkStatement):
+class ShowJobs(LookingTree):
     """``SHOW JOBS``."""
 
     arg_types: ClassVar[dict[str, bool]] = {}
 
 
-class DescribeJob(FlinkStatement):
+class DescribeJob(LookingTree):
     """``DESCRIBE JOB 'id'``."""
 
     arg_types: ClassVar[dict[str, bool]] = {"job": True}

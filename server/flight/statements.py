@@ -110,9 +110,11 @@ class Statements:
 
     def flight_info(self, call: Call, name: str, command: Any, descriptor: Any) -> tuple[pa.Schema, Any, bytes]:
         """Run the statement of a command; returns schema, descriptor and ticket."""
-        text, parameters = self._text(call, name, command)
-        prepared = self.prepared(call, command.prepared_statement_handle) if name == "CommandPreparedStatementQuery" else None
-        result = self.run(call, text, parameters, analysed=self._prepared.analysed(prepared) if prepared is not None else None)
+        if name == "CommandPreparedStatementQuery":
+            statement = self.prepared(call, command.prepared_statement_handle)
+            result = self.run(call, statement.text, statement.only_row(), analysed=self._prepared.analysed(statement))
+        else:
+            result = self.run(call, _text(name, command))
         ticket = packed("TicketStatementQuery", statement_handle=self._results.hold(result, call.caller.principal))
         return flight_schema(result.columns), descriptor, ticket
 
@@ -120,17 +122,8 @@ class Statements:
         """The columns the statement of a command would give."""
         if name == "CommandPreparedStatementQuery":
             return self.prepared(call, command.prepared_statement_handle).schema
-        with self.run(call, self._text(call, name, command)[0], describe=True) as described:
+        with self.run(call, _text(name, command), describe=True) as described:
             return flight_schema(described.columns)
-
-    def _text(self, call: Call, name: str, command: Any) -> tuple[str, Parameters]:
-        if name == "CommandPreparedStatementQuery":
-            statement = self.prepared(call, command.prepared_statement_handle)
-            return statement.text, statement.only_row()
-        if name != "CommandStatementQuery":
-            raise BadRequest(f"{name} is no command that gives rows.")
-        refuse_transaction(command)
-        return str(command.query), NO_PARAMETERS
 
     def rows(self, call: Call, name: str, command: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The rows a ticket stands for, to be read once."""
@@ -139,6 +132,13 @@ class Statements:
         result = self._results.take(command.statement_handle, call.caller.principal)
         schema = flight_schema(result.columns)
         return schema, _stream(call, result, schema)
+
+
+def _text(name: str, command: Any) -> str:
+    if name != "CommandStatementQuery":
+        raise BadRequest(f"{name} is no command that gives rows.")
+    refuse_transaction(command)
+    return str(command.query)
 
 
 def refuse_transaction(command: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lake.permissions import Permissions
@@ -11,8 +12,8 @@ from model.errors import InvalidGrant
 from sql import trees
 from sql.parsing.access import resource_of
 from sql.policies import columns_in, mask, row_filter
-from sql.results import ResultSet
-from sql.statements.base import ExecutionContext, LocalStatement, handles
+from sql.results import ResultColumn, ResultSet, strings
+from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, handles
 
 
 def _permissions(context: ExecutionContext) -> Permissions:
@@ -150,12 +151,16 @@ class DropPolicy(LocalStatement):
 
 @handles(trees.ShowGrants)
 @dataclass(frozen=True)
-class ShowGrants(LocalStatement):
+class ShowGrants(LookingStatement):
     """``SHOW GRANTS [ON resource | FOR principal]``."""
 
     tree: trees.ShowGrants
 
-    def run(self, context: ExecutionContext) -> ResultSet:
+    def columns(self, context: ExecutionContext) -> Sequence[ResultColumn]:
+        """Who may do what, where and how long."""
+        return strings("principal", "access", "resource", "expires at")
+
+    def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
         """One row for each grant and each role given, as far as the caller may see them."""
         args, permissions = self.tree.args, _permissions(context)
         principal: str | None = args.get("principal")
@@ -170,7 +175,7 @@ class ShowGrants(LocalStatement):
             given = [pair for pair in permissions.memberships() if principal in (None, pair[1])]
             rows = [(member, "ROLE", role, None) for role, member in given]
         rows += [(g.principal, _access_text(g), g.resource.sql(), g.expires_at.isoformat() if g.expires_at else None) for g in found]
-        return ResultSet.of_strings(("principal", "access", "resource", "expires at"), rows)
+        return rows
 
 
 def _access_text(grant: Grant) -> str:
@@ -181,26 +186,33 @@ def _access_text(grant: Grant) -> str:
 
 @handles(trees.ShowRoles)
 @dataclass(frozen=True)
-class ShowRoles(LocalStatement):
+class ShowRoles(LookingStatement):
     """``SHOW ROLES``."""
 
     tree: trees.ShowRoles
 
-    def run(self, context: ExecutionContext) -> ResultSet:
+    def columns(self, context: ExecutionContext) -> Sequence[ResultColumn]:
+        """Names alone."""
+        return strings("role name")
+
+    def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
         """The roles the caller may know of."""
-        return ResultSet.of_strings(("role name",), [(name,) for name in _permissions(context).roles()])
+        return [(name,) for name in _permissions(context).roles()]
 
 
 @handles(trees.ShowPolicies)
 @dataclass(frozen=True)
-class ShowPolicies(LocalStatement):
+class ShowPolicies(LookingStatement):
     """``SHOW POLICIES ON table``."""
 
     tree: trees.ShowPolicies
 
-    def run(self, context: ExecutionContext) -> ResultSet:
+    def columns(self, context: ExecutionContext) -> Sequence[ResultColumn]:
+        """A policy and the rule it is."""
+        return strings("policy name", "kind", "column", "principals", "rule")
+
+    def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
         """The table's row filters and masks."""
         table = context.session.identifier(self.tree.args["table"])
         found = _permissions(context).policies(table)
-        rows = [(p.name, "MASK" if p.column else "ROW", p.column, ", ".join(p.principals) or "everyone", p.sql) for p in found]
-        return ResultSet.of_strings(("policy name", "kind", "column", "principals", "rule"), rows)
+        return [(p.name, "MASK" if p.column else "ROW", p.column, ", ".join(p.principals) or "everyone", p.sql) for p in found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -14,7 +14,7 @@ from model.errors import Unavailable, UnsupportedStatement
 from sql.cancellation import Cancellation
 from sql.connectors import ConnectorScope
 from sql.progress import Progress
-from sql.results import ResultSet
+from sql.results import ResultColumn, ResultSet
 from sql.session import Session
 
 if TYPE_CHECKING:
@@ -121,6 +121,22 @@ class LocalStatement:
     """Base of statements that need no Spark; made from their tree."""
 
     needs_spark = False
+
+
+class LookingStatement(LocalStatement):
+    """Base of statements that only tell what there is; their columns are known before it is looked up."""
+
+    def columns(self, context: ExecutionContext) -> Sequence[ResultColumn]:
+        """The columns, and nothing done for the rows."""
+        raise NotImplementedError
+
+    def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
+        """What there is now."""
+        raise NotImplementedError
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Columns and rows."""
+        return ResultSet.of_rows(self.columns(context), list(self.rows(context)))
 
 
 Maker = Callable[[Any], Statement]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from sql import trees
 from sql.analysis.references import table_references
 from sql.results import ResultColumn, ResultSet
 from sql.sql_options import PIPELINE_NAME, RUNTIME_MODE
-from sql.statements.base import ExecutionContext, LocalStatement, build, handles
+from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, build, handles
 
 _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 120.0
@@ -143,26 +144,34 @@ def _described(job: Job) -> tuple[object, ...]:
 
 @handles(trees.ShowJobs)
 @dataclass(frozen=True)
-class ShowJobs(LocalStatement):
+class ShowJobs(LookingStatement):
     """``SHOW JOBS``."""
 
     tree: trees.ShowJobs
 
-    def run(self, context: ExecutionContext) -> ResultSet:
+    def columns(self, context: ExecutionContext) -> Sequence[ResultColumn]:
+        """The least one wants to know of a job."""
+        return _columns(_SHOWN)
+
+    def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
         """The caller's jobs, an administrator's all, the newest first."""
-        return ResultSet.of_rows(_columns(_SHOWN), [_shown(job) for job in context.lake.jobs.all()])
+        return map(_shown, context.lake.jobs.all())
 
 
 @handles(trees.DescribeJob)
 @dataclass(frozen=True)
-class DescribeJob(LocalStatement):
+class DescribeJob(LookingStatement):
     """``DESCRIBE JOB 'id'``."""
 
     tree: trees.DescribeJob
 
-    def run(self, context: ExecutionContext) -> ResultSet:
+    def columns(self, context: ExecutionContext) -> Sequence[ResultColumn]:
         """All that is known of a job."""
-        return ResultSet.of_rows(_columns(_DESCRIBED), [_described(context.lake.jobs.get(job_id(self.tree.args["job"])))])
+        return _columns(_DESCRIBED)
+
+    def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
+        """The one job."""
+        return [_described(context.lake.jobs.get(job_id(self.tree.args["job"])))]
 
 
 @handles(trees.StopJob)

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 from model.option import masked
 from sql import trees
-from sql.results import ResultSet
+from sql.results import ResultSet, strings
 from sql.sql_options import SQL_OPTIONS, check_setting
 from sql.statements.base import ExecutionContext, LocalStatement, handles
+
+SETTINGS = strings("key", "value")
+"""What a SET without a key answers with."""
 
 
 @handles(trees.SetOption)
@@ -18,12 +21,16 @@ class SetOption(LocalStatement):
 
     tree: trees.SetOption
 
+    @property
+    def lists(self) -> bool:
+        """Whether it tells what is set, and sets nothing."""
+        return self.tree.args.get("key") is None
+
     def run(self, context: ExecutionContext) -> ResultSet:
         """Set one option, or list what is set."""
-        key = self.tree.args.get("key")
-        if key is None:
-            rows = sorted((name, masked(name, value)) for name, value in context.session.settings.items())
-            return ResultSet.of_strings(("key", "value"), rows)
+        if self.lists:
+            return ResultSet.of_rows(SETTINGS, sorted((name, masked(name, value)) for name, value in context.session.settings.items()))
+        key = self.tree.args["key"]
         check_setting(key, self.tree.args["value"])
         context.session.set(key, self.tree.args["value"])
         return ResultSet.ok()

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lake import LakeTable
 from model.errors import InvalidSchema, TableNotExist
-from model.identifier import Identifier, quote
+from model.identifier import Identifier
 from model.option import masked_all
 from model.schema import Schema
+from model.sql_text import literal, quote
 from model.types import BooleanType, VarCharType
 from model.view import View
 from sql import trees
 from sql.analysis.functions import FUNCTIONS
 from sql.connectors import ConnectorTable
 from sql.connectors.stored import find_connector
-from sql.results import ResultColumn, ResultSet
+from sql.results import ResultColumn, ResultSet, strings
 from sql.session import CATALOG
-from sql.statements.base import ExecutionContext, LocalStatement, handles
+from sql.statements.base import ExecutionContext, LookingStatement, handles
 from sql.statements.databases import database_name
 from sql.statements.procedures import PROCEDURES
 from sql.views import DIALECTS, is_view
@@ -30,16 +31,19 @@ TEXT = VarCharType()
 
 @handles(trees.Show)
 @dataclass(frozen=True)
-class Show(LocalStatement):
+class Show(LookingStatement):
     """``SHOW …``."""
 
     tree: trees.Show
 
-    def run(self, context: ExecutionContext) -> ResultSet:
-        """List what is asked for; the column's name is the one Flink's clients know."""
-        what: str = self.tree.args["what"]
-        column, names = _SHOWN[what](context, self.tree.args.get("name"))
-        return ResultSet.of_strings((column,), [(name,) for name in self._matching(names)])
+    def columns(self, context: ExecutionContext) -> Sequence[ResultColumn]:
+        """The one column."""
+        return strings(_SHOWN[self.tree.args["what"]][0])
+
+    def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
+        """List what is asked for."""
+        _, names = _SHOWN[self.tree.args["what"]]
+        return [(name,) for name in self._matching(names(context, self.tree.args.get("name")))]
 
     def _matching(self, names: Iterable[str]) -> list[str]:
         like = self.tree.args.get("like")
@@ -64,83 +68,79 @@ def like_pattern(like: str) -> str:
 
 
 Names = tuple[str, ...] | None
-Shown = tuple[str, Iterable[str]]
 
 
-def _tables(context: ExecutionContext, name: Names) -> Shown:
+def _tables(context: ExecutionContext, name: Names) -> Iterable[str]:
     database = database_name(name) if name else context.session.current_database
     stored = context.lake.list_tables(database)
     own = context.session.temporary_tables if name is None else {}
     views = [row.name for row in context.lake.views.page(database)]
-    return "table name", sorted({*stored, *own, *views})
+    return sorted({*stored, *own, *views})
 
 
-def _views(context: ExecutionContext, name: Names) -> Shown:
+def _views(context: ExecutionContext, name: Names) -> Iterable[str]:
     database = database_name(name) if name else context.session.current_database
-    return "view name", [row.name for row in context.lake.views.page(database)]
+    return [row.name for row in context.lake.views.page(database)]
 
 
-def _create_view(context: ExecutionContext, name: Names) -> Shown:
+def _create_view(context: ExecutionContext, name: Names) -> Iterable[str]:
     assert name is not None
     row = context.lake.views.get(context.session.identifier(name))
     view = View.from_json(row.body)
-    columns = ", ".join(quote(f.name) + (f" COMMENT {_text(f.description)}" if f.description else "") for f in view.fields)
-    comment = f"\nCOMMENT {_text(view.comment)}" if view.comment is not None else ""
+    columns = ", ".join(quote(f.name) + (f" COMMENT {literal(f.description)}" if f.description else "") for f in view.fields)
+    comment = f"\nCOMMENT {literal(view.comment)}" if view.comment is not None else ""
     query = next((view.dialects[dialect] for dialect in DIALECTS if dialect in view.dialects), view.query)
-    return "create view", [f"CREATE VIEW {quote(CATALOG)}.{quote(row.database)}.{quote(row.name)} ({columns}){comment}\nAS {query}"]
+    return [f"CREATE VIEW {quote(CATALOG)}.{quote(row.database)}.{quote(row.name)} ({columns}){comment}\nAS {query}"]
 
 
-def _partitions(context: ExecutionContext, name: Names) -> Shown:
+def _partitions(context: ExecutionContext, name: Names) -> Iterable[str]:
     table = context.lake.open(context.session.identifier(name or ()))
     if not table.schema.partition_keys:
         raise InvalidSchema(f"Table {table.identifier} is not partitioned.")
     keys, rows = table.schema.partition_keys, context.lake.partition_page(table)  # as REST lists them: also those without files
-    return "partition name", sorted("/".join(f"{escape(key)}={escape(row.spec[key])}" for key in keys) for row in rows)
+    return sorted("/".join(f"{escape(key)}={escape(row.spec[key])}" for key in keys) for row in rows)
 
 
-def _columns(context: ExecutionContext, name: Names) -> Shown:
-    return "column name", context.lake.open(context.session.identifier(name or ())).schema.field_names
+def _columns(context: ExecutionContext, name: Names) -> Iterable[str]:
+    return context.lake.open(context.session.identifier(name or ())).schema.field_names
 
 
-def _create_table(context: ExecutionContext, name: Names) -> Shown:
+def _create_table(context: ExecutionContext, name: Names) -> Iterable[str]:
     assert name is not None
     own = find_connector(context.lake, context.session, name)
     if own is not None:
         temporary = name[-1] in context.session.temporary_tables and len(name) == 1
-        return "create table", [create_connector_text(own, None if temporary else context.session.identifier(name))]
-    return "create table", [create_table_text(context.lake.open(context.session.identifier(name)))]
+        return [create_connector_text(own, None if temporary else context.session.identifier(name))]
+    return [create_table_text(context.lake.open(context.session.identifier(name)))]
 
 
-_SHOWN: dict[str, Callable[[ExecutionContext, Names], Shown]] = {
-    "CATALOGS": lambda context, name: ("catalog name", [CATALOG]),
-    "CURRENT CATALOG": lambda context, name: ("current catalog name", [CATALOG]),
-    "CURRENT DATABASE": lambda context, name: ("current database name", [context.session.current_database]),
-    "DATABASES": lambda context, name: ("database name", context.lake.list_databases()),
-    "TABLES": _tables,
-    "VIEWS": _views,
-    "CREATE VIEW": _create_view,
-    "USER FUNCTIONS": lambda context, name: ("function name", ()),
-    "PROCEDURES": lambda context, name: ("procedure name", sorted(PROCEDURES)),
-    "FUNCTIONS": lambda context, name: ("function name", sorted(FUNCTIONS)),
-    "PARTITIONS": _partitions,
-    "COLUMNS": _columns,
-    "CREATE TABLE": _create_table,
+_SHOWN: dict[str, tuple[str, Callable[[ExecutionContext, Names], Iterable[str]]]] = {
+    "CATALOGS": ("catalog name", lambda context, name: [CATALOG]),
+    "CURRENT CATALOG": ("current catalog name", lambda context, name: [CATALOG]),
+    "CURRENT DATABASE": ("current database name", lambda context, name: [context.session.current_database]),
+    "DATABASES": ("database name", lambda context, name: context.lake.list_databases()),
+    "TABLES": ("table name", _tables),
+    "VIEWS": ("view name", _views),
+    "CREATE VIEW": ("create view", _create_view),
+    "USER FUNCTIONS": ("function name", lambda context, name: ()),
+    "PROCEDURES": ("procedure name", lambda context, name: sorted(PROCEDURES)),
+    "FUNCTIONS": ("function name", lambda context, name: sorted(FUNCTIONS)),
+    "PARTITIONS": ("partition name", _partitions),
+    "COLUMNS": ("column name", _columns),
+    "CREATE TABLE": ("create table", _create_table),
 }
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+"""What can be shown: its one column, under the name Flink's clients know, and what finds it."""
 
 
 def create_table_text(table: LakeTable) -> str:
     """A CREATE TABLE that makes the same table."""
-    schema = table.schema
+    schema, name = table.schema, table.identifier
     lines = [_column_text(field.name, str(field.type), field.description) for field in schema.fields]
     if rowtime := schema.options.get("schema.watermark.0.rowtime"):
         lines.append(f"WATERMARK FOR {quote(rowtime)} AS {schema.options['schema.watermark.0.strategy.expr']}")
-    parts = [f"CREATE TABLE {quote(CATALOG)}.{table.identifier.quoted()} (\n  " + ",\n  ".join(lines) + "\n)"]
+    parts = [f"CREATE TABLE {quote(CATALOG)}.{quote(name.database)}.{quote(name.table)} (\n  " + ",\n  ".join(lines) + "\n)"]
     if schema.comment is not None:
-        parts.append(f"COMMENT {_text(schema.comment)}")
+        parts.append(f"COMMENT {literal(schema.comment)}")
     if schema.partition_keys:
         parts.append("PARTITIONED BY (" + ", ".join(quote(key) for key in schema.partition_keys) + ")")
     options = {key: value for key, value in schema.options.items() if not key.startswith("schema.")}
@@ -150,12 +150,12 @@ def create_table_text(table: LakeTable) -> str:
 
 
 def _column_text(name: str, type_: str, comment: str | None) -> str:
-    return f"{quote(name)} {type_}" + (f" COMMENT {_text(comment)}" if comment else "")
+    return f"{quote(name)} {type_}" + (f" COMMENT {literal(comment)}" if comment else "")
 
 
 def _options_text(options: dict[str, str]) -> str:
     shown = masked_all(options)
-    return "WITH (\n  " + ",\n  ".join(f"{_text(key)} = {_text(shown[key])}" for key in sorted(shown)) + "\n)"
+    return "WITH (\n  " + ",\n  ".join(f"{literal(key)} = {literal(shown[key])}" for key in sorted(shown)) + "\n)"
 
 
 def create_connector_text(table: ConnectorTable, stored: Identifier | None) -> str:
@@ -181,13 +181,17 @@ _DESCRIBED = (
 
 @handles(trees.DescribeTable)
 @dataclass(frozen=True)
-class DescribeTable(LocalStatement):
+class DescribeTable(LookingStatement):
     """``DESCRIBE table``."""
 
     tree: trees.DescribeTable
 
+    def columns(self, context: ExecutionContext) -> Sequence[ResultColumn]:
+        """Those Flink's clients expect; a comment column where the table has comments or EXTENDED is said."""
+        return self.run(context).columns
+
     def run(self, context: ExecutionContext) -> ResultSet:
-        """The columns as Flink's clients expect them; a comment column where there are comments or EXTENDED is said."""
+        """A row for each of the table's columns."""
         name: tuple[str, ...] = self.tree.args["name"]
         own = find_connector(context.lake, context.session, name)
         rows: list[tuple[object, ...]]
@@ -209,7 +213,7 @@ def _extras(table: ConnectorTable, column: str) -> str | None:
 def _from(table: ConnectorTable, column: str) -> str:
     """What stands behind the type of a METADATA column."""
     key = table.metadata.get(column)
-    return f" METADATA FROM '{key}'{' VIRTUAL' if column in table.virtual else ''}" if key else ""
+    return f" METADATA FROM {literal(key)}{' VIRTUAL' if column in table.virtual else ''}" if key else ""
 
 
 def _described_name(context: ExecutionContext, name: tuple[str, ...]) -> list[tuple[object, ...]]:
@@ -237,13 +241,16 @@ def _described(schema: Schema) -> list[tuple[object, ...]]:
 
 @handles(trees.DescribeDatabase)
 @dataclass(frozen=True)
-class DescribeDatabase(LocalStatement):
+class DescribeDatabase(LookingStatement):
     """``DESCRIBE DATABASE name``."""
 
     tree: trees.DescribeDatabase
 
-    def run(self, context: ExecutionContext) -> ResultSet:
+    def columns(self, context: ExecutionContext) -> Sequence[ResultColumn]:
+        """Names and values."""
+        return strings("info name", "info value")
+
+    def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
         """Name, comment and options."""
         found = context.lake.database(database_name(self.tree.args["name"]))
-        rows = [("name", found.name), ("comment", found.comment), *sorted(masked_all(found.options).items())]
-        return ResultSet.of_strings(("info name", "info value"), rows)
+        return [("name", found.name), ("comment", found.comment), *sorted(masked_all(found.options).items())]

@@ -30,11 +30,11 @@ from sql.session import Session
 from tests.sql.conftest import NoSpark
 
 EVERYTHING = """CREATE TABLE `every thing` (
-  `a` BOOLEAN NOT NULL COMMENT 'it''s a \\ comment', b TINYINT, c SMALLINT, d INT, e BIGINT, f FLOAT, g DOUBLE, h DECIMAL(38, 10),
+  `a` BOOLEAN NOT NULL COMMENT 'it''s a \\\\n comment', b TINYINT, c SMALLINT, d INT, e BIGINT, f FLOAT, g DOUBLE, h DECIMAL(38, 10),
   i CHAR(3), j VARCHAR(7), k STRING, l BINARY(4), m VARBINARY(9), n BYTES, o DATE, p TIME(3),
   q TIMESTAMP(3), r TIMESTAMP(6), s TIMESTAMP_LTZ(3),
   t TIMESTAMP_LTZ(6), u ARRAY<INT NOT NULL>, v MAP<STRING NOT NULL, ARRAY<DATE>>,
-  w ROW<x INT NOT NULL, `y z` ROW<q STRING> COMMENT 'inner'> NOT NULL, x TIMESTAMP(0),
+  w ROW<x INT NOT NULL, `y ``z` ROW<q STRING> COMMENT 'inner''s \\\\'> NOT NULL, x TIMESTAMP(0),
   WATERMARK FOR q AS q - INTERVAL '5' SECOND
 ) COMMENT 'all of it' PARTITIONED BY (o, d) WITH ('bucket' = '4', 'bucket-key' = 'e,k', 'target-file-size' = '64 mb')"""
 
@@ -180,17 +180,19 @@ def test_columns_beside_a_query_are_refused(gateway: Gateway) -> None:
 
 
 def test_a_table_written_past_the_catalog_is_repaired_by_call(gateway: Gateway, warehouse: Path) -> None:
-    gateway.run("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)").close()
-    foreign = warehouse / "default.db/t/snapshot/snapshot-2"
+    gateway.run("CREATE TABLE `o'neil` (a INT); INSERT INTO `o'neil` VALUES (1)").close()
+    foreign = warehouse / "default.db/o'neil/snapshot/snapshot-2"
     foreign.write_text("not ours")
-    with pytest.raises(TableDiverged, match=r"CALL sys.repair_table\('default.t', true\)"):
-        gateway.run("INSERT INTO t VALUES (2)")
-    assert [row[:2] for row in rows(gateway, "CALL sys.repair_table('default.t', true)")] == [("set aside", 2)]
+    with pytest.raises(TableDiverged) as told:
+        gateway.run("INSERT INTO `o'neil` VALUES (2)")
+    advice = "CALL sys.repair_table('default.o''neil', true)"
+    assert advice in told.value.message
+    assert [row[:2] for row in rows(gateway, advice)] == [("set aside", 2)]
     assert foreign.exists()
-    [(_, _, moved_to, _)] = rows(gateway, "CALL sys.repair_table('t')")
+    [(_, _, moved_to, _)] = rows(gateway, advice.replace(", true", ""))
     assert Path(moved_to).read_text() == "not ours"
-    gateway.run("INSERT INTO t VALUES (2)").close()
-    assert sorted(rows(gateway, "SELECT a FROM t")) == [(1,), (2,)]
+    gateway.run("INSERT INTO `o'neil` VALUES (2)").close()
+    assert sorted(rows(gateway, "SELECT a FROM `o'neil`")) == [(1,), (2,)]
 
 
 def test_alter_table_changes_the_watermark(gateway: Gateway) -> None:

@@ -77,6 +77,18 @@ def test_statements_say_whether_they_give_rows_and_how_many_they_wrote(cursor: C
     assert rows(cursor, "CALL sys.create_tag('words', 'v1')")[0][0] == "v1"
 
 
+def test_a_prepared_statement_tells_what_there_is_when_it_is_run(door: Door, cursor: Cursor) -> None:
+    with fl.connect(door.url) as client:
+        request = packed("ActionCreatePreparedStatementRequest", query="SHOW TABLES LIKE 'fresh%'")
+        _, made = unpacked(next(client.do_action(fl.Action("CreatePreparedStatement", request))).body.to_pybytes())
+        assert pa.ipc.read_schema(pa.py_buffer(made.dataset_schema)).names == ["table name"]
+        asked = packed("CommandPreparedStatementQuery", prepared_statement_handle=made.prepared_statement_handle)
+        for count in range(2):
+            info = client.get_flight_info(fl.FlightDescriptor.for_command(asked))
+            assert client.do_get(info.endpoints[0].ticket).read_all().to_pydict() == {"table name": ["fresh"][:count]}
+            cursor.execute("CREATE TABLE IF NOT EXISTS fresh (a INT)")
+
+
 def test_parameters_are_values_whatever_they_spell(cursor: Cursor) -> None:
     cursor.execute("CREATE TABLE bound (id INT, s STRING, d DECIMAL(8, 2), ts TIMESTAMP(3))")
     hostile = "'); DROP TABLE bound; --"
