@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from sluice.names import rows_path, table_of
+
 if TYPE_CHECKING:
     import httpx
 
@@ -93,9 +95,11 @@ class Client:
         key: str | None = None,
         retrying: Callable[[ServerError], None] = lambda error: None,
     ) -> dict[str, Any]:
-        """Append a body to ``database.table`` as one commit; repeated under one key while the server cannot be reached or is busy."""
-        database, _, name = table.rpartition(".")
-        path = f"/tables/{_quoted(database or 'default')}/{_quoted(name)}/rows"
+        """Append a body to ``database.table`` as one commit; repeated under one key while the server cannot be reached or is busy.
+
+        A part with a dot in it stands in backquotes; raises `ValueError` for what is no name of a table.
+        """
+        path = rows_path(*table_of(table))
         headers = {"Content-Type": content_type, "Content-Length": str(length), "Idempotency-Key": key or uuid4().hex}
         for attempt in range(1, ATTEMPTS + 1):
             try:

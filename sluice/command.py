@@ -14,6 +14,7 @@ from uuid import uuid4
 import click
 
 from sluice.client import DEFAULT_URL, Client, ServerError, describe, lines
+from sluice.names import table_of
 from sluice.progress_bar import bar
 from sluice.token_command import token as token_command
 
@@ -147,7 +148,14 @@ def sql(
 @_url
 @_token
 def load(table: str, files: tuple[Path, ...], retry_key: str | None, url: str, token: str | None) -> None:
-    """Append FILES (Parquet, CSV, NDJSON or Arrow, told by their names) to TABLE; each file is one commit."""
+    """Append FILES (Parquet, CSV, NDJSON or Arrow, told by their names) to TABLE; each file is one commit.
+
+    TABLE is a name or DATABASE.NAME; a part with a dot in it stands in backquotes.
+    """
+    try:
+        table_of(table)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem), param_hint="TABLE") from None
     for file in files:
         if file.suffix.lower() not in CONTENT_TYPES:
             raise click.UsageError(f"{file}: its name must end in one of {', '.join(CONTENT_TYPES)}.")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 from uuid import uuid4
 
 from sluice.answers import Answer, Closer
@@ -24,6 +23,7 @@ from sluice.errors import OperationalError as OperationalError
 from sluice.errors import ProgrammingError as ProgrammingError
 from sluice.errors import Warning as Warning  # noqa: A004 - PEP 249's name
 from sluice.errors import refusal
+from sluice.names import parts_of, rows_path
 from sluice.values import BINARY as BINARY
 from sluice.values import DATETIME as DATETIME
 from sluice.values import NUMBER as NUMBER
@@ -64,7 +64,6 @@ _INSERT = re.compile(
     r"VALUES\s*\((?P<marks>\s*\?(?:\s*,\s*\?)*\s*)\)\s*;?\s*",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"`([^`]+)`|(\w+)")
 
 
 def connect(
@@ -294,7 +293,7 @@ class Cursor:
             return
         if len(arrays) != width:
             raise ProgrammingError(f"{found['table']} has {len(arrays)} columns, and the statement gives {width} values.")
-        *database, table = [quoted or plain for quoted, plain in _NAME.findall(found["table"])]
+        *database, table = parts_of(found["table"])
         self.rowcount = self._append(
             database[0] if database else self.connection.database or "default", table, pa.table(arrays, schema=schema)
         )
@@ -306,8 +305,7 @@ class Cursor:
         with ipc.new_stream(sink, rows.schema) as writer:
             writer.write_table(rows)
         headers = {"Content-Type": ARROW, "Idempotency-Key": uuid4().hex}
-        path = f"/tables/{quote(database, safe='')}/{quote(table, safe='')}/rows"
-        response = self.connection.request("POST", path, content=sink.getvalue(), headers=headers)
+        response = self.connection.request("POST", rows_path(database, table), content=sink.getvalue(), headers=headers)
         with contextlib.closing(response):
             response.read()
             return int(response.json()["rows"])

@@ -121,6 +121,15 @@ def test_a_busy_server_is_asked_again_under_the_same_key(flaky: tuple[str, list[
     assert (seen[0][0], seen[0][2]) == ("/tables/default/my%20table/rows", b"id\n1\n")
 
 
+def test_a_name_with_dots_stands_in_backquotes(flaky: tuple[str, list[tuple[str, str, bytes]]], tmp_path: Path) -> None:
+    url, seen = flaky
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    assert sluice("load", "sluice.`my.db`.`a.b`", str(tmp_path / "a.csv"), url=url).returncode == 0
+    assert {path for path, _, _ in seen} == {"/tables/my.db/a.b/rows"}
+    refused = sluice("load", "my.db.t", str(tmp_path / "a.csv"), url=url)
+    assert (refused.returncode, "stands in backquotes" in refused.stderr) == (2, True)
+
+
 class _Slow(http.server.BaseHTTPRequestHandler):
     """A server whose statement takes until its progress was asked for twice."""
 
