@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from typing import Any
 
-from flask import Blueprint, request
+from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
 
 from model.errors import BadRequest
@@ -45,22 +46,27 @@ def run_sql() -> ResponseReturnValue:
         kept = services().gateway.keep(wanted.statement, **given)
         headers = {"Location": f"/statements/{kept.operation.handle}", "Preference-Applied": "respond-async", "Cache-Control": "no-store"}
         return status_of(kept.operation, kept), 202, headers
+    return streamed(wanted.statement, format_, request.headers.get("Accept"), **given)
+
+
+def streamed(text: str, format_: Format, accepted: str | None, **given: Any) -> Response:
+    """Run a text as long as the present client waits, and stream its rows; rows without end in a format it accepts for those."""
     link = _ClientLink()
     try:
-        result = services().gateway.run(wanted.statement, **given, on_start=link.started)
+        result = services().gateway.run(text, **given, on_start=link.started)
     except BaseException:
         link.release()
         raise
     link.take(result)
     if result.unbounded:
-        format_ = _endless(result, link)
+        format_ = _endless(result, link, accepted)
     return stream(result, format_, release=link.release)
 
 
-def _endless(result: ResultSet, link: _ClientLink) -> Format:
+def _endless(result: ResultSet, link: _ClientLink, accepted: str | None) -> Format:
     """The format for rows without end."""
     try:
-        return negotiate(request.headers.get("Accept"), endless=True)
+        return negotiate(accepted, endless=True)
     except BaseException:
         result.close()
         link.release()

@@ -19,11 +19,12 @@ from catalog.records import AuditRow
 from model.errors import BadRequest, LakeError, UnsupportedStatement
 from model.option import masked_text
 from server.access import caller
-from server.errors import Failure, failure_of, request_id
-from server.formats import FORMATS
+from server.errors import Failure, failure_of, problem_document, request_id
+from server.formats import FORMATS, NDJSON
 from server.pages.shell import bp, in_menu, render
 from server.services import services
 from server.sql_request import MODE
+from server.statements import streamed
 from server.streaming import stream
 from sql.dialect import is_query, parse_one, split
 from sql.recent import RecentStatements
@@ -116,6 +117,22 @@ def run_form() -> ResponseReturnValue:
     except LakeError as refused:
         trouble = _trouble(refused, asked.statement)
         return _page(asked, trouble=trouble, status=200 if form.get("part") == "yes" else trouble.failure.status)
+
+
+@bp.post("/sql/live")
+def follow() -> ResponseReturnValue:
+    """The rows of a statement in streaming mode, as NDJSON, while the page waits for them.
+
+    A failure is the line of a late one also where it comes before any row: to browsers other answers than 200 are complaints.
+    """
+    form = request.form
+    settings, database = {MODE: "streaming"}, form.get("database") or None
+    try:
+        text = form.get("statement", "")
+        return streamed(text, NDJSON, NDJSON.media_type, database=database, settings=settings, caller=caller(), name=request_id())
+    except LakeError as refused:
+        line = json.dumps({"$error": problem_document(refused, request_id())})
+        return Response(f"{line}\n", mimetype=NDJSON.media_type, headers={"Cache-Control": "no-store"})
 
 
 @bp.post("/sql/download")

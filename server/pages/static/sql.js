@@ -57,16 +57,13 @@ class Run {
     return answer;
   }
 
-  submit(wishes, accept, options) {
-    const body = { statement: this.part.text, database: form.elements.database.value, ...wishes };
-    const headers = { "Content-Type": "application/json", "Accept": accept };
-    return this.ask("/sql", { method: "POST", body: JSON.stringify(body), headers, ...options });
-  }
-
   async start() {
-    if (this.live) return this.submit({ mode: "streaming" }, "application/x-ndjson");
+    const asked = { statement: this.part.text, database: form.elements.database.value };
+    if (this.live) return this.ask(form.dataset.live, { method: "POST", body: new URLSearchParams(asked) });
+    const headers = { "Content-Type": "application/json", "Accept": "application/json" };
+    const body = JSON.stringify({ ...asked, async: true, max_rows: most + 1 });
     // Not broken off: a statement whose handle nobody knows could not be canceled.
-    let status = await (await this.submit({ async: true, max_rows: most + 1 }, "application/json", { signal: null })).json();
+    let status = await (await this.ask("/sql", { method: "POST", body, headers, signal: null })).json();
     this.handle = status.statementId;
     if (this.canceled) await this.letGo();
     while (status.result === undefined && status.error === undefined) {
@@ -245,7 +242,7 @@ async function showLive(run, answer) {
     for await (const line of linesOf(answer.body)) {
       if (!line) continue;
       const row = JSON.parse(line);
-      if (row.$error) { showProblem(row.$error, run.part, true); return; }
+      if (row.$error) { showProblem(row.$error, run.part, count > 0); return; }
       if (!columns) {
         columns = Object.keys(row).map((name) => ({ name, type: "" }));
         table = rowsTable(columns, []);
