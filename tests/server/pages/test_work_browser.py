@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
@@ -14,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 import server.pages.sql as sql_page
 from model.job import JobLease, JobState
 from sql.gateway import Gateway
+from tests.running import RunningServer
 from tests.server.pages.test_browser import _AXE, Watched
 from tests.server.pages.test_browser import browser as browser
 
@@ -183,8 +185,11 @@ def test_a_stream_is_followed_and_stopped(browser: Browser, shop: str) -> None:
     watched = Watched(browser, shop, "desktop")
     page = watched.page
     page.goto(f"{shop}/ui/sql")
-    write(page, "SELECT id, city FROM orders WHERE id > 900")
     page.get_by_label("Live").check()
+    write(page, "SELECT id, city FROM ordrs")
+    page.click(_RUN)
+    expect(page.locator(".trouble .place mark")).to_have_text("ordrs")
+    write(page, "SELECT id, city FROM orders WHERE id > 900")
     page.click(_RUN)
     expect(page.locator("#result-head")).to_have_text("Waiting for rows")
     sql(shop, "INSERT INTO orders VALUES (DATE '2026-11-09', 901, 'Porto', 1.0)")
@@ -193,6 +198,24 @@ def test_a_stream_is_followed_and_stopped(browser: Browser, shop: str) -> None:
     expect(page.locator("table.data tbody tr").first).to_contain_text("Quito")
     page.get_by_role("button", name="Stop").click()
     expect(page.locator("#result-head")).to_contain_text("stopped")
+    watched.close()
+
+
+@pytest.mark.spark
+def test_a_query_on_spark_shows_its_stages_and_is_canceled(browser: Browser, server: RunningServer) -> None:
+    server.wait_for_spark()
+    watched = Watched(browser, server.url, "desktop")
+    page = watched.page
+    page.goto(f"{server.url}/ui/sql")
+    write(page, "SELECT count(*) FROM range(100000) a JOIN range(1000000) b ON a.id % 7 = b.id % 5 + sin(a.id * b.id)")
+    page.click(_RUN)
+    stage = page.locator("#running .stages li").first
+    expect(stage.locator(".name")).to_have_text(re.compile(r"^Stage \d+ \w"), timeout=120_000)
+    expect(stage.locator(".n")).to_have_text(re.compile(r"^\d+ of [1-9]\d*$"))
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#outcome")).to_contain_text("The statement was canceled")
+    page.goto(f"{server.url}/ui/statements")
+    expect(page.locator("tbody tr", has_text="FROM range(100000)").first).to_contain_text("canceled")
     watched.close()
 
 
