@@ -11,6 +11,7 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.access import EVERYBODY, AccessControl, Caller
+from lake.follow import OpenStreams
 from lake.guard import asks_itself
 from lake.jobs import Jobs
 from lake.permissions import Permissions, read_rules
@@ -49,6 +50,7 @@ class LakeBase:
         """Where what lies may be read and taken over."""
         self._hook = hook
         self._publisher = Publisher(catalog, hook)
+        self.open_streams = OpenStreams()
 
     def for_caller(self, caller: Caller) -> Self:
         """The same lake with what this caller may do; everything else raises `Forbidden`."""

@@ -32,15 +32,30 @@ _PATIENCE_SECONDS = 300.0
 """For so long a stream waits for a catalog database that is away."""
 _LOOK_AHEAD = 32
 """Snapshots asked for at once."""
-_open: WeakSet[TableStream] = WeakSet()
-_open_lock = threading.Lock()
 
 
-def open_streams(catalog: CatalogStore, table_id: UUID) -> list[TableStream]:
-    """The streams of a table that this process follows now, the oldest first."""
-    with _open_lock:
-        found = [one for one in _open if one.table_id == table_id and one.belongs_to(catalog)]
-    return sorted(found, key=lambda one: one.began)
+class OpenStreams:
+    """The streams that are followed now; one nobody holds any more is not among them, also where it was never closed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: WeakSet[TableStream] = WeakSet()
+
+    def of(self, table_id: UUID) -> list[TableStream]:
+        """Those of a table, the oldest first."""
+        with self._lock:
+            found = [one for one in self._open if one.table_id == table_id]
+        return sorted(found, key=lambda one: one.began)
+
+    def add(self, stream: TableStream) -> None:
+        """It has begun."""
+        with self._lock:
+            self._open.add(stream)
+
+    def discard(self, stream: TableStream) -> None:
+        """It has ended; twice is fine."""
+        with self._lock:
+            self._open.discard(stream)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +91,7 @@ class TableStream:
         rules: FollowRules,
         *,
         reopen: Callable[[], LakeTable],
+        among: OpenStreams,
         predicate: Predicate | None = None,
         consumer: ConsumerProgress | None = None,
         who: str = "",
@@ -98,23 +114,18 @@ class TableStream:
         self.table_id = table.table_id
         self.who = who
         self.began = time.time()
-        with _open_lock:
-            _open.add(self)
+        self._among = among
+        among.add(self)
 
     @property
     def consumer(self) -> str | None:
         """The name under which its progress is kept."""
         return self._progress.consumer_name
 
-    def belongs_to(self, catalog: CatalogStore) -> bool:
-        """Whether it follows a table of this catalog."""
-        return self._catalog is catalog
-
     def close(self) -> None:
         """End the stream; whoever waits in it is free at once. Any number of times."""
         self._closed = True
-        with _open_lock:
-            _open.discard(self)
+        self._among.discard(self)
         self._unsubscribe()
         self._wake.set()
 

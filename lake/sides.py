@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog.records import CompactionRunRow
 from lake.browse import check_sees_all, shown_partition
-from lake.follow import TableStream, open_streams
+from lake.follow import TableStream
 from lake.table import LakeTable
 from model.access import Access, table_resource
 from model.option import masked_all
@@ -251,7 +251,7 @@ class OpenStream:
 
 def streams(lake: Lake, table: LakeTable) -> list[OpenStream]:
     """The caller's open streams of a table, an administrator's are all; the oldest first."""
-    found = [one for one in open_streams(lake.catalog, table.table_id) if lake.caller.administrator or one.who == lake.caller.principal]
+    found = [one for one in lake.open_streams.of(table.table_id) if lake.caller.administrator or one.who == lake.caller.principal]
     added = [s for s in lake.snapshots(table) if s.commit_kind == "APPEND"] if found else []
     return [_stream(one, [s for s in added if s.id >= one.cursor.next_snapshot_id]) for one in found]
 

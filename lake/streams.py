@@ -39,6 +39,7 @@ class LakeStreams(LakeBase):
             cursor,
             _rules(options),
             reopen=lambda: self._reopen(table),
+            among=self.open_streams,
             predicate=predicate,
             consumer=consumer,
             who=self.caller.principal,
