@@ -58,6 +58,7 @@ class Described:
         from sql.local.scan import LocalScan, MetadataAnswer
         from sql.local.system import SystemSelect
         from sql.statements.settings import SETTINGS, SetOption
+        from sql.statements.show import DescribeTable
 
         tree, statement = self.tree, self.statement
         if self._asks_spark:
@@ -75,6 +76,9 @@ class Described:
                 return _rows([ResultColumn(name, field.type) for name, field in statement.columns])
             case LookingStatement():
                 return _rows(statement.columns(context))
+            case DescribeTable():  # whether there is a column of comments, the table says
+                with statement.run(context) as found:
+                    return _rows(found.columns)
             case SetOption(lists=True):
                 return _rows(SETTINGS)
         if isinstance(tree, trees.Explain):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -123,16 +124,16 @@ class LocalStatement:
     needs_spark = False
 
 
-class LookingStatement(LocalStatement):
+class LookingStatement(LocalStatement, ABC):
     """Base of statements that only tell what there is; their columns are known before it is looked up."""
 
+    @abstractmethod
     def columns(self, context: ExecutionContext) -> Sequence[ResultColumn]:
         """The columns, and nothing done for the rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
         """What there is now."""
-        raise NotImplementedError
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Columns and rows."""

@@ -20,7 +20,7 @@ from sql.connectors import ConnectorTable
 from sql.connectors.stored import find_connector
 from sql.results import ResultColumn, ResultSet, strings
 from sql.session import CATALOG
-from sql.statements.base import ExecutionContext, LookingStatement, handles
+from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, handles
 from sql.statements.databases import database_name
 from sql.statements.procedures import PROCEDURES
 from sql.views import DIALECTS, is_view
@@ -181,17 +181,13 @@ _DESCRIBED = (
 
 @handles(trees.DescribeTable)
 @dataclass(frozen=True)
-class DescribeTable(LookingStatement):
+class DescribeTable(LocalStatement):
     """``DESCRIBE table``."""
 
     tree: trees.DescribeTable
 
-    def columns(self, context: ExecutionContext) -> Sequence[ResultColumn]:
-        """Those Flink's clients expect; a comment column where the table has comments or EXTENDED is said."""
-        return self.run(context).columns
-
     def run(self, context: ExecutionContext) -> ResultSet:
-        """A row for each of the table's columns."""
+        """The columns as Flink's clients expect them; a comment column where there are comments or EXTENDED is said."""
         name: tuple[str, ...] = self.tree.args["name"]
         own = find_connector(context.lake, context.session, name)
         rows: list[tuple[object, ...]]

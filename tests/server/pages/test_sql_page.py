@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from html import unescape
 
 import pyarrow as pa
@@ -96,6 +97,11 @@ def test_a_stream_without_scripts_shows_what_comes_in_its_first_moments(visitor:
     page = visitor.ask("SELECT id FROM orders WHERE id > 1", live="yes")
     assert "2\xa0rows<small>" in page
     assert "first moments" in page
+
+
+def test_a_live_query_that_fails_says_so_in_a_line(visitor: Asker) -> None:
+    told = json.loads(visitor.post("sql/live", status=200, statement="SELECT id FROM ordrs").text)["$error"]
+    assert (told["errorClass"], told["line"], told["column"], told["fragment"]) == ("TableNotExist", 1, 16, "ordrs")
 
 
 def test_completion_comes_from_the_catalog(visitor: Asker, orders: Gateway) -> None:
