@@ -12,6 +12,8 @@ from model.sql_text import literal, quote
 
 MAX_LENGTH = 2_147_483_647
 """The length that makes VARCHAR a STRING and VARBINARY a BYTES."""
+INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+"""How wide the types of whole numbers are, with their sign."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,14 +16,13 @@ import pyarrow as pa
 from model.errors import ColumnNotExist, InvalidData, nearest
 from model.schema import Schema
 from model.type_parts import walk
-from model.types import ArrayType, DataType, DecimalType, Field, LocalZonedTimestampType, MapType, RowType, TimestampType
+from model.types import INTEGER_BITS, ArrayType, DataType, DecimalType, Field, LocalZonedTimestampType, MapType, RowType, TimestampType
 from table.arrow import arrow_schema
 from table.cast import Fitting, fit
 
 _CHUNK_BYTES = 2 << 20
 _LONGEST_LINE = 64 << 20
 Convert = Callable[[Any], Any]
-_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
 class NdjsonRows:
@@ -91,7 +90,7 @@ def _shown(value: object) -> str:
 
 def converter(type_: DataType) -> Convert:
     """The function that turns a JSON value into a value of the type; it raises where the value does not fit."""
-    if bits := _INTEGER_BITS.get(type_.root):
+    if bits := INTEGER_BITS.get(type_.root):
         return _integer(bits)
     match type_:
         case DecimalType(precision=precision, scale=scale):
@@ -109,12 +108,19 @@ def converter(type_: DataType) -> Convert:
     return _SIMPLE[type_.root]
 
 
+def without_marks(text: str) -> str:
+    """The text of a number, which Python would also read with ``_`` between its digits; raises `ValueError`."""
+    if "_" in text:
+        raise ValueError
+    return text
+
+
 def _integer(bits: int) -> Convert:
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
 
     def convert(value: Any) -> int:
         if isinstance(value, str):
-            value = int(value)  # BIGINT beyond a double's reach comes as text
+            value = int(without_marks(value))  # BIGINT beyond a double's reach comes as text
         if type(value) is not int or not low <= value <= high:
             raise ValueError
         return value
@@ -127,7 +133,7 @@ def _decimal(precision: int, scale: int) -> Convert:
         if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
             raise ValueError
         try:
-            number = Decimal(value)
+            number = Decimal(without_marks(value) if isinstance(value, str) else value)
         except InvalidOperation as problem:
             raise ValueError from problem
         _, digits, exponent = number.as_tuple()

@@ -14,7 +14,9 @@ from typing import Any
 from sqlglot import exp
 
 from model.errors import UnsupportedType
+from model.sql_text import quote
 from model.types import (
+    INTEGER_BITS,
     ArrayType,
     BinaryType,
     CharType,
@@ -29,11 +31,11 @@ from model.types import (
     VarBinaryType,
     VarCharType,
 )
+from sql.ndjson import without_marks
 
 MOST_DIGITS = 38
 _TOO_FINE = re.compile(r"\.\d{7}")
 """Digits that would be lost: seconds have six behind the point."""
-_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
 class Misfit(Exception):
@@ -83,7 +85,7 @@ def _boolean(_: DataType, value: Any) -> bool:
 
 
 def _integer(type_: DataType, value: Any) -> int:
-    bits = _INTEGER_BITS[type_.root]
+    bits = INTEGER_BITS[type_.root]
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
     if isinstance(value, str) and value.strip().removeprefix("-").isdecimal():
         value = int(value)
@@ -95,7 +97,7 @@ def _integer(type_: DataType, value: Any) -> int:
 def _float(_: DataType, value: Any) -> float:
     try:
         if not isinstance(value, bool) and isinstance(value, int | float | str):
-            return float(value)
+            return float(without_marks(value) if isinstance(value, str) else value)
     except (ValueError, OverflowError):
         pass
     raise Misfit('a number, or "NaN", "Infinity" or "-Infinity"')
@@ -107,8 +109,8 @@ def _decimal(type_: DataType, value: Any) -> Decimal:
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
             raise Misfit(wanted)
-        found = value if isinstance(value, Decimal) else Decimal(str(value).strip())
-    except InvalidOperation:
+        found = value if isinstance(value, Decimal) else Decimal(without_marks(str(value)).strip())
+    except (InvalidOperation, ValueError):
         raise Misfit(wanted) from None
     if not found.is_finite():
         raise Misfit(wanted)
@@ -166,7 +168,7 @@ _instant = _moment(dt.datetime.fromisoformat, "2024-02-29T12:00:00.5Z", zoned=Tr
 
 _READERS: Mapping[str, Callable[[DataType, Any], Any]] = {
     "BOOLEAN": _boolean,
-    **dict.fromkeys(_INTEGER_BITS, _integer),
+    **dict.fromkeys(INTEGER_BITS, _integer),
     **dict.fromkeys(("FLOAT", "DOUBLE"), _float),
     "DECIMAL": _decimal,
     **dict.fromkeys(("CHAR", "VARCHAR"), _string),
@@ -263,7 +265,7 @@ def _spelled(type_: DataType, *, inside: bool = False) -> str:
         case MapType(key=key, value=value):
             return f"MAP<{_spelled(key, inside=True)}, {_spelled(value, inside=True)}>"
         case RowType(fields=fields):
-            return f"STRUCT<{', '.join(f'{_quoted(field.name)}: {_spelled(field.type, inside=True)}' for field in fields)}>"
+            return f"STRUCT<{', '.join(f'{quote(field.name)}: {_spelled(field.type, inside=True)}' for field in fields)}>"
         case CharType() | VarCharType():
             return "STRING"
         case BinaryType() | VarBinaryType():
@@ -277,7 +279,3 @@ def _spelled(type_: DataType, *, inside: bool = False) -> str:
         case DecimalType(precision=precision, scale=scale):
             return f"DECIMAL({precision}, {scale})"
     return type_.sql()
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -12,10 +12,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from model.errors import AnalysisError, ExecutionError
-from model.types import ArrayType, DataType, DecimalType, Field, LocalZonedTimestampType, MapType, RowType, TimestampType
+from model.types import INTEGER_BITS, ArrayType, DataType, DecimalType, Field, LocalZonedTimestampType, MapType, RowType, TimestampType
 from sql.local.literals import Kind, LiteralValue, NotLocal
 
-_INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})
 _WIDE = Context(prec=100, rounding=ROUND_HALF_UP)
 """Python's default context would round what has more than 28 digits."""
@@ -96,7 +95,7 @@ class Assignment:
 
     def _converter(self, type_: DataType, cells: _Cells) -> Callable[[LiteralValue], Any]:
         """How one column's literals become its type; they all pass through the type they have in common, as in Spark."""
-        if bits := _INTEGER_BITS.get(type_.root):
+        if bits := INTEGER_BITS.get(type_.root):
             return self._integers(type_, cells, bits)
         if type_.root in ("FLOAT", "DOUBLE"):
             return self._floats(type_, cells)

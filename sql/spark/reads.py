@@ -13,6 +13,7 @@ from pyspark.sql import types as st
 
 from lake import LakeTable
 from model.errors import UnsupportedType
+from model.sql_text import quote
 from model.type_parts import walk
 from model.types import ArrayType, DataType, Field, MapType, RowType, TimeType
 from sql.spark.declared import metadata
@@ -83,7 +84,7 @@ def _with_partitions(frame: DataFrame, table: LakeTable) -> DataFrame:
 
 def named(name: str) -> Column:
     """A column by its exact name, whatever characters it has."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quote(name))
 
 
 def _column(field: Field, source: Field | None) -> Column:

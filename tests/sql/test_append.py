@@ -126,6 +126,7 @@ def files_under(table: LakeTable) -> list[Path]:
         (NDJSON, b'{"id": "x"}\n', 'Column id, row 1: "x" does not fit BIGINT'),
         (NDJSON, b'{"id": 1.5}\n', "Column id, row 1: 1.5 does not fit BIGINT"),
         (NDJSON, b'{"id": true}\n', "Column id, row 1: true does not fit BIGINT"),
+        (NDJSON, b'{"id": "1_0"}\n', 'Column id, row 1: "1_0" does not fit BIGINT'),
         (CSV, b"id\n1.5\n", "Column id, row 1: '1.5' does not fit BIGINT"),
         (CSV, b"id,id\n1,2\n", "stands twice in the body: id"),
     ],

@@ -95,6 +95,8 @@ def test_hints_options_and_calls_take_them_by_position_in_the_text() -> None:
         ("SELECT ?", [{"type": "DECIMAL(4,2)", "value": "1.205"}], 'as text to be exact, not "1.205" as DECIMAL(4,2)', (1, 8)),
         ("SELECT ?", [{"type": "TIMESTAMP_LTZ", "value": "2024-02-29T01:02:03"}], 'like "2024-02-29T12:00:00.5Z"', (1, 8)),
         ("SELECT ?", [{"type": "TINYINT", "value": 128}], "a whole number from -128 to 127", (1, 8)),
+        ("SELECT ?", [{"type": "DECIMAL(4,2)", "value": "1_0"}], "as text to be exact", (1, 8)),
+        ("SELECT ?", [{"type": "DOUBLE", "value": "1_0"}], 'a number, or "NaN"', (1, 8)),
         ("SELECT ?", [{"type": "BYTES", "value": "?"}], "base64", (1, 8)),
         ("SELECT * FROM ?", ["t"], "Expected table name", (1, 15)),
         ("SELECT a AS ?", ["t"], "the end of the statement", (1, 13)),
