@@ -10,6 +10,7 @@ from typing import Any
 
 from lake import LakeTable
 from model.predicate import And, Compare, In, IsNull, Or, Predicate
+from model.sql_text import literal
 from sql.results import ResultSet
 from sql.statements.base import ExecutionContext
 from table.scan import ScanPlan
@@ -99,4 +100,6 @@ def shown(predicate: Predicate | None) -> str:
 
 
 def _literal(value: object) -> str:
-    return f"'{value}'" if isinstance(value, dt.date) else repr(value)
+    if isinstance(value, str | dt.date):
+        return literal(str(value))
+    return repr(value)
