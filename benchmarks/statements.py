@@ -11,6 +11,9 @@ from benchmarks.run import Run
 from benchmarks.server import BenchServer
 from benchmarks.timing import at_once, median_millis
 
+_ON_SPARK = "SELECT 1 + 1"
+"""What the gateway does not answer itself."""
+
 
 def measure(run: Run) -> list[Table]:
     """Latencies of one client, commits per second of sixteen."""
@@ -20,13 +23,15 @@ def measure(run: Run) -> list[Table]:
         values = ", ".join(f"({i}, 1.5, 'text {i}', TIMESTAMP '2024-01-01 00:00:00', {i})" for i in range(10))
         insert = median_millis(lambda: server.sql(f"INSERT INTO small VALUES {values}"), 200, most_seconds=run.seconds)
         for _ in range(20):
-            server.sql("SELECT 1")
-            spark.sql("SELECT 1").toArrow()
-        ours = median_millis(lambda: server.sql("SELECT 1"), 100, most_seconds=run.seconds)
-        own = median_millis(lambda: spark.sql("SELECT 1").toArrow(), 100, most_seconds=run.seconds)
+            server.sql(_ON_SPARK)
+            spark.sql(_ON_SPARK).toArrow()
+        literal = median_millis(lambda: server.sql("SELECT 1"), 100, most_seconds=run.seconds)
+        ours = median_millis(lambda: server.sql(_ON_SPARK), 100, most_seconds=run.seconds)
+        own = median_millis(lambda: spark.sql(_ON_SPARK).toArrow(), 100, most_seconds=run.seconds)
         rows = [
             ("`INSERT … VALUES`, 10 rows, p50 over HTTP", f"{insert:.1f} ms", "", "≤ 15 ms"),
-            ("`SELECT 1`, p50 over HTTP", f"{ours:.1f} ms", f"{ours - own:+.1f} ms over Spark's own {own:.1f} ms", "≤ 15 ms above"),
+            ("`SELECT 1`, p50 over HTTP", f"{literal:.1f} ms", "answered in the gateway", ""),
+            (f"`{_ON_SPARK}`, p50 over HTTP", f"{ours:.1f} ms", f"{ours - own:+.1f} ms over Spark's own {own:.1f} ms", "≤ 15 ms above"),
             ("16 writers on one table", f"{_writers(server, 1, 16, run.seconds):.0f} commits/s", "", "≥ 200"),
             ("16 writers on 16 tables", f"{_writers(server, 16, 16, run.seconds):.0f} commits/s", "", ""),
         ]

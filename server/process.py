@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _LOOPBACK = "127.0.0.1"
 _OWN_THREADS = 16
+_TURN_SECONDS = 0.001
+"""Of a thread that computes, before one that waits for the interpreter gets it: a request waits for it several times, and Python's own 5 ms
+are longer than most requests take."""
 _LAST_BYTES_SECONDS = 2.0
 """However short the drain, answers being written get so long."""
 
@@ -92,6 +95,7 @@ class Stop:
 
 def serve(settings: Settings) -> None:
     """Serve until told to stop; everything started is stopped again, in the other order."""
+    sys.setswitchinterval(_TURN_SECONDS)
     stop = Stop()
     tls = _tls(settings)
     gc.disable()  # what is being loaded stays, and looking through it again and again is a fifth of the start

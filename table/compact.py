@@ -93,7 +93,7 @@ def ordered_minor(files: Sequence[ManifestEntry], rules: CompactionRules) -> Ite
         count = at + 1 - start
         if (count >= rules.min_files and total >= rules.target_bytes) or count >= rules.max_files:
             first = _without_giants(files, start, at + 1, rules)
-            end = _past_ties(files, at + 1)
+            end = _past_ties(files, _with_small(files, at + 1, total, rules))
             yield from _cut(files[first:end], rules)
             start, total = end, 0
         elif total >= 2 * rules.target_bytes:  # its head is large enough
@@ -111,6 +111,14 @@ def _without_giants(files: Sequence[ManifestEntry], start: int, end: int, rules:
             break
         start += 1
     return start
+
+
+def _with_small(files: Sequence[ManifestEntry], end: int, total: int, rules: CompactionRules) -> int:
+    """Take along the small files that follow, up to the target size: a bucket that fell behind is caught up with in one commit."""
+    while end < len(files) and rules.small(files[end]) and total + files[end].file.file_size <= rules.target_bytes:
+        total += files[end].file.file_size
+        end += 1
+    return end
 
 
 def _past_ties(files: Sequence[ManifestEntry], end: int) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import fastavro
@@ -28,6 +29,9 @@ _WINDOW = 4
 """Files read at once."""
 _LOOK_AHEAD_BYTES = 64 << 20
 """Bytes of Arrow rows read ahead of the consumer, over all files."""
+_AT_HAND_BYTES = 4 << 20
+"""Local files that take no more together are read whole, one after the other or, where they are many, by a few threads."""
+_MANY = 8
 _BUFFER_BYTES = 1 << 20
 """Bytes of a column read at once; without it Arrow holds whole column chunks."""
 
@@ -76,13 +80,31 @@ def _enough(planned: Sequence[PlannedFile], selection: Selection) -> Sequence[Pl
 def _in_order(
     files: TableFiles, schema: Schema, fields: Sequence[Field], planned: Sequence[PlannedFile], selection: Selection
 ) -> Iterator[pa.RecordBatch]:
-    """Several files are read ahead of the consumer; a single one needs no thread beside Arrow's own."""
+    """Several files are read ahead of the consumer; where that gains nothing, no thread is started beside Arrow's own.
+
+    Local files that are small as a whole are there at once, while handing each from thread to thread costs several turns
+    of the interpreter's lock, and a server under load waits for each.
+    """
     streams = [partial(_one_file, files, schema, fields, one, selection) for one in planned]
-    if len(streams) < 2:
+    at_hand = files.io.atomic_rename and _are_small(planned)
+    if len(streams) < 2 or (at_hand and len(streams) < _MANY):
         for stream in streams:
             yield from stream()
-        return
-    yield from in_order(streams, window=_WINDOW, most_bytes=_LOOK_AHEAD_BYTES)
+    elif at_hand:
+        for batches in _small_files().map(lambda stream: list(stream()), streams):
+            yield from batches
+    else:
+        yield from in_order(streams, window=_WINDOW, most_bytes=_LOOK_AHEAD_BYTES)
+
+
+def _are_small(planned: Sequence[PlannedFile]) -> bool:
+    return sum(one.file.file_size for one in planned) < _AT_HAND_BYTES and sum(one.file.row_count for one in planned) < 2 * BATCH_ROWS
+
+
+@cache
+def _small_files() -> ThreadPoolExecutor:
+    """Threads that read a file each and stay: under load starting one takes longer than its file."""
+    return ThreadPoolExecutor(_WINDOW, thread_name_prefix="scan-small")
 
 
 def _one_file(

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -54,12 +55,14 @@ class Coordinator:
         self._means = Means(lake=lake, limits=limits, server=self._server, background=background, check=self._check)
         self._keepers: dict[UUID, Keeper] = {}
         self._running: dict[UUID, Future[None]] = {}
+        self._retaining: dict[UUID, Future[bool]] = {}
         self._pauses: dict[UUID, float] = {}
         self._added: dict[UUID, int] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._workers = ThreadPoolExecutor(limits.jobs, thread_name_prefix="sluice-upkeep")
+        self._retainers = ThreadPoolExecutor(limits.jobs, thread_name_prefix="sluice-retention")
         self._thread = threading.Thread(target=self._run, name="sluice-coordinator", daemon=True)
 
     def start(self) -> None:
@@ -74,7 +77,8 @@ class Coordinator:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(10)
-        self._workers.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._workers, self._retainers):
+            pool.shutdown(wait=True, cancel_futures=True)
         if self._heard in self._lake.listeners:
             self._lake.listeners.remove(self._heard)
             try:
@@ -128,6 +132,7 @@ class Coordinator:
                 return
             if self._due(table, now) and self._take(table):
                 self._submit(table)
+            self._retain(table, now)
 
     def _renew(self) -> None:
         """Hold on to the leases; what was lost meanwhile is forgotten."""
@@ -148,8 +153,7 @@ class Coordinator:
     def _due(self, table: WatchedTable, now: float) -> bool:
         if table.owner not in (None, self.owner) or self._pauses.get(table.table_id, 0.0) > now:
             return False
-        running = self._running.get(table.table_id)
-        if running is not None and not running.done():
+        if _busy(self._running.get(table.table_id)):
             return False
         keeper = self._keepers.get(table.table_id)
         return keeper is None or keeper.seen != table.snapshot_uuid or keeper.wants_time(now)
@@ -175,11 +179,29 @@ class Coordinator:
             self._added.pop(table.table_id, None)
         self._running[table.table_id] = self._workers.submit(self._work, table.table_id, keeper)
 
+    def _retain(self, table: WatchedTable, now: float) -> None:
+        """Hand out what is to be let go of a table, beside its merging."""
+        keeper = self._keepers.get(table.table_id)
+        if keeper is None or not self.looks_after(table.table_id) or self._pauses.get(table.table_id, 0.0) > now:
+            return
+        if keeper.retention.due(now, keeper.seen) and not _busy(self._retaining.get(table.table_id)):
+            self._retaining[table.table_id] = self._retainers.submit(
+                self._guarded, table.table_id, keeper, partial(keeper.retention.work, keeper.identifier, keeper.seen)
+            )
+
     def _work(self, table_id: UUID, keeper: Keeper) -> None:
-        try:
-            keeper.work()
+        before = keeper.seen
+        if self._guarded(table_id, keeper, keeper.work):
             keeper.failures = 0
             self._pauses.pop(table_id, None)
+            if keeper.seen != before:
+                self._wake.set()  # more may have come meanwhile, and retention waits for what was seen
+
+    def _guarded(self, table_id: UUID, keeper: Keeper, work: Callable[[], None]) -> bool:
+        """Whether it was done; a table that makes trouble rests for a while."""
+        try:
+            work()
+            return True
         except (StatementCanceled, TableNotExist):
             self._keepers.pop(table_id, None)
         except Exception as problem:  # one table's trouble must not keep the others waiting
@@ -188,3 +210,8 @@ class Coordinator:
             self._pauses[table_id] = time.monotonic() + pause
             detail = problem.message if isinstance(problem, LakeError) else "unexpected"
             _log.warning("Looking after %s failed (%s); again in %d s", keeper.identifier, detail, pause, exc_info=problem)
+        return False
+
+
+def _busy(work: Future[Any] | None) -> bool:
+    return work is not None and not work.done()

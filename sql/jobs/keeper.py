@@ -1,4 +1,4 @@
-"""Looking after one table: what its commits left to merge, the merging, and what is kept."""
+"""Looking after one table: what its commits left to merge, and the merging."""
 
 from __future__ import annotations
 
@@ -13,23 +13,19 @@ from uuid import UUID
 
 from lake import Lake, LakeTable
 from lake.compaction import Compacted, Rewriter, compact, in_this_process, plan
-from lake.maintenance import maintain
 from model.errors import UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
 from sql.jobs.limits import UpkeepLimits
 from sql.jobs.notes import RunNote, forget_running
+from sql.jobs.retention import Retention
 from table.compact import BucketKey, CompactionRules
 from table.debt import Debt, DebtLedger, due
 
 _log = logging.getLogger(__name__)
 _SPARK_BYTES = 1 << 30
 """Input from which the merging is spread over Spark's executors."""
-_RETENTION_SECONDS = 10.0
-_TICK_SECONDS = 60.0
-_BY_THE_CLOCK = ("tag.automatic-creation", "partition.expiration-time", "tag.default-time-retained", "consumer.expiration-time")
-"""Options whose work falls due without a commit."""
 _HOT_FILES = 20.0
 """Small files a second from which merging begins at half of `compaction.max.file-num`: by the time it ends as many will have come."""
 _LONGEST_DELTAS = 500
@@ -65,19 +61,13 @@ class Keeper:
         self._speed = 0.0
         self._written: set[BucketKey] = set()
         self._commits = 0
-        self._retention_at = 0.0
-        self._partitions_at = 0.0
-        self._retained: str | None = None
-        self._ticks = False
+        self.retention = Retention(means.lake, table_id)
         self._begun = False
         self.failures = 0
 
     def wants_time(self, now: float) -> bool:
-        """Whether something may be due though nothing was committed: files that lie long enough, tags, retention put off."""
-        if self._ledger is not None and now - self._looked >= self._means.limits.patience and len(self._ledger):
-            return True
-        waited = now - self._retention_at
-        return (self._retained != self.seen and waited >= _RETENTION_SECONDS) or (self._ticks and waited >= _TICK_SECONDS)
+        """Whether something may be due though nothing was committed: files that lie long enough."""
+        return self._ledger is not None and now - self._looked >= self._means.limits.patience and len(self._ledger) > 0
 
     @property
     def debt(self) -> Debt:
@@ -86,7 +76,7 @@ class Keeper:
         return Debt() if ledger is None else ledger.total()
 
     def work(self) -> None:
-        """Follow the commits, merge what is due, let go what is too old."""
+        """Follow the commits, and merge what is due."""
         table = self._means.lake.open(self.identifier)
         if table.table_id != self._table_id:
             return
@@ -94,7 +84,7 @@ class Keeper:
         if latest is None:
             return
         if TABLE_OPTIONS.read(table.schema.options, "write-only"):
-            self.seen, self._ledger, self._retained = latest.uuid, None, latest.uuid
+            self.seen, self._ledger = latest.uuid, None
             return
         if not self._begun:
             forget_running(self._means.lake, self._table_id)
@@ -103,7 +93,6 @@ class Keeper:
         if not self._means.limits.quiet_now(dt.datetime.now().time()):
             self._merge_due(table)
             self._merge_full(table)
-        self._keep_retention(table)
 
     def _follow(self, table: LakeTable, latest: Snapshot) -> None:
         """Bring the ledger up to the latest snapshot: by its deltas, or anew where that cannot be."""
@@ -231,18 +220,6 @@ class Keeper:
             return compact(self._means.lake.commit, table, [task], rewriter=in_this_process, check=check)
         with self._means.background(f"compaction-{table.table_id}") as session:
             return compact(self._means.lake.commit, table, [task], rewriter=_spark(session), check=check)
-
-    def _keep_retention(self, table: LakeTable) -> None:
-        now = time.monotonic()
-        if now - self._retention_at < _RETENTION_SECONDS and self._retention_at:
-            return
-        interval = TABLE_OPTIONS.read(table.schema.options, "partition.expiration-check-interval").total_seconds()
-        partitions_due = not self._partitions_at or now - self._partitions_at >= interval
-        maintain(self._means.lake, table, partitions_due=partitions_due)
-        self._ticks = any(table.schema.options.get(key, "none").lower() != "none" for key in _BY_THE_CLOCK)
-        self._retention_at, self._retained = now, self.seen
-        if partitions_due:
-            self._partitions_at = now
 
 
 def _clustering(session: Any) -> Rewriter:

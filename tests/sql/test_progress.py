@@ -62,6 +62,44 @@ def test_a_cancel_at_any_step_of_a_compaction_changes_nothing(gateway: Gateway, 
     assert table.latest() != latest
 
 
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("CALL sys.rewrite_file_index('t')", 5),
+        ("CALL sys.remove_orphan_files('t', older_than => '2020-01-01 00:00:00')", 4),
+        ("CALL sys.compact_database(including_tables => 't')", 8),
+        ("CALL sys.expire_partitions('t', expiration_time => '1 d')", 1),
+        ("CALL sys.compact_manifest('t')", 1),
+    ],
+)
+def test_a_cancel_at_any_step_of_a_long_call_does_no_harm(
+    gateway: Gateway, table: LakeTable, monkeypatch: pytest.MonkeyPatch, text: str, steps: int
+) -> None:
+    gateway.run("ALTER TABLE t SET ('file-index.bloom-filter.columns' = 'id')").close()
+    rows = sorted(gateway.run("SELECT * FROM t").collect())
+    real = Cancellation.check
+    for at in itertools.count(1):
+        counted = itertools.count(1)
+        stopped: list[Operation] = []
+
+        def check(self: Cancellation, counted: Any = counted, at: int = at, stopped: list[Operation] = stopped) -> None:
+            if next(counted) == at:
+                stopped += gateway.running()
+                stopped[0].cancel()
+            real(self)
+
+        monkeypatch.setattr(Cancellation, "check", check)
+        try:
+            gateway.run(text).close()
+        except StatementCanceled:
+            until(lambda stopped=stopped: stopped[0].worker_ended)  # type: ignore[misc]
+        monkeypatch.setattr(Cancellation, "check", real)
+        assert sorted(gateway.run("SELECT * FROM t").collect()) == rows
+        if not stopped:
+            break
+    assert at > steps
+
+
 def test_progress_is_told_to_whose_statement_it_is(gateway: Gateway, held: Callable[..., Held]) -> None:
     statement = held()
     join = in_background(lambda: gateway.run("SELECT held()", name="mine").close())

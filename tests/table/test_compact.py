@@ -43,6 +43,12 @@ def test_fifty_files_of_any_size_are_merged() -> None:
     assert names(list(ordered_minor(entries([0.01] * 50), rules()))) == [list(range(50))]
 
 
+def test_a_bucket_that_fell_behind_is_caught_up_with_at_once() -> None:
+    assert names(list(ordered_minor(entries([0.01] * 500), rules()))) == [list(range(500))]
+    assert names(list(ordered_minor(entries([0.1] * 150), rules()))) == [list(range(100)), list(range(100, 150))]  # by the target size
+    assert names(list(ordered_minor(entries([*[0.01] * 60, 12, 0.01]), rules()))) == [list(range(60))]
+
+
 def test_five_neighbours_that_reach_the_target_are_merged() -> None:
     assert names(list(ordered_minor(entries([2.5] * 5), rules()))) == [[0, 1, 2, 3, 4]]
     assert names(list(ordered_minor(entries([2.5] * 4), rules()))) == []
@@ -58,7 +64,7 @@ def test_what_was_merged_is_not_rewritten_for_every_crumb() -> None:
 
 
 def test_both_knobs_work() -> None:
-    assert names(list(ordered_minor(entries([0.01] * 8), rules(**{"compaction.max.file-num": "4"})))) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert names(list(ordered_minor(entries([0.01] * 8), rules(**{"compaction.max.file-num": "4"})))) == [list(range(8))]
     assert names(list(ordered_minor(entries([5, 5]), rules(**{"compaction.min.file-num": "2"})))) == [[0, 1]]
     assert names(list(ordered_minor(entries([6, 6, 6, 6, 6, 1]), rules()))) == []
 
@@ -71,7 +77,7 @@ def test_full_takes_all_behind_the_large_ones() -> None:
 
 def test_files_that_share_numbers_are_taken_along() -> None:
     tied = [entries([0.01])[0] for _ in range(3)]
-    (task,) = ordered_minor([*tied, *entries([0.01] * 2)[1:]], rules(**{"compaction.max.file-num": "2"}))
+    (task,) = ordered_minor([*tied, *entries([0.01, 12])[1:]], rules(**{"compaction.max.file-num": "2"}))
     assert [e.file.file_name for e in task.inputs] == ["f0"] * 3
 
 

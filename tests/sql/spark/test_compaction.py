@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lake import Lake, LakeTable
 from lake.compaction import compact, live_files, plan
-from model.errors import AnalysisError
+from model.errors import AnalysisError, StatementCanceled
 from model.identifier import Identifier
 from sql.gateway import Gateway, GatewayLimits
 from sql.spark.compaction import on_spark
@@ -19,6 +20,8 @@ from table.manifest import DataFile, FileSource
 from table.read import read_batches
 from table.rewrite import planned
 from tests.lake.test_compaction import QUEUE, append, ids, live, rows
+from tests.sql.held import in_background
+from tests.sql.jobs.test_coordinator import until
 from tests.sql.tables import make_table
 
 pytestmark = pytest.mark.spark
@@ -118,8 +121,6 @@ def test_rows_appended_while_sorting_stay(lake: Lake, gateway: Gateway, scattere
 
 
 def test_a_queue_is_not_sorted(lake: Lake, gateway: Gateway) -> None:
-    from model.errors import AnalysisError
-
     make_table(lake, "q", id="INT")
     with pytest.raises(AnalysisError, match="in the order they came"):
         call(gateway, "CALL sys.compact(`table` => 'q', order_strategy => 'order', order_by => 'id')")
@@ -201,3 +202,20 @@ def test_bulk_writes_are_sorted_by_the_clustering_columns(gateway: Gateway, lake
         files = planned(table.files, table.schema, [entry])
         found = [row["x"] for batch in read_batches(table.files, table.schema, files) for row in batch.to_pylist()]
         assert found == sorted(found)
+
+
+def test_a_cancel_while_spark_sorts_leaves_no_file(lake: Lake, gateway: Gateway, scattered: LakeTable) -> None:
+    before, latest = all_files(scattered), scattered.latest()
+    join = in_background(lambda: call(gateway, "CALL sys.compact(`table` => 't', order_strategy => 'zorder', order_by => 'id,b')"))
+    until(lambda: gateway.running() and any(stage.active for stage in gateway.progress(gateway.running()[0]).stages))
+    (operation,) = gateway.running()
+    operation.cancel()
+    assert isinstance(join(), StatementCanceled)
+    until(lambda: operation.worker_ended)
+    assert (all_files(scattered), scattered.latest()) == (before, latest)
+    assert len(call(gateway, "CALL sys.compact(`table` => 't', order_strategy => 'zorder', order_by => 'id,b')")) == 1
+    assert scattered.latest() != latest
+
+
+def all_files(table: LakeTable) -> set[str]:
+    return {str(path) for path in Path(table.location).rglob("*") if path.is_file()}
