@@ -1,0 +1,71 @@
+"""What the JVMs of a run start with: most of them live for seconds, and have loaded the same classes many times before."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.fix_data import CACHE
+from tests.java import kept, spark_jars
+
+# The compiler that takes its time, and a collector with threads of its own, never pay.
+OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def spark_options() -> str:
+    """Options of a JVM with Spark's class path; one that finds no archive, or another Java's, loads its classes as ever."""
+    return f"{OPTIONS} -Xlog:cds=off -Xlog:cds+dynamic=off -XX:SharedArchiveFile={_archive()}"
+
+
+def make_archive() -> None:
+    """Keep the classes that a first query loads, read and checked; they are more than half of what a start of Spark costs."""
+    if shutil.which("java") is not None:
+        kept(_archive(), _made)
+
+
+def _archive() -> Path:
+    jars, java = spark_jars(), os.path.realpath(shutil.which("java") or "java")
+    key = hashlib.sha256(f"{jars} {jars.stat().st_mtime_ns} {java}".encode()).hexdigest()[:12]
+    return CACHE / f"spark-{key}.jsa"
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    archive = directory / "spark.jsa"
+    environment = {**os.environ, "SPARK_SUBMIT_OPTS": f"{OPTIONS} -XX:ArchiveClassesAtExit={archive}"}
+    command = [sys.executable, "-W", "ignore", "-m", "tests.brief_jvm", str(directory)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return archive
+
+
+def _run(directory: Path) -> None:
+    """Do a little of everything, and wait for the JVM, which writes the archive as it ends."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway  # type: ignore[attr-defined]
+    from pyspark.sql import SparkSession
+
+    settings = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1"}
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    gateway = launch_gateway(conf)
+    session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+    session.range(1000).selectExpr("id", "id % 7 AS k", "CAST(id AS STRING) AS s").write.parquet(str(directory / "table"))
+    session.read.parquet(str(directory / "table")).createOrReplaceTempView("t")
+    for query in (
+        "SELECT k, count(*), sum(id), max(s) FROM t WHERE id > 3 GROUP BY k ORDER BY k",
+        "SELECT a.k, b.s FROM t a JOIN t b USING (id) WHERE a.k IN (SELECT k FROM t WHERE id < 9) LIMIT 10",
+        "SELECT k, row_number() OVER (PARTITION BY k ORDER BY id) AS n FROM t",
+    ):
+        session.sql(query).toArrow()
+    session.stop()
+    process = gateway.proc
+    process.stdin.close()
+    process.wait(300)
+
+
+if __name__ == "__main__":
+    _run(Path(sys.argv[1]))
