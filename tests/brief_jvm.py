@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.fix_data import CACHE
 from tests.java import kept, spark_jars
@@ -46,12 +48,13 @@ def _made(directory: Path) -> Path:
 def _run(directory: Path) -> None:
     """Do a little of everything, and wait for the JVM, which writes the archive as it ends."""
     from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway  # type: ignore[attr-defined]
+    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     settings = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1"}
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    gateway = launch_gateway(conf)
+    launch: Callable[..., Any] = launch_gateway
+    gateway = launch(conf)
     session = SparkSession(SparkContext(conf=conf, gateway=gateway))
     session.range(1000).selectExpr("id", "id % 7 AS k", "CAST(id AS STRING) AS s").write.parquet(str(directory / "table"))
     session.read.parquet(str(directory / "table")).createOrReplaceTempView("t")

@@ -36,6 +36,7 @@ ALLOWED_SKIPS = (
 SHARED = {
     "spark": {"spark", "pool", "any_server"},
     "kafka": {"broker", "kafka_server"},
+    "java": {"java"},
 }
 """Workers, and the fixtures whose users all run in that one: what they start is started once, and warm for all of them but the first."""
 
@@ -80,7 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (kept if torture or item.get_closest_marker("torture") is None else left).append(item)
     if hasattr(config, "workerinput"):
         for item in kept:
-            if (group := _group(item)) is not None:
+            if (group := group_of(item)) is not None:
                 # What xdist 3.8 goes by; its own marker writes it where pytest 9.2 does not look any more.
                 item._id = type(item.id).parse(f"{item.nodeid}@{group}")
         kept.sort(key=_turn)  # what takes long begins first, so that the workers end together
@@ -93,7 +94,7 @@ def _fixtures(item: pytest.Item) -> set[str]:
     return set(getattr(item, "fixturenames", ()))
 
 
-def _group(item: pytest.Item) -> str | None:
+def group_of(item: pytest.Item) -> str | None:
     """The worker that a test belongs to; None where any will do, as for one that starts a server of its own."""
     used = _fixtures(item)
     for group, shared in SHARED.items():
