@@ -38,7 +38,7 @@ class BatchReader(DataSourceReader):
         wanted = resolve(_Remote(table), self._options.scan, schema, zone=self._options.zone)
         plan = plan_batch(table.files, schema, wanted, predicate_of(self._options.filter))
         pieces = [Piece(planned=one, start=0, stop=one.file.row_count) for one in plan.files]
-        return splits(table.files, schema, pieces) or [
+        return splits(table.files, schema, pieces, parallelism=self._options.parallelism) or [
             Split(location=table.location, branch=table.identifier.branch, schema=schema, pieces=())
         ]
 

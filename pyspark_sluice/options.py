@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ _SOURCE_OPTIONS: dict[str, Option[Any]] = {
         Option("maxRowsPerTrigger", optional(integer(at_least=1)), None, "Rows a micro-batch takes at most."),
         Option("maxBytesPerTrigger", optional(memory_size()), None, "Bytes of data files a micro-batch takes at most (at least one row)."),
         Option("maxFilesPerTrigger", optional(integer(at_least=1)), None, "Data files a micro-batch takes at most."),
+        Option("parallelism", optional(integer(at_least=1)), None, "Tasks that can run at once, by which a table without order is parted."),
         Option("columns", optional(text()), None, "A JSON list of the columns to read; all without it."),
         Option("filter", optional(text()), None, "A condition by which partitions, buckets and files are left out, as JSON."),
         Option("startingOffset", optional(text()), None, "Where a query without a checkpoint begins: an offset as a checkpoint holds it."),
@@ -46,6 +48,7 @@ class SourceOptions:
     max_rows: int | None = None
     max_bytes: int | None = None
     max_files: int | None = None
+    parallelism: int
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     start: str | None = None
@@ -76,6 +79,7 @@ class SourceOptions:
             max_rows=value("maxRowsPerTrigger"),
             max_bytes=value("maxBytesPerTrigger"),
             max_files=value("maxFilesPerTrigger"),
+            parallelism=value("parallelism") or os.cpu_count() or 1,
             columns=_columns(value("columns")),
             filter=value("filter"),
             start=value("startingOffset"),

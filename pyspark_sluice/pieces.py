@@ -19,8 +19,10 @@ from table.read import Selection, read_batches
 from table.scan import PlannedFile
 from table.store import TableFiles
 
-SPLIT_BYTES = 128 << 20
-"""Files of a table without order are read by tasks of about so many bytes each."""
+_LEAST_BYTES, _MOST_BYTES = 4 << 20, 128 << 20
+"""Files of a table without order are read by tasks of about so many bytes each: a task costs something, and so does an uneven end."""
+_ROUNDS = 3
+"""Of tasks, where there are bytes for them: whoever is done first takes more."""
 _NO_STATS = SimpleStats()
 
 
@@ -59,7 +61,7 @@ def _slim(piece: Piece) -> Piece:
     return replace(piece, planned=replace(piece.planned, file=replace(piece.planned.file, value_stats=_NO_STATS, embedded_file_index=None)))
 
 
-def splits(files: TableFiles, schema: Schema, pieces: Iterable[Piece]) -> list[Split]:
+def splits(files: TableFiles, schema: Schema, pieces: Iterable[Piece], *, parallelism: int) -> list[Split]:
     """One split for each partition and bucket, in the order they come first; of a table without order, splits of even size."""
     layout = files.layout
 
@@ -67,18 +69,20 @@ def splits(files: TableFiles, schema: Schema, pieces: Iterable[Piece]) -> list[S
         return Split(location=layout.location, branch=layout.branch, schema=schema, pieces=some)
 
     if schema.bucket <= 0:
-        return [split(some) for some in _packed(pieces)]
+        return [split(some) for some in _packed(list(pieces), parallelism)]
     places: dict[tuple[object, ...], list[Piece]] = {}
     for piece in pieces:
         places.setdefault((piece.planned.partition, piece.planned.bucket), []).append(piece)
     return [split(some) for some in places.values()]
 
 
-def _packed(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+def _packed(pieces: Sequence[Piece], parallelism: int) -> Iterator[list[Piece]]:
+    total = sum(piece.nbytes for piece in pieces)
+    most = min(_MOST_BYTES, max(_LEAST_BYTES, total // (_ROUNDS * parallelism)))
     pack: list[Piece] = []
     size = 0
     for piece in pieces:
-        if pack and size + piece.nbytes > SPLIT_BYTES:
+        if pack and size + piece.nbytes > most:
             yield pack
             pack, size = [], 0
         pack.append(piece)

@@ -117,7 +117,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """One for each partition and bucket with rows between two offsets."""
         table = self._table
-        return splits(table.files, table.schema, self._pieces(Position.from_json(start), Position.from_json(end)))
+        pieces = self._pieces(Position.from_json(start), Position.from_json(end))
+        return splits(table.files, table.schema, pieces, parallelism=self._options.parallelism)
 
     def _pieces(self, start: Position, end: Position) -> Iterator[Piece]:
         last = end.snapshot + (1 if end.inside else 0)

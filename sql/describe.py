@@ -60,6 +60,7 @@ class Described:
         return result
 
     def _columns(self, context: ExecutionContext) -> ResultSet:
+        from sql.local.constants import ConstantRow
         from sql.local.scan import LocalScan, MetadataAnswer
         from sql.local.system import SystemSelect
 
@@ -73,7 +74,7 @@ class Described:
             result.analysed = kept
             return result
         match statement:
-            case MetadataAnswer():
+            case MetadataAnswer() | ConstantRow():
                 return _rows(statement.columns)
             case LocalScan() | SystemSelect(counted=None):
                 return _rows([ResultColumn(name, field.type) for name, field in statement.columns])

@@ -1,10 +1,11 @@
-"""Statements answered in this process, without Spark: literal inserts, plain scans, counts from metadata."""
+"""Statements answered in this process, without Spark: literal inserts and rows, plain scans, counts from metadata."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
 from sql import trees
+from sql.local.constants import plan_constants
 from sql.local.explain import LocalExplain
 from sql.local.insert import plan_insert, values_of
 from sql.local.literals import NotLocal as NotLocal
@@ -34,10 +35,15 @@ def plan_locally(tree: exp.Expr, context: ExecutionContext) -> Statement | None:
             case exp.Insert():
                 return plan_insert(values_of(tree), context)
             case trees.Explain(this=exp.Select() as inner) if tree.args.get("json"):
-                planned = plan_system(inner, context) or plan_select(inner, context)
-                return LocalExplain(planned=planned)
+                return LocalExplain(planned=_plan_query(inner, context))
             case exp.Select():
-                return plan_system(tree, context) or plan_select(tree, context)
+                return _plan_query(tree, context)
     except NotLocal:
         return None
     return None
+
+
+def _plan_query(tree: exp.Select, context: ExecutionContext) -> Statement:
+    if tree.args.get("from_") is None:
+        return plan_constants(tree)
+    return plan_system(tree, context) or plan_select(tree, context)

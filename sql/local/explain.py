@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lake import LakeTable
+from sql.local.constants import ConstantRow
 from sql.local.scan import LocalScan
 from sql.pictures import PlanPicture, table_picture
 from sql.results import ResultSet
@@ -21,7 +22,8 @@ class LocalExplain(LocalStatement):
     def run(self, context: ExecutionContext) -> ResultSet:
         planned = self.planned
         if not isinstance(planned, LocalScan):
-            return PlanPicture(answered_in="metadata", tables=(), plan=None).result()
+            where = "gateway" if isinstance(planned, ConstantRow) else "metadata"
+            return PlanPicture(answered_in=where, tables=(), plan=None).result()
         table: LakeTable = planned.table
         plan = plan_scan(table.files, table.schema, table.latest(), planned.predicate)
         picture = table_picture(context, str(table.identifier), table, plan)

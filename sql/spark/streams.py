@@ -58,6 +58,7 @@ def stream_of(
         "uri": door.uri,
         "timeZone": context.zone,
         "columns": json.dumps(columns),
+        "parallelism": str(session.sparkContext.defaultParallelism),
         "startingOffset": json.dumps(Position(cursor=start).to_json()),
     }
     if micro_batch is not None:

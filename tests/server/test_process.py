@@ -139,7 +139,7 @@ def test_a_client_that_goes_away_cancels_its_statement(server: RunningServer) ->
         client.sendall(request("/sql", b"SELECT count(*) FROM (SELECT explode(sequence(1, 40000000)) AS id) WHERE hash(id, 'x') % 7 = 3"))
         time.sleep(1.5)
     begin = time.monotonic()
-    assert server.value("SELECT 1") == 1
+    assert server.value("SELECT 0 + 1") == 1
     assert time.monotonic() - begin < 30
 
 

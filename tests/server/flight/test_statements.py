@@ -220,7 +220,7 @@ def test_the_server_knows_itself_in_all_a_driver_may_ask(door: Door) -> None:
         ("SELECT * FROM nope", ProgrammingError, r"NOT_FOUND.*TableNotExist: Table default.nope does not exist\. \(line 1, column 15\)"),
         ("SELEC 1", ProgrammingError, r"INVALID_ARGUMENT.*SqlSyntaxError"),
         (" ", ProgrammingError, r"INVALID_ARGUMENT.*no statement"),
-        ("SELECT 1", OperationalError, r"Unavailable: There is no Spark"),
+        ("SELECT 1 + 1", OperationalError, r"Unavailable: There is no Spark"),
     ],
 )
 def test_failures_are_told_in_our_words_and_without_our_stack(cursor: Cursor, text: str, kind: type[Exception], said: str) -> None:
