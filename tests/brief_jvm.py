@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from tests.fix_data import CACHE
 from tests.java import kept, spark_jars
 
+_KEPT_SECONDS = 2 * 86_400.0
 # The compiler that takes its time, and a collector with threads of its own, never pay.
 OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -36,6 +38,9 @@ def _archive() -> Path:
 
 
 def _made(directory: Path) -> Path:
+    for old in CACHE.glob("spark-*.jsa"):  # of an environment that was made anew since
+        if time.time() - old.stat().st_mtime > _KEPT_SECONDS:
+            old.unlink(missing_ok=True)
     directory.mkdir(parents=True)
     archive = directory / "spark.jsa"
     environment = {**os.environ, "SPARK_SUBMIT_OPTS": f"{OPTIONS} -XX:ArchiveClassesAtExit={archive}"}
