@@ -32,7 +32,7 @@ def make_archive() -> None:
 
 
 def _archive() -> Path:
-    jars, java = spark_jars(), os.path.realpath(shutil.which("java") or "java")
+    jars, java = spark_jars().resolve(), os.path.realpath(shutil.which("java") or "java")
     key = hashlib.sha256(f"{jars} {jars.stat().st_mtime_ns} {java}".encode()).hexdigest()[:12]
     return CACHE / f"spark-{key}.jsa"
 
@@ -44,7 +44,8 @@ def _made(directory: Path) -> Path:
     directory.mkdir(parents=True)
     archive = directory / "spark.jsa"
     environment = {**os.environ, "SPARK_SUBMIT_OPTS": f"{OPTIONS} -XX:ArchiveClassesAtExit={archive}"}
-    command = [sys.executable, "-W", "ignore", "-m", "tests.brief_jvm", str(directory)]
+    python = Path(sys.prefix).resolve() / "bin" / "python"  # as the servers' command has it, whose class path the archive must have
+    command = [str(python), "-W", "ignore", "-m", "tests.brief_jvm", str(directory)]
     done = subprocess.run(command, cwd=Path(__file__).parents[1], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return archive
