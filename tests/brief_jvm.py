@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -27,7 +28,7 @@ def spark_options() -> str:
 
 def make_archive() -> None:
     """Keep the classes that a first query loads, read and checked; they are more than half of what a start of Spark costs."""
-    if shutil.which("java") is not None:
+    with contextlib.suppress(subprocess.CalledProcessError, OSError):  # without it a run is slow, not wrong
         kept(_archive(), _made)
 
 
@@ -46,8 +47,7 @@ def _made(directory: Path) -> Path:
     environment = {**os.environ, "SPARK_SUBMIT_OPTS": f"{OPTIONS} -XX:ArchiveClassesAtExit={archive}"}
     python = Path(sys.prefix).resolve() / "bin" / "python"  # as the servers' command has it, whose class path the archive must have
     command = [str(python), "-W", "ignore", "-m", "tests.brief_jvm", str(directory)]
-    done = subprocess.run(command, cwd=Path(__file__).parents[1], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    subprocess.run(command, cwd=Path(__file__).parents[1], env=environment, capture_output=True, check=True)
     return archive
 
 
