@@ -1,11 +1,11 @@
 """Nothing but the list of fixture plugins and what pytest itself is told (`fix_rules`)."""
 
 pytest_plugins = [
+    "tests.fix_data",  # the others import it, and pytest wants it first
     "tests.fix_rules",
     "tests.fix_postgres",
     "tests.fix_lake",
     "tests.fix_spark",
-    "tests.fix_data",
     "tests.fix_server",
     "tests.fix_s3",
     "tests.fix_kafka",

@@ -152,7 +152,7 @@ def kafka_jars() -> str:
     return found.stdout.strip()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A running broker."""
     made = Broker(tmp_path_factory.mktemp("kafka"), broker_jars()).start()
@@ -160,7 +160,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     made.kill()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kafka_server(tmp_path_factory: pytest.TempPathFactory, kafka_jars: str) -> Iterator[RunningServer]:
     """A server whose Spark has the Kafka connector."""
     server = RunningServer(tmp_path_factory.mktemp("server"), SLUICE_SPARK_JARS=kafka_jars).start()

@@ -40,8 +40,10 @@ def database(server: RunningServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def start_server(tmp_path: Path) -> Iterator[StartServer]:
+def start_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StartServer]:
     """Starts servers of the test's own: ``start_server("name", SLUICE_…="…")``."""
+    if "dsn" in request.fixturenames:  # so that their database is there until they have stopped; without it they wait for it
+        request.getfixturevalue("dsn")
     started: list[RunningServer] = []
 
     def start(name: str = "server", **settings: str) -> RunningServer:

@@ -20,12 +20,12 @@ _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 def jar(coordinates: str) -> Path:
     """The one jar of ``group:artifact:version``; skips the test where Maven cannot be had."""
     name = _file_name(coordinates)
-    return _kept(CACHE / "java" / name, lambda made: copy_jar(coordinates, made) / name)
+    return kept(CACHE / "java" / name, lambda made: copy_jar(coordinates, made) / name)
 
 
 def jars(*coordinates: str) -> Path:
     """The directory with jars and all they need to run, called after the first; skips the test where Maven cannot be had."""
-    return _kept(CACHE / _file_name(coordinates[0]).removesuffix(".jar"), lambda made: _with_dependencies(coordinates, made))
+    return kept(CACHE / _file_name(coordinates[0]).removesuffix(".jar"), lambda made: _with_dependencies(coordinates, made))
 
 
 def copy_jar(coordinates: str, directory: Path) -> Path:
@@ -67,7 +67,7 @@ def _with_dependencies(coordinates: tuple[str, ...], made: Path) -> Path:
     return made / "jars"
 
 
-def _kept(path: Path, fetch: Callable[[Path], Path]) -> Path:
+def kept(path: Path, fetch: Callable[[Path], Path]) -> Path:
     """What lies there, fetched on first use in a directory of its own, so that no other run sees half of it."""
     if not path.exists():
         made = CACHE / f"{path.name}.{os.getpid()}"

@@ -20,6 +20,7 @@ def statements(page: str) -> list[str]:
     return [statement.text for block in blocks for statement in split(block)]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("page", ["sql.md", "maintenance.md"])
 def test_the_examples_run_from_top_to_bottom(start_server: StartServer, page: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.brief_jvm import spark_options
 from tests.fix_data import CACHE
 from tests.running import RunningServer
 
@@ -44,7 +45,12 @@ class StandaloneSpark:
         assert spec.submodule_search_locations is not None
         home = Path(spec.submodule_search_locations[0])
         log = self._directory / f"{name}.log"
-        environment = os.environ | {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "512m"}
+        environment = os.environ | {
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "512m",
+            "JDK_JAVA_OPTIONS": spark_options(),  # which the executors have from their workers
+        }
         with log.open("wb") as out:
             spark_class = str(home / "bin" / "spark-class")
             self._running.append(subprocess.Popen([spark_class, *command], env=environment, stdout=out, stderr=out, start_new_session=True))

@@ -183,6 +183,7 @@ def press_ctrl_c(server: RunningServer) -> None:
     os.killpg(server.process.pid, signal.SIGINT)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("stop", [tell_the_server, press_ctrl_c])
 def test_a_stopping_server_lets_running_statements_finish(start_server: StartServer, stop: Callable[[RunningServer], None]) -> None:
@@ -237,6 +238,7 @@ def big_table(server: RunningServer, rows: int) -> None:
     server.sql(f"INSERT INTO big SELECT {columns} FROM range(0, {rows})", timeout=600)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("rows", [5_000_000, pytest.param(20_000_000, marks=[pytest.mark.torture, pytest.mark.timeout(3600)])])
 def test_a_large_select_has_bounded_memory(start_server: StartServer, rows: int) -> None:

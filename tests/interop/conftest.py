@@ -61,7 +61,8 @@ def pypaimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 def java_paimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """Java Paimon 1.4.2, on Spark's Hadoop."""
     directory = tmp_path_factory.mktemp("java")
-    reader = Reader(["java", "-Xmx1g", "-cp", with_paimon("PaimonReader", directory), "PaimonReader"], directory / "log")
+    command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx1g", "-cp", with_paimon("PaimonReader", directory), "PaimonReader"]
+    reader = Reader(command, directory / "log")
     yield reader
     reader.close()
 

@@ -29,7 +29,7 @@ class Java:
     """A Java program that appends and compacts."""
 
     def __init__(self, url: str, directory: Path) -> None:
-        command = ["java", "-Xmx512m", "-cp", with_paimon("RestCompactor", directory), "RestCompactor", url]
+        command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", with_paimon("RestCompactor", directory), "RestCompactor", url]
         self._log = (directory / "log").open("wb")
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True)
 

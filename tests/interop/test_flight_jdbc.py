@@ -18,7 +18,8 @@ class Jdbc:
     """A Java process with the driver, one command a line (`FlightSqlUser.java`)."""
 
     def __init__(self, class_path: str, log: Path) -> None:
-        command = ["java", "-Xmx512m", "--add-opens=java.base/java.nio=ALL-UNNAMED", "-cp", class_path, "FlightSqlUser"]
+        options = ["-XX:TieredStopAtLevel=1", "-Xmx512m", "--add-opens=java.base/java.nio=ALL-UNNAMED"]
+        command = ["java", *options, "-cp", class_path, "FlightSqlUser"]
         self._log = log.open("wb")
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, encoding="utf-8")
 

@@ -24,7 +24,7 @@ def java_options(url: str) -> str:
 def java_user(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command that runs the program; its first argument are the catalog's options."""
     class_path = with_paimon("RestCatalogUser", tmp_path_factory.mktemp("java-user"))
-    return ["java", "-Xmx512m", "-cp", class_path, "RestCatalogUser"]
+    return ["java", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", class_path, "RestCatalogUser"]
 
 
 def test_all_a_java_program_does(server: RunningServer, java_user: list[str]) -> None:

@@ -12,7 +12,7 @@ from tests.fix_server import StartServer
 from tests.running import RunningServer
 from tests.torture.job_campaign import Feeder, check_arrived, job, run, start_job, until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261121"))
 
 

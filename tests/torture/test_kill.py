@@ -12,6 +12,7 @@ from tests.torture.campaign import run
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261121"))
 
 
+@pytest.mark.slow
 def test_three_kills(start_server: StartServer) -> None:
     run(start_server(), kills=3, seed=SEED, longest=2.0)
 
