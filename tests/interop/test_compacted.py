@@ -30,7 +30,7 @@ def test_a_compacted_queue_is_read_in_order(
     table = f"{database}.q"
     server.sql(f"CREATE TABLE {table} ({COLUMNS}) WITH ('compaction.max.file-num' = '4', 'file.format' = '{format_}')")
     fill(server, table, 6)
-    assert server.sql(f"CALL sys.compact('{table}', '', 'minor')")[0][1] in (0, 4)  # the coordinator may have been first
+    assert server.sql(f"CALL sys.compact('{table}', '', 'minor')")[0][1] in (0, 6)  # the coordinator may have been first
     fill(server, table, 1)
     same_rows(server, table, pypaimon)
     assert same_rows(server, table, java_paimon)["rows"] == canonical.rows(server.arrow(f"SELECT * FROM {table}"))
