@@ -11,13 +11,14 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake
+from lake.compaction import compact, plan
 from lake.orphans import remove_orphan_files
 from lake.retention import create_tag, expire_snapshots, rename_tag, rollback, tags_of
 from tests.lake.histories import MODES, History
 from tests.lake.history_steps import STEPS
 from tests.lake.kept import go_on, keep
 from tests.lake.mortal import Killed, MortalIO
-from tests.lake.test_compaction import QUEUE, append, ids, merge
+from tests.lake.test_compaction import QUEUE, append, ids
 from tests.lake.test_tables import Crash, crashing_at
 from tests.sql.tables import make_table
 
@@ -110,8 +111,11 @@ def test_going_forward_twice_to_the_same_place_leaves_its_files(lake: Lake) -> N
 def test_merged_files_are_named_in_the_order_of_the_queue(lake: Lake) -> None:
     """pypaimon reads files as manifests name them."""
     table = make_table(lake, options=QUEUE, id="INT")
-    for n in range(6):
+    for n in range(4):
         append(lake, table, [n])
-    assert merge(lake, table).files_before == 4
+    tasks = plan(table, full=False)
+    for n in (4, 5):  # while it is merged
+        append(lake, table, [n])
+    assert compact(lake.commit, table, tasks).files_before == 4
     named = [entry.file.min_sequence_number for entry in table.files.live_entries(table.latest())]
     assert named == [0, 4, 5]
