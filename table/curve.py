@@ -12,10 +12,18 @@ import pyarrow.compute as pc
 
 Bits = npt.NDArray[np.uint8]
 _SIGN = np.uint64(1 << 63)
+_APART = [
+    (np.uint64(shift), np.uint64(mask))
+    for shift, mask in (
+        (16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F), (2, 0x3333333333333333), (1, 0x5555555555555555),
+    )
+]  # fmt: skip
 
 
 def zorder_keys(columns: Sequence[pa.Array], *, text_bytes: int = 8) -> pa.Array:
     """The z-order key of each row: the columns' bits in turns, most significant first; a text gives its first bytes."""
+    if len(columns) == 2 and not any(_is_text(column.type) for column in columns):
+        return _binary(_two_in_turns(*(_ordered_number(column, 8) for column in columns)))
     return _binary(_in_turns([_bits(column, text_bytes) for column in columns]))
 
 
@@ -23,6 +31,8 @@ def hilbert_keys(columns: Sequence[pa.Array]) -> pa.Array:
     """The place of each row on a Hilbert curve through all columns, 64 bits each (Skilling's transform)."""
     axes = [_ordered_number(column, 8).copy() for column in columns]
     _to_curve(axes)
+    if len(axes) == 2:
+        return _binary(_two_in_turns(*axes))
     return _binary(_in_turns([_unpacked(axis) for axis in axes]))
 
 
@@ -61,12 +71,14 @@ def _is_text(type_: pa.DataType) -> bool:
 
 def _head(column: pa.Array, size: int) -> Bits:
     """The first bytes of each text, padded with zeros; NULL is zeros."""
-    found = np.zeros((len(column), size), dtype=np.uint8)
-    for at, value in enumerate(column.cast(pa.large_binary()).to_pylist()):
-        if value:
-            head = np.frombuffer(value[:size], dtype=np.uint8)
-            found[at, : len(head)] = head
-    return found
+    texts = pc.fill_null(column.cast(pa.large_binary()), b"")
+    _, offsets, data = texts.buffers()
+    if not len(texts) or data is None or not data.size:
+        return np.zeros((len(texts), size), dtype=np.uint8)
+    ends = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    at = ends[:-1, np.newaxis] + np.arange(size)
+    letters = np.frombuffer(data, dtype=np.uint8)
+    return np.where(at < ends[1:, np.newaxis], letters[np.minimum(at, len(letters) - 1)], np.uint8(0))
 
 
 def _ordered_number(column: pa.Array, text_bytes: int) -> npt.NDArray[np.uint64]:
@@ -87,6 +99,20 @@ def _ordered_number(column: pa.Array, text_bytes: int) -> npt.NDArray[np.uint64]
 
 def _unpacked(numbers: npt.NDArray[np.uint64]) -> Bits:
     return np.unpackbits(numbers.astype(">u8").view(np.uint8).reshape(-1, 8), axis=1)
+
+
+def _two_in_turns(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> Bits:
+    """What `_in_turns` makes of two numbers, some ten times as fast."""
+    low = np.uint64(0xFFFFFFFF)
+    words = [(_apart(x) << np.uint64(1)) | _apart(y) for x, y in ((a >> np.uint64(32), b >> np.uint64(32)), (a & low, b & low))]
+    return np.stack(words, axis=1).astype(">u8").view(np.uint8).reshape(-1, 16)
+
+
+def _apart(half: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The 32 lower bits of each number at every other place of 64."""
+    for shift, mask in _APART:
+        half = (half | (half << shift)) & mask
+    return half
 
 
 def _in_turns(columns: Sequence[Bits]) -> Bits:

@@ -32,6 +32,23 @@ def test_zorder_interleaves_the_bits(rows: list[tuple[int, int]]) -> None:
     assert zorder_keys(columns).to_pylist() == by_hand(rows)
 
 
+@given(st.lists(st.none() | st.text(max_size=20), max_size=30), st.integers(0, 3), st.integers(1, 12))
+def test_a_text_gives_its_first_bytes(texts: list[str | None], skipped: int, size: int) -> None:
+    column = pa.array(texts, pa.string()).slice(skipped)
+    heads = [(text or "").encode()[:size].ljust(size, b"\0") for text in texts[skipped:]]
+    assert zorder_keys([column], text_bytes=size).to_pylist() == heads
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=30))
+def test_two_columns_go_the_short_way_to_the_same_keys(rows: list[tuple[int, int]]) -> None:
+    columns = [pa.array([row[at] for row in rows], pa.int64()) for at in range(2)]
+    third = pa.array([None] * len(rows), pa.string())
+    longer = zorder_keys([*columns, third], text_bytes=1).to_pylist()  # 8 bits of nothing, between the first of the others
+    bits = [format(int.from_bytes(key, "big"), "0136b") for key in longer]
+    without = ["".join(bit for at, bit in enumerate(text) if at >= 24 or at % 3 < 2) for text in bits]
+    assert [int(text, 2).to_bytes(16, "big") for text in without] == zorder_keys(columns).to_pylist()
+
+
 @pytest.mark.parametrize(
     ("type_", "values"),
     [
