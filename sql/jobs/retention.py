@@ -39,12 +39,12 @@ class Retention:
         table = self._lake.open(identifier)
         if table.table_id != self._table_id:
             return
-        now = time.monotonic()
+        now = self._at = time.monotonic()  # also where it fails: what makes trouble is not tried at every round
         options = table.schema.options
         interval = TABLE_OPTIONS.read(options, "partition.expiration-check-interval").total_seconds()
         partitions_due = not self._partitions_at or now - self._partitions_at >= interval
         maintain(self._lake, table, partitions_due=partitions_due)
         self._ticks = any(options.get(key, "none").lower() != "none" for key in _BY_THE_CLOCK)
-        self._at, self._kept = now, seen
+        self._kept = seen
         if partitions_due:
             self._partitions_at = now

@@ -17,7 +17,7 @@ from catalog import CatalogStore
 from catalog.records import CompactionRunRow
 from lake import Lake, LakeTable
 from lake.compaction import plan
-from model.errors import InvalidOption
+from model.errors import InvalidOption, Unavailable
 from model.option import Option
 from model.schema_change import SetOption
 from sql.gateway import Gateway
@@ -289,3 +289,18 @@ def test_what_was_done_and_what_is_left_can_be_asked(lake: Lake, start: Start, g
     until(lambda: ask("SELECT outcome FROM t$compaction") == [("done",)])  # its row is there while it runs
     assert ask("SELECT reason, outcome, files_before, files_after, record_count FROM t$compaction") == [("files", "done", 6, 1, 6)]
     assert ask("SELECT mergeable_file_count FROM t$debt") == [(0,)]
+
+
+def test_a_retention_that_fails_is_not_tried_again_at_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(lake, options=QUEUE, id="INT")
+    retention = Retention(lake, table.table_id)
+    assert retention.due(time.monotonic(), "a snapshot")
+
+    def fail(*_: object, **__: object) -> None:
+        raise Unavailable("the disk is away")
+
+    monkeypatch.setattr("sql.jobs.retention.maintain", fail)
+    with pytest.raises(Unavailable):
+        retention.work(table.identifier, "a snapshot")
+    assert not retention.due(time.monotonic() + 9, "a snapshot")
+    assert retention.due(time.monotonic() + 10, "a snapshot")
