@@ -1,8 +1,10 @@
 """A gateway on a real Postgres and a temporary warehouse, with a Spark that is not there."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlglot import exp
@@ -13,6 +15,9 @@ from sql.gateway import Gateway, GatewayLimits
 from sql.statements.base import Statement
 from sql.statements.base import build as build_statement
 from tests.sql.held import Held
+
+if TYPE_CHECKING:
+    from sql.spark.pool import SparkPool
 
 
 class NoSparkLease:
@@ -70,6 +75,15 @@ def spark_stub() -> NoSpark:
 def gateway(lake: Lake, spark_stub: NoSpark) -> Iterator[Gateway]:
     limits = GatewayLimits(local_threads=16, spark_statements=1, queued_statements=64, queued_per_session=4, sessions=3)
     made = Gateway(lake, spark_stub, limits=limits)
+    made.start()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def on_spark(lake: Lake, pool: SparkPool) -> Iterator[Gateway]:
+    """A gateway with the worker's real Spark."""
+    made = Gateway(lake, pool, limits=GatewayLimits(local_threads=4, spark_statements=2))
     made.start()
     yield made
     made.close()

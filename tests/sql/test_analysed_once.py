@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from lake import Lake
-from sql.gateway import Gateway, GatewayLimits
-from sql.spark.pool import SparkPool
+from sql.gateway import Gateway
 from tests.sql.tables import make_table
 
 pytestmark = pytest.mark.spark
@@ -18,13 +17,11 @@ QUERY = "SELECT sum(id) AS total, max(s) FROM t"
 
 
 @pytest.fixture
-def on_spark(lake: Lake, pool: SparkPool) -> Iterator[Gateway]:
-    made = Gateway(lake, pool, limits=GatewayLimits(local_threads=4, spark_statements=2))
-    made.start()
+def on_spark(on_spark: Gateway, lake: Lake) -> Gateway:
+    """With a table of two rows."""
     make_table(lake, id="INT", s="STRING")
-    made.run("INSERT INTO t VALUES (1, 'a'), (2, 'b')").close()
-    yield made
-    made.close()
+    on_spark.run("INSERT INTO t VALUES (1, 'a'), (2, 'b')").close()
+    return on_spark
 
 
 @pytest.fixture

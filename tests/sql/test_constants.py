@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from lake import Lake
 from model.errors import Unavailable
-from sql.gateway import Gateway, GatewayLimits
-from sql.spark.pool import SparkPool
+from sql.gateway import Gateway
 
 PLAIN = [
     "1", "-1", "0", "007", "2147483647", "-2147483647", "2147483648", "-9223372036854775807",
@@ -20,14 +16,6 @@ ELSEWHERE = [
     "1 + 1", "CAST(1 AS BIGINT)", "current_date()", "1e400", "1.5", "9223372036854775808", "DATE '2024-02-29'", "'a' 'b'", "-'1'",
     "(SELECT 1)",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def on_spark(lake: Lake, pool: SparkPool) -> Iterator[Gateway]:
-    made = Gateway(lake, pool, limits=GatewayLimits(local_threads=4, spark_statements=2))
-    made.start()
-    yield made
-    made.close()
 
 
 @pytest.mark.spark

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from lake import Lake
 from model.errors import Forbidden, LakeError
-from sql.gateway import Gateway, GatewayLimits
-from sql.spark.pool import SparkPool
+from sql.gateway import Gateway
 from tests.lake.test_access import user
 from tests.sql.tables import make_table
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def on_spark(lake: Lake, pool: SparkPool) -> Iterator[Gateway]:
-    made = Gateway(lake, pool, limits=GatewayLimits(local_threads=4, spark_statements=2))
-    made.start()
-    yield made
-    made.close()
 
 
 def test_rules_hold_for_every_kind_of_query(on_spark: Gateway, lake: Lake) -> None:
