@@ -24,6 +24,7 @@ from sql.gateway import Gateway
 from sql.jobs.coordinator import Coordinator
 from sql.jobs.limits import UpkeepLimits, hours
 from sql.jobs.notes import RunNote, forget_running
+from sql.jobs.retention import Retention
 from tests.lake.kept import history
 from tests.lake.test_compaction import append, ids, live
 from tests.sql.tables import make_table
