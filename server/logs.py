@@ -119,8 +119,7 @@ def set_up(settings: Settings) -> None:
     logging.captureWarnings(True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
-    usual = logging.getLoggerClass()
-    logging.setLoggerClass(_PySparkLogger)
-    for name in _PYSPARK:  # made before pyspark makes them
-        logging.getLogger(name).handlers[:] = [handler]
-    logging.setLoggerClass(usual)
+    for name in _PYSPARK:
+        logger = logging.getLogger(name)
+        logger.__class__ = _PySparkLogger  # pyspark may have made it before, and finds it here if not
+        logger.handlers[:] = [handler]

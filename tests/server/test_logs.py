@@ -103,9 +103,13 @@ def test_text_for_people_has_the_same_and_requests_only_when_asked_for(gateway: 
     assert "path=/nothing" in line
 
 
-def test_pyspark_tells_nothing_past_the_log(gateway: Gateway, tmp_path: Path, stream: Written) -> None:
+@pytest.mark.parametrize("first", ["pyspark", "sluice"])
+def test_pyspark_tells_nothing_past_the_log(gateway: Gateway, tmp_path: Path, stream: Written, first: str) -> None:
     from pyspark.logger import PySparkLogger
 
+    logging.root.manager.loggerDict.pop("SQLQueryContextLogger", None)
+    if first == "pyspark":
+        PySparkLogger.getLogger("SQLQueryContextLogger")
     made(gateway, tmp_path, SLUICE_LOG_FORMAT="json")
     PySparkLogger.getLogger("SQLQueryContextLogger").exception("[TABLE_OR_VIEW_NOT_FOUND]", errorClass="X")
     assert stream.getvalue() == ""

@@ -202,7 +202,8 @@ LITERALLY |= dict.fromkeys(("CommandGetImportedKeys", "CommandGetCrossReference"
 
 
 @pytest.mark.parametrize("command", LITERALLY)
-def test_metadata_has_the_columns_drivers_compare(door: Door, command: str) -> None:
+def test_metadata_has_the_columns_drivers_compare(door: Door, cursor: Cursor, command: str) -> None:
+    cursor.execute("CREATE TABLE IF NOT EXISTS listed (a INT)")
     with fl.connect(door.url) as client:
         descriptor = fl.FlightDescriptor.for_command(packed(command))
         info = client.get_flight_info(descriptor)

@@ -7,13 +7,10 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[3]
 _AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
@@ -38,8 +35,6 @@ def browser() -> Iterator[Browser]:
         pytest.skip("Chromium cannot be had here: the pages are not tried in a browser.")
     if not _AXE.exists():
         pytest.skip("axe-core cannot be had here: the pages are not tried in a browser.")
-    from playwright.sync_api import sync_playwright
-
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=found.stdout.strip(), args=_SWITCHES)
         yield launched
@@ -121,7 +116,7 @@ def test_the_main_actions_go_by_keyboard_and_without_scripts(browser: Browser, s
     page = watched.page
     page.goto(f"{shop}/ui/")
     page.keyboard.press("Tab")
-    assert page.locator(":focus").inner_text() == "Skip to content"
+    expect(page.locator(":focus")).to_have_text("Skip to content")
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Catalog").click()
     page.get_by_label("Search tables and columns").fill("regio")
     page.keyboard.press("Enter")
@@ -131,21 +126,21 @@ def test_the_main_actions_go_by_keyboard_and_without_scripts(browser: Browser, s
     row.get_by_text("Tag it").click()
     row.get_by_label("Tag", exact=True).fill("fourth")
     page.keyboard.press("Enter")
-    assert "CALL sys.create_tag" in page.get_by_role("status").inner_text()
+    expect(page.get_by_role("status")).to_contain_text("CALL sys.create_tag")
     page.locator(".timeline > li", has_text="now 160").get_by_role("link", name="Roll back…").click()
-    assert "Snapshots that would go" in page.inner_text("main")
+    expect(page.locator("main")).to_contain_text("Snapshots that would go")
     page.get_by_role("button", name="Roll back").click()
-    assert "current snapshot id 4" in page.get_by_role("status").inner_text()
+    expect(page.get_by_role("status")).to_contain_text("current snapshot id 4")
     page.get_by_role("link", name="Options", exact=True).click()
     page.get_by_role("link", name="Change write-only").click()
     page.get_by_label("Value").fill("false")
     page.keyboard.press("Enter")
-    assert "ALTER TABLE `shop`.`orders` SET ('write-only' = 'false')" in page.get_by_role("status").inner_text()
+    expect(page.get_by_role("status")).to_contain_text("ALTER TABLE `shop`.`orders` SET ('write-only' = 'false')")
     page.get_by_role("link", name="Consumers", exact=True).click()
     page.get_by_role("button", name="Forget").click()
-    assert "Nobody reads this table" in page.inner_text("main")
+    expect(page.locator("main")).to_contain_text("Nobody reads this table")
     page.get_by_role("button", name="Dark").click()
-    assert page.locator("html").get_attribute("data-theme") == "dark"
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     watched.close()
 
 
@@ -156,9 +151,10 @@ def test_scripts_filter_copy_and_keep_fresh(browser: Browser, shop: str) -> None
     page.keyboard.press("/")
     page.keyboard.type("tag.")
     shown = page.locator("tr.rest:visible")
-    assert 0 < shown.count() < page.locator("tr.rest").count()
+    expect(shown).not_to_have_count(page.locator("tr.rest").count())
+    expect(shown).not_to_have_count(0)
     page.goto(f"{shop}/ui/tables/shop/orders/connect")
-    assert page.get_by_role("button", name="Copy").count() >= 4
+    expect(page.get_by_role("button", name="Copy").nth(3)).to_be_visible()
     page.goto(f"{shop}/ui/")
     page.locator("#now").get_by_text("24 small files").wait_for()
     statements = "; ".join(f"INSERT INTO shop.orders VALUES ({i}, 'x', NULL, NULL), ({i + 1}, 'x', NULL, NULL)" for i in range(1000, 1010))
