@@ -18,6 +18,7 @@ from model.schema import Schema
 from model.table_options import TABLE_OPTIONS
 from sql.spark.reads import dataframe, named
 from sql.spark.writes import Arrange, write
+from sql.spark.zorder import zorder_numbers
 from table.cluster import Clustering, strategy_of
 from table.curve import hilbert_keys, zorder_keys
 from table.formats import FileFormat
@@ -91,26 +92,29 @@ class Order:
             if self.strategy == "order":
                 by = [*keys, *(named(name) for name in self.columns)]
             else:
-                frame = frame.withColumn(_KEY, _curve(self.strategy, self.columns, self.text_bytes))
-                by = [*keys, F.col(_KEY)]
+                made = (zorder_numbers(frame, self.columns) if self.strategy == "zorder" else None) or [self._curve()]
+                curve = {f"{_KEY}{at}": column for at, column in enumerate(made)}
+                frame = frame.withColumns(curve)
+                by = [*keys, *(F.col(name) for name in curve)]
             if not self.local:
                 frame = frame.repartitionByRange(*by) if tasks is None else frame.repartitionByRange(tasks, *by)
             return frame.sortWithinPartitions(*by)
 
         return run
 
+    def _curve(self) -> Column:
+        strategy, text_bytes = self.strategy, self.text_bytes
 
-def _curve(strategy: str, columns: Sequence[str], text_bytes: int) -> Column:
-    def several(*arrays: pa.Array) -> pa.Array:
-        return zorder_keys(arrays, text_bytes=text_bytes) if strategy == "zorder" else hilbert_keys(arrays)
+        def several(*arrays: pa.Array) -> pa.Array:
+            return zorder_keys(arrays, text_bytes=text_bytes) if strategy == "zorder" else hilbert_keys(arrays)
 
-    def one(array: pa.Array) -> pa.Array:
-        return several(array)
+        def one(array: pa.Array) -> pa.Array:
+            return several(array)
 
-    def two(a: pa.Array, b: pa.Array) -> pa.Array:
-        return several(a, b)
+        def two(a: pa.Array, b: pa.Array) -> pa.Array:
+            return several(a, b)
 
-    fixed: dict[int, Callable[..., pa.Array]] = {1: one, 2: two}
-    function: Any = arrow_udf(fixed.get(len(columns), several), "binary")  # type: ignore[call-overload]
-    made: Column = function(*[named(name) for name in columns])
-    return made
+        fixed: dict[int, Callable[..., pa.Array]] = {1: one, 2: two}
+        function: Any = arrow_udf(fixed.get(len(self.columns), several), "binary")  # type: ignore[call-overload]
+        made: Column = function(*[named(name) for name in self.columns])
+        return made
