@@ -34,6 +34,7 @@ from table.write import write_batches
 
 Row = tuple[str, str, str, str]
 PARTITIONS = 100
+_SORTS = 3
 
 
 def measure(run: Run) -> list[Table]:
@@ -110,16 +111,30 @@ def zorder(run: Run, server: BenchServer, rows: int) -> Row:
     """Sort a table along a curve through two columns."""
     spark = run.plain_spark()
     with tempfile.TemporaryDirectory(dir=run.scratch) as directory:
-        source = many_files(Path(directory), 16, rows)
-        taken_over(server, "sorted", source)
-        call = "CALL sys.compact(`table` => 'default.sorted', order_strategy => 'zorder', order_by => 'a,k')"
-        ours = seconds(lambda: server.sql(call))
-        tasks = server.sql("SELECT COUNT(*) FROM sorted$files")[0][0]
+        source, out = many_files(Path(directory), 16, rows), str(Path(directory) / "out")
+        tables = [f"sorted_{number}" for number in range(_SORTS + 1)]  # one more, by which both get warm
+        for table in tables:
+            taken_over(server, table, source)
+        next_table = iter(tables)
         read = spark.read.parquet(str(source))
-        ranges = read.repartitionByRange(tasks, "a", "k").sortWithinPartitions("a", "k")
-        plain = seconds(lambda: ranges.write.parquet(str(Path(directory) / "out")))
-        server.sql("DROP TABLE sorted")
-    return f"z-order {rows:,} rows by two columns", f"{ours:.1f} s", f"{plain:.1f} s", f"{ours / plain:.2f}"
+
+        def ours() -> None:
+            server.sql(f"CALL sys.compact(`table` => 'default.{next(next_table)}', order_strategy => 'zorder', order_by => 'a,k')")
+
+        def plain() -> None:
+            files = server.sql(f"SELECT COUNT(*) FROM {tables[0]}$files")[0][0]
+            ranges = read.repartitionByRange(files, "a", "k").sortWithinPartitions("a", "k")
+            ranges.write.mode("overwrite").parquet(out)
+
+        found = in_turns({"ours": ours, "plain": plain}, _SORTS, most_seconds=20 * run.seconds)
+        for table in tables:
+            server.sql(f"DROP TABLE {table}")
+    return (
+        f"z-order {rows:,} rows by two columns",
+        f"{found['ours']:.1f} s",
+        f"{found['plain']:.1f} s",
+        f"{found['ours'] / found['plain']:.2f}",
+    )
 
 
 def expiry(run: Run, server: BenchServer, snapshots: int) -> Row:

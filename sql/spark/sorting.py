@@ -18,7 +18,7 @@ from model.schema import Schema
 from model.table_options import TABLE_OPTIONS
 from sql.spark.reads import dataframe, named
 from sql.spark.writes import Arrange, write
-from sql.spark.zorder import zorder_numbers
+from sql.spark.zorder import alike, zorder_numbers
 from table.cluster import Clustering, strategy_of
 from table.curve import hilbert_keys, zorder_keys
 from table.formats import FileFormat
@@ -37,6 +37,7 @@ def sort_files(session: SparkSession, table: LakeTable, entries: Sequence[Manife
     files = planned(table.files, table.schema, entries)
     plan = ScanPlan(snapshot_id=None, files=tuple(files), total_files=len(files), count_bytes=lambda: size)
     tasks = max(1, min(_MOST_TASKS, round(size / FileFormat.of(table.schema).target_bytes)))
+    order = replace(order, alike=alike(entries, table.schema, order.columns))
     written = write(session, dataframe(session, table, plan), table, arrange=order.arrange(tasks))
     return [replace(new, file=replace(new.file, file_source=FileSource.COMPACT)) for new in written]
 
@@ -75,6 +76,8 @@ class Order:
     text_bytes: int
     local: bool = False
     """Whether each task sorts the rows it has, without an exchange before."""
+    alike: frozenset[str] = frozenset()
+    """BIGINT columns without NULL whose values do not differ in their upper 32 bits."""
 
     @classmethod
     def of_writes(cls, schema: Schema) -> Order | None:
@@ -92,7 +95,7 @@ class Order:
             if self.strategy == "order":
                 by = [*keys, *(named(name) for name in self.columns)]
             else:
-                made = (zorder_numbers(frame, self.columns) if self.strategy == "zorder" else None) or [self._curve()]
+                made = (zorder_numbers(frame, self.columns, alike=self.alike) if self.strategy == "zorder" else None) or [self._curve()]
                 curve = {f"{_KEY}{at}": column for at, column in enumerate(made)}
                 frame = frame.withColumns(curve)
                 by = [*keys, *(F.col(name) for name in curve)]
