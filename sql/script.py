@@ -18,6 +18,7 @@ from sql.describe import Analysed, Described, described_last
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.dry_run import can_be_read, looked_at
 from sql.executor import Lane, Steps
+from sql.hints import hinted
 from sql.local import ValuesInsert, is_stream, plan_locally, plan_values, read_values
 from sql.operation import Operation
 from sql.parameter_types import sample_parameters, wanted_parameters
@@ -140,6 +141,7 @@ class ScriptRunner:
                 result = yield from self._one(operation, script, text, trees[script.index] if trees else only or read_values(text.text))
             except LakeError as error:
                 _place(error, script, text, len(texts))
+                hinted(error, self._lake.for_caller(script.caller))
                 raise
             script.completed.append(text.text)
             if script.index + 1 < len(texts):

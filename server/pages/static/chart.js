@@ -1,7 +1,7 @@
 // A quick chart of a result: a line over numbers or times, bars over anything else; drawn as SVG, no library needed.
 import { el, isNumeric, number } from "./rows.js";
 
-const HEIGHT = 280, LEFT = 56, RIGHT = 12, TOP = 12, BOTTOM = 34;
+const HEIGHT = 280, LEFT = 56, RIGHT = 12, TOP = 12, BOTTOM = 34, LETTER = 6.7;
 const MOST_BARS = 40;
 const TIME = /^(DATE|TIMESTAMP|TIME)/;
 const KINDS = ["line", "points", "bars"];
@@ -101,9 +101,14 @@ export class Chart {
     if (!placed.length) return;
     const [first, last] = [placed[0].x, placed.at(-1).x];
     const toX = (at) => LEFT + (this.width - LEFT - RIGHT) * (last === first ? 0.5 : (at - first) / (last - first));
+    let taken = -Infinity;
     for (const tick of isTime ? timeTicks(first, last, this.width / 110) : ticks(first, last, this.width / 90)) {
-      const anchor = toX(tick) > this.width - 40 ? "end" : toX(tick) < LEFT + 20 ? "start" : "middle";
-      svg.append(el("text", { x: toX(tick), y: HEIGHT - 12, "text-anchor": anchor }, isTime ? shownTime(tick, last - first) : short(tick)));
+      const text = isTime ? shownTime(tick, last - first) : short(tick);
+      const half = text.length * LETTER / 2;
+      const at = Math.min(toX(tick), this.width - half);
+      if (at - half < taken + LETTER) continue;
+      taken = at + half;
+      svg.append(el("text", { x: at, y: HEIGHT - 12, "text-anchor": "middle" }, text));
     }
     const joined = this.kind.select.value === "line";
     if (joined) svg.append(el("path", { class: "stroke", d: `M${placed.map((one) => `${toX(one.x).toFixed(1)} ${toY(one.y).toFixed(1)}`).join("L")}` }));

@@ -1,4 +1,4 @@
-// What scripts add to pages that work without them: copying, filtering lists, local times, and parts that keep themselves fresh.
+// What scripts add to pages that work without them: copying, filtering lists, local times, menus where one is, and parts that keep themselves fresh.
 
 const copyButtons = (root) => {
   for (const button of root.querySelectorAll("[data-copy]")) {
@@ -45,6 +45,15 @@ const searchKey = () => {
   });
 };
 
+// On a phone menus are wider than the window: what one is on comes into sight.
+const showWhereOneIs = () => {
+  for (const here of document.querySelectorAll("nav [aria-current=page]")) {
+    const menu = here.closest("nav");
+    const [seen, one] = [menu.getBoundingClientRect(), here.getBoundingClientRect()];
+    if (one.right > seen.right || one.left < seen.left) menu.scrollLeft += one.left - seen.left - (seen.width - one.width) / 2;
+  }
+};
+
 // An element with data-fresh="5" and an id is fetched anew every five seconds, as long as the page is seen and nobody is in it.
 const keepFresh = () => {
   for (const place of document.querySelectorAll("[data-fresh][id]")) {
@@ -72,5 +81,6 @@ export const improve = (root) => {
 
 improve(document);
 filters(document);
+showWhereOneIs();
 searchKey();
 keepFresh();
