@@ -13,18 +13,21 @@ _LOOKED_THROUGH = Slice(limit=1000)
 
 
 def hinted(error: LakeError, lake: Lake) -> None:
-    """Name the table or database that the caller sees and whose name is closest, where the error says that one is missing."""
+    """Name the table, view or database that the caller sees and whose name is closest, where the error says that one is missing."""
     if not isinstance(error, TableNotExist | DatabaseNotExist) or not error.message.endswith("does not exist."):
         return
     database, _, name = error.resource_name.rpartition(".")
     near = nearest(name, _known(lake, database if isinstance(error, TableNotExist) else None))
-    if near is not None:
+    if near is not None and near != name:
         error.message += f" Did you mean {f'{database}.{near}' if database else near}?"
         error.args = (error.message,)
 
 
 def _known(lake: Lake, database: str | None) -> Sequence[str]:
     try:
-        return lake.list_databases(_LOOKED_THROUGH) if database is None else lake.list_tables(database, _LOOKED_THROUGH)
+        if database is None:
+            return lake.list_databases(_LOOKED_THROUGH)
+        views = lake.views.page(database, _LOOKED_THROUGH)
+        return [*lake.list_tables(database, _LOOKED_THROUGH), *(view.name for view in views)]
     except LakeError:  # not even the database is there, or Postgres is away by now: the error says enough
         return ()

@@ -6,6 +6,9 @@ import pytest
 
 from lake import Lake
 from model.errors import LakeError
+from model.identifier import Identifier
+from model.types import Field, IntType
+from model.view import View
 from sql.gateway import Gateway
 from tests.lake.test_access import user
 
@@ -20,14 +23,16 @@ TABLES = "CREATE DATABASE shop; CREATE TABLE orders (id INT); CREATE TABLE order
         ("INSERT INTO oders VALUES (1)", "Table default.oders does not exist. Did you mean default.orders?"),
         ("DROP TABLE ordersx", "Table default.ordersx does not exist. Did you mean default.orders?"),
         ("CALL sys.compact('shop.order')", "Table shop.order does not exist. Did you mean shop.orders2?"),
+        ("SELECT * FROM lates", "Table default.lates does not exist. Did you mean default.late?"),
         ("SELECT * FROM weather", "Table default.weather does not exist."),
         ("SELECT * FROM nowhere.orders", "Database nowhere does not exist."),
         ("USE shp", "Database shp does not exist. Did you mean shop?"),
         ("SELECT * FROM orders$snapshot", "Table orders$snapshot does not exist. Did you mean $snapshots?"),
     ],
 )
-def test_the_nearest_name_is_told(gateway: Gateway, statement: str, message: str) -> None:
+def test_the_nearest_name_is_told(gateway: Gateway, lake: Lake, statement: str, message: str) -> None:
     gateway.run(TABLES)
+    lake.views.create(Identifier("default", "late"), View(fields=(Field(id=0, name="id", type=IntType()),), query="SELECT id FROM orders"))
     with pytest.raises(LakeError) as caught:
         gateway.run(statement)
     assert caught.value.message == str(caught.value) == message
