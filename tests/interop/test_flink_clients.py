@@ -124,8 +124,8 @@ def test_the_driver_writes_and_shows(server: RunningServer, jdbc: JdbcUser, data
         "columns": ["a INT", "b STRING", "c DOUBLE"],
         "rows": [["Integer 1", "String x", None], ["Integer 2", None, None]],
     }
-    with pytest.raises(JdbcFailure, match=r"Caused by: TableNotExist: Table \w+\.nope does not exist\. \(line 1, column 15\)\n"):
-        jdbc("query", "SELECT * FROM nope")
+    with pytest.raises(JdbcFailure, match=r"Caused by: TableNotExist: Table \w+\.xyzzy does not exist\. \(line 1, column 15\)\n"):
+        jdbc("query", "SELECT * FROM xyzzy")
 
 
 def test_the_driver_reads_every_type(server: RunningServer, jdbc: JdbcUser, every_type: str) -> None:

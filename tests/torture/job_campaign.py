@@ -45,9 +45,10 @@ def until(holds: Callable[[], bool], *, seconds: float = 600, what: Callable[[],
 class Feeder:
     """Inserts numbers, one commit after another, into whichever server answers; what nobody acknowledged is sent again under its key."""
 
-    def __init__(self, servers: Sequence[RunningServer], table: str) -> None:
+    def __init__(self, servers: Sequence[RunningServer], table: str, *, pause: float = 0.02) -> None:
         self._servers = list(servers)
         self._table = table
+        self._pause = pause
         self.sent = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -66,7 +67,7 @@ class Feeder:
             rows = ", ".join(f"({self.sent * 10 + at}, {self.sent})" for at in range(10))
             self._insert(f"INSERT INTO {self._table} VALUES {rows}", f"feed-{self.sent}")
             self.sent += 1
-            time.sleep(0.02)
+            time.sleep(self._pause)
 
     def _insert(self, text: str, key: str) -> None:
         while True:
@@ -101,14 +102,14 @@ def count(server: RunningServer, table: str) -> int:
         time.sleep(0.2)
 
 
-def run(server: RunningServer, kill: Callable[[int], None], *, kills: int, seed: int, longest: float) -> None:
+def run(server: RunningServer, kill: Callable[[int], None], *, kills: int, seed: int, longest: float, pause: float = 0.02) -> None:
     """``kills`` times: let the job work for a random moment, kill, and see it go on."""
     moments = random.Random(seed)
     server.sql("CREATE TABLE src (n BIGINT, batch BIGINT)")
     server.sql("CREATE TABLE dst (n BIGINT, batch BIGINT)")
     server.wait_for_spark()
     job_id = start_job(server, "INSERT INTO dst SELECT n, batch FROM src WHERE n >= 0")
-    with Feeder([server], "src"):
+    with Feeder([server], "src", pause=pause):
         for number in range(kills):
             before = count(server, "dst")
             until(lambda before=before: server.value("SELECT COUNT(*) FROM dst") > before, what=lambda: job(server, job_id))  # type: ignore[misc]

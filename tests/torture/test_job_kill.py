@@ -29,7 +29,7 @@ def _kill_postgres(server: RunningServer, number: int) -> None:
 
 def test_three_kills_and_what_users_say_to_a_job(start_server: StartServer) -> None:
     server = start_server()
-    run(server, lambda number: _kill(server, number), kills=3, seed=SEED, longest=0.5)
+    run(server, lambda number: _kill(server, number), kills=3, seed=SEED, longest=0.5, pause=0.2)
     ((job_id, name, state, _),) = server.sql("SHOW JOBS")
     assert (name, state) == ("insert-into_dst", "RUNNING")
     assert server.sql(f"DESCRIBE JOB '{job_id}'")[0][12] == 3, "restarts"

@@ -230,7 +230,7 @@ def test_the_server_knows_itself_in_all_a_driver_may_ask(door: Door) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "said"),
     [
-        ("SELECT * FROM nope", ProgrammingError, r"NOT_FOUND.*TableNotExist: Table default.nope does not exist\. \(line 1, column 15\)"),
+        ("SELECT * FROM xyzzy", ProgrammingError, r"NOT_FOUND.*TableNotExist: Table default.xyzzy does not exist\. \(line 1, column 15\)"),
         ("SELEC 1", ProgrammingError, r"INVALID_ARGUMENT.*SqlSyntaxError"),
         (" ", ProgrammingError, r"INVALID_ARGUMENT.*no statement"),
         ("SELECT 1 + 1", OperationalError, r"Unavailable: There is no Spark"),
