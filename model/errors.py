@@ -42,6 +42,11 @@ class LakeError(Exception):
         super().__init__(message)
         self.message = message
 
+    def tell(self, more: str) -> None:
+        """Add a way out that was not known where the error was raised."""
+        self.message += more
+        self.args = (self.message,)
+
 
 class ResourceError(LakeError):
     """A failure about one named thing; ``resource_type`` is the Paimon REST protocol's word for its kind."""

@@ -19,8 +19,7 @@ def hinted(error: LakeError, lake: Lake) -> None:
     database, _, name = error.resource_name.rpartition(".")
     near = nearest(name, _known(lake, database if isinstance(error, TableNotExist) else None))
     if near is not None and near != name:
-        error.message += f" Did you mean {f'{database}.{near}' if database else near}?"
-        error.args = (error.message,)
+        error.tell(f" Did you mean {f'{database}.{near}' if database else near}?")
 
 
 def _known(lake: Lake, database: str | None) -> Sequence[str]:

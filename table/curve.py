@@ -12,12 +12,8 @@ import pyarrow.compute as pc
 
 Bits = npt.NDArray[np.uint8]
 _SIGN = np.uint64(1 << 63)
-_APART = [
-    (np.uint64(shift), np.uint64(mask))
-    for shift, mask in (
-        (16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F), (2, 0x3333333333333333), (1, 0x5555555555555555),
-    )
-]  # fmt: skip
+APART = ((16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F), (2, 0x3333333333333333), (1, 0x5555555555555555))
+"""Shifts and masks that, one after another, put the 32 lower bits of a number at every other place of 64."""
 
 
 def zorder_keys(columns: Sequence[pa.Array], *, text_bytes: int = 8) -> pa.Array:
@@ -111,8 +107,8 @@ def _numbers_in_turns(numbers: Sequence[npt.NDArray[np.uint64]]) -> Bits:
 
 def _apart(half: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """The 32 lower bits of each number at every other place of 64."""
-    for shift, mask in _APART:
-        half = (half | (half << shift)) & mask
+    for shift, mask in APART:
+        half = (half | (half << np.uint64(shift))) & np.uint64(mask)
     return half
 
 

@@ -37,8 +37,8 @@ def sort_files(session: SparkSession, table: LakeTable, entries: Sequence[Manife
     files = planned(table.files, table.schema, entries)
     plan = ScanPlan(snapshot_id=None, files=tuple(files), total_files=len(files), count_bytes=lambda: size)
     tasks = max(1, min(_MOST_TASKS, round(size / FileFormat.of(table.schema).target_bytes)))
-    order = replace(order, alike=alike(entries, table.schema, order.columns))
-    written = write(session, dataframe(session, table, plan), table, arrange=order.arrange(tasks))
+    narrow = alike(entries, table.schema, order.columns) if order.strategy == "zorder" else frozenset()
+    written = write(session, dataframe(session, table, plan), table, arrange=order.arrange(tasks, alike=narrow))
     return [replace(new, file=replace(new.file, file_source=FileSource.COMPACT)) for new in written]
 
 
@@ -76,8 +76,6 @@ class Order:
     text_bytes: int
     local: bool = False
     """Whether each task sorts the rows it has, without an exchange before."""
-    alike: frozenset[str] = frozenset()
-    """BIGINT columns without NULL whose values do not differ in their upper 32 bits."""
 
     @classmethod
     def of_writes(cls, schema: Schema) -> Order | None:
@@ -88,14 +86,14 @@ class Order:
             return None
         return cls(columns=columns, strategy=strategy_of(schema, columns), text_bytes=text_bytes(schema))
 
-    def arrange(self, tasks: int | None = None) -> Arrange:
-        """Puts rows in this order, over so many tasks, or as many as Spark finds fit."""
+    def arrange(self, tasks: int | None = None, *, alike: frozenset[str] = frozenset()) -> Arrange:
+        """Puts rows in this order, over so many tasks, or as many as Spark finds fit; ``alike`` as in `zorder_numbers`."""
 
         def run(frame: DataFrame, keys: list[Column]) -> DataFrame:
             if self.strategy == "order":
                 by = [*keys, *(named(name) for name in self.columns)]
             else:
-                made = (zorder_numbers(frame, self.columns, alike=self.alike) if self.strategy == "zorder" else None) or [self._curve()]
+                made = (zorder_numbers(frame, self.columns, alike=alike) if self.strategy == "zorder" else None) or [self._curve()]
                 curve = {f"{_KEY}{at}": column for at, column in enumerate(made)}
                 frame = frame.withColumns(curve)
                 by = [*keys, *(F.col(name) for name in curve)]

@@ -16,6 +16,7 @@ from pyspark.sql import types as st
 
 from model.schema import Schema
 from sql.spark.reads import named
+from table.curve import APART
 from table.manifest import ManifestEntry
 from table.stats import NOTHING, column_stats
 
@@ -23,7 +24,6 @@ _SIGN = -(1 << 63)
 _INT_SIGN = _SIGN ^ (1 << 31)
 """Turns the sign of a number of 32 bits around where it stands and in its copy that is the lower half's first bit."""
 _LOW = 0xFFFFFFFF
-_APART = ((16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F), (2, 0x3333333333333333), (1, 0x5555555555555555))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,8 @@ def alike(entries: Iterable[ManifestEntry], schema: Schema, names: Sequence[str]
     found = {name for name in names if schema.field(name).type.root == "BIGINT"}
     upper: dict[str, set[int]] = {name: set() for name in found}
     for entry in entries:
+        if not found:
+            break
         file = entry.file
         stats = column_stats(file.value_stats, file.value_stats_cols, schema) if file.schema_id == schema.id else {}
         for name in list(found):
@@ -91,6 +93,6 @@ def _in_turns(a: Column, b: Column) -> Column:
 
 def _apart(half: Column) -> Column:
     """The 32 lower bits at every other place of 64; Spark computes what stands in it twice once."""
-    for shift, mask in _APART:
+    for shift, mask in APART:
         half = half.bitwiseOR(F.shiftleft(half, shift)).bitwiseAND(F.lit(mask))
     return half

@@ -80,6 +80,5 @@ def find_system_table(
 def _unknown(shown: str, name: str, known: Mapping[str, object], prefix: str) -> TableNotExist:
     near = nearest(name, known)
     problem = TableNotExist(shown)
-    problem.message += f" Did you mean {prefix}{near}?" if near else f" There are: {', '.join(prefix + k for k in sorted(known))}."
-    problem.args = (problem.message,)
+    problem.tell(f" Did you mean {prefix}{near}?" if near else f" There are: {', '.join(prefix + k for k in sorted(known))}.")
     return problem

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from tests.server.pages.test_browser import ROOT, SWITCHES
+from tests.server.pages.test_browser import ROOT, SWITCHES, chromium
 
 GALLERY = ROOT / "docs" / "gallery.md"
 _PICTURES = ROOT / "docs" / "pages" / "all"
@@ -45,13 +45,12 @@ def _side(path: Path, width: int) -> str:
 
 def main() -> None:
     """Write the pictures and the page that shows them."""
-    chromium = subprocess.run([ROOT / "scripts" / "chromium"], capture_output=True, text=True, check=True).stdout.strip()
     _PICTURES.mkdir(parents=True, exist_ok=True)
     for old in _PICTURES.iterdir():
         old.unlink()
     with tempfile.TemporaryDirectory() as made, sync_playwright() as playwright:
         names = take(Path(made))
-        browser = playwright.chromium.launch(executable_path=chromium, args=SWITCHES)
+        browser = playwright.chromium.launch(executable_path=chromium(), args=SWITCHES)
         page = browser.new_page(viewport={"width": 2 * sum(_WIDTHS.values()) + 60, "height": 200})
         session = page.context.new_cdp_session(page)
         for name in names:

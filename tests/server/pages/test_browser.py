@@ -38,16 +38,22 @@ _PLACES = (
 )  # fmt: skip
 
 
+def chromium() -> str | None:
+    """The browser's executable; None where it cannot be had."""
+    found = subprocess.run([ROOT / "scripts" / "chromium"], capture_output=True, text=True, check=False)
+    return found.stdout.strip() if found.returncode == 0 else None
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium, where it can be had."""
-    found = subprocess.run([ROOT / "scripts" / "chromium"], capture_output=True, text=True, check=False)
-    if found.returncode != 0:
+    executable = chromium()
+    if executable is None:
         pytest.skip("Chromium cannot be had here: the pages are not tried in a browser.")
     if not _AXE.exists():
         pytest.skip("axe-core cannot be had here: the pages are not tried in a browser.")
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=found.stdout.strip(), args=SWITCHES)
+        launched = playwright.chromium.launch(executable_path=executable, args=SWITCHES)
         yield launched
         launched.close()
 
