@@ -4,7 +4,7 @@ from lake.access import ADMINISTRATOR as ADMINISTRATOR
 from lake.access import EVERYBODY as EVERYBODY
 from lake.access import AccessControl as AccessControl
 from lake.access import Caller as Caller
-from lake.client_commit import ClientCommit as ClientCommit
+from lake.commit.client import ClientCommit as ClientCommit
 from lake.follow import StreamStep as StreamStep
 from lake.follow import TableStream as TableStream
 from lake.idempotency import IdempotencyClaim as IdempotencyClaim

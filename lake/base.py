@@ -11,11 +11,11 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.access import EVERYBODY, AccessControl, Caller
+from lake.commit.publish import Hook, Publisher, no_hook
 from lake.follow import OpenStreams
 from lake.guard import asks_itself
 from lake.jobs import Jobs
 from lake.permissions import Permissions, read_rules
-from lake.publish import Hook, Publisher, no_hook
 from lake.table import LakeTable
 from model.access import Access, Grant, ReadRules, Resource
 from model.errors import Forbidden

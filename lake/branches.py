@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
+from lake.commit.publish import Publisher
 from lake.guard import needs
 from lake.history import clear_expired, stale_file
 from lake.names import check_name
-from lake.publish import Publisher
 from lake.table import LakeTable
 from lake.tags import Tags
 from model.access import Access

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from lake.discard import discard
+from lake.commit.discard import discard
 from lake.table import LakeTable
 from model.errors import LakeError, OutcomeUnknown, RewriteConflict, UnsupportedType
 from model.snapshot import CommitKind, Snapshot

@@ -8,7 +8,7 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.listing import EVERYTHING, Slice
 from catalog.records import CountsRow, PartitionRow
 from catalog.snapshots import Added
-from lake.publish import Publisher
+from lake.commit.publish import Publisher
 from lake.table import LakeTable
 from model.partition import PartitionStatistics, partition_name
 from model.schema import Schema

@@ -7,8 +7,8 @@ from typing import Any
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
+from lake.commit.publish import Publisher
 from lake.guard import needs
-from lake.publish import Publisher
 from lake.table import LakeTable
 from lake.tags import Tags
 from model.access import Access

@@ -12,14 +12,14 @@ from catalog import CatalogStore
 from lake.access import EVERYBODY
 from lake.adopt import LakeAdoption
 from lake.audit import AuditLog
-from lake.client_commit import ClientCommit, ClientCommitter
-from lake.commit import AnswerOf, Claim, Claimed, Committer, Listener
-from lake.figures import CommitNote
+from lake.commit.client import ClientCommit, ClientCommitter
+from lake.commit.decide import AnswerOf, Claim, Claimed, Committer, Listener
+from lake.commit.metrics import CommitNote
+from lake.commit.publish import Hook, no_hook
 from lake.guard import asks_itself, needs
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.metadata import Spec
 from lake.partitions import Partition, partitions
-from lake.publish import Hook, no_hook
 from lake.repair import Repair, repair
 from lake.replace import partition_filter
 from lake.streams import LakeStreams

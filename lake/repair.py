@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from catalog import CatalogStore
 from catalog.records import SnapshotRow
-from lake.publish import Publisher
+from lake.commit.publish import Publisher
 from lake.table import LakeTable
 from model.errors import LakeError, TableNotExist
 from model.snapshot import Snapshot

@@ -9,7 +9,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from catalog import CatalogStore
-from lake.publish import Publisher
+from lake.commit.publish import Publisher
 from lake.table import LakeTable
 from model.errors import CommitConflict, InvalidSchemaChange, TableNotExist
 from model.schema import Schema, other_kind

@@ -126,6 +126,25 @@ class TableDiverged(ResourceError, status=409):
         self.path = path
 
 
+class TableDamaged(ResourceError, status=503):
+    """What a table's metadata names is missing, cut off, changed, or lies where the table may not reach.
+
+    Trying again does not help: the answer carries no Retry-After. Nothing of the table is removed by whoever meets it.
+    """
+
+    resource_type = "TABLE"
+
+    def __init__(self, table: str, *, file: str, problem: str, snapshot_id: int | None = None) -> None:
+        at = "" if snapshot_id is None else f" (named by snapshot {snapshot_id})"
+        super().__init__(
+            f"Table {table} is damaged: {file}{at} {problem}. CALL sys.check_table({literal(table)}) lists all damage of the table; "
+            f"CALL sys.remove_unexisting_files({literal(table)}) makes the rest readable again, a backup brings all of it back.",
+            resource_name=table,
+        )
+        self.file = file
+        self.snapshot_id = snapshot_id
+
+
 class ColumnNotExist(ResourceError, status=404):
     """No such column."""
 

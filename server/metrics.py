@@ -8,7 +8,7 @@ from flask import Blueprint, Flask, Response, current_app, g, request
 from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from lake.figures import CommitNote
+from lake.commit.metrics import CommitNote
 from server.errors import speaks_flink, speaks_paimon
 from server.openapi import documented
 from server.openapi_schemas import TEXT

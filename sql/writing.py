@@ -8,7 +8,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from lake import IdempotencyClaim, Lake, LakeTable
-from lake.discard import discard as discard
+from lake.commit.discard import discard as discard
 from model.errors import LakeError, OutcomeUnknown
 from model.maintenance_options import PRECOMMIT_COMPACT
 from model.snapshot import CommitKind, Snapshot

@@ -1,4 +1,4 @@
-"""Build the snapshot a commit asks for (`paimon-append.md` §6.1–6.3). Deciding and publishing it are `lake/commit.py`'s."""
+"""Build the snapshot a commit asks for (`paimon-append.md` §6.1–6.3). Deciding and publishing it are `lake/commit/decide.py`'s."""
 
 from __future__ import annotations
 

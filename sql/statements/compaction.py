@@ -12,8 +12,8 @@ from typing import Any
 from uuid import uuid4
 
 from lake import LakeTable
+from lake.commit.discard import discard
 from lake.compaction import Compacted, Rewriter, compact, in_threads, live_files
-from lake.discard import discard
 from model.catalog_errors import MetadataOnlyTable
 from model.clustering import cluster_columns
 from model.errors import AnalysisError, Forbidden, LakeError, OutcomeUnknown, RewriteConflict, TableNotExist, UnsupportedType

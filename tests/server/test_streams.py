@@ -156,7 +156,7 @@ def test_a_commit_wakes_without_polling_and_polling_finds_what_was_not_told(url:
             insert(url, number)
             ((came, row),) = stream.timed(1)
             assert (row["id"], came - start < 2) == (number, True)
-    monkeypatch.setattr("lake.noter.Noter.note", lambda *_: None)
+    monkeypatch.setattr("lake.commit.notifier.Notifier.note", lambda *_: None)
     hint = NO_POLL.replace("1 h", "300 ms")
     with Follower(url, f"SELECT id FROM t {NO_POLL}") as deaf, Follower(url, f"SELECT id FROM t {hint}") as polling:
         assert polling.silent(1.0)

@@ -10,9 +10,9 @@ from cachetools import LRUCache, TTLCache
 
 from catalog import CatalogStore
 from catalog.records import SnapshotRow
-from lake.noter import Hook as Hook
-from lake.noter import Noter
-from lake.noter import no_hook as no_hook
+from lake.commit.notifier import Hook as Hook
+from lake.commit.notifier import Notifier
+from lake.commit.notifier import no_hook as no_hook
 from model.errors import CommitConflict, TableDiverged
 from model.identifier import Identifier
 from model.schema import Schema
@@ -31,7 +31,7 @@ class Publisher:
     def __init__(self, catalog: CatalogStore, hook: Hook = no_hook) -> None:
         self._catalog = catalog
         self._hook = hook
-        self._noter = Noter(catalog, hook)
+        self._notifier = Notifier(catalog, hook)
         self._lock = threading.Lock()
         self._newest: LRUCache[tuple[UUID, str], Snapshot] = LRUCache(10_000)
         """The newest snapshot of each branch whose file this process knows to be there."""
@@ -39,7 +39,7 @@ class Publisher:
 
     def close(self) -> None:
         """Note what is still to be noted, where Postgres answers."""
-        self._noter.close()
+        self._notifier.close()
 
     def latest(self, table_id: UUID, files: TableFiles, branch: str) -> Snapshot | None:
         """The newest decided snapshot, its file in place before the answer mentions it."""
@@ -107,7 +107,7 @@ class Publisher:
             newest = self._newest.get((table_id, branch))
             if newest is None or newest.id < snapshot.id:
                 self._newest[table_id, branch] = snapshot
-        self._noter.note(table_id, branch, snapshot)
+        self._notifier.note(table_id, branch, snapshot)
         return True
 
     def _lies_there(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot) -> bool:
@@ -126,7 +126,7 @@ class Publisher:
             if rows:
                 tx.stale.removed(table_id)
         if rows:  # one of them may be the newest snapshot's again, taken away and put back
-            self._noter.forget(table_id)
+            self._notifier.forget(table_id)
             with self._lock:
                 for key in [key for key in self._newest if key[0] == table_id]:
                     del self._newest[key]

@@ -16,9 +16,9 @@ from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.snapshots import Held
+from lake.commit.metrics import CommitNote, noting
+from lake.commit.publish import Hook, Publisher, no_hook
 from lake.counts import added_by, follow, statistics_of
-from lake.figures import CommitNote, noting
-from lake.publish import Hook, Publisher, no_hook
 from lake.table import LakeTable
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot

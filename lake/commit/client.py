@@ -18,9 +18,9 @@ from cachetools import LRUCache
 from catalog import CatalogStore
 from catalog.records import HeadRow, SnapshotRow
 from catalog.snapshots import Added, Held
+from lake.commit.metrics import CommitNote, noting
+from lake.commit.publish import Hook, Publisher, no_hook
 from lake.counts import added_by, agreed
-from lake.figures import CommitNote, noting
-from lake.publish import Hook, Publisher, no_hook
 from model.catalog_errors import InvalidCommit
 from model.errors import CommitConflict, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
 from model.identifier import Identifier

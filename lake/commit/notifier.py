@@ -30,7 +30,7 @@ def no_hook(_: str) -> None:
     """Do nothing between the steps."""
 
 
-class Noter:
+class Notifier:
     """Collects notes and sends them from a thread of its own, which lives while there are any."""
 
     def __init__(self, catalog: CatalogStore, hook: Hook = no_hook) -> None:
@@ -46,7 +46,7 @@ class Noter:
         with self._change:
             self._waiting.append(Note(table_id=table_id, branch=branch, snapshot_id=snapshot.id, key=snapshot.key))
             if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="sluice-noter", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="sluice-notifier", daemon=True)
                 self._thread.start()
             elif len(self._waiting) == 1:
                 self._change.notify()

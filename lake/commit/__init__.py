@@ -1,0 +1,1 @@
+"""The one commit core: prepared, decided in Postgres, published."""
