@@ -4,7 +4,7 @@ MAKEFLAGS += --no-builtin-rules
 VENV := .venv
 BIN := $(VENV)/bin
 UV := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv --quiet --no-progress pip
-SERVER_ROOMS := model catalog table lake sql server sluice migrations pyspark_sluice
+SERVER_ROOMS := model catalog table lake workers sql server sluice migrations pyspark_sluice
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{ printf "  %-10s %s\n", $$1, $$2 }'

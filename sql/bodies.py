@@ -17,6 +17,7 @@ from model.errors import InvalidData
 from sql.ndjson import NdjsonRows
 from table.arrow import arrow_type
 from table.cast import Fitting, fit
+from workers.validation import check_schema, validated
 
 _BATCH_ROWS = 65_536
 _CSV_BLOCK_BYTES = 8 << 20
@@ -30,7 +31,8 @@ def parquet_batches(body: IO[bytes], table: LakeTable) -> Iterator[pa.RecordBatc
     except (pa.ArrowException, OSError) as problem:
         raise InvalidData(f"The body is not a Parquet file that can be read: {problem}") from problem
     try:
-        yield from _fitted(file.iter_batches(batch_size=_BATCH_ROWS), table, Fitting())
+        check_schema(file.schema_arrow)
+        yield from _fitted(map(validated, file.iter_batches(batch_size=_BATCH_ROWS)), table, Fitting())
     except OSError as problem:  # Arrow's own word for damage inside a Parquet file; the body lies on our disk or in memory
         raise InvalidData(f"The Parquet body is damaged: {problem}") from problem
 
@@ -39,14 +41,17 @@ def arrow_batches(body: IO[bytes], table: LakeTable) -> Iterator[pa.RecordBatch]
     """Rows of an Arrow IPC stream."""
     try:
         stream = ipc.open_stream(pa.PythonFile(_Whole(body), mode="r"))
-    except pa.ArrowException as problem:
+    except (pa.ArrowException, OSError) as problem:
+        if getattr(problem, "errno", None) is not None:
+            raise
         raise InvalidData(f"The body is not an Arrow IPC stream that can be read: {problem}") from problem
     try:
-        yield from _fitted(stream, table, Fitting())
+        check_schema(stream.schema)
+        yield from _fitted(map(validated, stream), table, Fitting())
     except OSError as problem:
         if problem.errno is not None:
             raise
-        raise InvalidData(f"The Arrow body is cut short: {problem}") from problem  # Arrow's own word for it, without a number
+        raise InvalidData(f"The Arrow body is cut short or damaged: {problem}") from problem  # Arrow's own word for it, without a number
 
 
 class _Whole(io.RawIOBase):

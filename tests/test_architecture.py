@@ -14,9 +14,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "table": {"model"},
     "catalog": {"model"},
     "lake": {"model", "table", "catalog"},
+    "workers": {"model", "table"},
     "pyspark_sluice": {"model", "table"},
-    "sql": {"model", "table", "catalog", "lake", "pyspark_sluice"},
-    "server": {"model", "catalog", "lake", "sql", "migrations"},
+    "sql": {"model", "table", "catalog", "lake", "pyspark_sluice", "workers"},
+    "server": {"model", "catalog", "lake", "sql", "workers", "migrations"},
     "migrations": set(),
     "sluice": {"server"},
 }

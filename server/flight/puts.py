@@ -21,6 +21,7 @@ from sql.ingest import IfExists
 from sql.parameter_types import PlainInsert
 from sql.session import CATALOG
 from sql.session_options import SCHEMA_OPTION, defaults
+from workers.validation import validated
 
 _CREATE, _EXISTS = {1: True, 2: False}, {1: IfExists.FAIL, 2: IfExists.APPEND, 3: IfExists.REPLACE}
 """What the numbers of ``TableDefinitionOptions`` mean."""
@@ -138,10 +139,11 @@ class Puts:
                 raise BadRequest(f"The rows cannot be read: {problem}") from problem
             if chunk.data is None:
                 continue
-            read += chunk.data.nbytes
+            batch = validated(chunk.data)
+            read += batch.nbytes
             if read > limit:
                 raise StatementTooLarge(f"The rows are more than the {limit} bytes this server takes at once; send them in parts.")
-            yield chunk.data
+            yield batch
         if call.gone():
             raise StatementCanceled("The client went away before all rows had come; none were kept.")
 

@@ -11,7 +11,9 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from tests.running import ARROW
 from tests.server.test_statements import assert_problem, run
+from tests.workers.damaged import reaching, stream
 
 TABLE = pa.table({"word": ["a", None], "id": pa.array([1, 2], pa.int32())})
 
@@ -89,3 +91,18 @@ def test_bodies_that_cannot_be_read_change_nothing(
 def test_an_unknown_table_is_told(words: FlaskClient) -> None:
     response = words.post("/tables/default/nowhere/rows", data=b"a\n1\n", content_type="text/csv")
     assert_problem(response, 404, "TableNotExist")
+
+
+@pytest.mark.parametrize("size", [100, 1 << 20, 2_000_000_000])
+def test_a_value_that_reaches_past_its_buffer_is_refused_and_named(words: FlaskClient, size: int) -> None:
+    """320 bytes whose one BYTES column says that it is longer than they are: the server's own memory would be stored."""
+    assert run(words, "CREATE TABLE reached (v BYTES)").status_code == 200
+    response = words.post("/tables/default/reached/rows", data=stream(reaching(size)), content_type=ARROW)
+    assert "Column v (binary) is damaged" in assert_problem(response, 400, "InvalidData")["detail"]
+    assert json.loads(run(words, "SELECT * FROM reached").data)["rows"] == []
+
+
+def test_a_damaged_arrow_message_is_the_clients(words: FlaskClient) -> None:
+    body = bytearray(arrow())
+    body[8:40] = b"\xff" * 32
+    assert_problem(post(words, bytes(body), ARROW), 400, "InvalidData")

@@ -1,0 +1,55 @@
+"""Arrow data from outside, judged in full: the one place that everything decoded from a client's bytes passes before it is looked at.
+
+A batch whose offsets, indices or sizes point past its buffers makes Arrow read other memory of the process, and even asking how large
+it is follows its offsets.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from model.errors import InvalidData, UnsupportedType
+
+_PLAIN = (
+    "is_null", "is_boolean", "is_integer", "is_floating", "is_decimal", "is_date", "is_time", "is_timestamp", "is_string",
+    "is_large_string", "is_string_view", "is_binary", "is_large_binary", "is_binary_view", "is_fixed_size_binary",
+)  # fmt: skip
+_NESTED = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is_large_list_view", "is_struct", "is_map")
+
+
+def check_schema(schema: pa.Schema) -> None:
+    """Raise `UnsupportedType` naming the first column whose type is not one that is read here."""
+    for field in schema:
+        check_type(field.name, field.type)
+
+
+def check_type(name: str, type_: pa.DataType) -> None:
+    """Raise `UnsupportedType` where a column's type, or one inside it, is not one that is read here."""
+    if isinstance(type_, pa.BaseExtensionType):
+        raise UnsupportedType(f"Column {name}: the extension type {type_} is not read here; send its values as {type_.storage_type}.")
+    if pa.types.is_dictionary(type_):
+        check_type(name, type_.value_type)
+    elif _is_one_of(type_, _NESTED):
+        for number in range(type_.num_fields):
+            check_type(name, type_.field(number).type)
+    elif not _is_one_of(type_, _PLAIN):
+        raise UnsupportedType(f"Column {name}: the Arrow type {type_} is not read here; send values of the column's own type.")
+
+
+def validated(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch itself, once nothing in it points outside its buffers and all text is UTF-8; raises `InvalidData` or `UnsupportedType`."""
+    check_schema(batch.schema)
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except (pa.ArrowException, OSError) as problem:
+            raise InvalidData(f"Column {name} ({column.type}) is damaged: {problem}") from None
+    try:
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError) as problem:
+        raise InvalidData(f"The rows are damaged: {problem}") from None
+    return batch
+
+
+def _is_one_of(type_: pa.DataType, tests: tuple[str, ...]) -> bool:
+    return any(getattr(pa.types, test)(type_) for test in tests)
