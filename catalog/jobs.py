@@ -16,8 +16,8 @@ from model.job import Job, JobLease, JobState, Wish
 JOB_LEASE_SECONDS = 10.0
 """A server that has not renewed for so long has lost its jobs."""
 _COLUMNS = """
-    job_id, name, statement, database, settings, tables, principal, state, wish, server, epoch, attempts, restarts, next_start, error,
-    error_at, batches, rows, applied, source, watermark, lag, created_at, started_at, ended_at, updated_at
+    job_id, name, statement, database, settings, tables, starts, principal, state, wish, server, epoch, attempts, restarts, next_start,
+    error, error_at, batches, rows, applied, source, watermark, lag, created_at, started_at, ended_at, updated_at
 """
 _FREE = "(lease_until IS NULL OR lease_until <= now())"
 _ENDED = "('FAILED', 'STOPPED', 'FINISHED')"
@@ -43,14 +43,16 @@ class JobRepository:
         database: str,
         settings: Mapping[str, str],
         tables: Mapping[str, Any],
+        starts: Mapping[str, Any],
         principal: str,
     ) -> None:
         """Add a job that waits for a server."""
         query = """
-            INSERT INTO stream_job (job_id, name, statement, database, settings, tables, principal, state)
-            VALUES (%s, %s, %s, %s, %s, %s, %s, 'CREATED')
+            INSERT INTO stream_job (job_id, name, statement, database, settings, tables, starts, principal, state)
+            VALUES (%s, %s, %s, %s, %s, %s, %s, %s, 'CREATED')
         """
-        self._conn.execute(query, (job_id, name, statement, database, Jsonb(dict(settings)), Jsonb(dict(tables)), principal))
+        values = (job_id, name, statement, database, Jsonb(dict(settings)), Jsonb(dict(tables)), Jsonb(dict(starts)), principal)
+        self._conn.execute(query, values)
 
     def get(self, job_id: UUID) -> Job | None:
         """One job, or None."""
@@ -82,6 +84,11 @@ class JobRepository:
             RETURNING {_COLUMNS}
         """  # noqa: S608
         return self._jobs(query, {"owner": owner, "server": server, "most": most, "seconds": seconds})
+
+    def begin(self, lease: JobLease, part: str, starts: Mapping[str, Any]) -> bool:
+        """Keep where an INSERT's tables begin; False where the lease is lost."""
+        query = "UPDATE stream_job SET starts = starts || jsonb_build_object(%s::text, %s::jsonb) WHERE job_id = %s AND epoch = %s"
+        return self._conn.execute(query, (part, Jsonb(dict(starts)), lease.job_id, lease.epoch)).rowcount == 1
 
     def renew(self, owner: UUID, jobs: Collection[UUID], seconds: float = JOB_LEASE_SECONDS) -> set[UUID]:
         """Hold on to these jobs of an owner; returns those it still has."""

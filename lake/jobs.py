@@ -46,8 +46,17 @@ class Jobs:
         self._catalog = catalog
         self._caller = caller
 
-    def create(self, *, name: str, statement: str, database: str, settings: Mapping[str, str], tables: Mapping[str, Any]) -> UUID:
-        """Add a job of the caller's, for whichever server takes it first."""
+    def create(
+        self,
+        *,
+        name: str,
+        statement: str,
+        database: str,
+        settings: Mapping[str, str],
+        tables: Mapping[str, Any],
+        starts: Mapping[str, Any] | None = None,
+    ) -> UUID:
+        """Add a job of the caller's, for whichever server takes it first; ``starts``: for each INSERT, where its tables begin."""
         job_id = uuid4()
         with self._catalog.transaction() as tx:
             tx.jobs.create(
@@ -57,6 +66,7 @@ class Jobs:
                 database=database,
                 settings=settings,
                 tables=tables,
+                starts=starts or {},
                 principal=self._caller.principal,
             )
         return job_id

@@ -50,11 +50,17 @@ class LakeStreams(LakeBase):
         """Where a stream with these options begins now, for one that is read elsewhere; raises what `follow` raises."""
         return self._begin(table, options, zone)[0]
 
-    def _begin(self, table: LakeTable, options: Mapping[str, str], zone: str) -> tuple[Cursor, ConsumerProgress | None]:
+    @needs(Access.SELECT)
+    def require_stream(self, table: LakeTable, options: Mapping[str, str]) -> str | None:
+        """The consumer the options name, None where they name none; raises `Forbidden` where the caller may not follow the table so."""
         self._whole_table(table)
-        name = TABLE_OPTIONS.read(options, "consumer-id")
+        name: str | None = TABLE_OPTIONS.read(options, "consumer-id")
         if name is not None:
             self.caller.require(Access.UPDATE, table_resource(table.identifier))
+        return name
+
+    def _begin(self, table: LakeTable, options: Mapping[str, str], zone: str) -> tuple[Cursor, ConsumerProgress | None]:
+        name = self.require_stream(table, options)
         past = self._past(table)
         cursor = start_of(past, options, zone=zone)
         if name is None:

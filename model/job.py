@@ -57,6 +57,8 @@ class Job:
     """The session's temporary tables it mentions, by name."""
     principal: str
     state: JobState
+    starts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """For each INSERT: where its tables begin, by mention; fixed before its first batch."""
     wish: Wish | None = None
     server: str | None = None
     epoch: int = 0

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sqlglot import exp
 
 from lake.jobs import BatchClaim
-from model.errors import InvalidOption, LakeError, OutcomeUnknown, StreamEnded, TableNotExist
+from model.errors import InvalidOption, JobLeaseLost, LakeError, OutcomeUnknown, StreamEnded, TableNotExist
 from model.job import Job, JobLease
 from model.schema import Schema
 from model.snapshot import CommitKind
@@ -31,12 +31,14 @@ from sql.spark.event_time import rowtime_of
 from sql.spark.follow import at_end
 from sql.spark.prepared import prepared
 from sql.spark.source_tables import SourceTables
+from sql.spark.streams import StartPositions
 from sql.spark.writes import write
 from sql.statements.base import ExecutionContext
 from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
 from sql.writing import before_commit, discard
 from table.commit import CommitRequest
 from table.event_time import largest_time
+from table.file_io import file_io_for
 from table.manifest import NewFile
 
 _LOOK_SECONDS = 0.05
@@ -76,11 +78,15 @@ def _millis(text: str) -> int:
     return int(dt.datetime.fromisoformat(text).timestamp() * 1000)
 
 
-def check(context: ExecutionContext, insert: exp.Insert) -> bool:
-    """Raise what keeps an INSERT from running as a stream, before there is a job; False where all it reads is read as it is now."""
-    with prepared(context, source_of(insert), stream=True) as found:
+def check(context: ExecutionContext, insert: exp.Insert) -> StartPositions | None:
+    """Raise what keeps an INSERT from running as a stream, before there is a job; None where all it reads is read as it is now.
+
+    Otherwise where its tables begin, which is the job's for good: a batch that is repeated after a crash reads from the same place.
+    """
+    starts = StartPositions()
+    with prepared(context, source_of(insert), stream=True, starts=starts) as found:
         _Sink(context, insert).check(found.frame)
-        return found.frame.isStreaming
+        return starts if found.frame.isStreaming else None
 
 
 class _Sink:
@@ -129,7 +135,9 @@ class JobQuery:
     def start(self, *, every: timedelta, drain: bool = False) -> None:
         """Begin, or go on from the checkpoint; ``drain``: only with what is there now."""
         now = drain or self._ends_now()
-        with prepared(self._context, source_of(self._insert), stream=True, micro_batch=_BATCH_BYTES) as found:
+        starts = self._starts()
+        with prepared(self._context, source_of(self._insert), stream=True, starts=starts, micro_batch=_BATCH_BYTES) as found:
+            self._fix(starts)
             self._sink.check(found.frame)
             self._rowtime = rowtime_of(found.frame.schema)
             self._alignment = self._aligned()
@@ -140,6 +148,20 @@ class JobQuery:
                 self._query = writer.queryName(f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}").start()
             finally:
                 self._ready.set()
+
+    def _starts(self) -> StartPositions:
+        """Where its tables begin: as the job says, and anew only where batches were committed and their checkpoint has been deleted."""
+        lost = bool(self._applied) and not file_io_for(self._checkpoint).exists(f"{self._checkpoint}/metadata")
+        return StartPositions() if lost else StartPositions(self._job.starts.get(self._part))
+
+    def _fix(self, starts: StartPositions) -> None:
+        """Keep with the job where its tables begin, before its first batch. Raises `JobLeaseLost`."""
+        if starts.known == self._job.starts.get(self._part, {}):
+            return
+        lease = JobLease(job_id=self._job.job_id, epoch=self._job.epoch)
+        with self._context.lake.catalog.transaction() as tx:
+            if not tx.jobs.begin(lease, self._part, starts.known):
+                raise JobLeaseLost(str(self._job.job_id))
 
     def _aligned(self) -> Alignment | None:
         rules = [rule for reference in table_references(source_of(self._insert)) if (rule := rule_of(self._options(reference))) is not None]

@@ -29,7 +29,7 @@ from sql.spark.declared import metadata, result_columns
 from sql.spark.errors import translating
 from sql.spark.event_time import windowed_views
 from sql.spark.reads import dataframe
-from sql.spark.streams import stream_of
+from sql.spark.streams import StartPositions, stream_of
 from sql.spark.visible import visible
 from sql.statements.base import ExecutionContext
 from sql.system import find_system_table
@@ -105,25 +105,37 @@ class Preparation:
 
 
 @contextlib.contextmanager
-def prepared(context: ExecutionContext, tree: exp.Expr, *, stream: bool = False, micro_batch: int | None = None) -> Iterator[Prepared]:
+def prepared(
+    context: ExecutionContext,
+    tree: exp.Expr,
+    *,
+    stream: bool = False,
+    starts: StartPositions | None = None,
+    micro_batch: int | None = None,
+) -> Iterator[Prepared]:
     """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last.
 
-    ``stream``: over tables that are followed, which gives a streaming frame; of each so many bytes at once (``micro_batch``).
+    ``stream``: over tables that are followed, which gives a streaming frame; of each so many bytes at once (``micro_batch``),
+    from ``starts`` where they know a position, and otherwise from where the options say, which ``starts`` know afterwards.
     """
     with context.spark.running(context.statement_id) as session, contextlib.ExitStack() as cleanup:
         apply_zone(session, context.zone)
         tree = expand_views(context, tree.copy())
         preparation = Preparation(context)
+        starts = starts or StartPositions()
         views: dict[str, str] = {}
         tables: list[PlannedTable] = []
         rows: dict[int, int] = {}
         try:
             with translating(context.source, views, context.spark.lost):
-                for reference in table_references(tree):
+                for place_in_query, reference in enumerate(table_references(tree)):
                     context.cancellation.check()
                     view = f"__sluice_{uuid4().hex}"
-                    followed = stream_of(context, session, reference, tree, micro_batch) if stream else None
-                    frame, planned = (followed, None) if followed is not None else _source(context, session, preparation, reference)
+                    frame, planned = None, None
+                    if stream:
+                        frame = stream_of(context, session, reference, tree, place=place_in_query, starts=starts, micro_batch=micro_batch)
+                    if frame is None:
+                        frame, planned = _source(context, session, preparation, reference)
                     frame.createTempView(view)
                     views[view] = reference.name
                     if planned is not None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
+from lake import LakeTable
 from model.errors import InvalidOption, UnsupportedStatement
 from model.table_options import stream_options
 from model.watermark import watermark_of
@@ -25,13 +28,38 @@ from sql.statements.base import ExecutionContext
 from sql.system.names import is_system
 
 
+class StartPositions:
+    """Where the tables of a query begin. A position that is known stays as it is, whatever its table holds by now."""
+
+    def __init__(self, known: Mapping[str, Any] | None = None) -> None:
+        self.known: dict[str, Any] = dict(known or {})
+        """Offsets of `format("sluice")` as JSON, by mention: its place in the query, and the table's id and branch."""
+
+    def begin(self, context: ExecutionContext, place: int, table: LakeTable, options: Mapping[str, str]) -> str:
+        """The offset a mention of a table begins with. Raises what `LakeStreams.follow` raises."""
+        mention = f"{place}:{table.table_id}/{table.identifier.branch}"
+        if mention in self.known:
+            context.lake.require_stream(table, options)
+        else:
+            # Now, and not when Spark asks for it: what is committed after the answer belongs to the stream.
+            self.known[mention] = Position(cursor=context.lake.stream_start(table, options, zone=context.zone)).to_json()
+        return json.dumps(self.known[mention])
+
+
 def stream_of(
-    context: ExecutionContext, session: SparkSession, reference: TableReference, tree: exp.Expr, micro_batch: int | None
+    context: ExecutionContext,
+    session: SparkSession,
+    reference: TableReference,
+    tree: exp.Expr,
+    *,
+    place: int,
+    starts: StartPositions,
+    micro_batch: int | None,
 ) -> DataFrame | None:
     """What a table holds, from where its options say, and all that comes; None for one that is to be read as it is (`scan.bounded`).
 
     Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read; ``micro_batch`` bounds
-    the bytes of data files read at once.
+    the bytes of data files read at once. ``place`` counts the mentions of tables in the query.
     """
     own = find_connector(context.lake, context.session, reference.parts)
     if own is not None:
@@ -45,8 +73,7 @@ def stream_of(
     table = context.lake.open(context.session.identifier(reference.parts))
     if is_bounded(table, reference):
         return None
-    # Now, and not when Spark asks for it: what is committed after the answer belongs to the stream.
-    start = context.lake.stream_start(table, stream_options(table.schema.options, reference.options), zone=context.zone)
+    start = starts.begin(context, place, table, stream_options(table.schema.options, reference.options))
     door = context.own_door()
     columns = needed_columns(tree, table.schema)
     watermark = watermark_of(table.schema.options)
@@ -59,7 +86,7 @@ def stream_of(
         "timeZone": context.zone,
         "columns": json.dumps(columns),
         "parallelism": str(session.sparkContext.defaultParallelism),
-        "startingOffset": json.dumps(Position(cursor=start).to_json()),
+        "startingOffset": start,
     }
     if micro_batch is not None:
         given["maxBytesPerTrigger"] = str(micro_batch)

@@ -56,8 +56,8 @@ class StartJob:
         inserts = _inserts(self.tree)
         for insert in inserts:
             _check(context, insert)
-        streams = [check(context, insert) for insert in inserts]
-        if not any(streams):
+        starts = [check(context, insert) for insert in inserts]
+        if all(of_insert is None for of_insert in starts):
             return build(self.tree).run(context)
         if context.has_parameters:
             raise UnsupportedStatement(
@@ -71,6 +71,7 @@ class StartJob:
             database=context.session.current_database,
             settings=context.settings,
             tables={name: own[name].to_json() for name in sorted(mentioned) if name in own},
+            starts={str(part): of_insert.known for part, of_insert in enumerate(starts) if of_insert is not None},
         )
         return ResultSet.of_rows([ResultColumn("job id", TEXT)], [(str(job_id),)], job_id=job_id.hex)
 

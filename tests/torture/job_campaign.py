@@ -31,15 +31,15 @@ def job(server: RunningServer, job_id: str) -> dict[str, Any]:
     return dict(answer.json())
 
 
-def until(holds: Callable[[], bool], *, seconds: float = 600, what: Callable[[], object] = lambda: "") -> None:
-    """Wait for something; a server that is away meanwhile is waited for as well."""
+def until(holds: Callable[[], bool], *, seconds: float = 600, what: Callable[[], object] = lambda: "", pause: float = 0.2) -> None:
+    """Wait for something, looking every ``pause`` seconds; a server that is away meanwhile is waited for as well."""
     end = time.monotonic() + seconds
     while True:
         with contextlib.suppress(httpx.TransportError, Refused):
             if holds():
                 return
         assert time.monotonic() < end, what()
-        time.sleep(0.2)
+        time.sleep(pause)
 
 
 class Feeder:

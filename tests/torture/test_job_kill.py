@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.fix_server import StartServer
 from tests.running import RunningServer
-from tests.torture.job_campaign import Feeder, check_arrived, job, run, start_job, until
+from tests.torture.job_campaign import Feeder, check_arrived, count, job, run, start_job, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261121"))
@@ -45,6 +47,59 @@ def test_three_kills_and_what_users_say_to_a_job(start_server: StartServer) -> N
     assert job(server, job_id)["state"] == "FINISHED"
     assert server.value("SELECT MAX(n) FROM dst") == top + 2, "all that was there has been processed"
     assert server.terminate() == 0
+
+
+def _checkpoint(server: RunningServer, job_id: str) -> Path:
+    return server.warehouse / ".sluice" / "jobs" / job_id / "0"
+
+
+def _first_batch_is_planned(server: RunningServer, job_id: str) -> bool:
+    return (_checkpoint(server, job_id) / "offsets" / "0").exists()
+
+
+def _first_batch_has_written(server: RunningServer, job_id: str) -> bool:
+    return _first_batch_is_planned(server, job_id) and any((server.warehouse / "default.db" / "dst").rglob("*.parquet"))
+
+
+def _first_batch_is_done(server: RunningServer, job_id: str) -> bool:
+    return (_checkpoint(server, job_id) / "commits" / "0").exists()
+
+
+def _killed_in_its_first_batch(server: RunningServer, at: Callable[[RunningServer, str], bool], *, mode: str = "default") -> None:
+    """Kill the server at a moment of the job's first batch, add rows before its Spark is back, and find each row once."""
+    rows = ", ".join(f"({n}, 0)" for n in range(1000))
+    server.sql("CREATE TABLE src (n BIGINT, batch BIGINT)")
+    server.sql("CREATE TABLE dst (n BIGINT, batch BIGINT)")
+    server.sql(f"INSERT INTO src VALUES {rows}")
+    server.wait_for_spark()
+    job_id = start_job(server, f"INSERT INTO dst SELECT n, batch FROM src /*+ OPTIONS('scan.mode' = '{mode}') */")
+    if mode == "latest":
+        server.sql("INSERT INTO src VALUES (-1, 0)")
+    until(lambda: at(server, job_id), pause=0.001, what=lambda: job(server, job_id))
+    server.kill()
+    server.start()
+    server.sql("INSERT INTO src VALUES (1000, 1)")
+    server.sql("INSERT INTO src VALUES (1001, 1)")
+    if mode == "latest":
+        until(lambda: count(server, "dst") >= 3, what=lambda: (job(server, job_id), server.words()))
+        assert sorted(server.arrow("SELECT n FROM dst").column("n").to_pylist()) == [-1, 1000, 1001]
+    else:
+        check_arrived(server, job_id, "src", "dst")
+    server.sql(f"STOP JOB '{job_id}'")
+
+
+def test_a_kill_in_the_first_batch(start_server: StartServer) -> None:
+    """The batch is planned and not committed: what the source held when the job was made is still to come."""
+    _killed_in_its_first_batch(start_server(), _first_batch_is_planned)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("mode", ["default", "latest"])
+@pytest.mark.parametrize("at", [_first_batch_is_planned, _first_batch_has_written, _first_batch_is_done])
+def test_a_kill_between_two_writes_of_the_first_batch(
+    start_server: StartServer, at: Callable[[RunningServer, str], bool], mode: str
+) -> None:
+    _killed_in_its_first_batch(start_server(), at, mode=mode)
 
 
 @pytest.mark.torture
