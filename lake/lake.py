@@ -34,7 +34,7 @@ from model.partition import partition_name
 from model.schema import other_kind
 from model.snapshot import CommitKind, Snapshot
 from table.commit import COMMITTED_BY, CommitRequest
-from table.file_io import FileIO
+from table.file_io import FileIO, file_io_for
 from table.travel import BatchScan, resolve
 
 
@@ -47,11 +47,13 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         warehouse: str,
         *,
         file_io: FileIO | None = None,
+        sync: bool = True,
         hook: Hook = no_hook,
         token: str | None = None,
         import_dirs: Sequence[str] = (),
         audit_kept: timedelta = timedelta(days=30),
     ) -> None:
+        file_io = file_io or file_io_for(warehouse, sync=sync)
         super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token, import_dirs=import_dirs)
         self.listeners: list[Listener] = []
         """Told of each commit made through this lake."""

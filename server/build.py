@@ -21,7 +21,14 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     catalog = CatalogStore(dsn, max_connections=settings.catalog_connections)
     cleanup.callback(catalog.close)
     MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache)
-    lake = Lake(catalog, settings.warehouse, token=settings.token, import_dirs=settings.import_dirs, audit_kept=settings.audit_kept)
+    lake = Lake(
+        catalog,
+        settings.warehouse,
+        sync=settings.warehouse_sync,
+        token=settings.token,
+        import_dirs=settings.import_dirs,
+        audit_kept=settings.audit_kept,
+    )
     cleanup.callback(lake.close)
     if settings.audit_kept:
         lake.audit.start()

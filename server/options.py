@@ -43,6 +43,15 @@ CATALOG_CONNECTIONS = SERVER_OPTIONS.declare(
 WAREHOUSE = SERVER_OPTIONS.declare(
     Option("warehouse", optional(text()), None, "Path or URI under which tables lie. Without it: `warehouse` inside `data`.")
 )
+WAREHOUSE_SYNC = SERVER_OPTIONS.declare(
+    Option(
+        "warehouse.sync",
+        boolean(),
+        True,
+        "Whether files of a commit are flushed to disk before it is answered. Without it a power cut may lose acknowledged rows; "
+        "object stores need none of it.",
+    )
+)
 IMPORT_DIRS = SERVER_OPTIONS.declare(
     Option(
         "import.dirs",

@@ -62,6 +62,7 @@ from server.options import (
     TOKEN,
     TRACES_ENDPOINT,
     WAREHOUSE,
+    WAREHOUSE_SYNC,
 )
 from sql.jobs.limits import JobLimits, UpkeepLimits
 
@@ -82,6 +83,7 @@ class Settings:
     catalog_dsn: str | None = None
     catalog_connections: int = CATALOG_CONNECTIONS.default
     warehouse: str
+    warehouse_sync: bool = WAREHOUSE_SYNC.default
     import_dirs: tuple[str, ...] = ()
     remote_catalogs: tuple[str, ...] = ()
     kafka_brokers: tuple[str, ...] | None = None
@@ -142,6 +144,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         catalog_dsn=CATALOG_DSN.read(raw),
         catalog_connections=CATALOG_CONNECTIONS.read(raw),
         warehouse=_absolute(WAREHOUSE.read(raw) or str(data / "warehouse")),
+        warehouse_sync=WAREHOUSE_SYNC.read(raw),
         import_dirs=tuple(_absolute(path) for path in IMPORT_DIRS.read(raw)),
         remote_catalogs=REMOTE_CATALOGS.read(raw),
         kafka_brokers=_brokers(KAFKA_BROKERS.read(raw), open_door=TOKEN.read(raw) is None),

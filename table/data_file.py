@@ -6,7 +6,6 @@ import contextlib
 import datetime as dt
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -16,21 +15,11 @@ import pyarrow.parquet as pq
 
 from model.errors import InvalidData
 from model.schema import Schema
-from table.file_io import storage_error
 from table.formats import FileFormat
 from table.manifest import DataFile, FileSource
 from table.stats import ColumnStats, StatsModes, merge_stats, stats_from_parquet, stats_of_batches
+from table.storage_errors import translating
 from table.store import TableFiles
-
-
-@contextlib.contextmanager
-def naming(path: str) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as problem:
-        raise storage_error(problem, path) from problem
 
 
 class OpenFile(ABC):
@@ -58,7 +47,7 @@ class OpenFile(ABC):
 
     def write(self, rows: pa.Table) -> None:
         """Add a row group."""
-        with naming(self.path):
+        with translating(self.path):
             self._write(rows)
         self.rows += rows.num_rows
 
@@ -202,7 +191,7 @@ def _check_orc_timestamps(column: pa.Field, values: pa.ChunkedArray) -> None:
 
 def open_file(files: TableFiles, format_: FileFormat, path: str, schema: pa.Schema, modes: StatsModes) -> OpenFile:
     """Begin a file at ``path``; raises `FileNotFoundError` where its directory is missing."""
-    with naming(path):
+    with translating(path):
         if format_.name == "orc":
             return _OrcFile(files, format_, path, schema, modes)
         return _ParquetFile(files, format_, path, schema)
@@ -250,7 +239,7 @@ def describe_parquet(
 ) -> DataFile:
     """A Parquet file somebody else wrote, from its footer."""
     modes = modes or StatsModes(schema)
-    with naming(path), files.io.arrow().open_input_file(files.io.arrow_path(path)) as file:
+    with translating(path), files.io.arrow().open_input_file(files.io.arrow_path(path)) as file:
         size = int(file.size())
         metadata = pq.read_metadata(file)
     stats = stats_from_parquet(metadata, modes.collected())

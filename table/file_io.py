@@ -6,32 +6,26 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow.fs as pafs
 
-from model.errors import InvalidOption, LakeError, StorageFull, Unavailable
-from table.directory import Directory, LocalDirectory, NamedDirectory, write_new
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileStatus:
-    """One entry of a directory; times are milliseconds since the epoch."""
-
-    path: str
-    size: int
-    mtime_millis: int
-    is_dir: bool
+from model.errors import InvalidOption
+from table.directory import Directory, LocalDirectory, write_new
+from table.directory import FileStatus as FileStatus
+from table.durability import Durability
+from table.object_store import ArrowFileIO
+from table.storage_errors import translating
 
 
 class FileIO(Protocol):
     """Reads and writes whole small files and names of large ones; paths are absolute or URIs.
 
     All methods raise `StorageFull` where there is no room and `Unavailable` naming the path where the store fails.
-    A missing file to read is a `FileNotFoundError`.
+    A missing file to read is a `FileNotFoundError`. What ``write`` and ``create`` put there is durable when they return; what was
+    added, renamed or put through a directory handle is so once ``sync`` was given its path.
     """
 
     atomic_rename: bool
@@ -48,17 +42,10 @@ class FileIO(Protocol):
     def rename(self, source: str, target: str) -> None: ...
     def list(self, path: str) -> list[FileStatus]: ...
     def mkdirs(self, path: str) -> None: ...
+    def sync(self, paths: Collection[str]) -> None: ...
     def directory(self, path: str, *, make: bool = True) -> AbstractContextManager[Directory]: ...
     def arrow(self) -> pafs.FileSystem: ...
     def arrow_path(self, path: str) -> str: ...
-
-
-def storage_error(problem: OSError, path: str) -> LakeError:
-    """Translate an operating system's error about a path."""
-    if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return StorageFull(f"No room left to write {path}. Nothing was committed; make room and repeat the statement.")
-    reason = problem.strerror or str(problem)
-    return Unavailable(f"The warehouse cannot be used at {path}: {reason}.")
 
 
 def local_path(location: str) -> str:
@@ -77,101 +64,108 @@ def local_path(location: str) -> str:
     return f"/{path}"
 
 
-@contextlib.contextmanager
-def _translating(path: str) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as problem:
-        raise storage_error(problem, path) from problem
-
-
 class LocalFileIO:
     """Files of this machine (or a shared mount), by path or ``file:`` URI: other clients' manifests and catalogs hold URIs."""
 
     atomic_rename = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, sync: bool = True) -> None:
         self._arrow = pafs.LocalFileSystem()
+        self._durability = Durability(enabled=sync)
 
     def read(self, path: str) -> bytes:
         """The whole file."""
         path = local_path(path)
-        with _translating(path), open(path, "rb") as file:
+        with translating(path), open(path, "rb") as file:
             return file.read()
 
     def write(self, path: str, data: bytes) -> None:
         """Put the file there, replacing what was; readers see the old or the new, never a part."""
         directory, name = os.path.split(path)
-        with self.directory(directory) as place, _translating(local_path(path)):
+        with self._opened(directory, durable=True) as place:
             place.write(name, data)
 
     def add(self, path: str, data: bytes) -> None:
         """Put a file there under a name that is nobody else's, and that nobody is told of before: what readers see needs no care."""
         path = local_path(path)
-        with _translating(path):
+        with translating(path):
             try:
                 write_new(path, data)
             except FileNotFoundError:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
+                self._durability.made(os.path.dirname(path))
                 write_new(path, data)
 
     def create(self, path: str, data: bytes) -> bool:
         """Put the file there unless one exists; whole or not at all."""
         directory, name = os.path.split(path)
-        with self.directory(directory) as place, _translating(local_path(path)):
+        with self._opened(directory, durable=True) as place:
             return place.create(name, data)
 
-    @contextlib.contextmanager
-    def directory(self, path: str, *, make: bool = True) -> Iterator[Directory]:
+    def directory(self, path: str, *, make: bool = True) -> AbstractContextManager[Directory]:
         """The directory itself, open; made where there is none, or with ``make`` off a `FileNotFoundError`."""
-        path = local_path(path)
-        with _translating(path):
-            place = LocalDirectory(path, make=make)
-            try:
-                yield place
-            finally:
-                place.close()
+        return self._opened(path, make=make)
+
+    @contextlib.contextmanager
+    def _opened(self, path: str, *, make: bool = True, durable: bool = False) -> Iterator[Directory]:
+        place = LocalDirectory(local_path(path), self._durability, make=make, durable=durable)
+        try:
+            yield place
+        finally:
+            place.close()
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory is there."""
         path = local_path(path)
-        return os.path.exists(path)
+        with translating(path):
+            try:
+                os.stat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            except ValueError:  # a NUL, which no name has
+                return False
+            except OSError as problem:  # anything else does not say that nothing is there
+                if problem.errno == errno.ENAMETOOLONG:
+                    return False
+                raise
+            return True
 
     def size(self, path: str) -> int:
         """Bytes of the file."""
         path = local_path(path)
-        with _translating(path):
+        with translating(path):
             return os.stat(path).st_size
 
     def delete(self, path: str) -> None:
         """Remove the file; none there is fine."""
         path = local_path(path)
-        with _translating(path), contextlib.suppress(FileNotFoundError):
+        with translating(path), contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
     def delete_tree(self, path: str) -> None:
         """Remove the directory and all in it; none there is fine."""
         path = local_path(path)
-        with _translating(path), contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(path)
+        with translating(path):
+            self._durability.moved(path)
+            shutil.rmtree(path, onerror=_passing_over_what_is_gone)
 
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory, making the target's parent where needed."""
         source, target = local_path(source), local_path(target)
-        with _translating(target):
+        with translating(target):
             try:
                 os.rename(source, target)
             except FileNotFoundError:
-                os.makedirs(os.path.dirname(target), exist_ok=True)
+                self._durability.made(os.path.dirname(target))
                 os.rename(source, target)
+            if os.path.isdir(target):
+                self._durability.moved(source)
+                self._durability.moved(target)
 
     def list(self, path: str) -> list[FileStatus]:
         """What the directory holds, by name; nothing where there is no directory."""
         path = local_path(path)
         found = []
-        with _translating(path):
+        with translating(path):
             try:
                 entries = list(os.scandir(path))
             except (FileNotFoundError, NotADirectoryError):
@@ -187,8 +181,12 @@ class LocalFileIO:
     def mkdirs(self, path: str) -> None:
         """Make the directory and its parents."""
         path = local_path(path)
-        with _translating(path):
-            os.makedirs(path, exist_ok=True)
+        with translating(path):
+            self._durability.made(path)
+
+    def sync(self, paths: Collection[str]) -> None:
+        """Make these files, and every directory entry that leads to them, durable; see `Durability.sync`."""
+        self._durability.sync([local_path(path) for path in paths])
 
     def arrow(self) -> pafs.FileSystem:
         """The file system as pyarrow knows it."""
@@ -199,111 +197,18 @@ class LocalFileIO:
         return local_path(path)
 
 
-class ArrowFileIO:
-    """An object store or HDFS through pyarrow; ``create`` is check-then-write.
+def _passing_over_what_is_gone(_: object, __: str, failure: tuple[type[BaseException], BaseException, object]) -> None:
+    if not isinstance(failure[1], FileNotFoundError):  # another removes the same tree
+        raise failure[1]
 
-    That is enough here: which snapshot gets an id is decided in Postgres before its file is written, so two
-    writers of one name write the same bytes.
+
+def file_io_for(location: str, *, sync: bool = True) -> FileIO:
+    """The `FileIO` of a warehouse location: a path, ``file:`` or any scheme pyarrow knows (s3, gs, hdfs, abfs).
+
+    Without ``sync`` nothing on local disks is flushed: a power cut may lose it.
     """
-
-    atomic_rename = False
-
-    def __init__(self, filesystem: pafs.FileSystem, scheme: str) -> None:
-        self._fs = filesystem
-        self._scheme = scheme
-
-    def arrow(self) -> pafs.FileSystem:
-        """The file system as pyarrow knows it."""
-        return self._fs
-
-    def arrow_path(self, path: str) -> str:
-        """The path without its scheme."""
-        return path.removeprefix(f"{self._scheme}://")
-
-    def _uri(self, path: str) -> str:
-        return f"{self._scheme}://{path}"
-
-    def read(self, path: str) -> bytes:
-        """The whole file."""
-        with _translating(path), self._fs.open_input_stream(self.arrow_path(path)) as stream:
-            return bytes(stream.read())
-
-    def write(self, path: str, data: bytes) -> None:
-        """Put the object, replacing what was."""
-        with _translating(path), self._fs.open_output_stream(self.arrow_path(path)) as stream:
-            stream.write(data)
-
-    def add(self, path: str, data: bytes) -> None:
-        """Put an object of a name that is nobody else's."""
-        self.write(path, data)
-
-    @contextlib.contextmanager
-    def directory(self, path: str, *, make: bool = True) -> Iterator[Directory]:
-        """The directory by its name: stores have no others."""
-        yield NamedDirectory(self, path)
-
-    def create(self, path: str, data: bytes) -> bool:
-        """Put the object unless one exists."""
-        if self.exists(path):
-            return False
-        self.write(path, data)
-        return True
-
-    def _info(self, path: str) -> pafs.FileInfo:
-        with _translating(path):
-            return self._fs.get_file_info(self.arrow_path(path))
-
-    def exists(self, path: str) -> bool:
-        """Whether an object or directory is there."""
-        return bool(self._info(path).type != pafs.FileType.NotFound)
-
-    def size(self, path: str) -> int:
-        """Bytes of the object."""
-        info = self._info(path)
-        if info.type == pafs.FileType.NotFound:
-            raise FileNotFoundError(path)
-        return int(info.size)
-
-    def delete(self, path: str) -> None:
-        """Remove the object; none there is fine."""
-        with _translating(path), contextlib.suppress(FileNotFoundError):
-            self._fs.delete_file(self.arrow_path(path))
-
-    def delete_tree(self, path: str) -> None:
-        """Remove all below the path; nothing there is fine."""
-        with _translating(path), contextlib.suppress(FileNotFoundError):
-            self._fs.delete_dir(self.arrow_path(path))
-
-    def rename(self, source: str, target: str) -> None:
-        """Move an object; on most stores a copy and a delete."""
-        with _translating(target):
-            self._fs.move(self.arrow_path(source), self.arrow_path(target))
-
-    def list(self, path: str) -> list[FileStatus]:
-        """What lies directly below the path, by name."""
-        with _translating(path):
-            infos = self._fs.get_file_info(pafs.FileSelector(self.arrow_path(path), allow_not_found=True))
-        found = [
-            FileStatus(
-                path=self._uri(info.path),
-                size=int(info.size or 0),
-                mtime_millis=(info.mtime_ns or 0) // 1_000_000,
-                is_dir=info.type == pafs.FileType.Directory,
-            )
-            for info in infos
-        ]
-        return sorted(found, key=lambda status: status.path)
-
-    def mkdirs(self, path: str) -> None:
-        """Make the directory where the store has any."""
-        with _translating(path):
-            self._fs.create_dir(self.arrow_path(path), recursive=True)
-
-
-def file_io_for(location: str) -> FileIO:
-    """The `FileIO` of a warehouse location: a path, ``file:`` or any scheme pyarrow knows (s3, gs, hdfs, abfs)."""
     scheme, separator, _ = location.partition("://")
     if not separator or scheme == "file":
-        return LocalFileIO()
+        return LocalFileIO(sync=sync)
     filesystem, _ = pafs.FileSystem.from_uri(location)
     return ArrowFileIO(filesystem, scheme)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from model.schema import Schema
 from model.table_options import TABLE_OPTIONS
-from table.data_file import naming
+from table.storage_errors import translating
 
 _MOST_MEMORY = 128 << 20
 """Uncompressed bytes one write holds over all its partitions and buckets, whatever `write-buffer-size` allows: many write at once."""
@@ -64,7 +64,7 @@ class Spill:
 
     def put(self, rows: Iterator[tuple[Hashable, pa.RecordBatch]]) -> None:
         """Put rows aside, each batch under its key, to be taken back in the order they were put; raises `StorageFull`."""
-        with naming(tempfile.gettempdir()):
+        with translating(tempfile.gettempdir()):
             # Without a name, so that a killed process leaves none behind; `close` ends it.
             file = tempfile.TemporaryFile(prefix="sluice-spill-")  # noqa: SIM115
             self._files.append(file)

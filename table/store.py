@@ -101,9 +101,16 @@ class TableFiles:
         return found
 
     def write_schema(self, schema: Schema) -> bool:
-        """Put the schema's file there; False when one of that version exists already."""
-        text = json.dumps(schema.to_json(), indent=2, ensure_ascii=False)
-        return self.io.create(self.layout.schema_file(schema.id), text.encode())
+        """Put the schema's file there, durably; False when one of that version exists already. One that a power cut tore is replaced."""
+        path, text = self.layout.schema_file(schema.id), json.dumps(schema.to_json(), indent=2, ensure_ascii=False)
+        if self.io.create(path, text.encode()):
+            return True
+        try:
+            json.loads(self.io.read(path))
+            return False
+        except (FileNotFoundError, ValueError):
+            self.io.write(path, text.encode())
+            return True
 
     def read_snapshot(self, snapshot_id: int) -> Snapshot | None:
         """The snapshot's file, or None where there is none."""

@@ -17,13 +17,14 @@ from model.schema import Schema
 from table import binary_row
 from table.arrow import arrow_schema
 from table.bucket import buckets_of, internal_values
-from table.data_file import OpenFile, describe, naming, open_file
+from table.data_file import OpenFile, describe, open_file
 from table.file_index.build import FileIndexes, attached
 from table.file_index.container import SUFFIX
 from table.formats import FileFormat
 from table.manifest import EMPTY_ROW, DataFile, FileSource, NewFile
 from table.spill import BufferRules, Spill
 from table.stats import StatsModes
+from table.storage_errors import translating
 from table.store import TableFiles
 
 _CHECK_BYTES = 256 << 10
@@ -289,7 +290,7 @@ class _BucketWriter:
         if file is None:
             return
         self._file = None
-        with naming(file.path):
+        with translating(file.path):
             size, stats = file.close(self._modes)
         first = self._sequence
         self._sequence += file.rows

@@ -78,5 +78,5 @@ def attached(files: TableFiles, schema: Schema, path: str, file: DataFile, conta
         return replace(file, extra_files=others, embedded_file_index=container)
     directory, _, data_name = path.rpartition("/")
     name = name or data_name + SUFFIX
-    files.io.write(f"{directory}/{name}", container)
+    files.io.add(f"{directory}/{name}", container)
     return replace(file, extra_files=(*others, name), embedded_file_index=None)

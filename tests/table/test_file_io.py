@@ -18,10 +18,11 @@ from model.errors import InvalidOption, StorageFull, Unavailable
 from model.schema import Schema, column, new_schema
 from table.arrow import arrow_schema
 from table.commit import CommitRequest
-from table.file_io import LocalFileIO, file_io_for, local_path, storage_error
+from table.file_io import LocalFileIO, file_io_for, local_path
 from table.manifest import NewFile
 from table.read import read_batches
 from table.scan import plan_scan
+from table.storage_errors import storage_error
 from table.store import TableFiles
 from table.write import write_batches
 from tests.table.test_commit import append, commit

@@ -16,9 +16,9 @@ from model.snapshot import CommitKind
 from sql.spark.pool import SparkPool
 from sql.spark.writes import rows_per_file, write
 from table.commit import CommitRequest
-from table.file_io import ArrowFileIO
 from table.formats import FileFormat
 from table.manifest import ManifestEntry
+from table.object_store import ArrowFileIO
 from table.read import read_batches
 from table.scan import plan_scan
 from table.store import TableFiles

@@ -1,0 +1,34 @@
+"""What the operating system or a store says of a file, as the errors the rest of the server knows.
+
+Every call that touches the warehouse goes through `translating`, so that no bare `OSError` leaves these modules: a caller that
+does not expect one took it for "not committed" and removed committed files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator
+
+from model.errors import LakeError, StorageFull, Unavailable
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def storage_error(problem: BaseException, path: str) -> LakeError:
+    """Translate a store's error about a path; it says nothing about a commit, because who raises it cannot know of one."""
+    if isinstance(problem, OSError) and problem.errno in _NO_ROOM:
+        return StorageFull(f"No room left to write {path}. Make room where it lies, then repeat what was refused.")
+    reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+    return Unavailable(f"The warehouse cannot be used at {path}: {reason.rstrip('.') or type(problem).__name__}.")
+
+
+@contextlib.contextmanager
+def translating(path: str) -> Iterator[None]:
+    """Raise `StorageFull` or `Unavailable` naming the path for any `OSError` but `FileNotFoundError`, the word for a missing file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as problem:
+        raise storage_error(problem, path) from problem
