@@ -13,6 +13,7 @@ from lake.guard import asks_itself, its_database, needs
 from lake.lying import what_lies
 from lake.names import check_name
 from lake.places import allowed_place, check_all_inside, place_to_register, refuse_overlap
+from lake.register.operations import rewrite_operations
 from lake.table import LakeTable
 from model.access import Access, database_resource, table_resource
 from model.errors import InvalidName, InvalidSchema, LakeError, OutcomeUnknown, TableAlreadyExist
@@ -76,6 +77,7 @@ class LakeAdoption(LakeBase):
             self._owns(owned)
             for lying in (main, *branches):
                 self._publisher.catch_up(table_id, lying.files, lying.branch)
+                rewrite_operations(lying.files, lying.snapshots)
         return main.snapshots[-1] if main.snapshots else None
 
     @needs(Access.CREATETABLE, its_database)

@@ -20,6 +20,7 @@ from lake.guard import asks_itself, needs
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.metadata import Spec
 from lake.partitions import Partition, partitions
+from lake.register.upgrade import upgrade_operations
 from lake.repair import Repair, repair
 from lake.replace import partition_filter
 from lake.streams import LakeStreams
@@ -186,6 +187,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
             if (found := by_id.get(table_id)) is not None:
                 opened = self._open(Identifier(found.database, found.name, branch))
                 self._publisher.catch_up(table_id, opened.files, branch)
+        upgrade_operations(self)
 
 
 def _bare_answer(snapshot: Snapshot) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -13,12 +14,15 @@ from catalog.records import TagRow
 from lake.access import EVERYBODY, Caller
 from lake.guard import needs
 from lake.names import check_name
+from lake.register.operations import rewrite_operation
 from lake.table import LakeTable
 from model.access import Access
 from model.catalog_errors import TagAlreadyExist
 from model.errors import InvalidOption, SnapshotNotExist, TagNotExist
 from model.option import duration
+from model.snapshot import Snapshot
 
+_log = logging.getLogger(__name__)
 _FILE_KEYS = frozenset({"tagCreateTime", "tagTimeRetained"})
 
 
@@ -57,13 +61,14 @@ class Tags:
             if row is None:
                 raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {wanted or ''} to tag.", resource_name=str(wanted))
             now = time.time_ns() // 1_000_000
-            made = tx.tags.put(table.table_id, name, row.body, branch, created_millis=now, retained=retained)
+            body = Snapshot.from_json(row.body).to_json()
+            made = tx.tags.put(table.table_id, name, body, branch, created_millis=now, retained=retained)
         if not made:
             if not if_not_exists:
                 raise TagAlreadyExist(name, str(table.identifier))
             return False
         if not dry_run:
-            self.publish(table, TagRow(name=name, snapshot=row.body, created_millis=now, retained=retained, published=False))
+            self.publish(table, TagRow(name=name, snapshot=body, created_millis=now, retained=retained, published=False))
         return True
 
     def publish(self, table: LakeTable, tag: TagRow) -> None:
@@ -119,12 +124,15 @@ class Tags:
         """A tag whose file a client wrote; None for a file that is none."""
         try:
             body = json.loads(table.files.io.read(table.files.layout.tag_file(name)))
-            snapshot = {key: value for key, value in body.items() if key not in _FILE_KEYS}
-            int(snapshot["id"])
+            found = Snapshot.from_json({key: value for key, value in body.items() if key not in _FILE_KEYS})
+            int(body["id"])
             created = body.get("tagCreateTime")
             millis = _millis(created) if created else None
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return None
+        if rewrite_operation(table.files, table.files.layout.tag_file(name), found):
+            _log.info("Tag %s of %s was written again so that Paimon 2 parses it.", name, table.identifier)
+        snapshot = found.to_json()
         seconds = body.get("tagTimeRetained")
         retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
         row = TagRow(name=name, snapshot=snapshot, created_millis=millis, retained=retained, published=True)
@@ -159,7 +167,7 @@ def _millis(parts: list[int]) -> int:
 
 
 def _file_body(tag: TagRow) -> Mapping[str, Any]:
-    body = dict(tag.snapshot)
+    body = Snapshot.from_json(tag.snapshot).to_json()
     if tag.created_millis is not None:
         at = dt.datetime.fromtimestamp(tag.created_millis / 1000)
         body["tagCreateTime"] = [at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond * 1000]

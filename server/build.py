@@ -9,6 +9,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from catalog import CatalogStore
 from lake import MANIFEST_CACHE, Lake
+from lake.register import upgrade
 from server.settings import Settings
 from sql.gateway import Gateway, GatewayLimits
 from sql.jobs.coordinator import Coordinator
@@ -30,6 +31,7 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
         audit_kept=settings.audit_kept,
     )
     cleanup.callback(lake.close)
+    cleanup.callback(upgrade.in_background(lake).set)
     if settings.audit_kept:
         lake.audit.start()
     spark = SparkPool(
