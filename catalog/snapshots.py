@@ -199,6 +199,11 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, {"table": table_id, "branch": branch, "below": below, "limit": limit}).fetchall()
 
+    def ids(self, table_id: UUID, branch: str) -> list[tuple[int, bool]]:
+        """The ids of all snapshots, oldest first, and whether their files are known to have been there."""
+        query = "SELECT snapshot_id, published FROM table_snapshot WHERE table_id = %s AND branch = %s ORDER BY snapshot_id"
+        return self._conn.execute(query, (table_id, branch)).fetchall()
+
     def earliest(self, table_id: UUID, branch: str) -> SnapshotRow | None:
         """The oldest snapshot, or None."""
         query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id LIMIT 1"  # noqa: S608
