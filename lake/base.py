@@ -18,6 +18,7 @@ from lake.guard import asks_itself
 from lake.jobs import Jobs
 from lake.permissions import Permissions, read_rules
 from lake.places import place_of_new, refuse_overlap, table_location
+from lake.reserve import StorageReserve
 from lake.table import LakeTable
 from model.access import Access, Grant, ReadRules, Resource
 from model.errors import Forbidden, InvalidName, TableNotExist
@@ -42,6 +43,7 @@ class LakeBase:
         hook: Hook = no_hook,
         token: str | None = None,
         import_dirs: Sequence[str] = (),
+        reserve: StorageReserve | None = None,
     ) -> None:
         self.caller = EVERYBODY
         self.access = AccessControl(catalog, token=token)
@@ -52,6 +54,8 @@ class LakeBase:
         self.file_io = file_io or file_io_for(warehouse)
         self.import_dirs = tuple(import_dirs)
         """Where what lies may be read and taken over."""
+        self.reserve = reserve or StorageReserve()
+        """Asked before rows, results and compactions are written."""
         self._hook = hook
         self._publisher = Publisher(catalog, hook)
         self.open_streams = OpenStreams()
