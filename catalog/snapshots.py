@@ -140,6 +140,13 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch, snapshot_uuid)).fetchone()
 
+    def wait_for_deciders(self, table_id: UUID) -> None:
+        """Wait until no decision about the table is under way, and let none begin before the transaction ends.
+
+        What is looked for afterwards is as final as it can be: a transaction whose client has lost its answer may still be at work.
+        """
+        self._conn.execute("SELECT 1 FROM sluice_table WHERE table_id = %s FOR UPDATE", (table_id,))
+
     def by_commit(self, table_id: UUID, branch: str, *, user: str, identifier: int, kind: str) -> SnapshotRow | None:
         """The snapshot of a streaming writer's commit, or None; never asked for the batch identifier."""
         query = f"""
@@ -198,11 +205,6 @@ class SnapshotRepository:
         """  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, {"table": table_id, "branch": branch, "below": below, "limit": limit}).fetchall()
-
-    def ids(self, table_id: UUID, branch: str) -> list[tuple[int, bool]]:
-        """The ids of all snapshots, oldest first, and whether their files are known to have been there."""
-        query = "SELECT snapshot_id, published FROM table_snapshot WHERE table_id = %s AND branch = %s ORDER BY snapshot_id"
-        return self._conn.execute(query, (table_id, branch)).fetchall()
 
     def earliest(self, table_id: UUID, branch: str) -> SnapshotRow | None:
         """The oldest snapshot, or None."""
@@ -345,30 +347,6 @@ class SnapshotRepository:
               AND snapshot_id <> (SELECT snapshot_id FROM snapshot_pointer p WHERE p.table_id = %(table)s AND p.branch = %(branch)s)
         """
         self._conn.execute(query, {"table": table_id, "branch": branch, "below": below})
-
-    def tables_told_otherwise(self, words: Sequence[str]) -> list[tuple[UUID, str, str, str]]:
-        """Tables and branches with snapshots or tags whose operation is none of these: id, database, name, branch."""
-        query = """
-            SELECT DISTINCT t.table_id, t.database, t.name, o.branch FROM sluice_table t JOIN (
-                SELECT table_id, branch FROM table_snapshot WHERE body ->> 'operation' <> ALL(%(words)s)
-                UNION SELECT table_id, branch FROM table_tag WHERE snapshot ->> 'operation' <> ALL(%(words)s)
-            ) o ON o.table_id = t.table_id ORDER BY t.database, t.name, o.branch
-        """
-        return self._conn.execute(query, {"words": list(words)}).fetchall()
-
-    def told_otherwise(self, table_id: UUID, branch: str, words: Sequence[str], *, most: int) -> list[SnapshotRow]:
-        """The newest snapshots whose operation is none of these."""
-        query = f"""
-            SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND body ->> 'operation' <> ALL(%s)
-            ORDER BY snapshot_id DESC LIMIT %s
-        """  # noqa: S608
-        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, (table_id, branch, list(words), most)).fetchall()
-
-    def tell(self, table_id: UUID, branch: str, *, snapshot_id: int, body: Mapping[str, Any]) -> None:
-        """Spell a snapshot in another way."""
-        query = "UPDATE table_snapshot SET body = %s WHERE table_id = %s AND branch = %s AND snapshot_id = %s"
-        self._conn.execute(query, (Jsonb(dict(body)), table_id, branch, snapshot_id))
 
     def tables_with_unpublished(self) -> list[tuple[UUID, str]]:
         """Tables and branches a crash may have left behind their pointers."""

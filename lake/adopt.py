@@ -9,19 +9,21 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from lake.base import LakeBase
+from lake.commit.core import deciding
+from lake.commit.write_context import paths_of
 from lake.guard import asks_itself, its_database, needs
 from lake.lying import what_lies
 from lake.names import check_name
-from lake.places import allowed_place, check_all_inside, place_to_register, refuse_overlap
-from lake.register.operations import rewrite_operations
+from lake.places import allowed_place, check_all_inside
 from lake.table import LakeTable
-from model.access import Access, database_resource, table_resource
-from model.errors import InvalidName, InvalidSchema, LakeError, OutcomeUnknown, TableAlreadyExist
+from model.access import Access, table_resource
+from model.commit_phase import CommitProgress
+from model.errors import InvalidName, InvalidSchema, LakeError, TableAlreadyExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema import Schema, new_schema
 from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
-from table.commit import CommitRequest, build_snapshot
+from table.commit import CommitRequest, build_snapshot, metadata_written
 from table.file_io import FileIO
 from table.hive import HiveDirectory, HiveFile, adopted, survey
 from table.store import TableFiles
@@ -53,17 +55,15 @@ class LakeAdoption(LakeBase):
         directories and the warehouse, `InvalidSchema` for a directory that holds no such table, `TableAlreadyExist`.
         """
         check_name(table.table, "table")
-        place = place_to_register(
-            path, self.warehouse_location, self.import_dirs, lambda name: self.caller.may(Access.CREATETABLE, database_resource(name))
-        )
-        location = str(place)
+        location = self._own_place(path)
         main, *branches = what_lies(self.file_io, location)
         newest = main.schema
         with self.catalog.transaction(keep=not dry_run) as tx:
             tx.tables.lock_location(location)
             if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
                 raise TableAlreadyExist(str(table))
-            refuse_overlap(tx, place, f"Table {table} cannot be registered")
+            if tx.tables.location_in_use(location):
+                raise InvalidName(f"The table at {location} is a table of this catalog already.")
             table_id = uuid4()
             tx.tables.create(
                 table, table_id, location=location, schema_id=newest.id, schema=newest.to_json(), external=True, by=self.caller.principal
@@ -76,9 +76,13 @@ class LakeAdoption(LakeBase):
         if not dry_run:
             self._owns(owned)
             for lying in (main, *branches):
-                self._publisher.catch_up(table_id, lying.files, lying.branch)
-                rewrite_operations(lying.files, lying.snapshots)
+                self._publisher.try_to_catch_up(table_id, lying.files, lying.branch)
         return main.snapshots[-1] if main.snapshots else None
+
+    def _own_place(self, path: str) -> str:
+        location = allowed_place(path, (*self.import_dirs, self.warehouse))
+        _same_store(location, self.warehouse)
+        return location
 
     @needs(Access.CREATETABLE, its_database)
     def migrate_table(
@@ -100,22 +104,31 @@ class LakeAdoption(LakeBase):
         )
         plan = Migration(schema=schema, source=found, renamed=_renamed(found.files))
         if not dry_run:
-            with renaming(self.file_io, plan.renamed):
-                self._decide_migration(table, plan)
+            request = migration_commit(found.files, schema)
+            with renaming(self.file_io, plan.renamed, request.progress):
+                self._decide_migration(table, plan, request)
         return plan
 
-    def _decide_migration(self, table: Identifier, plan: Migration) -> None:
-        with self.catalog.transaction() as tx:
+    def _decide_migration(self, table: Identifier, plan: Migration, request: CommitRequest) -> None:
+        location = f"{self.warehouse}/{table.database}.db/{table.table}"
+        files = TableFiles(self.file_io, location)
+        with deciding([request.progress]), self.catalog.transaction() as tx:
+            if tx.tables.lock_location(location):
+                self.file_io.delete_tree(location)
+                tx.tables.directory_removed(location)
             if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
                 raise TableAlreadyExist(str(table))
             tx.databases.get(table.database)
+            if tx.tables.location_in_use(location) or self.file_io.exists(files.layout.schema_dir()):
+                raise InvalidName(
+                    f"Table {table} cannot be made: {location} holds files of a table the catalog does not know by this name."
+                )
             table_id = uuid4()
-            location = self._place(tx, table, table_id, None)
-            files = TableFiles(self.file_io, location)
             tx.tables.create(table, table_id, location=location, schema_id=0, schema=plan.schema.to_json(), by=self.caller.principal)
-            request = migration_commit(plan.source.files, plan.schema)
             try:
                 snapshot = build_snapshot(files, plan.schema, None, [request], uuid=str(uuid4()), time_millis=time.time_ns() // 1_000_000)
+                named = [path for new in request.adds for path in paths_of(files, plan.schema, new)]
+                self.file_io.sync([*named, *metadata_written(files, None, snapshot)])
             except LakeError:
                 self.file_io.delete_tree(location)  # nobody else's: the location is locked, and no table lies there
                 raise
@@ -124,21 +137,14 @@ class LakeAdoption(LakeBase):
             owned = self._own(tx, table_resource(table), table_id=table_id)
         self._owns(owned)
         self._hook("migration decided")
-        self._publisher.schemas(table_id, files, MAIN_BRANCH, published=-1, newest=plan.schema)
-        self._publisher.catch_up(table_id, files, MAIN_BRANCH)
+        with contextlib.suppress(LakeError, OSError):  # whoever opens the table next makes up for it
+            self._publisher.schemas(table_id, files, MAIN_BRANCH, published=-1, newest=plan.schema)
+        self._publisher.try_to_catch_up(table_id, files, MAIN_BRANCH)
 
     def _survey(self, source: str, threads: int) -> HiveDirectory:
         location = allowed_place(source, self.import_dirs)
-        if not self.warehouse_location.same_store(location):
-            raise InvalidName(f"{location} lies in another store than the warehouse, {self.warehouse}; a table's files lie in one.")
-        with self.catalog.transaction(keep=False) as tx:
-            refuse_overlap(tx, location, f"The files at {location} cannot be taken over")
-        return survey(
-            self.file_io,
-            str(location),
-            threads=threads,
-            allowed=lambda paths: check_all_inside(paths, self.import_dirs, outside=self.warehouse_location),
-        )
+        _same_store(location, self.warehouse)
+        return survey(self.file_io, location, threads=threads, allowed=lambda paths: check_all_inside(paths, self.import_dirs))
 
     @asks_itself
     def plan_migration(self, table: LakeTable, source: str, *, threads: int = 8) -> Migration:
@@ -176,8 +182,8 @@ def _renamed(files: Sequence[HiveFile]) -> tuple[tuple[str, str], ...]:
 
 
 @contextlib.contextmanager
-def renaming(io: FileIO, pairs: Sequence[tuple[str, str]]) -> Iterator[None]:
-    """Give files the names their readers need; whoever fails afterwards finds them under the old ones again."""
+def renaming(io: FileIO, pairs: Sequence[tuple[str, str]], progress: CommitProgress) -> Iterator[None]:
+    """Give files the names their readers need; where the commit that names them is not decided for certain they have the old ones again."""
     if pairs and not io.atomic_rename:
         raise InvalidSchema(f"{pairs[0][0]} needs the ending of its format, and this store cannot rename without copying.")
     done: list[tuple[str, str]] = []
@@ -186,9 +192,14 @@ def renaming(io: FileIO, pairs: Sequence[tuple[str, str]]) -> Iterator[None]:
             io.rename(source, target)
             done.append((source, target))
         yield
-    except OutcomeUnknown:  # the table may be there, and names the new ones
-        raise
-    except BaseException:
-        for source, target in reversed(done):
+    finally:
+        for source, target in reversed(done) if progress.undecided else ():
             io.rename(target, source)
-        raise
+
+
+def _same_store(location: str, warehouse: str) -> None:
+    def store(place: str) -> str:
+        return place.partition("://")[0] if "://" in place else ""
+
+    if store(location) != store(warehouse):
+        raise InvalidName(f"{location} lies in another store than the warehouse, {warehouse}; a table's files lie in one.")

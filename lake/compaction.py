@@ -8,9 +8,9 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from lake.commit.discard import discard
+from lake.commit.write_context import Write
 from lake.table import LakeTable
-from model.errors import LakeError, OutcomeUnknown, RewriteConflict, UnsupportedType
+from model.errors import LakeError, RewriteConflict, UnsupportedType
 from model.snapshot import CommitKind, Snapshot
 from table.commit import CommitRequest
 from table.compact import BucketKey, CompactionRules, CompactionTask, choose
@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 _QUICKLY_ORDERED = 256 << 10
 """Bytes of manifests, some two thousand files, that are rewritten in a hundredth of a second or two: writers wait meanwhile."""
 Commit = Callable[[LakeTable, CommitRequest], Snapshot]
-Rewriter = Callable[[LakeTable, Sequence[CompactionTask], Check], list[list[NewFile]]]
-"""Does the merging of some tasks; gives each one's new files, in the tasks' order."""
+Rewriter = Callable[[LakeTable, Write, Sequence[CompactionTask], Check], list[list[NewFile]]]
+"""Does the merging of some tasks; gives each one's new files, in the tasks' order, and all it has written to the owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,27 +106,22 @@ Told = Callable[[CompactionTask], None]
 """Hears of each task whose merging has ended."""
 
 
-def in_this_process(table: LakeTable, tasks: Sequence[CompactionTask], check: Check = go_on) -> list[list[NewFile]]:
-    """Merge the tasks one after another; what was written is removed where one fails."""
+def in_this_process(table: LakeTable, write: Write, tasks: Sequence[CompactionTask], check: Check = go_on) -> list[list[NewFile]]:
+    """Merge the tasks one after another."""
     done: list[list[NewFile]] = []
-    try:
-        for task in tasks:
-            check()
-            done.append(rewrite(table.files, table.schema, task, check))
-    except BaseException:
-        for written in done:
-            discard(table, written)
-        raise
+    for task in tasks:
+        check()
+        done.append(write.add(rewrite(table.files, table.schema, task, check)))
     return done
 
 
 def in_threads(workers: int, told: Told = lambda task: None) -> Rewriter:
     """A rewriter that merges several tasks at once in this process; reading and writing leave Python's lock alone."""
 
-    def run(table: LakeTable, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
+    def run(table: LakeTable, write: Write, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
         def merge(task: CompactionTask) -> list[NewFile]:
             check()
-            written = rewrite(table.files, table.schema, task, check)
+            written = write.add(rewrite(table.files, table.schema, task, check))
             told(task)
             return written
 
@@ -139,9 +134,6 @@ def in_threads(workers: int, told: Told = lambda task: None) -> Rewriter:
             for one in running:
                 one.cancel()
             wait(running)
-        for one in running:
-            if not one.cancelled() and one.exception() is None:
-                discard(table, one.result())
         problem = failed.exception()
         assert problem is not None
         raise problem
@@ -155,60 +147,32 @@ def compact(
     """Merge the tasks and commit them as one snapshot; where that loses a race, one by one, and the losers are dropped."""
     if not tasks:
         return Compacted()
-    written = rewriter(table, tasks, check)
-    try:
-        check()
-    except BaseException:
-        for files in written:
-            discard(table, files)
-        raise
     user = str(uuid4())
-    try:
-        return _commit(commit, table, tasks, written, user)
-    except RewriteConflict as lost:
-        _log.info("A compaction of %s lost a race: %s", table.identifier, lost.message)
-        if len(tasks) == 1:
-            discard(table, written[0])
-            return Compacted(conflicts=1)
-    except OutcomeUnknown:
-        raise  # the snapshot may be there, and it may name these files
-    except LakeError:
-        for files in written:
-            discard(table, files)
-        raise
-    return _one_by_one(commit, table, tasks, written, user)
-
-
-def _one_by_one(
-    commit: Commit, table: LakeTable, tasks: Sequence[CompactionTask], written: Sequence[list[NewFile]], user: str
-) -> Compacted:
-    done = Compacted()
-    for at, (task, files) in enumerate(zip(tasks, written, strict=True)):
+    with table.write() as write:
+        written = rewriter(table, write, tasks, check)
+        check()
         try:
-            done += _commit(commit, table, [task], [files], user)
-        except RewriteConflict:
-            discard(table, files)
-            done += Compacted(conflicts=1)
-        except OutcomeUnknown:
-            _discard_all(table, written[at + 1 :])
-            raise
-        except LakeError:
-            _discard_all(table, written[at:])
-            raise
-    return done
-
-
-def _discard_all(table: LakeTable, written: Sequence[list[NewFile]]) -> None:
-    for files in written:
-        discard(table, files)
+            return _commit(commit, table, write, tasks, written, user)
+        except RewriteConflict as lost:
+            _log.info("A compaction of %s lost a race: %s", table.identifier, lost.message)
+            if len(tasks) == 1:
+                return Compacted(conflicts=1)
+        done = Compacted()
+        for task, files in zip(tasks, written, strict=True):
+            try:
+                done += _commit(commit, table, write, [task], [files], user)
+            except RewriteConflict:
+                write.drop(files)
+                done += Compacted(conflicts=1)
+        return done
 
 
 def _commit(
-    commit: Commit, table: LakeTable, tasks: Sequence[CompactionTask], written: Sequence[Sequence[NewFile]], user: str
+    commit: Commit, table: LakeTable, write: Write, tasks: Sequence[CompactionTask], written: Sequence[Sequence[NewFile]], user: str
 ) -> Compacted:
     adds = tuple(new for files in written for new in files)
     deletes = tuple(entry for task in tasks for entry in task.inputs)
-    request = CommitRequest(kind=CommitKind.COMPACT, adds=adds, deletes=deletes, commit_user=user, operation="COMPACT")
+    request = write.request(CommitKind.COMPACT, adds=adds, deletes=deletes, commit_user=user, operation="COMPACT")
     snapshot = _in_order(commit, table, commit(table, request), deletes)
     return Compacted(
         tasks=len(tasks),

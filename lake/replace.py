@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
-from catalog import CatalogStore
-from lake.commit.publish import Publisher
+from lake.commit.core import CommitCore, Prepared
 from lake.table import LakeTable
-from model.errors import CommitConflict, InvalidSchemaChange, TableNotExist
+from model.errors import CommitConflict, InvalidSchemaChange, LakeError, TableNotExist
 from model.schema import Schema, other_kind
 from model.snapshot import CommitKind, Snapshot
 from table import binary_row
-from table.commit import CommitRequest, build_snapshot, everything
+from table.commit import CommitRequest, build_snapshot, everything, metadata_written
 from table.layout import partition_spec
+
+_log = logging.getLogger(__name__)
 
 
 def partition_filter(table: LakeTable, specs: Sequence[dict[str, str]]) -> Callable[[bytes], bool]:
@@ -25,7 +26,7 @@ def partition_filter(table: LakeTable, specs: Sequence[dict[str, str]]) -> Calla
     return lambda partition: partition_spec(table.schema, binary_row.decode(types, partition)) in specs
 
 
-def replace_schema(catalog: CatalogStore, publisher: Publisher, open_table: Callable[[], LakeTable], schema: Schema, *, by: str) -> None:
+def replace_schema(core: CommitCore, open_table: Callable[[], LakeTable], schema: Schema, *, by: str) -> None:
     """Empty a table and give it another schema, in one decision; its id and its past stay.
 
     Raises `InvalidSchemaChange` for other partition keys or another kind of table.
@@ -37,14 +38,19 @@ def replace_schema(catalog: CatalogStore, publisher: Publisher, open_table: Call
         if schema.partition_keys != table.schema.partition_keys:
             raise InvalidSchemaChange(f"Table {table.identifier} cannot be replaced with other partition keys; drop it and make it anew.")
         try:
-            _replace(catalog, publisher, table, schema, by)
+            replaced = _replace(core, table, schema, by)
         except CommitConflict:
             continue
+        if replaced:
+            break
+    try:
         open_table()
-        return
+    except Exception as problem:  # it is decided; whoever opens the table next writes its schema's file
+        bug = None if isinstance(problem, LakeError | OSError) else problem
+        _log.warning("The new schema of %s could not be published, which is tried again: %s", table.identifier, problem, exc_info=bug)
 
 
-def _replace(catalog: CatalogStore, publisher: Publisher, table: LakeTable, schema: Schema, by: str) -> None:
+def _replace(core: CommitCore, table: LakeTable, schema: Schema, by: str) -> bool:
     latest = table.latest()
     now = time.time_ns() // 1_000_000
     new = replace(
@@ -53,15 +59,10 @@ def _replace(catalog: CatalogStore, publisher: Publisher, table: LakeTable, sche
         highest_field_id=max(schema.highest_field_id, table.schema.highest_field_id),
         time_millis=now,
     )
-    emptied: Snapshot | None = None
-    if latest is not None:
-        request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="REPLACE TABLE")
-        emptied = build_snapshot(table.files, table.schema, latest, [request], uuid=str(uuid4()), time_millis=now)
-        emptied = replace(emptied, schema_id=new.id)
-        publisher.check_free(table.table_id, table.files, table.identifier, emptied.id)
     branch = table.identifier.branch
-    with table.files.snapshots() as place:
-        with catalog.transaction() as tx:
+
+    def decide(emptied: Snapshot | None) -> bool:
+        with core.catalog.transaction() as tx:
             row = tx.tables.find_for_commit(table.identifier)
             if row is None or row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))
@@ -72,6 +73,15 @@ def _replace(catalog: CatalogStore, publisher: Publisher, table: LakeTable, sche
                 )
             elif tx.snapshots.latest(table.table_id, branch) is not None:
                 raise CommitConflict(str(table.identifier), expected=None)
-        if emptied is not None:
-            with contextlib.suppress(FileNotFoundError):  # dropped meanwhile
-                publisher.publish(table.table_id, table.files, branch, emptied, place)
+        return True
+
+    if latest is None:
+        return decide(None)
+    request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="REPLACE TABLE")
+    built = build_snapshot(table.files, table.schema, latest, [request], uuid=str(uuid4()), time_millis=now)
+    built = replace(built, schema_id=new.id)
+    core.publisher.check_free(table.table_id, table.files, table.identifier, built.id)
+    with core.places([table.files]) as (place,):
+        one = Prepared(identifier=table.identifier, table_id=table.table_id, files=table.files, snapshot=built, place=place)
+        sync = metadata_written(table.files, latest, built)
+        return core.commit([one], lambda: decide(built), progress=[request.progress], sync=sync)

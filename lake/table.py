@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
+from lake.commit.write_context import Write
 from model.identifier import Identifier
 from model.schema import Schema
 from model.snapshot import Snapshot
@@ -26,6 +27,10 @@ class LakeTable:
     def latest(self) -> Snapshot | None:
         """The newest snapshot, its file in place; None for a table never written."""
         return self.read_latest(self.table_id, self.files, self.identifier.branch)
+
+    def write(self) -> Write:
+        """The owner of files written for the table: ``with table.write() as write:``; see `Write`."""
+        return Write(self.files, self.schema)
 
     def schema_at(self, schema_id: int) -> Schema:
         """The schema a data file was written with."""

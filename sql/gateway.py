@@ -49,8 +49,7 @@ class Gateway:
         self.limits = limits or GatewayLimits()
         self._lake = lake
         self._spark = spark
-        spool_limits = SpoolLimits(per_result=self.limits.result_bytes, overall=self.limits.spool_bytes)
-        self._spool = Spool(lake.file_io, lake.warehouse, spool_limits, lake.reserve)
+        self._spool = Spool(lake.file_io, lake.warehouse, SpoolLimits(per_result=self.limits.result_bytes, overall=self.limits.spool_bytes))
         self._executor = Executor(
             local_threads=self.limits.local_threads,
             spark_threads=self.limits.spark_statements,

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from enum import StrEnum
-from uuid import uuid4
 
 import pyarrow as pa
 
 from lake import EVERYBODY, Caller, Lake, LakeTable
-from model.errors import LakeError, OutcomeUnknown, TableAlreadyExist, TableNotExist
+from model.errors import OutcomeUnknown, TableAlreadyExist, TableNotExist
 from model.identifier import Identifier
 from model.schema import Schema
 from model.snapshot import CommitKind
@@ -22,10 +21,10 @@ from sql.parsing.ddl import TableDefinition
 from sql.session import Session
 from sql.sessions import Sessions
 from sql.statements.tables import schema_of
-from sql.writing import append_batches, before_commit, discard
+from sql.writing import append_batches, before_commit
 from table.arrow import data_type
 from table.cast import Fitting, fit
-from table.commit import CommitRequest, everything
+from table.commit import everything
 from table.write import write_batches
 
 _FINEST = 6
@@ -71,7 +70,6 @@ class Ingester:
         """
         with self._outside():
             lake = self._lake.for_caller(caller)
-            lake.reserve.require()
             try:
                 table = lake.open_to_write(identifier)
             except TableNotExist:
@@ -146,15 +144,7 @@ def _append(lake: Lake, table: LakeTable, batches: Iterable[pa.RecordBatch]) -> 
 
 
 def _overwrite(lake: Lake, table: LakeTable, batches: Iterable[pa.RecordBatch]) -> AppendResult:
-    written = before_commit(table, write_batches(table.files, table.schema, _fitted(batches, table)))
-    rows = sum(new.file.row_count for new in written)
-    request = CommitRequest(
-        kind=CommitKind.OVERWRITE, adds=tuple(written), overwrite=everything, commit_user=str(uuid4()), operation="OVERWRITE"
-    )
-    try:
-        return AppendResult(rows=rows, snapshot_id=lake.commit(table, request).id)
-    except OutcomeUnknown:
-        raise
-    except LakeError:
-        discard(table, written)
-        raise
+    with table.write() as write:
+        write.add(before_commit(table, write_batches(table.files, table.schema, _fitted(batches, table))))
+        request = write.request(CommitKind.OVERWRITE, overwrite=everything, operation="OVERWRITE")
+        return AppendResult(rows=write.rows, snapshot_id=lake.commit(table, request).id)

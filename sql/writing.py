@@ -1,4 +1,4 @@
-"""Rows that are written in this process: files first, then one commit; nothing stays behind where it fails."""
+"""Rows that are written in this process: files first, then one commit; nothing stays behind where it is not decided."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from uuid import uuid4
 import pyarrow as pa
 
 from lake import IdempotencyClaim, Lake, LakeTable
-from lake.commit.discard import discard as discard
-from model.errors import LakeError, OutcomeUnknown
 from model.maintenance_options import PRECOMMIT_COMPACT
 from model.snapshot import CommitKind, Snapshot
 from sql.answers import written_answer
 from sql.cancellation import Cancellation
-from table.commit import CommitRequest
 from table.manifest import NewFile
 from table.rewrite import merged_before_commit
 from table.write import write_batches
@@ -39,17 +36,11 @@ def append_batches(
     cancellation: Cancellation | None = None,
 ) -> tuple[int, Snapshot | None]:
     """Write rows that fit the table and commit them; returns how many, and the snapshot (None for no rows)."""
-    written = before_commit(table, write_batches(table.files, table.schema, batches))
-    rows = sum(new.file.row_count for new in written)
-    if not written:
-        return 0, None
-    try:
+    with table.write() as write:
+        write.add(before_commit(table, write_batches(table.files, table.schema, batches)))
+        if not write.files:
+            return 0, None
         if cancellation is not None:
             cancellation.check()
-        request = CommitRequest(kind=CommitKind.APPEND, adds=tuple(written), commit_user=COMMIT_USER)
-        return rows, lake.commit(table, request, claim=claim, answer=written_answer(rows))
-    except OutcomeUnknown:
-        raise  # the snapshot may be there, and it may name these files
-    except LakeError:
-        discard(table, written)
-        raise
+        request = write.request(CommitKind.APPEND, commit_user=COMMIT_USER)
+        return write.rows, lake.commit(table, request, claim=claim, answer=written_answer(write.rows))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from model.commit_phase import CommitProgress
 from model.errors import RewriteConflict, UnsupportedType
 from model.schema import Schema
-from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Snapshot, told_operation
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS, is_on
 from table.manifest import DataFile, EntryKind, ManifestEntry, NewFile
 from table.manifest_columns import digest_of
@@ -35,11 +36,12 @@ class CommitRequest:
     watermark: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     operation: str | None = None
-    """The operation in Paimon's word or in ours; see `model.snapshot.Operation`."""
     statistics: str | None = None
     """The statistics file an ANALYZE has written."""
     merge_manifests: bool = False
     """Whether all manifests are merged on the occasion (``sys.compact_manifest``)."""
+    progress: CommitProgress = field(default_factory=CommitProgress, compare=False)
+    """How far it has come; the same for every copy of the request."""
 
     @property
     def plain_append(self) -> bool:
@@ -93,16 +95,27 @@ def build_snapshot(
         statistics=first.statistics or (latest.statistics if latest and latest.schema_id == schema.id else None),
         properties=_properties(requests),
         next_row_id=(latest.next_row_id if latest else None) or 0,
-        operation=told_operation(first.operation)[0],
+        operation=first.operation,
     )
 
 
+def metadata_written(files: TableFiles, latest: Snapshot | None, snapshot: Snapshot) -> list[str]:
+    """The metadata files a built snapshot names and the one before it did not: what `build_snapshot` and its caller have written."""
+    before = {meta.file_name for meta in files.manifests_of(latest)} if latest else set()
+    names = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+    names += [meta.file_name for meta in files.manifests_of(snapshot) if meta.file_name not in before]
+    if snapshot.index_manifest and (latest is None or latest.index_manifest != snapshot.index_manifest):
+        names.append(snapshot.index_manifest)
+    paths = [files.layout.manifest(name) for name in names]
+    if snapshot.statistics and (latest is None or latest.statistics != snapshot.statistics):
+        paths.append(files.layout.statistics_file(snapshot.statistics))
+    return paths
+
+
 def _properties(requests: Sequence[CommitRequest]) -> Mapping[str, str]:
-    """The first request's and its operation where Paimon has no word for it, with everybody named whose rows share the snapshot."""
+    """The first request's, with everybody named whose rows share the snapshot."""
     who = dict.fromkeys(name for request in requests if (name := request.properties.get(COMMITTED_BY)) is not None)
-    _, own = told_operation(requests[0].operation)
-    operation = {} if own is None else {OPERATION: own}
-    return {**requests[0].properties, **operation, **({} if len(who) < 2 else {COMMITTED_BY: ", ".join(who)})}
+    return requests[0].properties if len(who) < 2 else {**requests[0].properties, COMMITTED_BY: ", ".join(who)}
 
 
 def _check_writable(schema: Schema) -> None:

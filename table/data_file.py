@@ -32,13 +32,11 @@ class OpenFile(ABC):
         self.path = path
         self.rows = 0
         self._files = files
-        with translating(path):
-            self._sink = files.io.arrow().open_output_stream(files.io.arrow_path(path))
+        self._sink = files.io.arrow().open_output_stream(files.io.arrow_path(path))
 
     def written(self) -> int:
         """Bytes in the file so far."""
-        with translating(self.path):
-            return int(self._sink.tell())
+        return int(self._sink.tell())
 
     def rows_that_fit(self, rows: pa.Table, target: int) -> int:
         """How many of the rows bring the file to its target, by the bytes its rows have taken so far."""
@@ -60,17 +58,9 @@ class OpenFile(ABC):
     @abstractmethod
     def _write(self, rows: pa.Table) -> None: ...
 
+    @abstractmethod
     def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
         """Finish the file; returns its size and the statistics of its columns."""
-        with translating(self.path):
-            self._finish()
-            size = self.written()
-            self._sink.close()
-        return size, self._stats_of(modes)
-
-    @abstractmethod
-    def _stats_of(self, modes: StatsModes) -> dict[str, ColumnStats]:
-        """The statistics of the finished file's columns."""
 
     @abstractmethod
     def _finish(self) -> None:
@@ -104,8 +94,12 @@ class _ParquetFile(OpenFile):
     def _finish(self) -> None:
         self._writer.close()
 
-    def _stats_of(self, modes: StatsModes) -> dict[str, ColumnStats]:
-        return stats_from_parquet(self._writer.writer.metadata, modes.collected())
+    def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
+        self._finish()
+        size = self.written()
+        self._sink.close()
+        metadata = self._writer.writer.metadata
+        return size, stats_from_parquet(metadata, modes.collected())
 
 
 class _Patient:
@@ -163,8 +157,11 @@ class _OrcFile(OpenFile):
         self._writer.close()
         self._patient.check()
 
-    def _stats_of(self, modes: StatsModes) -> dict[str, ColumnStats]:
-        return merge_stats(self._stats)
+    def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
+        self._finish()
+        size = self.written()
+        self._sink.close()
+        return size, merge_stats(self._stats)
 
 
 def _orc_table(rows: pa.Table) -> pa.Table:

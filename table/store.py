@@ -124,19 +124,25 @@ class TableFiles:
         return self.io.directory(self.layout.snapshot_dir(), make=make)
 
     def publish_snapshot(self, snapshot: Snapshot, place: Directory) -> Published:
-        """Put the decided snapshot's file there; one that is there already is either the same or somebody else's."""
-        name = self.layout.snapshot_name(snapshot.id)
-        if place.create(name, _snapshot_file(snapshot)):
+        """Put the decided snapshot's file there; one that is there already is the same, somebody else's, or what a crash left of one.
+
+        No writer leaves a part of a file: what is no JSON object was torn by a loss of power, and is replaced.
+        """
+        name, data = self.layout.snapshot_name(snapshot.id), _snapshot_file(snapshot)
+        if place.create(name, data):
             return Published.WRITTEN
         try:
-            found = Snapshot.from_json(json.loads(place.read(name)))
-        except (
-            FileNotFoundError,
-            ValueError,
-            KeyError,
-            TypeError,
-            AttributeError,
-        ):  # gone again, or no snapshot: not ours
+            told = json.loads(place.read(name))
+        except FileNotFoundError:  # gone again
+            return Published.FOREIGN
+        except ValueError:
+            told = None
+        if not isinstance(told, dict):
+            place.write(name, data)
+            return Published.WRITTEN
+        try:
+            found = Snapshot.from_json(told)
+        except (ValueError, KeyError, TypeError, AttributeError):  # no snapshot: not ours
             return Published.FOREIGN
         return Published.THERE if same_snapshot(found, snapshot) else Published.FOREIGN
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -18,8 +17,9 @@ from cachetools import LRUCache
 from catalog import CatalogStore
 from catalog.records import HeadRow, SnapshotRow
 from catalog.snapshots import Added, Held
+from lake.commit.core import CommitCore, Prepared
 from lake.commit.metrics import CommitNote, noting
-from lake.commit.publish import Hook, Publisher, no_hook
+from lake.commit.publish import Publisher
 from lake.counts import added_by, agreed
 from model.catalog_errors import InvalidCommit
 from model.errors import CommitConflict, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
@@ -31,7 +31,6 @@ from table.directory import Directory
 from table.file_io import FileIO
 from table.store import TableFiles
 
-_OUTCOME_SECONDS = 20.0
 _TURN_SECONDS = 0.5
 """For so long a commit waits for another of the same table: its turn saves work, the decision needs none."""
 
@@ -57,13 +56,13 @@ class ClientCommitter:
         catalog: CatalogStore,
         file_io: FileIO,
         publisher: Publisher,
-        hook: Hook = no_hook,
+        core: CommitCore,
         noted: Callable[[CommitNote], None] = lambda note: None,
     ) -> None:
         self._catalog = catalog
         self._io = file_io
         self._publisher = publisher
-        self._hook = hook
+        self._core = core
         self._noted = noted
         self._lock = threading.Lock()
         self._schemas: LRUCache[tuple[UUID, str, int], Schema] = LRUCache(1000)
@@ -115,13 +114,14 @@ class ClientCommitter:
         if (fault := _fault(table, head, files, commit.snapshot)) is not None:
             raise fault
         if head.snapshot_key and not head.published and not self._publisher.known(head.table_id, table.branch, head.snapshot_key):
-            self._publisher.catch_up(head.table_id, files, table.branch)
+            self._publisher.try_to_catch_up(head.table_id, files, table.branch)
         try:
             self._publisher.check_free(head.table_id, files, table, commit.snapshot.id)
         except CommitConflict:
             return False
-        with files.snapshots() as place:
-            return self._take(table, head, files, commit, place) or self._lost(table, head, files, commit.snapshot)
+        with self._core.places([files]) as (place,):
+            taken = self._take(table, head, files, commit, place)
+        return taken or self._lost(table, head, files, commit.snapshot)
 
     def _as_remembered(self, table: Identifier, commit: ClientCommit, before: HeadRow | None) -> bool | None:
         """The commit by what this process knows of the table: the decision confirms all of it. None says nothing: Postgres is to be asked.
@@ -137,9 +137,10 @@ class ClientCommitter:
         if not _goes_on(head, commit) or _fault(table, head, files, snapshot) is not None:
             return None
         try:
-            with files.snapshots(make=False) as place:
-                if not place.exists(files.layout.snapshot_name(snapshot.id)) and self._take(table, head, files, commit, place):
-                    return True
+            with self._core.places([files], make=False) as (place,):
+                taken = not place.exists(files.layout.snapshot_name(snapshot.id)) and self._take(table, head, files, commit, place)
+            if taken:
+                return True
         except FileNotFoundError:  # the table was dropped or has moved
             pass
         self._publisher.doubt(head.table_id, table.branch)
@@ -153,18 +154,14 @@ class ClientCommitter:
         return None if head is None or newest is None else _after(head, newest)
 
     def _take(self, table: Identifier, head: HeadRow, files: TableFiles, commit: ClientCommit, place: Directory) -> bool:
-        """Decide and publish; False where the head is not what the table is."""
-        self._hook("built")
-        if not self._decide(table, head, commit):
-            return False
-        self._hook("decided")
-        with self._lock:
-            self._heads[table] = head
-        # Before the answer: a client told of the snapshot will look for it.
-        with contextlib.suppress(FileNotFoundError):  # dropped meanwhile
-            if not self._publisher.publish(head.table_id, files, table.branch, commit.snapshot, place):
-                raise TableDiverged(table, path=files.layout.snapshot_file(commit.snapshot.id))
-        return True
+        """Decide and publish; False where the head is not what the table is. The files are the client's to sync."""
+        one = Prepared(identifier=table, table_id=head.table_id, files=files, snapshot=commit.snapshot, place=place)
+
+        def remember() -> None:
+            with self._lock:
+                self._heads[table] = head
+
+        return self._core.commit([one], lambda: self._decide(table, head, commit), told=remember)
 
     def _head(self, table: Identifier, commit: ClientCommit) -> HeadRow | None:
         """The table as it is; None while its directory is being moved."""
@@ -195,7 +192,7 @@ class ClientCommitter:
         if found is None:
             return False
         if not found.published:
-            self._publisher.catch_up(head.table_id, files, table.branch)
+            self._publisher.try_to_catch_up(head.table_id, files, table.branch)
         return True
 
     def _decide(self, table: Identifier, head: HeadRow, commit: ClientCommit) -> bool:
@@ -215,8 +212,8 @@ class ClientCommitter:
                     changes = [(partition_name(change.spec, keys), change) for change in commit.statistics]
                     tx.partitions.add(head.table_id, table.branch, changes)
                 return decided
-        except (OutcomeUnknown, Unavailable) as lost:
-            return self._outcome(table, head, snapshot, lost)
+        except Unavailable as away:  # its client is not told before Postgres answers again
+            raise OutcomeUnknown(away.message) from away
 
     def _listed(self, table: Identifier, head: HeadRow, statistics: Sequence[PartitionStatistics]) -> bool:
         """Whether the client's statistics can feed the partitions' rows."""
@@ -234,21 +231,6 @@ class ClientCommitter:
             with self._lock:
                 self._schemas[key] = schema
         return agreed(schema, statistics)
-
-    def _outcome(self, table: Identifier, head: HeadRow, snapshot: Snapshot, lost: OutcomeUnknown | Unavailable) -> bool:
-        """Look for the snapshot after a lost answer: there means decided; not there, once Postgres answers, that it was not."""
-        deadline = time.monotonic() + _OUTCOME_SECONDS
-        while True:
-            try:
-                with self._catalog.reading() as tx:
-                    return tx.snapshots.by_uuid(head.table_id, snapshot.key, table.branch) is not None
-            except Unavailable:
-                if time.monotonic() > deadline:
-                    raise OutcomeUnknown(
-                        f"The catalog database went away while snapshot {snapshot.id} of {table} was being committed; it may or may not "
-                        "be there. Send the commit again: a repeat is recognized."
-                    ) from lost
-                time.sleep(0.2)
 
     def _lost(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> bool:
         """What a decision that moved nothing means: dropped, marked, a repeat that was faster, or a race lost."""

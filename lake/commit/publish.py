@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from catalog.records import SnapshotRow
 from lake.commit.notifier import Hook as Hook
 from lake.commit.notifier import Notifier
 from lake.commit.notifier import no_hook as no_hook
-from model.errors import CommitConflict, TableDiverged
+from model.errors import CommitConflict, LakeError, TableDiverged
 from model.identifier import Identifier
 from model.schema import Schema
 from model.snapshot import Snapshot
@@ -21,8 +22,11 @@ from table.directory import Directory
 from table.layout import EARLIEST, LATEST
 from table.store import Published, TableFiles
 
+_log = logging.getLogger(__name__)
 DOUBT_SECONDS = 1.0
 """For so long after a lost race the newest snapshot is asked for and not guessed."""
+TOLD_SECONDS = 60.0
+"""The log tells of a branch that cannot be published once in so long."""
 
 
 class Publisher:
@@ -36,22 +40,53 @@ class Publisher:
         self._newest: LRUCache[tuple[UUID, str], Snapshot] = LRUCache(10_000)
         """The newest snapshot of each branch whose file this process knows to be there."""
         self._doubted: TTLCache[tuple[UUID, str], None] = TTLCache(10_000, DOUBT_SECONDS)
+        self._put_off: TTLCache[tuple[UUID, str], None] = TTLCache(10_000, TOLD_SECONDS)
+        """Branches of which the log has said that they are behind."""
+        self._behind: set[tuple[UUID, str]] = set()
+        """Branches with a decided snapshot that could not be published: all of theirs are looked for before the next one is."""
 
     def close(self) -> None:
         """Note what is still to be noted, where Postgres answers."""
         self._notifier.close()
 
     def latest(self, table_id: UUID, files: TableFiles, branch: str) -> Snapshot | None:
-        """The newest decided snapshot, its file in place before the answer mentions it."""
+        """The newest decided snapshot, its file in place before the answer mentions it, where the store lets it be written."""
         with self._catalog.reading() as tx:
             row = tx.snapshots.latest(table_id, branch)
         return None if row is None else self.ready(table_id, files, branch, row)
 
     def ready(self, table_id: UUID, files: TableFiles, branch: str, row: SnapshotRow) -> Snapshot:
-        """The snapshot of the newest row, its file in place."""
+        """The snapshot of the newest row, its file in place; what Postgres tells does not depend on a write that fails."""
         if not row.published and not self.known(table_id, branch, row.snapshot_uuid):
-            self.catch_up(table_id, files, branch)
+            self.try_to_catch_up(table_id, files, branch)
         return Snapshot.from_json(row.body)
+
+    def try_to_catch_up(self, table_id: UUID, files: TableFiles, branch: str) -> None:
+        """`catch_up`; where the store fails it is put off."""
+        try:
+            self.catch_up(table_id, files, branch)
+        except (LakeError, OSError) as problem:
+            self.put_off(table_id, branch, files.layout.snapshot_dir(), problem)
+
+    def put_off(self, table_id: UUID, branch: str, path: str, problem: Exception) -> None:
+        """Remember that decided snapshots are not published; the next look at the branch tries again, and so does a start."""
+        with self._lock:
+            told = (table_id, branch) in self._put_off
+            self._behind.add((table_id, branch))
+            self._put_off[table_id, branch] = None
+            self._newest.pop((table_id, branch), None)
+        if not told:
+            bug = None if isinstance(problem, LakeError | OSError) else problem
+            _log.warning("A committed snapshot could not be published at %s, which is tried again: %s", path, problem, exc_info=bug)
+
+    def publish_next(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot, place: Directory) -> None:
+        """Publish a snapshot that was just decided, behind those before it that could not be."""
+        with self._lock:
+            behind = (table_id, branch) in self._behind
+        if behind:
+            self.catch_up(table_id, files, branch)
+        else:
+            self.publish(table_id, files, branch, snapshot, place)
 
     def guess(self, table_id: UUID, branch: str) -> Snapshot | None:
         """What is probably the newest snapshot, its file in place, without asking: the decision tells. None where nothing is known."""
@@ -72,11 +107,18 @@ class Publisher:
 
     def catch_up(self, table_id: UUID, files: TableFiles, branch: str) -> None:
         """Publish every decided snapshot whose file may be missing, oldest first."""
-        with contextlib.suppress(FileNotFoundError), files.snapshots() as place:
-            with self._catalog.reading() as tx:  # once the directory is held: then it is the one the table lies in
-                waiting = tx.snapshots.unpublished(table_id, branch, location=files.location)
-            for row in waiting:
-                self.publish(table_id, files, branch, Snapshot.from_json(row.body), place)
+        with self._lock:
+            self._behind.discard((table_id, branch))
+        try:
+            with contextlib.suppress(FileNotFoundError), files.snapshots() as place:
+                with self._catalog.reading() as tx:  # once the directory is held: then it is the one the table lies in
+                    waiting = tx.snapshots.unpublished(table_id, branch, location=files.location)
+                for row in waiting:
+                    self.publish(table_id, files, branch, Snapshot.from_json(row.body), place)
+        except BaseException:
+            with self._lock:
+                self._behind.add((table_id, branch))
+            raise
 
     def publish(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot, place: Directory) -> bool:
         """Put one snapshot's file there; False where a foreign file lies in its place, which marks the table as diverged.

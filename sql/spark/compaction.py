@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lake import LakeTable
+from lake.commit.write_context import Write
 from lake.compaction import Rewriter
 from table.compact import CompactionTask
 from table.manifest import NewFile
@@ -21,7 +22,7 @@ _ANSWER = pa.schema([("n", pa.int32()), ("files", pa.binary())])
 def on_spark(session: SparkSession) -> Rewriter:
     """A rewriter whose tasks run where Spark puts them; jobs belong to whatever group the thread has set."""
 
-    def run(table: LakeTable, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
+    def run(table: LakeTable, write: Write, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
         check()
         files, schema = table.files, table.schema
 
@@ -35,6 +36,6 @@ def on_spark(session: SparkSession) -> Rewriter:
         frame = session.createDataFrame(given).repartitionById(len(tasks), F.col("n"))
         answers = frame.mapInArrow(work, "n int, files binary").collect()
         found = {row.n: pickle.loads(bytes(row.files)) for row in answers}
-        return [found[n] for n in range(len(tasks))]
+        return [write.add(found[n]) for n in range(len(tasks))]
 
     return run

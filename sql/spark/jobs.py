@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sqlglot import exp
 
 from lake.jobs import BatchClaim
-from model.errors import InvalidOption, JobLeaseLost, LakeError, OutcomeUnknown, StreamEnded, TableNotExist
+from model.errors import InvalidOption, JobLeaseLost, StreamEnded, TableNotExist
 from model.job import Job, JobLease
 from model.schema import Schema
 from model.snapshot import CommitKind
@@ -35,8 +35,7 @@ from sql.spark.streams import StartPositions
 from sql.spark.writes import write
 from sql.statements.base import ExecutionContext
 from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
-from sql.writing import before_commit, discard
-from table.commit import CommitRequest
+from sql.writing import before_commit
 from table.event_time import largest_time
 from table.file_io import file_io_for
 from table.manifest import NewFile
@@ -303,23 +302,16 @@ class JobQuery:
         target = target_of(self._context, self._insert)
         name = str(target.table.identifier)
         fitted = assigned(frame, target.table.schema, target.columns, literals(target.fixed), name)
-        files = before_commit(target.table, write(frame.sparkSession, fitted, target.table))
-        watermark = self._watermark_of(number, files, target)
-        if not files and not self._moves(target.table.latest(), watermark):
-            return
-        if self._alignment is not None:
-            self._alignment.advance(watermark)
-        claim = self._claim(number, checkpoint, rows=sum(new.file.row_count for new in files), watermark=watermark)
-        request = CommitRequest(
-            kind=CommitKind.APPEND, adds=tuple(files), commit_user=claim.commit_user, commit_identifier=number, watermark=watermark
-        )
-        try:
+        with target.table.write() as written:
+            files = written.add(before_commit(target.table, write(frame.sparkSession, fitted, target.table)))
+            watermark = self._watermark_of(number, files, target)
+            if not files and not self._moves(target.table.latest(), watermark):
+                return
+            if self._alignment is not None:
+                self._alignment.advance(watermark)
+            claim = self._claim(number, checkpoint, rows=written.rows, watermark=watermark)
+            request = written.request(CommitKind.APPEND, commit_user=claim.commit_user, commit_identifier=number, watermark=watermark)
             self._context.lake.commit(target.table, request, claim=claim)
-        except OutcomeUnknown:
-            raise
-        except LakeError:
-            discard(target.table, files)
-            raise
         self._applied = {"checkpoint": checkpoint, "batch": number}
 
     def _watermark_of(self, number: int, files: Sequence[NewFile], target: Target) -> int | None:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
 from lake import LakeTable
+from lake.commit.write_context import Write
 from lake.compaction import Rewriter
 from model.clustering import cluster_columns
 from model.schema import Schema
@@ -45,7 +46,7 @@ def sort_files(session: SparkSession, table: LakeTable, entries: Sequence[Manife
 def cluster_files(session: SparkSession) -> Rewriter:
     """A rewriter that sorts each task's files together and gives the outputs the task's level."""
 
-    def run(table: LakeTable, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
+    def run(table: LakeTable, write: Write, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
         check()
         clustering = Clustering.of(table.schema)
         assert clustering is not None
@@ -55,6 +56,8 @@ def cluster_files(session: SparkSession) -> Rewriter:
         levels = {task.partition: task.level or 0 for task in tasks}
         for new in sort_files(session, table, entries, order):
             found[new.partition].append(replace(new, file=replace(new.file, level=levels[new.partition])))
+        for files in found.values():
+            write.add(files)
         return [found[task.partition] for task in tasks]
 
     return run

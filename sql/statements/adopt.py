@@ -58,8 +58,9 @@ def migrate_file(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     table = context.lake.open_to_write(identifier_of(context, str(arguments["target_table"])))
     plan = context.lake.plan_migration(table, source, threads=_threads(arguments))
     if not arguments.dry_run and plan.rows:
-        with renaming(table.files.io, plan.renamed):
-            context.lake.commit(table, migration_commit(plan.source.files, table.schema))
+        request = migration_commit(plan.source.files, table.schema)
+        with renaming(table.files.io, plan.renamed, request.progress):
+            context.lake.commit(table, request)
     return _told(plan, str(table.identifier))
 
 

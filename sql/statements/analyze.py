@@ -6,13 +6,12 @@ import json
 from typing import Any
 from uuid import uuid4
 
-from model.errors import AnalysisError, LakeError, OutcomeUnknown
+from model.errors import AnalysisError
 from model.snapshot import CommitKind
 from model.types import BigIntType
 from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
 from sql.statements.procedures import DRY_COLUMN, Arguments, procedure, table_to_write
-from table.commit import CommitRequest
 
 
 def _on_spark(_: Arguments) -> bool:
@@ -52,12 +51,7 @@ def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 def _commit(context: ExecutionContext, table: Any, body: dict[str, Any]) -> None:
     name = f"stat-{uuid4()}-0"
     path = table.files.layout.statistics_file(name)
-    table.files.io.write(path, json.dumps(body, ensure_ascii=False).encode())
-    request = CommitRequest(kind=CommitKind.ANALYZE, commit_user=str(uuid4()), statistics=name, operation="ANALYZE")
-    try:
-        context.lake.commit(table, request)
-    except OutcomeUnknown:
-        raise
-    except LakeError:
-        table.files.io.delete(path)
-        raise
+    with table.write() as write:
+        write.add_paths([path])
+        table.files.io.write(path, json.dumps(body, ensure_ascii=False).encode())
+        context.lake.commit(table, write.request(CommitKind.ANALYZE, paths=[path], statistics=name, operation="ANALYZE"))

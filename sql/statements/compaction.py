@@ -12,11 +12,10 @@ from typing import Any
 from uuid import uuid4
 
 from lake import LakeTable
-from lake.commit.discard import discard
 from lake.compaction import Compacted, Rewriter, compact, in_threads, live_files
 from model.catalog_errors import MetadataOnlyTable
 from model.clustering import cluster_columns
-from model.errors import AnalysisError, Forbidden, LakeError, OutcomeUnknown, RewriteConflict, TableNotExist, UnsupportedType
+from model.errors import AnalysisError, Forbidden, RewriteConflict, TableNotExist, UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
@@ -167,7 +166,6 @@ def _clusters(table: LakeTable, clustering: Clustering, arguments: Arguments, *,
 def _run(context: ExecutionContext, table: LakeTable, tasks: Sequence[CompactionTask]) -> Compacted:
     if not tasks:
         return Compacted()
-    context.lake.reserve.require()
     check, progress = context.cancellation.check, context.progress
     files, size = sum(len(task.inputs) for task in tasks), sum(task.input_bytes for task in tasks)
 
@@ -260,23 +258,14 @@ def _sorted(
     from sql.spark.errors import translating
     from sql.spark.sorting import Order, sort_files, text_bytes
 
-    context.lake.reserve.require()
     order = Order(columns=columns, strategy=strategy, text_bytes=text_bytes(table.schema))
     context.progress.begin(f"sorting {len(entries)} files of {table.identifier} (Spark tasks)")
-    with context.spark.running(context.statement_id) as session, translating(context.source, {}, context.spark.lost):
-        written = sort_files(session, table, entries, order)
-    # Exactly the files that were read are replaced: rows appended meanwhile stay, where Paimon's overwrite would take them.
-    request = CommitRequest(
-        kind=CommitKind.OVERWRITE, adds=tuple(written), deletes=tuple(entries), commit_user=str(uuid4()), operation="COMPACT"
-    )
-    try:
+    with table.write() as write:
+        with context.spark.running(context.statement_id) as session, translating(context.source, {}, context.spark.lost):
+            written = write.add(sort_files(session, table, entries, order))
         context.cancellation.check()
-        snapshot = context.lake.commit(table, request)
-    except OutcomeUnknown:
-        raise
-    except LakeError:
-        discard(table, written)
-        raise
+        # Exactly the files that were read are replaced: rows appended meanwhile stay, where Paimon's overwrite would take them.
+        snapshot = context.lake.commit(table, write.request(CommitKind.OVERWRITE, deletes=tuple(entries), operation="COMPACT"))
     return Compacted(
         tasks=len(_partitions(entries)),
         files_before=len(entries),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import uuid4
 
 from sqlglot import exp
 
 from lake import LakeTable
+from lake.commit.write_context import Write
 from model.access import Access
-from model.errors import AnalysisError, InvalidSchema, LakeError, OutcomeUnknown
+from model.errors import AnalysisError, InvalidSchema
 from model.schema import Schema, new_schema
 from model.snapshot import CommitKind
 from model.table_options import check_hint
@@ -23,7 +24,7 @@ from sql.connectors.stored import find_connector
 from sql.dialect import OPTIONS_HINT
 from sql.results import ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext, handles
-from sql.writing import before_commit, discard
+from sql.writing import before_commit
 from table import binary_row
 from table.commit import CommitRequest, everything
 from table.manifest import NewFile
@@ -54,8 +55,8 @@ class Insert:
         if sink is not None:
             return ResultSet.written(_pass_on(context, self.tree, sink), None)
         target = target_of(context, self.tree)
-        written = write_query(context, target, source_of(self.tree))
-        return commit(context, target, written)
+        with target.table.write() as write:
+            return commit(context, target, write, source_of(self.tree))
 
 
 @handles(trees.StatementSet)
@@ -68,8 +69,8 @@ class StatementSet:
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Write every INSERT's rows, then commit all at once."""
-        done: list[tuple[Target, list[NewFile]]] = []
-        try:
+        done: list[tuple[Target, Write]] = []
+        with contextlib.ExitStack() as writes:
             for insert in self.tree.expressions:
                 target = target_of(context, insert)
                 same = [other for other, _ in done if other.table.table_id == target.table.table_id]
@@ -77,19 +78,15 @@ class StatementSet:
                     raise AnalysisError(
                         f"{target.table.identifier} stands twice in the statement set, and only INSERT INTO can be repeated there."
                     )
-                done.append((target, write_query(context, target, source_of(insert))))
+                write = writes.enter_context(target.table.write())
+                write.add(write_query(context, target, source_of(insert)))
+                done.append((target, write))
             return self._commit(context, done)
-        except OutcomeUnknown:
-            raise
-        except BaseException:
-            for target, files in done:
-                discard(target.table, files)
-            raise
 
     @staticmethod
-    def _commit(context: ExecutionContext, done: list[tuple[Target, list[NewFile]]]) -> ResultSet:
-        rows = sum(new.file.row_count for _, files in done for new in files)
-        requests = [(target.table, request) for target, files in done if (request := request_of(target, files)) is not None]
+    def _commit(context: ExecutionContext, done: list[tuple[Target, Write]]) -> ResultSet:
+        rows = sum(write.rows for _, write in done)
+        requests = [(target.table, request) for target, write in done if (request := request_of(target, write)) is not None]
         if not requests:
             return ResultSet.written(0, None)
         snapshots = context.lake.commit_all(requests, claim=context.idempotency, answer=written_answer(rows))
@@ -116,7 +113,6 @@ def target_of(context: ExecutionContext, insert: exp.Insert) -> Target:
         raise AnalysisError("INSERT needs a table.", fragment=into.sql("spark"))
     parts = tuple(part.name for part in into.parts)
     table = context.lake.open_to_write(context.session.identifier(parts))
-    context.lake.reserve.require()
     options = into.meta.get(OPTIONS_HINT, {})
     check_hint(options, writing=True)
     partition = into.args.get("partition") or insert.args.get("partition")
@@ -205,15 +201,12 @@ def write_query(context: ExecutionContext, target: Target, query: exp.Expr) -> l
         return before_commit(target.table, write(frame.sparkSession, frame, target.table, arrange=order.arrange() if order else None))
 
 
-def request_of(target: Target, files: list[NewFile]) -> CommitRequest | None:
+def request_of(target: Target, write: Write) -> CommitRequest | None:
     """The commit an INSERT asks for; None where it changes nothing (`paimon-append.md` §6.3, 6.5)."""
-    user = str(uuid4())
     if not target.overwrite:
-        return CommitRequest(kind=CommitKind.APPEND, adds=tuple(files), commit_user=user) if files else None
-    replaced = _replaced(target, files)
-    if replaced is None:
-        return None
-    return CommitRequest(kind=CommitKind.OVERWRITE, adds=tuple(files), overwrite=replaced, commit_user=user, operation="OVERWRITE")
+        return write.request(CommitKind.APPEND) if write.files else None
+    replaced = _replaced(target, write.files)
+    return None if replaced is None else write.request(CommitKind.OVERWRITE, overwrite=replaced, operation="OVERWRITE")
 
 
 def _replaced(target: Target, files: list[NewFile]) -> Callable[[bytes], bool] | None:
@@ -251,27 +244,22 @@ def _partition_value(target: Target, name: str) -> object:
     return value
 
 
-def commit(context: ExecutionContext, target: Target, files: list[NewFile]) -> ResultSet:
-    """Commit written files; what was not committed for certain is removed."""
-    rows = sum(new.file.row_count for new in files)
-    request = request_of(target, files)
+def commit(context: ExecutionContext, target: Target, write: Write, query: exp.Expr) -> ResultSet:
+    """Write the query's rows and commit them."""
+    write.add(write_query(context, target, query))
+    request = request_of(target, write)
     if request is None:
         return ResultSet.written(0, None)
-    try:
-        context.cancellation.check()
-        snapshot = context.lake.commit(target.table, request, claim=context.idempotency, answer=written_answer(rows))
-    except OutcomeUnknown:
-        raise
-    except LakeError:
-        discard(target.table, files)
-        raise
-    return ResultSet.written(rows, snapshot.id)
+    context.cancellation.check()
+    snapshot = context.lake.commit(target.table, request, claim=context.idempotency, answer=written_answer(write.rows))
+    return ResultSet.written(write.rows, snapshot.id)
 
 
 def insert_query(context: ExecutionContext, table: LakeTable, query: exp.Expr) -> ResultSet:
     """Fill a table from a query: what CREATE TABLE … AS SELECT does."""
     target = Target(table=table, columns=None, fixed={}, overwrite=False, dynamic=True)
-    return commit(context, target, write_query(context, target, query))
+    with table.write() as write:
+        return commit(context, target, write, query)
 
 
 def query_columns(context: ExecutionContext, query: exp.Expr) -> list[ResultColumn]:

@@ -10,6 +10,7 @@ import pytest
 
 from catalog import CatalogStore, CatalogTransaction
 from lake import Lake, LakeTable
+from lake.commit.core import Prepared
 from model.errors import OutcomeUnknown
 from model.identifier import Identifier
 from tests.lake.test_commit import T, append, names, snapshot_file
@@ -46,7 +47,7 @@ def test_a_lost_answer_is_found_out(
 def test_a_commit_that_lands_after_it_was_looked_for_is_not_repeated(
     catalog: CatalogStore, lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, found = catalog.transaction, lake._committer._find_outcome
+    whole, found = catalog.transaction, lake._core._find_outcome
     first = [True]
 
     @contextlib.contextmanager
@@ -56,15 +57,15 @@ def test_a_commit_that_lands_after_it_was_looked_for_is_not_repeated(
         if first:
             raise OutcomeUnknown("lost")
 
-    def too_early(*looked_for: object) -> None:
+    def too_early(first_of_all: Prepared, lost: OutcomeUnknown) -> bool:
         """Looks as if Postgres had not finished the COMMIT yet."""
         first.clear()
         with monkeypatch.context() as blind:
             blind.setattr("catalog.snapshots.SnapshotRepository.by_uuid", lambda *_: None)
-            found(*looked_for)  # type: ignore[arg-type]
+            return found(first_of_all, lost)
 
     monkeypatch.setattr(catalog, "transaction", losing)
-    monkeypatch.setattr(lake._committer, "_find_outcome", too_early)
+    monkeypatch.setattr(lake._core, "_find_outcome", too_early)
     assert lake.commit(table, append("a")).id == 1
     assert names(table) == ["a"]
 
@@ -76,8 +77,9 @@ def test_a_snapshot_decided_before_a_rename_is_published_where_the_table_lies(
     slow = Lake(catalog, str(warehouse), hook=lambda step: lake.rename_table(T, U) if step == "decided" else None)
     slow.commit(slow.open(T), append("b"))
     slow.close()
-    assert snapshot_file(warehouse, 2).exists()
+    assert not any(path.is_file() for path in snapshot_file(warehouse, 2).parent.glob("*"))
     assert names(lake.open(U)) == ["a", "b"]
+    assert (warehouse / "default.db/u/snapshot/snapshot-2").exists()
     lake.create_table(T, table.schema)
     for name in ("c", "d"):
         lake.commit(lake.open(T), append(name))

@@ -106,7 +106,7 @@ def test_a_lost_race_is_counted(gateway: Gateway, client: FlaskClient, monkeypat
         if step == next(turns, None):
             rival.commit(rival.open(Identifier("default", "t")), CommitRequest(kind=CommitKind.APPEND, commit_user="rival"))
 
-    monkeypatch.setattr(gateway.lake._committer, "_hook", first)
+    monkeypatch.setattr(gateway.lake._core, "_hook", first)
     assert client.post("/sql", data="INSERT INTO t VALUES (1)").status_code == 200
     rival.close()
     found = figures(client)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from sql.analysis.to_spark import spark_sql
 from sql.dialect import parse_one
 from sql.spark.pool import SparkPool
-from sql.spark.texts import frame_of
+from sql.spark.prepared import checked
 
 pytestmark = pytest.mark.spark
 AT = dt.datetime(2024, 3, 5, 6, 7, 8)
@@ -108,10 +109,11 @@ DIFFERENT: dict[str, Any] = {"1 / 2": 0.5, "ARRAY['a', 'b'][0]": "a", "(SELECT A
 def answers(pool: SparkPool) -> dict[str, Any]:
     """All examples in one query, so that Spark is asked once."""
     calls = [*EXAMPLES, *DIFFERENT]
-    tree = parse_one("SELECT " + ", ".join(f"{call} AS c{i}" for i, call in enumerate(calls)))
+    text = spark_sql(parse_one("SELECT " + ", ".join(f"{call} AS c{i}" for i, call in enumerate(calls))))
+    checked(text, (), text)
     session = pool.session("functions")
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    row = frame_of(session, tree).toArrow().to_pylist()[0]
+    row = session.sql(text).toArrow().to_pylist()[0]
     pool.release("functions")
     return dict(zip(calls, row.values(), strict=True))
 

@@ -1,0 +1,28 @@
+"""What must hold in the transaction that decides a commit, besides the commit itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from catalog import CatalogTransaction
+from model.snapshot import Snapshot
+
+AnswerOf = Callable[[Snapshot], Mapping[str, Any]]
+
+
+class Claim(Protocol):
+    """Something that must hold in the transaction that decides a commit: `IdempotencyClaim`, `lake.jobs.BatchClaim`."""
+
+    def finish(self, tx: CatalogTransaction, answer: Mapping[str, Any]) -> None:
+        """Note that it is done; raises where it does not hold any more, and then nothing is committed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A claim, and what to answer its repeats once the commit is in."""
+
+    claim: Claim
+    answer: AnswerOf

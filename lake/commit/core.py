@@ -1,0 +1,181 @@
+"""The phases of every commit, whoever built it: prepared → decided → published (`architecture.md`, Decided means on disk).
+
+Until Postgres decides, a commit fails and nothing has happened. From then on nothing makes it fail: what goes wrong while its
+snapshot file is written is made up for at the next look at the table, or when a server starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from catalog import CatalogStore
+from lake.commit.publish import Hook, Publisher, no_hook
+from model.commit_phase import CommitPhase, CommitProgress
+from model.errors import OutcomeUnknown, TableNotExist, Unavailable
+from model.identifier import Identifier
+from model.snapshot import Snapshot
+from table.directory import Directory
+from table.store import TableFiles
+
+_log = logging.getLogger(__name__)
+_OUTCOME_SECONDS = 20.0
+"""How long to look for the outcome of a commit whose answer was lost."""
+_ASK_AGAIN_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """One table's snapshot whose files are written, and the directory its own file is to lie in."""
+
+    identifier: Identifier
+    table_id: UUID
+    files: TableFiles
+    snapshot: Snapshot
+    place: Directory
+
+
+class CommitCore:
+    """Takes prepared snapshots through their decision to their publication."""
+
+    def __init__(self, catalog: CatalogStore, publisher: Publisher, hook: Hook = no_hook) -> None:
+        self.catalog = catalog
+        self.publisher = publisher
+        self._hook = hook
+
+    @contextlib.contextmanager
+    def places(self, tables: Sequence[TableFiles], *, make: bool = True) -> Iterator[list[Directory]]:
+        """The tables' directories of snapshots, held since before the decision; letting go of one fails no commit."""
+        held = contextlib.ExitStack()
+        try:
+            yield [held.enter_context(files.snapshots(make=make)) for files in tables]
+        except BaseException:
+            if not held.__exit__(*sys.exc_info()):
+                raise
+        else:
+            with contextlib.suppress(Exception):
+                held.close()
+
+    def commit(
+        self,
+        prepared: Sequence[Prepared],
+        decide: Callable[[], bool],
+        *,
+        progress: Sequence[CommitProgress] = (),
+        sync: Collection[str] = (),
+        told: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Decide the snapshots in one transaction and publish them; False where the race was lost.
+
+        ``sync`` are the files and ``progress`` the commits the snapshots are made of; ``told`` is called once they are decided.
+        ``decide`` says whether Postgres took them; what it raises, but for `OutcomeUnknown`, means that nothing was decided.
+        """
+        self._hook("built")
+        if sync:
+            self._sync(prepared, sync)
+        self._hook("synced")
+        with deciding(progress):
+            decided = self._decided(prepared[0], decide, progress)
+            if not decided:
+                _set(progress, CommitPhase.PREPARED)
+        if decided:
+            self._hook("decided")
+            self._publish(prepared, told)
+        return decided
+
+    def _sync(self, prepared: Sequence[Prepared], paths: Collection[str]) -> None:
+        """Make all the snapshots name survive a loss of power; raises `TableNotExist` where a table was dropped meanwhile."""
+        try:
+            prepared[0].files.io.sync(paths)
+        except FileNotFoundError as gone:
+            with self.catalog.reading() as tx:
+                for one in prepared:
+                    row = tx.tables.by_id(one.table_id)
+                    if row is None or row.location != one.files.location:
+                        raise TableNotExist(str(one.identifier)) from gone
+            raise Unavailable(f"{gone.filename} was removed before it could be committed. Nothing was committed; repeat it.") from gone
+
+    def _decided(self, first: Prepared, decide: Callable[[], bool], progress: Sequence[CommitProgress]) -> bool:
+        try:
+            return decide()
+        except OutcomeUnknown as lost:
+            if self._find_outcome(first, lost):
+                return True
+            for one in progress:
+                one.in_doubt = True
+            return False
+
+    def _find_outcome(self, first: Prepared, lost: OutcomeUnknown) -> bool:
+        """Whether a commit whose answer was lost was decided, once Postgres answers and nobody decides any more that began before."""
+        deadline = time.monotonic() + _OUTCOME_SECONDS
+        snapshot = first.snapshot
+        while True:
+            try:
+                with self.catalog.transaction() as tx:
+                    tx.snapshots.wait_for_deciders(first.table_id)
+                    return tx.snapshots.by_uuid(first.table_id, snapshot.key, first.identifier.branch) is not None
+            except (Unavailable, OutcomeUnknown):
+                if time.monotonic() > deadline:
+                    raise OutcomeUnknown(
+                        f"The catalog database went away while snapshot {snapshot.id} of {first.identifier} was being committed; it may "
+                        "or may not be there. Look at the table once the database is back; a repeat by a client of the Paimon REST "
+                        "catalog, or under the same Idempotency-Key, is recognized."
+                    ) from lost
+                time.sleep(_ASK_AGAIN_SECONDS)
+
+    def landed(
+        self, wanted: Sequence[tuple[Identifier, UUID, TableFiles]], keys: Sequence[str], progress: Sequence[CommitProgress]
+    ) -> list[Snapshot]:
+        """The snapshots of these keys, published, where an earlier attempt decided them after all; else nothing."""
+        with self.catalog.reading() as tx:
+            rows = [tx.snapshots.by_uuid(table_id, key, name.branch) for (name, table_id, _), key in zip(wanted, keys, strict=True)]
+        found = [row for row in rows if row is not None]
+        if len(found) < len(rows):
+            return []
+        _set(progress, CommitPhase.DECIDED)
+        for (name, table_id, files), row in zip(wanted, found, strict=True):
+            self.publisher.ready(table_id, files, name.branch, row)
+        return [Snapshot.from_json(row.body) for row in found]
+
+    def _publish(self, prepared: Sequence[Prepared], told: Callable[[], None]) -> None:
+        """Put the decided snapshots' files there; nothing that fails here is a failure of the commit."""
+        try:
+            told()
+        except Exception:
+            _log.exception("A listener failed after a commit to %s", prepared[0].identifier)
+        for one in prepared:
+            try:
+                self.publisher.publish_next(one.table_id, one.files, one.identifier.branch, one.snapshot, one.place)
+            except FileNotFoundError:  # dropped meanwhile
+                pass
+            except Exception as problem:  # a bug, too: the commit stands, and is not to be repeated
+                self.publisher.put_off(one.table_id, one.identifier.branch, one.files.layout.snapshot_file(one.snapshot.id), problem)
+
+
+@contextlib.contextmanager
+def deciding(progress: Sequence[CommitProgress]) -> Iterator[None]:
+    """The block in which Postgres decides: at its end it has, unless the block itself says that it has not.
+
+    An error says so too, but for `OutcomeUnknown` and what ends the thread.
+    """
+    _set(progress, CommitPhase.DECIDING)
+    try:
+        yield
+    except OutcomeUnknown:
+        raise
+    except Exception:
+        _set(progress, CommitPhase.PREPARED)
+        raise
+    for one in progress:
+        if one.phase is CommitPhase.DECIDING:
+            one.phase = CommitPhase.DECIDED
+
+
+def _set(progress: Sequence[CommitProgress], phase: CommitPhase) -> None:
+    for one in progress:
+        one.phase = phase

@@ -1,0 +1,115 @@
+"""Group commit: appends that arrive together on one table share a snapshot, and its cost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from lake.commit.claims import Claimed
+from lake.table import LakeTable
+from model.errors import OutcomeUnknown, Unavailable
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from table.commit import COMMITTED_BY, CommitRequest
+
+MAX_GROUP = 64
+
+CommitTogether = Callable[[LakeTable, Sequence[CommitRequest], Sequence[Claimed]], Snapshot]
+"""Commits requests to one table as one snapshot."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Waiting:
+    """One writer's commit on its way into a group."""
+
+    table: LakeTable
+    request: CommitRequest
+    claimed: Claimed | None
+    done: threading.Event = field(default_factory=threading.Event)
+    snapshot: Snapshot | None = None
+    failure: BaseException | None = None
+
+
+class _Queue:
+    """The commits waiting for one table; whoever holds the lock commits for all."""
+
+    def __init__(self) -> None:
+        self.leader = threading.Lock()
+        self.guard = threading.Lock()
+        self.waiting: list[_Waiting] = []
+
+
+class Groups:
+    """Hands the commits of a process to leaders, one at a time for each table."""
+
+    def __init__(self, commit: CommitTogether) -> None:
+        self._commit = commit
+        self._queues: dict[tuple[UUID, str], _Queue] = {}
+        self._lock = threading.Lock()
+
+    def commit(self, table: LakeTable, request: CommitRequest, claimed: Claimed | None) -> Snapshot:
+        """Commit, alone or with those that wait too; returns the snapshot that holds the change."""
+        me = _Waiting(table=table, request=request, claimed=claimed)
+        with self._lock:
+            queue = self._queues.setdefault((table.table_id, table.identifier.branch), _Queue())
+        with queue.guard:
+            queue.waiting.append(me)
+        try:
+            while not me.done.is_set():
+                with queue.leader:
+                    if me.done.is_set():
+                        break
+                    self._lead(queue)
+        except BaseException:
+            with queue.guard:
+                if me in queue.waiting:
+                    queue.waiting.remove(me)
+                elif not me.done.is_set():  # a leader has it, and may decide it when nobody waits for it any more
+                    request.progress.in_doubt = True
+            raise
+        if me.failure is not None:
+            raise me.failure
+        assert me.snapshot is not None
+        return me.snapshot
+
+    def _lead(self, queue: _Queue) -> None:
+        """Commit the next waiting write, and with it the plain appends right behind it."""
+        with queue.guard:
+            group = [queue.waiting.pop(0)]
+            while queue.waiting and len(group) < MAX_GROUP and _share(group[0], queue.waiting[0]):
+                group.append(queue.waiting.pop(0))
+        if len(group) > 1 and not self._try(group):
+            for member in group:
+                self._try([member], alone=True)
+        elif len(group) == 1:
+            self._try(group, alone=True)
+
+    def _try(self, group: Sequence[_Waiting], *, alone: bool = False) -> bool:
+        """Commit a group; False where it is certain that nothing was decided, and each member is to be tried alone."""
+        try:
+            snapshot = self._commit(group[0].table, [member.request for member in group], [m.claimed for m in group if m.claimed])
+        except BaseException as failure:
+            certain = isinstance(failure, Exception) and all(member.request.progress.undecided for member in group)
+            if not alone and certain and not isinstance(failure, OutcomeUnknown | Unavailable):
+                return False
+            for member in group:
+                member.failure = failure
+                member.done.set()
+            return True
+        for member in group:
+            member.snapshot = snapshot
+            member.done.set()
+        return True
+
+
+def _share(first: _Waiting, other: _Waiting) -> bool:
+    """Whether two waiting commits may become one snapshot: plain batch appends of one schema."""
+    return (
+        first.request.plain_append
+        and other.request.plain_append
+        and first.request.commit_identifier == other.request.commit_identifier == BATCH_COMMIT_IDENTIFIER
+        and {*first.request.properties, *other.request.properties} <= {COMMITTED_BY}  # the snapshot names all of them
+        and first.table.schema.id == other.table.schema.id
+        and first.table.location == other.table.location
+    )

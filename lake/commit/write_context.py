@@ -1,0 +1,91 @@
+"""The owner of written files: they are removed where no snapshot can name them, and kept in every other case."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+from model.commit_phase import CommitProgress
+from model.errors import LakeError
+from model.schema import Schema
+from model.snapshot import CommitKind
+from table.commit import CommitRequest
+from table.manifest import NewFile
+from table.rewrite import as_entry
+from table.store import TableFiles
+
+_log = logging.getLogger(__name__)
+
+
+class Write:
+    """The files written for commits of one table, whose end removes what was not committed for certain.
+
+    What an exception says does not matter, only how far each commit came: files of one that is decided, or that may be, stay.
+    """
+
+    def __init__(self, files: TableFiles, schema: Schema) -> None:
+        self._table_files = files
+        self._schema = schema
+        self._commits: dict[str, list[CommitProgress]] = {}
+        """Each owned path, with the commits it was given to."""
+        self.files: list[NewFile] = []
+        """The data files, in the order they were written."""
+
+    def add(self, written: Iterable[NewFile]) -> list[NewFile]:
+        """Own data files with what lies beside them; returns them."""
+        found = list(written)
+        self.files += found
+        for new in found:
+            self.add_paths(paths_of(self._table_files, self._schema, new))
+        return found
+
+    def add_paths(self, paths: Iterable[str]) -> None:
+        """Own files that are no data files: statistics, an index beside a data file of the table."""
+        for path in paths:
+            self._commits.setdefault(path, [])
+
+    @property
+    def rows(self) -> int:
+        """Rows in the data files."""
+        return sum(new.file.row_count for new in self.files)
+
+    def request(self, kind: CommitKind, *, adds: Sequence[NewFile] | None = None, paths: Iterable[str] = (), **more: Any) -> CommitRequest:
+        """A commit of the files, or of some of them; ``paths`` are those it names besides its data files."""
+        given = tuple(self.files if adds is None else adds)
+        request = CommitRequest(kind=kind, adds=given, **{"commit_user": str(uuid4()), **more})
+        named = [path for new in given for path in paths_of(self._table_files, self._schema, new)]
+        for path in (*named, *paths):
+            if path in self._commits:
+                self._commits[path].append(request.progress)
+        return request
+
+    def drop(self, written: Collection[NewFile]) -> None:
+        """Remove data files now, unless one of their commits may be decided: a rewrite that lost its race."""
+        self._remove(path for new in written for path in paths_of(self._table_files, self._schema, new))
+        gone = {id(new) for new in written}
+        self.files = [new for new in self.files if id(new) not in gone]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+        self._remove(list(self._commits))
+
+    def _remove(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            commits = self._commits.pop(path, None)
+            if commits is None or not all(commit.undecided for commit in commits):
+                continue
+            try:
+                self._table_files.io.delete(path)
+            except (LakeError, OSError):  # invisible to every reader, and found later as an orphan
+                _log.warning("A file that was not committed could not be deleted: %s", path)
+
+
+def paths_of(files: TableFiles, schema: Schema, new: NewFile) -> list[str]:
+    """Where a written data file lies, and what lies beside it."""
+    entry = as_entry(new, schema.bucket)
+    return [files.data_path(schema, entry), *files.extra_paths(schema, entry)]

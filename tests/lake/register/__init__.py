@@ -1,1 +1,0 @@
-"""What becomes this catalog's, and what is brought to this version."""
