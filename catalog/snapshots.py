@@ -206,6 +206,11 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, {"table": table_id, "branch": branch, "below": below, "limit": limit}).fetchall()
 
+    def ids(self, table_id: UUID, branch: str) -> list[tuple[int, bool]]:
+        """The ids of all snapshots, oldest first, and whether their files are known to have been there."""
+        query = "SELECT snapshot_id, published FROM table_snapshot WHERE table_id = %s AND branch = %s ORDER BY snapshot_id"
+        return self._conn.execute(query, (table_id, branch)).fetchall()
+
     def earliest(self, table_id: UUID, branch: str) -> SnapshotRow | None:
         """The oldest snapshot, or None."""
         query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id LIMIT 1"  # noqa: S608
@@ -347,6 +352,30 @@ class SnapshotRepository:
               AND snapshot_id <> (SELECT snapshot_id FROM snapshot_pointer p WHERE p.table_id = %(table)s AND p.branch = %(branch)s)
         """
         self._conn.execute(query, {"table": table_id, "branch": branch, "below": below})
+
+    def tables_told_otherwise(self, words: Sequence[str]) -> list[tuple[UUID, str, str, str]]:
+        """Tables and branches with snapshots or tags whose operation is none of these: id, database, name, branch."""
+        query = """
+            SELECT DISTINCT t.table_id, t.database, t.name, o.branch FROM sluice_table t JOIN (
+                SELECT table_id, branch FROM table_snapshot WHERE body ->> 'operation' <> ALL(%(words)s)
+                UNION SELECT table_id, branch FROM table_tag WHERE snapshot ->> 'operation' <> ALL(%(words)s)
+            ) o ON o.table_id = t.table_id ORDER BY t.database, t.name, o.branch
+        """
+        return self._conn.execute(query, {"words": list(words)}).fetchall()
+
+    def told_otherwise(self, table_id: UUID, branch: str, words: Sequence[str], *, most: int) -> list[SnapshotRow]:
+        """The newest snapshots whose operation is none of these."""
+        query = f"""
+            SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND body ->> 'operation' <> ALL(%s)
+            ORDER BY snapshot_id DESC LIMIT %s
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch, list(words), most)).fetchall()
+
+    def tell(self, table_id: UUID, branch: str, *, snapshot_id: int, body: Mapping[str, Any]) -> None:
+        """Spell a snapshot in another way."""
+        query = "UPDATE table_snapshot SET body = %s WHERE table_id = %s AND branch = %s AND snapshot_id = %s"
+        self._conn.execute(query, (Jsonb(dict(body)), table_id, branch, snapshot_id))
 
     def tables_with_unpublished(self) -> list[tuple[UUID, str]]:
         """Tables and branches a crash may have left behind their pointers."""

@@ -197,20 +197,21 @@ class TableRepository:
             query = "UPDATE table_branch SET published_schema_id = greatest(published_schema_id, %s) WHERE table_id = %s AND name = %s"
             self._conn.execute(query, (schema_id, table_id, branch))
 
-    def rename(self, table_id: UUID, to: Identifier, *, location: str, moving_from: str | None) -> None:
-        """Give it another name; ``moving_from`` says where its files still lie."""
-        query = "UPDATE sluice_table SET database = %s, name = %s, location = %s, moving_from = %s WHERE table_id = %s"
+    def rename(self, table_id: UUID, to: Identifier) -> None:
+        """Give it another name."""
+        query = "UPDATE sluice_table SET database = %s, name = %s WHERE table_id = %s"
         try:
             with self._conn.transaction():
-                self._conn.execute(query, (to.database, to.table, location, moving_from, table_id))
+                self._conn.execute(query, (to.database, to.table, table_id))
         except errors.UniqueViolation as clash:
             raise TableAlreadyExist(str(to)) from clash
         except errors.ForeignKeyViolation as missing:
             raise DatabaseNotExist(to.database) from missing
 
-    def moved(self, table_id: UUID) -> None:
-        """Note that the files lie where they belong."""
-        self._conn.execute("UPDATE sluice_table SET moving_from = NULL WHERE table_id = %s", (table_id,))
+    def settle(self, table_id: UUID, location: str) -> None:
+        """Note where the files of a table lie that an earlier version was moving."""
+        query = "UPDATE sluice_table SET location = %s, moving_from = NULL WHERE table_id = %s AND moving_from IS NOT NULL"
+        self._conn.execute(query, (location, table_id))
 
     def set_diverged(self, table_id: UUID, path: str | None) -> None:
         """Mark the table as written past the catalog, or clear the mark."""
@@ -238,6 +239,19 @@ class TableRepository:
     def directory_removed(self, location: str) -> None:
         """Forget a directory that is gone."""
         self._conn.execute("DELETE FROM dropped_directory WHERE location = %s", (location,))
+
+    def lock_places(self) -> None:
+        """Keep others from choosing a place by path until the transaction ends."""
+        self._conn.execute("SELECT pg_advisory_xact_lock(hashtextextended('sluice places', 0))")
+
+    def locations(self) -> list[tuple[str | None, str]]:
+        """Every place that is taken: with the table's name, or None for garbage."""
+        query = """
+            SELECT database || '.' || name, location FROM sluice_table
+            UNION ALL SELECT database || '.' || name, moving_from FROM sluice_table WHERE moving_from IS NOT NULL
+            UNION ALL SELECT NULL, location FROM dropped_directory
+        """
+        return [(name, location) for name, location in self._conn.execute(query).fetchall()]
 
     def location_in_use(self, location: str) -> bool:
         """Whether a table lies there or is being moved away from there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -56,6 +56,16 @@ class TagRepository:
         self._conn.execute(
             "UPDATE table_tag SET published = true WHERE table_id = %s AND branch = %s AND name = %s", (table_id, branch, name)
         )
+
+    def told_otherwise(self, table_id: UUID, branch: str, words: Sequence[str]) -> list[TagRow]:
+        """Tags of snapshots whose operation is none of these words."""
+        with self._conn.cursor(row_factory=class_row(TagRow)) as cur:
+            return cur.execute(f"{_SELECT} AND snapshot ->> 'operation' <> ALL(%s)", (table_id, branch, list(words))).fetchall()
+
+    def tell(self, table_id: UUID, branch: str, name: str, snapshot: Mapping[str, Any]) -> None:
+        """Spell a tag's snapshot in another way."""
+        query = "UPDATE table_tag SET snapshot = %s WHERE table_id = %s AND branch = %s AND name = %s"
+        self._conn.execute(query, (Jsonb(dict(snapshot)), table_id, branch, name))
 
     def drop(self, table_id: UUID, name: str, branch: str = MAIN_BRANCH) -> bool:
         """Remove it; False when there was none."""

@@ -12,6 +12,8 @@ from lake.idempotency import Replay as Replay
 from lake.lake import Lake as Lake
 from lake.partitions import Partition as Partition
 from lake.repair import Repair as Repair
+from lake.reserve import DiskRoom as DiskRoom
+from lake.reserve import StorageReserve as StorageReserve
 from lake.table import LakeTable as LakeTable
 from table.column_cache import COLUMNS as MANIFEST_CACHE
 
@@ -21,6 +23,7 @@ __all__ = [
     "AccessControl",
     "Caller",
     "ClientCommit",
+    "DiskRoom",
     "IdempotencyClaim",
     "Lake",
     "LakeTable",
@@ -28,6 +31,7 @@ __all__ = [
     "Partition",
     "Repair",
     "Replay",
+    "StorageReserve",
     "StreamStep",
     "TableStream",
 ]

@@ -14,9 +14,10 @@ from lake.commit.write_context import paths_of
 from lake.guard import asks_itself, its_database, needs
 from lake.lying import what_lies
 from lake.names import check_name
-from lake.places import allowed_place, check_all_inside
+from lake.places import allowed_place, check_all_inside, place_to_register, refuse_overlap
+from lake.register.operations import rewrite_operations
 from lake.table import LakeTable
-from model.access import Access, table_resource
+from model.access import Access, database_resource, table_resource
 from model.commit_phase import CommitProgress
 from model.errors import InvalidName, InvalidSchema, LakeError, TableAlreadyExist
 from model.identifier import MAIN_BRANCH, Identifier
@@ -55,15 +56,17 @@ class LakeAdoption(LakeBase):
         directories and the warehouse, `InvalidSchema` for a directory that holds no such table, `TableAlreadyExist`.
         """
         check_name(table.table, "table")
-        location = self._own_place(path)
+        place = place_to_register(
+            path, self.warehouse_location, self.import_dirs, lambda name: self.caller.may(Access.CREATETABLE, database_resource(name))
+        )
+        location = str(place)
         main, *branches = what_lies(self.file_io, location)
         newest = main.schema
         with self.catalog.transaction(keep=not dry_run) as tx:
             tx.tables.lock_location(location)
             if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
                 raise TableAlreadyExist(str(table))
-            if tx.tables.location_in_use(location):
-                raise InvalidName(f"The table at {location} is a table of this catalog already.")
+            refuse_overlap(tx, place, f"Table {table} cannot be registered")
             table_id = uuid4()
             tx.tables.create(
                 table, table_id, location=location, schema_id=newest.id, schema=newest.to_json(), external=True, by=self.caller.principal
@@ -77,12 +80,8 @@ class LakeAdoption(LakeBase):
             self._owns(owned)
             for lying in (main, *branches):
                 self._publisher.try_to_catch_up(table_id, lying.files, lying.branch)
+                rewrite_operations(lying.files, lying.snapshots)
         return main.snapshots[-1] if main.snapshots else None
-
-    def _own_place(self, path: str) -> str:
-        location = allowed_place(path, (*self.import_dirs, self.warehouse))
-        _same_store(location, self.warehouse)
-        return location
 
     @needs(Access.CREATETABLE, its_database)
     def migrate_table(
@@ -110,20 +109,13 @@ class LakeAdoption(LakeBase):
         return plan
 
     def _decide_migration(self, table: Identifier, plan: Migration, request: CommitRequest) -> None:
-        location = f"{self.warehouse}/{table.database}.db/{table.table}"
-        files = TableFiles(self.file_io, location)
         with deciding([request.progress]), self.catalog.transaction() as tx:
-            if tx.tables.lock_location(location):
-                self.file_io.delete_tree(location)
-                tx.tables.directory_removed(location)
             if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
                 raise TableAlreadyExist(str(table))
             tx.databases.get(table.database)
-            if tx.tables.location_in_use(location) or self.file_io.exists(files.layout.schema_dir()):
-                raise InvalidName(
-                    f"Table {table} cannot be made: {location} holds files of a table the catalog does not know by this name."
-                )
             table_id = uuid4()
+            location = self._place(tx, table, table_id, None)
+            files = TableFiles(self.file_io, location)
             tx.tables.create(table, table_id, location=location, schema_id=0, schema=plan.schema.to_json(), by=self.caller.principal)
             try:
                 snapshot = build_snapshot(files, plan.schema, None, [request], uuid=str(uuid4()), time_millis=time.time_ns() // 1_000_000)
@@ -143,8 +135,16 @@ class LakeAdoption(LakeBase):
 
     def _survey(self, source: str, threads: int) -> HiveDirectory:
         location = allowed_place(source, self.import_dirs)
-        _same_store(location, self.warehouse)
-        return survey(self.file_io, location, threads=threads, allowed=lambda paths: check_all_inside(paths, self.import_dirs))
+        if not self.warehouse_location.same_store(location):
+            raise InvalidName(f"{location} lies in another store than the warehouse, {self.warehouse}; a table's files lie in one.")
+        with self.catalog.transaction(keep=False) as tx:
+            refuse_overlap(tx, location, f"The files at {location} cannot be taken over")
+        return survey(
+            self.file_io,
+            str(location),
+            threads=threads,
+            allowed=lambda paths: check_all_inside(paths, self.import_dirs, outside=self.warehouse_location),
+        )
 
     @asks_itself
     def plan_migration(self, table: LakeTable, source: str, *, threads: int = 8) -> Migration:
@@ -195,11 +195,3 @@ def renaming(io: FileIO, pairs: Sequence[tuple[str, str]], progress: CommitProgr
     finally:
         for source, target in reversed(done) if progress.undecided else ():
             io.rename(target, source)
-
-
-def _same_store(location: str, warehouse: str) -> None:
-    def store(place: str) -> str:
-        return place.partition("://")[0] if "://" in place else ""
-
-    if store(location) != store(warehouse):
-        raise InvalidName(f"{location} lies in another store than the warehouse, {warehouse}; a table's files lie in one.")

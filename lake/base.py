@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Self, TypeVar
 from uuid import UUID
 
@@ -17,12 +18,15 @@ from lake.follow import OpenStreams
 from lake.guard import asks_itself
 from lake.jobs import Jobs
 from lake.permissions import Permissions, read_rules
+from lake.places import place_of_new, refuse_overlap, table_location
+from lake.reserve import StorageReserve
 from lake.table import LakeTable
 from model.access import Access, Grant, ReadRules, Resource
-from model.errors import Forbidden
+from model.errors import Forbidden, InvalidName, TableNotExist
 from model.identifier import Identifier
+from model.location import Location
 from model.schema import Schema
-from table.file_io import FileIO, file_io_for, local_path
+from table.file_io import FileIO, file_io_for
 from table.store import TableFiles
 
 T = TypeVar("T")
@@ -40,15 +44,19 @@ class LakeBase:
         hook: Hook = no_hook,
         token: str | None = None,
         import_dirs: Sequence[str] = (),
+        reserve: StorageReserve | None = None,
     ) -> None:
         self.caller = EVERYBODY
         self.access = AccessControl(catalog, token=token)
         self.catalog = catalog
         # One spelling of a place, so that tables made under /x are the same under file:///x.
-        self.warehouse = local_path(warehouse).rstrip("/")
+        self.warehouse_location = Location.parse(warehouse)
+        self.warehouse = str(self.warehouse_location)
         self.file_io = file_io or file_io_for(warehouse)
         self.import_dirs = tuple(import_dirs)
         """Where what lies may be read and taken over."""
+        self.reserve = reserve or StorageReserve()
+        """Asked before rows, results and compactions are written."""
         self._hook = hook
         self._publisher = Publisher(catalog, hook)
         self._core = CommitCore(catalog, self._publisher, hook)
@@ -89,7 +97,7 @@ class LakeBase:
     def _ready(self, row: TableRow) -> LakeTable:
         """The open table, once what a crash or another server left half done is finished."""
         if row.moving_from:
-            self._finish_move(row)
+            row = self._settled(row)
         files = TableFiles(self.file_io, row.location, row.branch)
         schema = Schema.from_json(row.schema)
         if row.stale:
@@ -105,14 +113,46 @@ class LakeBase:
             read_latest=self._publisher.latest,
         )
 
-    def _finish_move(self, row: TableRow) -> None:
-        """Move the directory of a renamed table; several may try, the lock lets one."""
+    def _settled(self, row: TableRow) -> TableRow:
+        """A table an earlier version was moving when it was renamed, where its files lie: nothing is moved any more.
+
+        Nothing was committed while it was on its way, so all of it lies where its schemas are. Several may look, the lock lets one.
+        """
         assert row.moving_from is not None
         with self.catalog.transaction() as tx:
             tx.tables.lock_location(row.location)
-            if self.file_io.exists(row.moving_from) and not self.file_io.exists(row.location):
-                self.file_io.rename(row.moving_from, row.location)
-            tx.tables.moved(row.table_id)
+            stayed = self.file_io.exists(TableFiles(self.file_io, row.moving_from).layout.schema_dir())
+            location = row.moving_from if stayed else row.location
+            tx.tables.settle(row.table_id, location)
+            now = tx.tables.by_id(row.table_id)
+        if now is None:
+            raise TableNotExist(f"{row.database}.{row.name}")
+        return replace(row, location=now.location, moving_from=None)
+
+    def _place(self, tx: CatalogTransaction, table: Identifier, table_id: UUID, path: str | None) -> str:
+        """The directory of a new table, held until the transaction ends: a place never moves, so a name's may be another table's."""
+        if path is not None:
+            chosen = place_of_new(self.warehouse_location, path)
+            refuse_overlap(tx, chosen, f"Table {table} cannot be created")
+            location = str(chosen)
+        else:
+            location = str(table_location(self.warehouse_location, table))
+        self._make_way(tx, location)
+        if path is None and tx.tables.location_in_use(location):
+            location = str(table_location(self.warehouse_location, table, beside=table_id.hex[:8]))
+            self._make_way(tx, location)
+        if tx.tables.location_in_use(location) or self.file_io.exists(TableFiles(self.file_io, location).layout.schema_dir()):
+            raise InvalidName(
+                f"Table {table} cannot be created: {location} already holds a table's files the catalog does not know by this name. "
+                "Move them away or choose another name."
+            )
+        return location
+
+    def _make_way(self, tx: CatalogTransaction, location: str) -> None:
+        """Finish the removal of a dropped table's directory, and keep others from the place until the transaction ends."""
+        if tx.tables.lock_location(location):
+            self.file_io.delete_tree(location)
+            tx.tables.directory_removed(location)
 
     def _own(self, tx: CatalogTransaction, *resources: Resource, table_id: UUID | None = None) -> list[Grant]:
         """Give all of what is being made to its maker."""
@@ -130,9 +170,7 @@ class LakeBase:
 
     def _remove_directory(self, location: str) -> None:
         with self.catalog.transaction() as tx:
-            if tx.tables.lock_location(location):
-                self.file_io.delete_tree(location)
-                tx.tables.directory_removed(location)
+            self._make_way(tx, location)
 
 
 def seen(

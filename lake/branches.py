@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
@@ -11,6 +12,7 @@ from lake.commit.publish import Publisher
 from lake.guard import needs
 from lake.history import clear_expired, stale_file
 from lake.names import check_name
+from lake.register.expired import forget_expired
 from lake.table import LakeTable
 from lake.tags import Tags
 from model.access import Access
@@ -115,6 +117,12 @@ class Branches:
         Returns the snapshots main loses and the one it has then.
         Raises `BranchNotExist`, or `SnapshotNotExist` for a branch without snapshots.
         """
+        opened = replace(
+            table,
+            identifier=Identifier(table.identifier.database, table.identifier.table, name),
+            files=TableFiles(table.files.io, table.location, name),
+        )
+        forget_expired(self._catalog, opened)
         with self._catalog.transaction(keep=not dry_run) as tx:
             main = _held(tx, table)
             branch = tx.tables.find(Identifier(main.database, main.name, name))
@@ -126,6 +134,8 @@ class Branches:
             first = Snapshot.from_json(history[0].body)
             if not dry_run:
                 clear_expired(tx, table)
+            self._tags.take_in(tx, table)  # also those that clients wrote as files
+            self._tags.take_in(tx, opened)
             lost = self._clear(tx, table, name, history)
             for schema_id, body in tx.tables.schemas(table.table_id, name):
                 if schema_id >= first.schema_id:

@@ -13,8 +13,9 @@ from weakref import WeakSet
 
 from catalog import CatalogStore
 from lake.consumers import ConsumerProgress
+from lake.register.expired import forget_expired
 from lake.table import LakeTable
-from model.errors import SnapshotNotExist, Unavailable
+from model.errors import SnapshotNotExist, TableDamaged, Unavailable
 from model.predicate import Predicate
 from model.snapshot import Snapshot
 from table.scan import PlannedFile
@@ -166,7 +167,12 @@ class TableStream:
 
     def _step(self, snapshot: Snapshot) -> Iterator[StreamStep]:
         table = self._table
-        planned = plan_next(table.files, self._schema, snapshot, self.cursor, self._rules.stream, self._order, self._predicate)
+        try:
+            planned = plan_next(table.files, self._schema, snapshot, self.cursor, self._rules.stream, self._order, self._predicate)
+        except (Unavailable, TableDamaged):
+            if forget_expired(self._catalog, table) and snapshot.id < (past := self._past()).earliest_id:
+                raise expired(past, snapshot.id, f"The stream of table {table.identifier}") from None
+            raise
         if planned:
             yield StreamStep(table=table, snapshot=snapshot, planned=planned)
         self.cursor = self.cursor.after(snapshot)

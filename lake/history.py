@@ -9,6 +9,7 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
 from lake.commit.publish import Publisher
 from lake.guard import needs
+from lake.register.expired import check_there, forget_expired
 from lake.table import LakeTable
 from lake.tags import Tags
 from model.access import Access
@@ -30,6 +31,7 @@ class History:
     def page(self, table: LakeTable, *, below: int | None, limit: int) -> list[Snapshot]:
         """Snapshots with ids below one, newest first, their files in place."""
         table.latest()
+        forget_expired(self._catalog, table)
         with self._catalog.reading() as tx:
             rows = tx.snapshots.page(table.table_id, table.identifier.branch, below=below, limit=limit)
         return [Snapshot.from_json(row.body) for row in rows]
@@ -39,9 +41,11 @@ class History:
         latest = table.latest()
         branch = table.identifier.branch
         row: SnapshotRow | None = None
+        if version == "LATEST" and latest is not None:
+            return latest
+        forget_expired(self._catalog, table)
         if version == "LATEST":
-            if latest is not None:
-                return latest
+            pass
         elif version == "EARLIEST":
             with self._catalog.reading() as tx:
                 row = tx.snapshots.earliest(table.table_id, branch)
@@ -58,20 +62,26 @@ class History:
     def rollback_to_snapshot(self, table: LakeTable, snapshot_id: int, *, expected: int | None = None) -> None:
         """Make a snapshot the latest again; later ones, and the tags on them, are gone.
 
-        Raises `SnapshotNotExist`, or `StaleRollback` where the latest is not the one expected.
+        Raises `SnapshotNotExist`, `TableDamaged`, or `StaleRollback` where the latest is not the one expected.
         """
+        forget_expired(self._catalog, table)
         with self._catalog.transaction() as tx:
             self._hold(tx, table)
             _check_latest(tx, table, expected)
             row = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
             if row is None:
                 raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {snapshot_id}.", resource_name=str(snapshot_id))
+            check_there(table, row)
             self._back_to(tx, table, row)
         self.tidy(table)
 
     @needs(Access.UPDATE)
     def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None) -> None:
-        """Make a tag's snapshot the latest again, also where it has expired; raises `TagNotExist` or `StaleRollback`."""
+        """Make a tag's snapshot the latest again, also where it has expired.
+
+        Raises `TagNotExist`, `StaleRollback`, or `SnapshotNotExist` for a tag of a line the table has left.
+        """
+        forget_expired(self._catalog, table)
         tag = self._tags.find(table, name)
         branch = table.identifier.branch
         with self._catalog.transaction() as tx:
@@ -81,6 +91,7 @@ class History:
                 raise TagNotExist(name, str(table.identifier))
             snapshot = Snapshot.from_json(tag.snapshot)
             row = tx.snapshots.get(table.table_id, branch, snapshot.id)
+            _check_line(tx, table, name, snapshot, row)
             if row is None:
                 clear_expired(tx, table)
                 tx.snapshots.insert(
@@ -130,6 +141,7 @@ class History:
 
     def _back_to(self, tx: CatalogTransaction, table: LakeTable, row: SnapshotRow) -> None:
         branch, files = table.identifier.branch, table.files
+        self._tags.take_in(tx, table)  # also those that clients wrote as files, whoever looked last
         for gone in tx.snapshots.remove(table.table_id, branch, above=row.snapshot_id):
             stale_file(tx, table, files.layout.snapshot_file(gone.snapshot_id), gone.body)
         for tag in tx.tags.all(table.table_id, branch):
@@ -167,6 +179,21 @@ def clear_expired(tx: CatalogTransaction, table: LakeTable) -> int | None:
 def _below(table: LakeTable, path: str) -> str:
     """A file's path inside its table: the table may move before the file is removed."""
     return path.removeprefix(f"{table.location}/")
+
+
+def _check_line(tx: CatalogTransaction, table: LakeTable, name: str, snapshot: Snapshot, row: SnapshotRow | None) -> None:
+    """Raise `SnapshotNotExist` for a tag whose snapshot is none of the table's past: one of a line that a rollback has left."""
+    if row is None:
+        latest = tx.snapshots.latest(table.table_id, table.identifier.branch)
+        if latest is None or snapshot.id < latest.snapshot_id:
+            return
+    elif row.snapshot_uuid == snapshot.key:
+        return
+    raise SnapshotNotExist(
+        f"Tag {name} of table {table.identifier} is of a snapshot {snapshot.id} that is none of the table's: the table was rolled back "
+        "before it, and the rows written since would be lost. The tag can be read and deleted.",
+        resource_name=str(snapshot.id),
+    )
 
 
 def _check_latest(tx: CatalogTransaction, table: LakeTable, expected: int | None) -> None:

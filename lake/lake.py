@@ -20,8 +20,10 @@ from lake.guard import asks_itself, needs
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.metadata import Spec
 from lake.partitions import Partition, partitions
+from lake.register.upgrade import upgrade_operations
 from lake.repair import Repair, repair
 from lake.replace import partition_filter
+from lake.reserve import StorageReserve
 from lake.streams import LakeStreams
 from lake.table import LakeTable
 from lake.tables import LakeTables
@@ -52,9 +54,10 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         token: str | None = None,
         import_dirs: Sequence[str] = (),
         audit_kept: timedelta = timedelta(days=30),
+        reserve: StorageReserve | None = None,
     ) -> None:
         file_io = file_io or file_io_for(warehouse, sync=sync)
-        super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token, import_dirs=import_dirs)
+        super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token, import_dirs=import_dirs, reserve=reserve)
         self.listeners: list[Listener] = []
         """Told of each commit made through this lake."""
         self.commit_counters: list[Callable[[CommitNote], None]] = []
@@ -186,6 +189,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
             if (found := by_id.get(table_id)) is not None:
                 opened = self._open(Identifier(found.database, found.name, branch))
                 self._publisher.catch_up(table_id, opened.files, branch)
+        upgrade_operations(self)
 
 
 def _bare_answer(snapshot: Snapshot) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from lake.databases import LakeDatabases
 from lake.guard import asks_itself, needs
 from lake.history import History
 from lake.permissions import read_rules
+from lake.register.expired import forget_expired
 from lake.table import LakeTable
 from lake.tags import Tags
 from lake.views import Functions, Views
@@ -58,6 +59,7 @@ class LakeMetadata(LakeDatabases):
     def snapshots(self, table: LakeTable) -> list[Snapshot]:
         """All snapshots that are kept, oldest first, their files in place; whoever could open the table may know them."""
         table.latest()
+        forget_expired(self.catalog, table)
         with self.catalog.reading() as tx:
             return [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from model.errors import InvalidName
-from table.file_io import local_path
 
 _MAX_BYTES = 200
 """File systems hold 255 bytes a name; ``.db`` and temporary suffixes need room."""
@@ -23,14 +22,3 @@ def check_name(name: str, kind: str) -> None:
         raise InvalidName(f"The {kind} name is {len(name.encode())} bytes long; at most {_MAX_BYTES} fit.")
     if kind == "database" and name.lower() in ("sys", "information_schema"):
         raise InvalidName(f"The database name {name} is reserved for system procedures and tables.")
-
-
-def external_location(warehouse: str, path: str) -> str:
-    """Where an external table lies; raises `InvalidName` outside the warehouse, since no other place is this server's to write to."""
-    location = local_path(path).rstrip("/")
-    inside = location.removeprefix(f"{warehouse}/").split("/")
-    if not location.startswith(f"{warehouse}/") or {"", ".", ".."} & set(inside) or inside[0].startswith(".") or inside[-1].endswith(".db"):
-        raise InvalidName(
-            f"A table cannot lie at {path}: external tables lie inside the warehouse, {warehouse}, each in a place of its own."
-        )
-    return location

@@ -60,7 +60,7 @@ def remove_orphan_files(
 
 def _known(lake: Lake, table: LakeTable) -> list[list[Snapshot]]:
     """Every snapshot, by line of history: each branch, each tag, and files of snapshots the catalog does not have."""
-    table.latest()
+    lake.snapshots(table)  # publishes what is decided, and forgets what clients expired
     lines: list[list[Snapshot]] = []
     with lake.catalog.reading() as tx:
         for branch in {MAIN_BRANCH, *tx.branches.names(table.table_id)}:

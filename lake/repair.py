@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from catalog import CatalogStore
 from catalog.records import SnapshotRow
 from lake.commit.publish import Publisher
+from lake.register.operations import rewrite_operations
 from lake.table import LakeTable
 from model.errors import LakeError, TableNotExist
 from model.snapshot import Snapshot
@@ -61,6 +62,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
             base = snapshot.key
         tx.tables.set_diverged(table.table_id, None)
     publisher.catch_up(table.table_id, files, branch)
+    rewrite_operations(files, adopted)
     if newest := adopted[-1].id if adopted else top:
         with files.snapshots() as place:
             files.write_hints(newest, place)

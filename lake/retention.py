@@ -16,6 +16,7 @@ from catalog import CatalogTransaction
 from catalog.records import TagRow
 from lake.history import clear_expired, stale_file
 from lake.names import check_name
+from lake.register.expired import check_there, forget_expired
 from lake.table import LakeTable
 from lake.tags import parse_retained
 from model.access import Access, table_resource
@@ -128,6 +129,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         return Removed()
     lake.tags.all(table)  # a client may have put one there itself
     table.latest()  # publishes what is decided, so that no file is missing below
+    forget_expired(lake.catalog, table)
     now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
     with lake.catalog.transaction() as tx:
         _lock(tx, table)
@@ -190,7 +192,9 @@ def _to_tag(tx: CatalogTransaction, table: LakeTable, snapshot_id: int | None) -
     wanted = snapshot_id or (newest.snapshot_id if newest else 0)
     row = tx.snapshots.get(table.table_id, branch, wanted)
     if row is None:
-        raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {wanted or ''} to tag.", resource_name=str(wanted))
+        which = f"no snapshot {wanted} to tag" if wanted else "no snapshot to tag yet"
+        raise SnapshotNotExist(f"Table {table.identifier} has {which}.", resource_name=str(wanted))
+    check_there(table, row)
     return Snapshot.from_json(row.body)
 
 
@@ -206,6 +210,7 @@ def replace_tag(
     """Let a tag keep another snapshot, and let go what only the one before needed; raises `TagNotExist` or `SnapshotNotExist`."""
     _may(lake, table)
     lake.tags.get(table, name)
+    forget_expired(lake.catalog, table)
     table.latest()  # publishes what is decided, so that no file is missing below
     with lake.catalog.transaction(keep=not dry_run) as tx:
         _lock(tx, table)

@@ -10,6 +10,7 @@ from lake.base import LakeBase
 from lake.consumers import ConsumerProgress
 from lake.follow import TICK_SECONDS, FollowRules, TableStream
 from lake.guard import asks_itself, needs
+from lake.register.expired import forget_expired
 from lake.table import LakeTable
 from model.access import Access, table_resource
 from model.errors import Forbidden, TableNotExist
@@ -95,6 +96,7 @@ class LakeStreams(LakeBase):
 
     def _past(self, table: LakeTable) -> Past:
         table.latest()  # publishes what is decided: a start may be told to other clients
+        forget_expired(self.catalog, table)
         with self.catalog.reading() as tx:
             rows = tx.snapshots.history(table.table_id, table.identifier.branch)
         return Past(table=str(table.identifier), snapshots=[Snapshot.from_json(row.body) for row in rows])

@@ -14,17 +14,17 @@ from lake.base import seen
 from lake.databases import own_directory
 from lake.guard import asks_itself, its_database, needs
 from lake.metadata import LakeMetadata
-from lake.names import check_name, external_location
+from lake.names import check_name
+from lake.places import table_location
 from lake.replace import replace_schema
 from lake.table import LakeTable
 from model.access import Access, database_resource, table_resource
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import CommitConflict, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
+from model.location import Location
 from model.schema import Schema, other_kind
 from model.schema_change import SchemaChange, apply_changes
-from table.file_io import local_path
-from table.store import TableFiles
 
 Decided = Callable[[Schema], None]
 
@@ -52,8 +52,8 @@ class LakeTables(LakeMetadata):
 
     @asks_itself
     def location_of(self, table: Identifier) -> str:
-        """Where a table of that name lies."""
-        return f"{self.warehouse}/{table.database}.db/{table.table}"
+        """Where a table of that name is put, where no other table lies."""
+        return str(table_location(self.warehouse_location, table))
 
     @asks_itself
     def open(self, table: Identifier) -> LakeTable:
@@ -123,21 +123,14 @@ class LakeTables(LakeMetadata):
         Raises `TableAlreadyExist`, `DatabaseNotExist`, `InvalidName`.
         """
         check_name(table.table, "table")
-        location = external_location(self.warehouse, path) if path is not None else self.location_of(table)
         stamped = replace(schema, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
         try:
             with self.catalog.transaction() as tx:
-                if tx.tables.lock_location(location):
-                    self.file_io.delete_tree(location)
-                    tx.tables.directory_removed(location)
                 if tx.tables.find(table) is not None:
                     raise TableAlreadyExist(str(table))
                 tx.databases.get(table.database)
                 table_id = uuid4()
-                in_use = tx.tables.location_in_use(location)
-                if in_use and path is None and not self.file_io.atomic_rename:  # by a table that was renamed and could not move
-                    location, in_use = f"{location}-{table_id.hex[:8]}", False
-                self._refuse_foreign(in_use, location, table)
+                location = self._place(tx, table, table_id, path)
                 tx.tables.create(
                     table,
                     table_id,
@@ -161,13 +154,6 @@ class LakeTables(LakeMetadata):
             self.file_io.mkdirs(opened.location)
         return True
 
-    def _refuse_foreign(self, in_use: bool, location: str, table: Identifier) -> None:
-        if in_use or self.file_io.exists(TableFiles(self.file_io, location).layout.schema_dir()):
-            raise InvalidName(
-                f"Table {table} cannot be created: {location} already holds a table's files the catalog does not know by this name. "
-                "Move them away or choose another name."
-            )
-
     @needs(Access.ALTER)
     def alter_table(self, table: Identifier, changes: Sequence[SchemaChange], *, check: Decided | None = None) -> Schema:
         """Apply changes as one new schema version; an ALTER that comes second is applied on the first's outcome."""
@@ -190,30 +176,17 @@ class LakeTables(LakeMetadata):
 
     @needs(Access.ALTER)
     def rename_table(self, source: Identifier, target: Identifier) -> None:
-        """Give a table another name; its directory moves along where the file system can."""
+        """Give a table another name; its directory stays where it is."""
         _refuse_branch(source, "renamed")
         check_name(target.table, "table")
         self.caller.require(Access.CREATETABLE, database_resource(target.database))
-        self._open(source)
-        to = self.location_of(target)
         with self.catalog.transaction() as tx:
             row = tx.tables.lock(source)
             if tx.views.find(target.database, target.table) is not None:
                 raise TableAlreadyExist(str(target))
-            if row.external or not self.file_io.atomic_rename:
-                tx.tables.rename(row.table_id, target, location=row.location, moving_from=None)
-                self.access.forget()
-                return
-            if tx.tables.lock_location(to):
-                self.file_io.delete_tree(to)
-                tx.tables.directory_removed(to)
-            if tx.tables.find(target) is not None:
-                raise TableAlreadyExist(str(target))
-            self._refuse_foreign(tx.tables.location_in_use(to), to, target)
-            tx.tables.rename(row.table_id, target, location=to, moving_from=row.location)
+            tx.tables.rename(row.table_id, target)
         self.access.forget()
         self._hook("rename decided")
-        self._open(target)
 
     @needs(Access.DROP)
     def drop_table(self, table: Identifier, *, if_exists: bool = False) -> None:
@@ -237,7 +210,7 @@ class LakeTables(LakeMetadata):
     def replace_table(self, table: Identifier, schema: Schema, *, path: str | None = None) -> None:
         """Empty a table and give it another schema, in one decision; see `lake.replace.replace_schema`."""
         self.caller.require(Access.UPDATE, table_resource(table))
-        if path is not None and local_path(path).rstrip("/") != self._open(table).location:
+        if path is not None and Location.parse(path) != Location.parse(self._open(table).location):
             raise InvalidName(f"Table {table} cannot be replaced by one at {path}: where a table lies does not change.")
         replace_schema(self._core, lambda: self._open(table), schema, by=self.caller.principal)
 

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from catalog import CatalogStore
+from catalog import CatalogStore, CatalogTransaction
 from catalog.records import TagRow
 from lake.access import EVERYBODY, Caller
 from lake.guard import needs
 from lake.names import check_name
+from lake.register.expired import check_there, forget_expired
+from lake.register.operations import rewrite_operation
 from lake.table import LakeTable
 from model.access import Access
 from model.catalog_errors import TagAlreadyExist
 from model.errors import InvalidOption, SnapshotNotExist, TagNotExist
 from model.option import duration
+from model.snapshot import Snapshot
 
+_log = logging.getLogger(__name__)
 _FILE_KEYS = frozenset({"tagCreateTime", "tagTimeRetained"})
 
 
@@ -48,6 +53,7 @@ class Tags:
         if retained is not None:
             parse_retained(retained)
         latest = table.latest()
+        forget_expired(self._catalog, table)
         self.all(table)  # a client may have put a file of that name there
         branch = table.identifier.branch
         with self._catalog.transaction(keep=not dry_run) as tx:
@@ -55,15 +61,18 @@ class Tags:
             wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
             row = tx.snapshots.get(table.table_id, branch, wanted)
             if row is None:
-                raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {wanted or ''} to tag.", resource_name=str(wanted))
+                which = "no snapshot to tag yet" if latest is None else f"no snapshot {wanted} to tag"
+                raise SnapshotNotExist(f"Table {table.identifier} has {which}.", resource_name=str(wanted))
+            check_there(table, row)
             now = time.time_ns() // 1_000_000
-            made = tx.tags.put(table.table_id, name, row.body, branch, created_millis=now, retained=retained)
+            body = Snapshot.from_json(row.body).to_json()
+            made = tx.tags.put(table.table_id, name, body, branch, created_millis=now, retained=retained)
         if not made:
             if not if_not_exists:
                 raise TagAlreadyExist(name, str(table.identifier))
             return False
         if not dry_run:
-            self.publish(table, TagRow(name=name, snapshot=row.body, created_millis=now, retained=retained, published=False))
+            self.publish(table, TagRow(name=name, snapshot=body, created_millis=now, retained=retained, published=False))
         return True
 
     def publish(self, table: LakeTable, tag: TagRow) -> None:
@@ -74,25 +83,32 @@ class Tags:
 
     def all(self, table: LakeTable) -> list[TagRow]:
         """All tags, by name."""
+        with self._catalog.reading() as tx:
+            rows = self.take_in(tx, table)
+        for row in rows:
+            if not row.published:
+                self.publish(table, row)
+        return rows
+
+    def take_in(self, tx: CatalogTransaction, table: LakeTable) -> list[TagRow]:
+        """All tags, by name, once those whose files clients wrote are the catalog's, and those whose files clients removed are not."""
         files, branch = table.files, table.identifier.branch
         lying = {
             status.path.rpartition("/tag-")[2]
             for status in files.io.list(files.layout.tag_dir())
             if status.path.rpartition("/")[2].startswith("tag-")
         }
-        with self._catalog.reading() as tx:
-            rows = tx.tags.all(table.table_id, branch)
+        rows = tx.tags.all(table.table_id, branch)
         kept = []
         for row in rows:
-            if row.name not in lying and row.published:  # whoever removed the file removed the tag
-                with self._catalog.reading() as tx:
-                    tx.tags.drop(table.table_id, row.name, branch)
-                continue
-            if not row.published:
-                self.publish(table, row)
-            kept.append(row)
+            if row.name in lying or not row.published:
+                kept.append(row)
+            else:  # whoever removed the file removed the tag
+                tx.tags.drop(table.table_id, row.name, branch)
         for name in lying - {row.name for row in rows}:
-            if (found := self._adopt(table, name)) is not None:
+            if (found := _found(table, name)) is not None:
+                created, retained = found.created_millis, found.retained
+                tx.tags.put(table.table_id, name, found.snapshot, branch, created_millis=created, retained=retained, published=True)
                 kept.append(found)
         return sorted(kept, key=lambda row: row.name)
 
@@ -115,22 +131,23 @@ class Tags:
         with self._catalog.transaction() as tx:
             tx.tags.drop(table.table_id, name, table.identifier.branch)
 
-    def _adopt(self, table: LakeTable, name: str) -> TagRow | None:
-        """A tag whose file a client wrote; None for a file that is none."""
-        try:
-            body = json.loads(table.files.io.read(table.files.layout.tag_file(name)))
-            snapshot = {key: value for key, value in body.items() if key not in _FILE_KEYS}
-            int(snapshot["id"])
-            created = body.get("tagCreateTime")
-            millis = _millis(created) if created else None
-        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-            return None
-        seconds = body.get("tagTimeRetained")
-        retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
-        row = TagRow(name=name, snapshot=snapshot, created_millis=millis, retained=retained, published=True)
-        with self._catalog.reading() as tx:
-            tx.tags.put(table.table_id, name, snapshot, table.identifier.branch, created_millis=millis, retained=retained, published=True)
-        return row
+
+def _found(table: LakeTable, name: str) -> TagRow | None:
+    """A tag whose file a client wrote; None for a file that is none."""
+    try:
+        body = json.loads(table.files.io.read(table.files.layout.tag_file(name)))
+        found = Snapshot.from_json({key: value for key, value in body.items() if key not in _FILE_KEYS})
+        int(body["id"])
+        created = body.get("tagCreateTime")
+        millis = _millis(created) if created else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if rewrite_operation(table.files, table.files.layout.tag_file(name), found):
+        _log.info("Tag %s of %s was written again so that Paimon 2 parses it.", name, table.identifier)
+    snapshot = found.to_json()
+    seconds = body.get("tagTimeRetained")
+    retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
+    return TagRow(name=name, snapshot=snapshot, created_millis=millis, retained=retained, published=True)
 
 
 def parse_retained(text: str) -> dt.timedelta:
@@ -159,7 +176,7 @@ def _millis(parts: list[int]) -> int:
 
 
 def _file_body(tag: TagRow) -> Mapping[str, Any]:
-    body = dict(tag.snapshot)
+    body = Snapshot.from_json(tag.snapshot).to_json()
     if tag.created_millis is not None:
         at = dt.datetime.fromtimestamp(tag.created_millis / 1000)
         body["tagCreateTime"] = [at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond * 1000]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from catalog import CatalogStore
+from lake.register.expired import forget_expired
 from lake.table import LakeTable
 from lake.tags import Tags
 from model.snapshot import Snapshot
@@ -26,12 +27,14 @@ class CatalogVersions(Versions):
 
     def find(self, snapshot_id: int) -> Snapshot | None:
         """The snapshot of that id."""
+        forget_expired(self._catalog, self._opened)
         with self._catalog.reading() as tx:
             row = tx.snapshots.get(self._opened.table_id, self._opened.identifier.branch, snapshot_id) if snapshot_id < 2**63 else None
         return Snapshot.from_json(row.body) if row else None
 
     def history(self) -> Sequence[Snapshot]:
         """All that are left, oldest first."""
+        forget_expired(self._catalog, self._opened)
         with self._catalog.reading() as tx:
             rows = tx.snapshots.history(self._opened.table_id, self._opened.identifier.branch)
         return [Snapshot.from_json(row.body) for row in rows]

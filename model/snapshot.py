@@ -20,6 +20,24 @@ class CommitKind(StrEnum):
     ANALYZE = "ANALYZE"
 
 
+class Operation(StrEnum):
+    """The statement behind a commit. Readers since Paimon 2.0 fail on a whole table for any other word in any of its snapshots."""
+
+    WRITE = "WRITE"
+    OVERWRITE = "OVERWRITE"
+    DELETE = "DELETE"
+    TRUNCATE = "TRUNCATE"
+    UPDATE = "UPDATE"
+    MERGE = "MERGE"
+    CREATE_TABLE_AS_SELECT = "CREATE_TABLE_AS_SELECT"
+    REPLACE_TABLE_AS_SELECT = "REPLACE_TABLE_AS_SELECT"
+    CREATE_OR_REPLACE_TABLE_AS_SELECT = "CREATE_OR_REPLACE_TABLE_AS_SELECT"
+
+
+OPERATION = "sluice.operation"
+"""The property of a snapshot that holds an operation for which Paimon has no word: ``COMPACT``, ``DROP_PARTITION``."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """One committed version of a table; never changed after it is written."""
@@ -45,7 +63,7 @@ class Snapshot:
     statistics: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     next_row_id: int | None = None
-    operation: str | None = None
+    operation: Operation | None = None
     writer_version: str | None = None
     version: int = 3
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -56,6 +74,11 @@ class Snapshot:
         """What the catalog knows the snapshot by: its uuid, or for old clients' snapshots, which have none, what stands for it."""
         return self.uuid or f"{self.id}:{self.delta_manifest_list}"
 
+    @property
+    def done(self) -> str | None:
+        """The operation in Paimon's word or in ours; None where its writer told none."""
+        return self.operation or self.properties.get(OPERATION)
+
     def to_json(self) -> dict[str, Any]:
         """The snapshot as Paimon spells it; absent values are left out."""
         body: dict[str, Any] = {}
@@ -63,20 +86,33 @@ class Snapshot:
             value = getattr(self, attribute)
             if value is None or (attribute == "properties" and not value):
                 continue
-            body[key] = dict(value) if attribute == "properties" else str(value) if attribute == "commit_kind" else value
+            body[key] = dict(value) if attribute == "properties" else str(value) if isinstance(value, StrEnum) else value
         return body | dict(self.extra)
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Snapshot:
-        """Read Paimon's JSON; missing optional keys become None."""
+        """Read Paimon's JSON; missing optional keys become None.
+
+        An operation Paimon has no word for moves into the properties: so this catalog wrote it at first.
+        """
         values: dict[str, Any] = {attribute: body.get(key) for attribute, key in _KEYS.items()}
         values["commit_kind"] = CommitKind(body["commitKind"])
         values["properties"] = dict(body.get("properties") or {})
+        values["operation"], own = told_operation(values["operation"])
+        if own is not None:
+            values["properties"].setdefault(OPERATION, own)
         values["version"] = body.get("version") or 1
         values["total_record_count"] = body.get("totalRecordCount") or 0
         values["delta_record_count"] = body.get("deltaRecordCount") or 0
         known = set(_KEYS.values())
         return cls(**values, extra={key: value for key, value in body.items() if key not in known})
+
+
+def told_operation(word: str | None) -> tuple[Operation | None, str | None]:
+    """An operation as Paimon's word, or as one that only the properties may hold."""
+    if word is None:
+        return None, None
+    return (Operation(word), None) if word in Operation.__members__ else (None, word)
 
 
 _KEYS = {

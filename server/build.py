@@ -8,7 +8,8 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from catalog import CatalogStore
-from lake import MANIFEST_CACHE, Lake
+from lake import MANIFEST_CACHE, Lake, StorageReserve
+from lake.register import upgrade
 from server.settings import Settings
 from sql.gateway import Gateway, GatewayLimits
 from sql.jobs.coordinator import Coordinator
@@ -21,6 +22,7 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     catalog = CatalogStore(dsn, max_connections=settings.catalog_connections)
     cleanup.callback(catalog.close)
     MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache)
+    reserve = StorageReserve(_disks(settings), reserved=settings.storage_reserve)
     lake = Lake(
         catalog,
         settings.warehouse,
@@ -28,8 +30,10 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
         token=settings.token,
         import_dirs=settings.import_dirs,
         audit_kept=settings.audit_kept,
+        reserve=reserve,
     )
     cleanup.callback(lake.close)
+    cleanup.callback(upgrade.in_background(lake).set)
     if settings.audit_kept:
         lake.audit.start()
     spark = SparkPool(
@@ -76,6 +80,12 @@ def store_conf(settings: Settings) -> dict[str, str]:
         if settings.s3_endpoint is not None:
             conf |= {"spark.hadoop.fs.s3a.endpoint": settings.s3_endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
     return conf | ({"spark.jars.packages": ",".join(packages)} if packages else {})
+
+
+def _disks(settings: Settings) -> list[str]:
+    """The directories of this machine that the server writes to."""
+    local = "://" not in settings.warehouse.removeprefix("file://")
+    return [str(settings.data), *([settings.warehouse.removeprefix("file://")] if local else [])]
 
 
 def _limits(settings: Settings) -> GatewayLimits:

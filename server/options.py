@@ -171,6 +171,15 @@ ROWS_BYTES = SERVER_OPTIONS.declare(
 SPOOL_RESULT_BYTES = SERVER_OPTIONS.declare(
     Option("spool.result-bytes", memory_size(), 64 * 1024**3, "Largest result kept on disk while it is read; a larger one fails.")
 )
+STORAGE_RESERVE = SERVER_OPTIONS.declare(
+    Option(
+        "storage.reserve",
+        optional(memory_size()),
+        None,
+        "Bytes kept free on the disks of `data` and of a local warehouse: below them new rows, large results and compactions are refused "
+        "with 507 before they begin, and everything else goes on. Without it: 5 % of the disk, at most 2 GiB. `0` keeps nothing free.",
+    )
+)
 SPOOL_BYTES = SERVER_OPTIONS.declare(
     Option("spool.bytes", memory_size(), 256 * 1024**3, "All results kept on disk together; a statement past it fails.")
 )

@@ -8,11 +8,11 @@ A Postgres that ends before its server (killed, or out of memory) is started aga
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import importlib.util
 import logging
 import os
+import pwd
 import shutil
 import signal
 import stat
@@ -27,6 +27,7 @@ from urllib.parse import quote
 import psutil
 
 from model.errors import Unavailable
+from server.data_directory import DataDirectoryLock, make_private
 
 _log = logging.getLogger(__name__)
 START_SECONDS = 120.0
@@ -43,6 +44,8 @@ _SOCKET_NAME = ".s.PGSQL.5432"
 _SOCKET_PATH_BYTES = 103
 """What the narrowest system allows."""
 _LOG_BYTES = 16 << 20
+_MAP = "sluice"
+_HBA = f"local all all peer map={_MAP}\nlocal replication all peer map={_MAP}\n"
 _GUARD = """
 read -r _ && exit 0
 for pause in 0 1 2; do
@@ -52,42 +55,11 @@ done
 """
 
 
-class DataDirectoryLock:
-    """Held while a server, or its guard, uses a data directory; the kernel lets go of it however the processes end."""
-
-    def __init__(self, data: Path, *, wait: float = STOP_SECONDS) -> None:
-        self._path = data / ".lock"
-        self.file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        until = time.monotonic() + wait
-        while not self._taken():
-            holder = os.pread(self.file, 32, 0).decode(errors="replace").strip()
-            if not _gone(holder) or time.monotonic() > until:
-                os.close(self.file)
-                raise Unavailable(
-                    f"{data} is in use by another server{f' (process {holder})' if holder else ''}: "
-                    "stop it, or set SLUICE_DATA; servers that share a catalog need SLUICE_CATALOG_DSN."
-                ) from None
-            time.sleep(5 * _LOOK_SECONDS)  # the server was killed, and its guard is stopping Postgres
-        os.ftruncate(self.file, 0)
-        os.pwrite(self.file, f"{os.getpid()}\n".encode(), 0)
-
-    def _taken(self) -> bool:
-        try:
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
-
-    def release(self) -> None:
-        """Let the next server in."""
-        os.close(self.file)
-
-
 class EmbeddedPostgres:
     """A Postgres of our own under ``<data>/postgres``; one that a killed server left running is taken over."""
 
     def __init__(self, data: Path) -> None:
-        data.mkdir(parents=True, exist_ok=True)
+        make_private(data)
         self._lock = DataDirectoryLock(data)
         self._directory = data / "postgres"
         name = hashlib.sha256(os.fsencode(self._directory)).hexdigest()[:12]
@@ -108,7 +80,7 @@ class EmbeddedPostgres:
         self._make()
         command = ["sh", "-c", _GUARD, "sluice-postgres-guard", str(self._binaries / "pg_ctl"), str(self._directory)]
         quiet: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self._guard = subprocess.Popen(command, pass_fds=(self._lock.file,), **quiet, **self._runner)
+        self._guard = subprocess.Popen(command, pass_fds=self._lock.files, **quiet, **self._runner)
         dsn = self._ready()
         self._keeper.start()
         return dsn
@@ -193,7 +165,7 @@ class EmbeddedPostgres:
         fresh.mkdir(mode=0o700)
         if "user" in self._runner:
             os.chown(fresh, self._runner["user"], self._runner["group"])
-        command = [str(self._binaries / "initdb"), "--auth=trust", "--encoding=utf8", "-U", "postgres", "-D", str(fresh)]
+        command = [str(self._binaries / "initdb"), "--auth=peer", "--encoding=utf8", "-U", "postgres", "-D", str(fresh)]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **self._runner)
         if done.returncode:
             words = " ".join(done.stderr.decode(errors="replace").split())
@@ -229,10 +201,25 @@ class EmbeddedPostgres:
         if log.exists() and log.stat().st_size > _LOG_BYTES:
             log.replace(log.with_name("log.1"))
         command = [str(self._binaries / "postgres"), "-D", str(self._directory), "-h", "", "-k", str(self._sockets())]
+        for setting, file in self._let_in():
+            command += ["-c", f"{setting}={file}"]
         with log.open("ab") as out:
             if "user" in self._runner:
                 os.fchown(out.fileno(), self._runner["user"], self._runner["group"])
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, **self._runner)
+
+    def _let_in(self) -> list[tuple[str, Path]]:
+        """Write who may connect, and return the settings that name the files: the server's own user and root, told by the kernel."""
+        users = dict.fromkeys([pwd.getpwuid(os.geteuid()).pw_name, "root", pwd.getpwuid(self._directory.stat().st_uid).pw_name])
+        rules = {"hba_file": _HBA, "ident_file": "".join(f'{_MAP} "{user}" postgres\n' for user in users)}
+        files = []
+        for setting, text in rules.items():
+            file = self._directory / f"sluice_{setting.removesuffix('_file')}.conf"
+            file.write_text(text)
+            if "user" in self._runner:
+                os.chown(file, self._runner["user"], self._runner["group"])
+            files.append((setting, file))
+        return files
 
     def _sockets(self) -> Path:
         """Where the socket is to lie: with the data where its path allows it."""
@@ -271,8 +258,6 @@ def _binaries() -> Path:
 
 def _system_user() -> Any:
     """The user Postgres runs as where we are root; made where there is none."""
-    import pwd
-
     for command in (["useradd", "--no-create-home", _USER], None):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(_USER)
@@ -288,18 +273,6 @@ def _allow(path: Path, bits: int) -> None:
     mode = path.stat().st_mode
     if mode & bits != bits:
         path.chmod(stat.S_IMODE(mode) | bits)
-
-
-def _gone(holder: str) -> bool:
-    """Whether the process that a lock names has ended; one that nobody has buried yet has."""
-    if not holder.isdigit():
-        return False
-    try:
-        return psutil.Process(int(holder)).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-    except psutil.Error:
-        return False
 
 
 def _pid_lines(directory: Path) -> list[str]:

@@ -46,6 +46,11 @@ class OfServer:
         yield GaugeMetricFamily("sluice_sessions", "Open gateway sessions.", value=gateway.open_sessions())
         yield GaugeMetricFamily("sluice_streams", "Streaming queries being read.", value=gateway.streams())
         yield GaugeMetricFamily("sluice_spark_ready", "1 when Spark takes statements.", value=float(gateway.spark_ready()))
+        rooms = gateway.lake.reserve.rooms()
+        free = {room.directory: room.free for room in rooms}
+        yield _gauges("sluice_disk_free_bytes", "Bytes that can still be written.", "directory", free)
+        reserved = {room.directory: room.reserved for room in rooms}
+        yield _gauges("sluice_disk_reserved_bytes", "Bytes kept free: below them new rows are refused.", "directory", reserved)
         catalog = gateway.lake.catalog
         yield _gauges("sluice_catalog_pool", "Connections to Postgres, and who waits for one.", "what", catalog.pool_stats())
         yield _totals(catalog.pool_totals())

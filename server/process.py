@@ -17,6 +17,7 @@ from importlib.metadata import version
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
+from server.data_directory import make_private
 from server.option_kinds import own_uri
 from server.postgres import EmbeddedPostgres
 from server.settings import Settings
@@ -101,6 +102,7 @@ def serve(settings: Settings) -> None:
     gc.disable()  # what is being loaded stays, and looking through it again and again is a fifth of the start
     loading = threading.Thread(target=_load_rooms, name="sluice-load", daemon=True)
     loading.start()  # Postgres starts meanwhile
+    make_private(settings.data)
     with contextlib.ExitStack() as cleanup:
         dsn = cleanup.enter_context(catalog_dsn(settings))
         loading.join()

@@ -56,6 +56,7 @@ from server.options import (
     STATEMENT_CONCURRENCY,
     STATEMENT_QUEUE,
     STATEMENT_TIMEOUT,
+    STORAGE_RESERVE,
     THREADS,
     TLS_CERTIFICATE,
     TLS_KEY,
@@ -111,6 +112,7 @@ class Settings:
     rows_bytes: int = ROWS_BYTES.default
     spool_result_bytes: int = SPOOL_RESULT_BYTES.default
     spool_bytes: int = SPOOL_BYTES.default
+    storage_reserve: int | None = STORAGE_RESERVE.default
     planning_cache: int = PLANNING_CACHE.default
     threads: int = THREADS.default
     stall: float = STALL.default
@@ -169,6 +171,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         rows_bytes=ROWS_BYTES.read(raw),
         spool_result_bytes=SPOOL_RESULT_BYTES.read(raw),
         spool_bytes=SPOOL_BYTES.read(raw),
+        storage_reserve=STORAGE_RESERVE.read(raw),
         planning_cache=PLANNING_CACHE.read(raw),
         threads=THREADS.read(raw),
         stall=STALL.read(raw),

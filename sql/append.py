@@ -59,6 +59,7 @@ class Appender:
             raise UnsupportedMediaType(f"Bodies of type {kind or '(none)'} are not read here; send one of {known}.")
         lake = self._lake.for_caller(caller)
         table = lake.open_to_write(identifier)
+        lake.reserve.require()
         if idempotency_key is None and kind not in _SEEKING:
             return self._append(lake, table, reader, body, None)
         with tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES) as held:

@@ -49,7 +49,8 @@ class Gateway:
         self.limits = limits or GatewayLimits()
         self._lake = lake
         self._spark = spark
-        self._spool = Spool(lake.file_io, lake.warehouse, SpoolLimits(per_result=self.limits.result_bytes, overall=self.limits.spool_bytes))
+        spool_limits = SpoolLimits(per_result=self.limits.result_bytes, overall=self.limits.spool_bytes)
+        self._spool = Spool(lake.file_io, lake.warehouse, spool_limits, lake.reserve)
         self._executor = Executor(
             local_threads=self.limits.local_threads,
             spark_threads=self.limits.spark_statements,

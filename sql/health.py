@@ -33,6 +33,8 @@ class Health:
     postgres: PartHealth
     spark: PartHealth
     warehouse: PartHealth
+    disk: PartHealth = PartHealth(ok=True)
+    """Whether there is room for new rows; without it reads go on."""
 
     @property
     def ok(self) -> bool:
@@ -46,6 +48,7 @@ def check_health(lake: Lake, spark: Pingable) -> Health:
         postgres=_ask(lambda: lake.catalog.ping()),
         spark=_ask(lambda: _ask_spark(spark)),
         warehouse=_ask(lambda: _ask_warehouse(lake)),
+        disk=_ask(lake.reserve.require),
     )
 
 

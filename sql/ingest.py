@@ -70,6 +70,7 @@ class Ingester:
         """
         with self._outside():
             lake = self._lake.for_caller(caller)
+            lake.reserve.require()
             try:
                 table = lake.open_to_write(identifier)
             except TableNotExist:

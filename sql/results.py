@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from model.errors import LakeError, StatementCanceled
+from model.errors import LakeError, StatementCanceled, Unavailable
 from model.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
 from table.arrow import arrow_type
 
@@ -178,7 +178,7 @@ class ResultSet:
                     raise self._closed_early()
             if self._closed:  # a stream that is closed just ends
                 raise self._closed_early()
-        except (OSError, pa.ArrowInvalid) as problem:
+        except (OSError, Unavailable, pa.ArrowInvalid) as problem:
             if self._closed:  # the files went away because of the close, which is the true story
                 raise self._closed_early() from problem
             raise

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from uuid import uuid4
 
+from lake import StorageReserve
 from model.errors import LakeError, ResultTooLarge
 from sql.cancellation import Cancellation
 from table.file_io import FileIO
@@ -64,9 +65,10 @@ class SpoolEntry:
 class Spool:
     """Hands out directories under ``<warehouse>/.sluice/spool``, counts their bytes and clears what the dead left."""
 
-    def __init__(self, file_io: FileIO, warehouse: str, limits: SpoolLimits) -> None:
+    def __init__(self, file_io: FileIO, warehouse: str, limits: SpoolLimits, reserve: StorageReserve | None = None) -> None:
         self.file_io = file_io
         self.limits = limits
+        self._reserve = reserve or StorageReserve()
         self._base = f"{warehouse.rstrip('/')}/.sluice/spool"
         self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._root = f"{self._base}/{self._owner}"
@@ -76,7 +78,11 @@ class Spool:
         _LIVING.add(self._owner)
 
     def new(self, cancellation: Cancellation | None = None) -> SpoolEntry:
-        """A fresh directory for one result; a result that outgrows a cap while it is written is canceled."""
+        """A fresh directory for one result; a result that outgrows a cap while it is written is canceled.
+
+        Raises `StorageFull` where the disk is nearly full.
+        """
+        self._reserve.require()
         self._beat()
         entry = SpoolEntry(self, f"{self._root}/{uuid4().hex}", cancellation)
         with self._lock:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from model.commit_phase import CommitProgress
 from model.errors import RewriteConflict, UnsupportedType
 from model.schema import Schema
-from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Snapshot, told_operation
 from model.table_options import TABLE_OPTIONS, is_on
 from table.manifest import DataFile, EntryKind, ManifestEntry, NewFile
 from table.manifest_columns import digest_of
@@ -36,6 +36,7 @@ class CommitRequest:
     watermark: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     operation: str | None = None
+    """The operation in Paimon's word or in ours; see `model.snapshot.Operation`."""
     statistics: str | None = None
     """The statistics file an ANALYZE has written."""
     merge_manifests: bool = False
@@ -95,7 +96,7 @@ def build_snapshot(
         statistics=first.statistics or (latest.statistics if latest and latest.schema_id == schema.id else None),
         properties=_properties(requests),
         next_row_id=(latest.next_row_id if latest else None) or 0,
-        operation=first.operation,
+        operation=told_operation(first.operation)[0],
     )
 
 
@@ -113,9 +114,11 @@ def metadata_written(files: TableFiles, latest: Snapshot | None, snapshot: Snaps
 
 
 def _properties(requests: Sequence[CommitRequest]) -> Mapping[str, str]:
-    """The first request's, with everybody named whose rows share the snapshot."""
+    """The first request's and its operation where Paimon has no word for it, with everybody named whose rows share the snapshot."""
     who = dict.fromkeys(name for request in requests if (name := request.properties.get(COMMITTED_BY)) is not None)
-    return requests[0].properties if len(who) < 2 else {**requests[0].properties, COMMITTED_BY: ", ".join(who)}
+    _, own = told_operation(requests[0].operation)
+    operation = {} if own is None else {OPERATION: own}
+    return {**requests[0].properties, **operation, **({} if len(who) < 2 else {COMMITTED_BY: ", ".join(who)})}
 
 
 def _check_writable(schema: Schema) -> None:

@@ -32,11 +32,13 @@ class OpenFile(ABC):
         self.path = path
         self.rows = 0
         self._files = files
-        self._sink = files.io.arrow().open_output_stream(files.io.arrow_path(path))
+        with translating(path):
+            self._sink = files.io.arrow().open_output_stream(files.io.arrow_path(path))
 
     def written(self) -> int:
         """Bytes in the file so far."""
-        return int(self._sink.tell())
+        with translating(self.path):
+            return int(self._sink.tell())
 
     def rows_that_fit(self, rows: pa.Table, target: int) -> int:
         """How many of the rows bring the file to its target, by the bytes its rows have taken so far."""
@@ -58,9 +60,17 @@ class OpenFile(ABC):
     @abstractmethod
     def _write(self, rows: pa.Table) -> None: ...
 
-    @abstractmethod
     def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
         """Finish the file; returns its size and the statistics of its columns."""
+        with translating(self.path):
+            self._finish()
+            size = self.written()
+            self._sink.close()
+        return size, self._stats_of(modes)
+
+    @abstractmethod
+    def _stats_of(self, modes: StatsModes) -> dict[str, ColumnStats]:
+        """The statistics of the finished file's columns."""
 
     @abstractmethod
     def _finish(self) -> None:
@@ -94,12 +104,8 @@ class _ParquetFile(OpenFile):
     def _finish(self) -> None:
         self._writer.close()
 
-    def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
-        self._finish()
-        size = self.written()
-        self._sink.close()
-        metadata = self._writer.writer.metadata
-        return size, stats_from_parquet(metadata, modes.collected())
+    def _stats_of(self, modes: StatsModes) -> dict[str, ColumnStats]:
+        return stats_from_parquet(self._writer.writer.metadata, modes.collected())
 
 
 class _Patient:
@@ -157,11 +163,8 @@ class _OrcFile(OpenFile):
         self._writer.close()
         self._patient.check()
 
-    def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
-        self._finish()
-        size = self.written()
-        self._sink.close()
-        return size, merge_stats(self._stats)
+    def _stats_of(self, modes: StatsModes) -> dict[str, ColumnStats]:
+        return merge_stats(self._stats)
 
 
 def _orc_table(rows: pa.Table) -> pa.Table:

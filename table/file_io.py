@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pyarrow.fs as pafs
 
-from model.errors import InvalidOption
+from model.location import Location
 from table.directory import Directory, LocalDirectory, write_new
 from table.directory import FileStatus as FileStatus
 from table.durability import Durability
@@ -53,15 +53,7 @@ def local_path(location: str) -> str:
 
     Raises `InvalidOption` for a URI that names another host.
     """
-    if not location.startswith("file:"):
-        return location
-    rest = location.removeprefix("file:")
-    if not rest.startswith("//"):
-        return rest
-    host, slash, path = rest[2:].partition("/")
-    if host not in ("", "localhost") or not slash:
-        raise InvalidOption(f"The location {location} names a host or no path; a local one is written as /path or file:///path.")
-    return f"/{path}"
+    return str(Location.parse(location)) if location[:5].lower() == "file:" else location
 
 
 class LocalFileIO:

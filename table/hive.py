@@ -23,6 +23,7 @@ from table.data_file import describe
 from table.file_io import FileIO, FileStatus
 from table.manifest import EMPTY_ROW, NewFile
 from table.stats import ColumnStats, StatsModes, stats_from_parquet
+from table.storage_errors import translating
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 NULL_NAMES = frozenset({HIVE_NULL, "__DEFAULT_PARTITION__"})
@@ -118,7 +119,7 @@ def _spelled(spec: Spec) -> str:
 def _looked_at(io: FileIO, status: FileStatus, partition: tuple[str | None, ...], keys: Sequence[str]) -> HiveFile:
     format_ = _format(io, status)
     try:
-        with io.arrow().open_input_file(io.arrow_path(status.path)) as source:
+        with translating(status.path), io.arrow().open_input_file(io.arrow_path(status.path)) as source:
             if format_ == "orc":
                 file = orc.ORCFile(source)
                 return _described(status, format_, partition, file.nrows, file.schema, None)
@@ -132,7 +133,7 @@ def _format(io: FileIO, status: FileStatus) -> str:
     ending = status.path.rsplit(".", 1)[-1].lower()
     if ending in _FORMATS:
         return ending
-    with io.arrow().open_input_file(io.arrow_path(status.path)) as source:
+    with translating(status.path), io.arrow().open_input_file(io.arrow_path(status.path)) as source:
         head = bytes(source.read(4))
     for magic, format_ in _MAGIC.items():
         if head.startswith(magic):
@@ -246,6 +247,6 @@ def column_names(io: FileIO, path: str) -> frozenset[str] | None:
     ending = path.rsplit(".", 1)[-1].lower()
     if ending not in _FORMATS:
         return None
-    with io.arrow().open_input_file(io.arrow_path(path)) as source:
+    with translating(path), io.arrow().open_input_file(io.arrow_path(path)) as source:
         schema = orc.ORCFile(source).schema if ending == "orc" else pq.read_schema(source)
     return frozenset(schema.names)

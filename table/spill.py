@@ -5,6 +5,7 @@ Without it such a write holds them all in memory, or leaves many small files in 
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
@@ -91,12 +92,15 @@ class Spill:
     def take(self, key: Hashable) -> Iterator[pa.RecordBatch]:
         """The rows put aside under a key, once."""
         for number, at in self._places.pop(key, ()):
-            yield self._readers[number].get_batch(at)
+            with translating(tempfile.gettempdir()):
+                batch = self._readers[number].get_batch(at)
+            yield batch
 
     def close(self) -> None:
         """Remove the files."""
         self._places.clear()
         self._readers.clear()
         for file in self._files:
-            file.close()
+            with contextlib.suppress(OSError):  # what it could not write any more was not to be kept
+                file.close()
         self._files.clear()

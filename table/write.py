@@ -24,7 +24,6 @@ from table.formats import FileFormat
 from table.manifest import EMPTY_ROW, DataFile, FileSource, NewFile
 from table.spill import BufferRules, Spill
 from table.stats import StatsModes
-from table.storage_errors import translating
 from table.store import TableFiles
 
 _CHECK_BYTES = 256 << 10
@@ -290,8 +289,7 @@ class _BucketWriter:
         if file is None:
             return
         self._file = None
-        with translating(file.path):
-            size, stats = file.close(self._modes)
+        size, stats = file.close(self._modes)
         first = self._sequence
         self._sequence += file.rows
         described = describe(

@@ -45,7 +45,7 @@ class RunningServer:
 
     def __init__(self, directory: Path, **settings: str) -> None:
         self.directory = directory
-        self.data = directory / "data"
+        self.data = Path(settings.get("SLUICE_DATA", directory / "data"))
         self.warehouse = Path(settings.get("SLUICE_WAREHOUSE", self.data / "warehouse"))
         self.log = directory / "server.log"
         self._settings = {
@@ -83,8 +83,10 @@ class RunningServer:
                 self.flight_url = self._flight_address(begin)
                 return self
             time.sleep(0.05)
+        status = self._process.poll()
         self.stop()
-        raise RuntimeError(f"The server did not start:\n{self.words(begin)}")
+        how = "in time" if status is None else f"and ended with status {status}"
+        raise RuntimeError(f"The server did not start {how}:\n{self.words(begin)}")
 
     def _flight_address(self, begin: int) -> str:
         """The last line of the banner, which comes with the first."""

@@ -60,7 +60,7 @@ class OverviewPage:
         """Whether nothing needs a hand."""
         found = self.attention
         health = self.health
-        well = health.postgres.ok and health.warehouse.ok and (health.spark.ok or self.spark_starts)
+        well = health.postgres.ok and health.warehouse.ok and health.disk.ok and (health.spark.ok or self.spark_starts)
         return well and not (self.troubled or found.debts or found.lagging or found.leases)
 
 

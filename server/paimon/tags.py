@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from model.snapshot import Snapshot
 from server.bodies import member
 from server.paimon.paging import max_results
 from server.paimon.routes import argument, body, lake, route
@@ -36,7 +37,8 @@ def get_tag(database: str, table: str, tag: str) -> object:
     """One, with its snapshot."""
     here = lake()
     row = here.tags.get(here.open_any(object_name(database, table)), tag)
-    return {"tagName": row.name, "snapshot": row.snapshot, "tagCreateTime": row.created_millis, "tagTimeRetained": row.retained}
+    snapshot = Snapshot.from_json(row.snapshot).to_json()
+    return {"tagName": row.name, "snapshot": snapshot, "tagCreateTime": row.created_millis, "tagTimeRetained": row.retained}
 
 
 @route("DELETE", "databases/{}/tables/{}/tags/{}")

@@ -1,49 +1,130 @@
-"""The last look at what Spark is about to be given: only queries, only our views, only known functions.
+"""The one way to a text for Spark: generated from a tree of which every node, call, table and hint is on a list.
 
-It reads the very text Spark will parse, token by token, so no spelling, quoting, comment or rewriting gets past it.
+The tree is judged first, then the words of the text generated from it, so that neither a name that an alias binds nor the
+generator's own rewriting lets a call through. What the user wrote never reaches Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import UnsupportedStatement, nearest
-from sql.analysis.functions import FLINKS, FUNCTIONS, HINTS, REFUSED, SYNTAX, TABLE_FUNCTIONS
-from sql.dialect import is_query, parse_one, tokens_of
+from sql.analysis.functions import FLINKS, FUNCTIONS, HINTS, NOT_FUNCTIONS, REFUSED, RUN_BY_SPARK, SCHEMA_ARGUMENT, SYNTAX, TABLE_FUNCTIONS
+from sql.analysis.to_spark import generated, to_spark
+from sql.dialect import is_query, tokens_of
 
-_FORBIDDEN_NODES: tuple[tuple[type[exp.Expr], str], ...] = (
-    (exp.QueryTransform, "TRANSFORM … USING starts programs on the server"),
-    (exp.Command, "the statement is not a query"),
-    (exp.Parameter, "parameters and variables are not available"),
-    (exp.SessionParameter, "session variables are not available"),
-    (exp.Placeholder, "parameters are not available here"),
-)
+_EXPLAINED: dict[type[exp.Expr], str] = {
+    exp.QueryTransform: "TRANSFORM … USING starts programs on the server",
+    exp.Command: "the statement is not a query",
+    exp.Parameter: "parameters and variables are not available",
+    exp.SessionParameter: "session variables are not available",
+    exp.Placeholder: "parameters are not available here",
+}
+
+_NODE_NAMES = """
+    Add Alias Aliases All Any Between BitwiseAnd BitwiseLeftShift BitwiseNot BitwiseOr BitwiseRightShift BitwiseXor Boolean
+    Bracket CTE Cluster Column ColumnConstraint ColumnDef CommentColumnConstraint Cube DPipe DataType DataTypeParam Distinct
+    Distribute Div Dot EQ Escape Except Fetch Filter From GT GTE Group GroupingSets Having HexString Hint ILike Identifier
+    IgnoreNulls In IntDiv Intersect Interval IntervalSpan Is Join Kwarg Lambda Lateral Like Limit Literal LT LTE Mod Mul NEQ
+    National Neg Not NotNullColumnConstraint Null NullSafeEQ NullSafeNEQ Offset Order Ordered Paren Pivot PivotAlias PivotAny
+    PropertyEQ RawString RespectNulls Rollup Select Slice Sort Star Sub Subquery Table TableAlias TableSample Tuple Union
+    UnpivotColumns Values Var Where Window WindowSpec With WithinGroup
+"""
+_NODES = frozenset(_NODE_NAMES.split())
+"""Nodes that are no calls; one of another kind is refused until somebody has looked at what it means to Spark."""
+
+_CALLS = {
+    exp.And: "and", exp.Or: "or", exp.Case: "case", exp.If: "if", exp.Cast: "cast", exp.TryCast: "cast", exp.Count: "count", exp.Max: "max",
+    exp.Min: "min", exp.Sum: "sum", exp.Avg: "avg", exp.Array: "array", exp.Map: "map", exp.VarMap: "map", exp.Struct: "struct",
+    exp.Extract: "extract", exp.Trim: "trim", exp.Overlay: "overlay", exp.StrPosition: "position", exp.Substring: "substring",
+    exp.Exists: "exists", exp.Transform: "transform", exp.Unnest: "explode", exp.CurrentDate: "current_date", exp.Concat: "concat",
+    exp.CurrentTimestamp: "current_timestamp", exp.RegexpLike: "rlike", exp.Collate: "collate",
+}  # fmt: skip
+"""Calls and operators the parser has a node of its own for, and the function of Spark's that each is."""
 
 _XML_ARGUMENTS = {"from_xml": 2, "schema_of_xml": 1}
 """Arguments before the options, of which ``rowValidationXSDPath`` makes Spark open a file, and what that file points to."""
+_SCHEMA_MAKERS = frozenset({"schema_of_json", "schema_of_csv", "schema_of_xml"})
+_NOT_IN_SCHEMAS = re.compile(r"[{}\[\]();=]|\b(default|generated|identity)\b", re.IGNORECASE)
+_DECIMALS = re.compile(r"\b(decimal|dec|numeric|char|varchar|time|timestamp\w*)\s*\(\s*\d+\s*(,\s*\d+\s*)?\)", re.IGNORECASE)
 
 
-def check(text: str, views: Collection[str]) -> None:
-    """Raise `UnsupportedStatement` naming what is not allowed in the Spark SQL about to run; ``views`` are its tables."""
-    tree = parse_one(text)
-    if not is_query(tree):
-        raise UnsupportedStatement(f"{tree.key.upper()} is not a query and is not run.")
-    for node in tree.walk():
-        for kind, reason in _FORBIDDEN_NODES:
-            if isinstance(node, kind):
-                written = node.sql("spark")[:80]
-                fragment = "TRANSFORM" if kind is exp.QueryTransform else written.strip("${}")
-                raise UnsupportedStatement(f"'{written}' is not available: {reason}.", fragment=fragment)
-        if isinstance(node, exp.Anonymous) and len(node.expressions) > _XML_ARGUMENTS.get(node.name.lower(), len(node.expressions)):
-            raise UnsupportedStatement(f"{node.name} takes no options here: one names a file of the server to read.", fragment=node.name)
+def checked_sql(tree: exp.Expr, views: Collection[str]) -> str:
+    """The Spark SQL of a query over these views; the tree is not changed. Raises `UnsupportedStatement` naming what is not allowed."""
+    ready = to_spark(tree.copy())
+    if not is_query(ready):
+        raise UnsupportedStatement(f"{ready.key.upper()} is not a query and is not run.")
+    return _checked(ready, views)
+
+
+def checked_expression(tree: exp.Expr) -> str:
+    """The Spark SQL of one expression over columns; raises `UnsupportedStatement`."""
+    return _checked(to_spark(tree.copy()), ())
+
+
+def _checked(ready: exp.Expr, views: Collection[str]) -> str:
+    for node in _outside_hints(ready):
+        _check_node(node)
+        if isinstance(node, exp.Table):
+            _check_table(node, views, ready)
+    text = generated(ready)
+    _check_words(tokens_of(text), _named_with_columns(ready))
+    return text
+
+
+def _outside_hints(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """Every node but those inside hints, which are judged as a whole."""
+    for node in tree.walk(prune=lambda node: isinstance(node, exp.Hint)):
         if isinstance(node, exp.Hint):
             _check_hint(node)
-        if isinstance(node, exp.Table) and not isinstance(node.parent, exp.JoinHint):
-            _check_table(node, views, tree)
-    _check_calls(tokens_of(text), _named_with_columns(tree))
+        yield node
+
+
+def _check_node(node: exp.Expr) -> None:
+    if reason := _EXPLAINED.get(type(node)):
+        written = node.sql("spark")[:80]
+        fragment = "TRANSFORM" if isinstance(node, exp.QueryTransform) else written.strip("${}")
+        raise UnsupportedStatement(f"'{written}' is not available: {reason}.", fragment=fragment)
+    if isinstance(node, exp.Anonymous):
+        _check_call(node)
+    elif isinstance(node, exp.Func):
+        name = _CALLS.get(type(node))
+        if name is None or name not in RUN_BY_SPARK:
+            raise _refused(name or node.sql_name())
+    elif type(node).__name__ not in _NODES:
+        raise UnsupportedStatement(f"'{node.sql('spark')[:80]}' is not available.", fragment=None)
+    elif isinstance(node, exp.Column) and any(part.name.lower() == "_metadata" for part in node.parts):
+        raise UnsupportedStatement("The column _metadata is not available: it shows paths of the server.", fragment="_metadata")
+
+
+def _check_call(call: exp.Anonymous) -> None:
+    name = call.name.lower()
+    if isinstance(call.parent, exp.Dot):
+        raise _qualified(call.name)
+    if name not in RUN_BY_SPARK and not (name in TABLE_FUNCTIONS and isinstance(call.parent, exp.Table | exp.Lateral)):
+        raise _refused(call.name)
+    if len(call.expressions) > _XML_ARGUMENTS.get(name, len(call.expressions)):
+        raise UnsupportedStatement(f"{call.name} takes no options here: one names a file of the server to read.", fragment=call.name)
+    at = SCHEMA_ARGUMENT.get(name)
+    if (at is not None or name in _XML_ARGUMENTS) and any(isinstance(one, exp.Kwarg) for one in call.expressions):
+        raise UnsupportedStatement(f"{call.name} takes its arguments by their places, not by names.", fragment=call.name)
+    if at is not None and len(call.expressions) > at:
+        _check_schema(call, call.expressions[at])
+
+
+def _check_schema(call: exp.Anonymous, schema: exp.Expr) -> None:
+    """A schema is written out: as JSON, or as a text put together, it could carry default values, which Spark evaluates."""
+    if isinstance(schema, exp.Anonymous) and schema.name.lower() in _SCHEMA_MAKERS:
+        return
+    if not (isinstance(schema, exp.Literal) and schema.is_string) or _NOT_IN_SCHEMAS.search(_DECIMALS.sub("", schema.name)):
+        raise UnsupportedStatement(
+            f"{call.name} takes its schema as one text of names and types, such as 'a INT, b ARRAY<STRING>', or from schema_of_json(…).",
+            fragment=call.name,
+        )
 
 
 def _check_hint(hint: exp.Hint) -> None:
@@ -53,7 +134,7 @@ def _check_hint(hint: exp.Hint) -> None:
             raise UnsupportedStatement(f"The hint {one} is not available.", fragment=str(one))
         name = one.name if isinstance(one, exp.Anonymous | exp.JoinHint | exp.Column | exp.Var) else one.sql("spark").partition("(")[0]
         plain = all(isinstance(part, exp.Column | exp.Identifier | exp.Table | exp.Literal) for part in one.expressions)
-        if name.lower() not in HINTS or not plain:
+        if name.lower() not in HINTS or not plain or any(one.find_all(exp.Func, exp.Query)) is not isinstance(one, exp.Func):
             raise UnsupportedStatement(f"The hint {one.sql('spark')[:80]} is not available.", fragment=name or None)
 
 
@@ -69,25 +150,20 @@ def _check_table(node: exp.Table, views: Collection[str], tree: exp.Expr) -> Non
 
 
 def _named_with_columns(tree: exp.Expr) -> set[str]:
-    """Names that stand before a parenthesis because they name columns: ``WITH x(a) AS …``, ``… AS t(a)``."""
+    """Names that stand before a parenthesis because they name columns: ``WITH x(a) AS …``, ``… AS t(a)``; calls of them were refused."""
     names = {alias.name.lower() for alias in tree.find_all(exp.TableAlias) if alias.args.get("columns")}
-    return names - REFUSED.keys() - FUNCTIONS
+    return names - REFUSED.keys()
 
 
-def _check_calls(tokens: list[Token], named: set[str]) -> None:
+def _check_words(tokens: list[Token], named: set[str]) -> None:
     for index, token in enumerate(tokens[:-1]):
         if tokens[index + 1].token_type != TokenType.L_PAREN or not _is_word(token):
             continue
         before = tokens[index - 1] if index else None
-        if before is not None and before.token_type == TokenType.ALIAS:
-            continue  # AS name(…) names columns, AS TYPE(n) is a type: neither calls anything
-        name = token.text.lower()
-        quoted = token.token_type == TokenType.IDENTIFIER
         if before is not None and before.token_type == TokenType.DOT:
-            raise UnsupportedStatement(
-                f"The function {token.text} is called by a qualified name, which is not available.", fragment=token.text
-            )
-        if name in FUNCTIONS or name in named or (name in SYNTAX and not quoted):
+            raise _qualified(token.text)
+        name = token.text.lower()
+        if name in RUN_BY_SPARK or name in named or (name in SYNTAX and token.token_type != TokenType.IDENTIFIER):
             continue
         raise _refused(token.text)
 
@@ -96,8 +172,12 @@ def _is_word(token: Token) -> bool:
     return token.token_type == TokenType.IDENTIFIER or token.text[:1].isalpha() or token.text[:1] == "_"
 
 
+def _qualified(name: str) -> UnsupportedStatement:
+    return UnsupportedStatement(f"The function {name} is called by a qualified name, which is not available.", fragment=name)
+
+
 def _refused(name: str) -> UnsupportedStatement:
-    if reason := REFUSED.get(name.lower()):
+    if reason := REFUSED.get(name.lower()) or NOT_FUNCTIONS.get(name.lower()):
         return UnsupportedStatement(f"The function {name} is not available: {reason}.", fragment=name)
     near = FLINKS.get(name.lower()) or nearest(name.lower(), FUNCTIONS)
     hint = f" Did you mean {near}?" if near else " SHOW FUNCTIONS lists what there is."

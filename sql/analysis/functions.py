@@ -1,6 +1,6 @@
-"""Functions a statement may call: Spark's built-in ones, less those that reach the JVM, files, the network or the server.
+"""Every function Spark's registry knows, classified: what a statement may call, what is answered here, and what is refused and why.
 
-The list is of what is allowed, so that a function of a later Spark is refused until somebody has looked at it.
+A function of a later Spark stands in none of the lists: it is refused, and a test fails until somebody has looked at it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _NAMES = """
     bitmap_construct_agg bitmap_count bitmap_or_agg bool_and bool_or boolean bround btrim cardinality case cast cbrt
     ceil ceiling char char_length character_length chr coalesce collate collation collations collect_list collect_set
     collect_union concat concat_ws contains conv convert_timezone corr cos cosh cot count count_if count_min_sketch
-    counter_diff covar_pop covar_samp crc32 csc cume_dist curdate current_catalog current_database current_date
-    current_path current_schema current_time current_timestamp current_timezone current_user date date_add date_diff
+    counter_diff covar_pop covar_samp crc32 csc cume_dist curdate current_date
+    current_time current_timestamp current_timezone date date_add date_diff
     date_format date_from_unix_date date_part date_sub date_trunc dateadd datediff datepart day dayname dayofmonth
     dayofweek dayofyear decimal decode degrees dense_rank div double e element_at elt encode endswith equal_null every
     exists exp explode explode_outer expm1 extract factorial filter find_in_set first first_value flatten float floor
@@ -41,7 +41,7 @@ _NAMES = """
     regexp_instr regexp_like regexp_replace regexp_substr regr_avgx regr_avgy regr_count regr_intercept regr_r2
     regr_slope regr_sxx regr_sxy regr_syy repeat replace reverse right rint rlike round row_number rpad rtrim
     schema_of_csv schema_of_json schema_of_variant schema_of_variant_agg schema_of_xml sec second sentences sequence
-    session_user session_window sha sha1 sha2 shiftleft shiftright shiftrightunsigned shuffle sign signum sin sinh
+    session_window sha sha1 sha2 shiftleft shiftright shiftrightunsigned shuffle sign signum sin sinh
     size skewness slice smallint some sort_array soundex space spark_partition_id split split_part sql_keywords sqrt
     stack startswith std stddev stddev_pop stddev_samp str_to_map string string_agg struct substr substring
     substring_index sum tan tanh theta_difference theta_intersection theta_intersection_agg theta_sketch_agg
@@ -61,33 +61,65 @@ _NAMES = """
     tuple_sketch_summary_integer tuple_sketch_theta_double tuple_sketch_theta_integer tuple_union_agg_double
     tuple_union_agg_integer tuple_union_double tuple_union_integer tuple_union_theta_double tuple_union_theta_integer
     typeof ucase unbase64 unhex uniform unix_date unix_micros unix_millis unix_nanos unix_seconds unix_timestamp upper
-    url_decode url_encode user uuid validate_utf8 var_pop var_samp variance variant_array_append variant_delete
+    url_decode url_encode uuid validate_utf8 var_pop var_samp variance variant_array_append variant_delete
     variant_explode variant_explode_outer variant_get variant_insert variant_set variant_strip_nulls vector_avg
     vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm vector_normalize vector_sum version
     weekday weekofyear when width_bucket window window_time xxhash64 year zeroifnull zip_with
 """
-FUNCTIONS = frozenset(_NAMES.split())
+ANSWERED_HERE = frozenset({"current_catalog", "current_database", "current_schema", "current_user", "session_user", "user"})
+"""Spark would tell its own catalog and the server's user of the operating system; a statement is told its session's and its caller."""
+
+RUN_BY_SPARK = frozenset(_NAMES.split())
+"""What may stand in a text that Spark is given."""
+
+FUNCTIONS = RUN_BY_SPARK | ANSWERED_HERE
+"""What a statement may call."""
+
+OPERATORS = frozenset(
+    ["!", "!=", "%", "&", "*", "+", "-", "/", "<", "<<", "<=", "<=>", "<>", "=", "==", ">", ">=", ">>", ">>>", "^", "|", "||", "~"]
+)
+"""Names of the registry that stand between operands; they are not called by name."""
+
+_JVM = "it calls any method of the server's JVM"
+_FILES = "it shows paths of the server and how its files are read"
+_DESCRIPTORS = "it reads descriptor files of the server"
+_MODULE = "it needs a module the server does not load"
+_XPATH = "its parser opens what a document points to, files and URLs"
+_GEOGRAPHY = "no table has columns of its type"
 
 REFUSED = {
-    "reflect": "it calls any method of the server's JVM",
-    "java_method": "it calls any method of the server's JVM",
-    "try_reflect": "it calls any method of the server's JVM",
-    "input_file_name": "it shows paths of the server",
-    "input_file_block_length": "it shows how the server's files are read",
-    "input_file_block_start": "it shows how the server's files are read",
-    "from_protobuf": "it reads descriptor files of the server",
-    "to_protobuf": "it reads descriptor files of the server",
-    "from_avro": "it needs a module the server does not load",
-    "to_avro": "it needs a module the server does not load",
-    "schema_of_avro": "it needs a module the server does not load",
+    "reflect": _JVM,
+    "java_method": _JVM,
+    "try_reflect": _JVM,
+    "input_file_name": _FILES,
+    "input_file_block_length": _FILES,
+    "input_file_block_start": _FILES,
+    "from_protobuf": _DESCRIPTORS,
+    "to_protobuf": _DESCRIPTORS,
+    "from_avro": _MODULE,
+    "to_avro": _MODULE,
+    "schema_of_avro": _MODULE,
     "python_worker_logs": "it shows the server's logs",
-    "xpath": "its parser may open what a document points to",
+    "current_path": "it shows where Spark looks for functions, which no statement chooses",
+    "measure": "there are no metric views",
+    **dict.fromkeys(
+        ("xpath", "xpath_boolean", "xpath_double", "xpath_float", "xpath_int", "xpath_long", "xpath_number", "xpath_short", "xpath_string"),
+        _XPATH,
+    ),
+    **dict.fromkeys(("st_asbinary", "st_geogfromwkb", "st_geomfromwkb", "st_setsrid", "st_srid"), _GEOGRAPHY),
+}
+"""Functions of Spark's registry that no statement may call."""
+
+NOT_FUNCTIONS = {
     "read_files": "files are read through temporary tables below SLUICE_IMPORT_DIRS",
     "read_kafka": "it opens network connections",
     "identifier": "it hides which table or function is meant",
     "transform_keys_using": "it starts programs on the server",
 }
-"""Names worth an explanation; everything else that is not in `FUNCTIONS` is refused as unknown."""
+"""Names that other systems, or Spark's grammar, know and that are worth an explanation."""
+
+SCHEMA_ARGUMENT = {"from_json": 1, "from_csv": 1, "from_xml": 1}
+"""Functions one of whose arguments (counted from 0) is the text of a schema, which may hold expressions that Spark runs."""
 
 FLINKS = {
     "array_concat": "concat",

@@ -16,8 +16,13 @@ _UNITS = {0: "SECOND", 3: "MILLISECOND", 6: None}
 
 
 def spark_sql(tree: exp.Expr) -> str:
-    """The text to hand to Spark; the tree is not changed."""
-    return to_spark(tree.copy()).sql(dialect=Flink, comments=False, normalize_functions=False)
+    """The Spark SQL of a tree, which is not changed. What Spark is given comes from `sql.analysis.allow_list.checked_sql`."""
+    return generated(to_spark(tree.copy()))
+
+
+def generated(tree: exp.Expr) -> str:
+    """The text of a tree that is Spark's already."""
+    return tree.sql(dialect=Flink, comments=False, normalize_functions=False)
 
 
 def to_spark(tree: exp.Expr) -> exp.Expr:
@@ -66,7 +71,7 @@ def _rewrite_cast(cast: exp.Cast) -> None:
     if precision not in _UNITS:
         raise UnsupportedType(f"TIMESTAMP({precision}) is not available in a cast; precisions 0, 3 and 6 are.")
     cast.to.set("expressions", [])
-    written = f"{cast.sql(dialect=Flink, comments=False, normalize_functions=False).removesuffix(')')}({precision}))"
+    written = f"{generated(cast).removesuffix(')')}({precision}))"
     unit = _UNITS[precision]
     if unit is not None:
         cut = exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string(unit), cast.copy()])

@@ -66,6 +66,7 @@ def plan_insert(insert: ValuesInsert, context: ExecutionContext) -> LiteralInser
         if means_connector(other):
             raise NotLocal from None
         raise
+    context.lake.reserve.require()
     fields = _columns(table, insert.columns)
     _check_arity(insert, fields, str(table.identifier))
     _check_missing(table, fields)

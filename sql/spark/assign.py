@@ -24,8 +24,8 @@ from model.types import (
     VarBinaryType,
     VarCharType,
 )
-from sql.analysis.to_spark import spark_sql
 from sql.spark.reads import named
+from sql.spark.texts import column_of
 from sql.spark.types import from_spark, to_spark
 
 _NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"})
@@ -115,7 +115,7 @@ def literals(fixed: Mapping[str, exp.Expr]) -> dict[str, Column]:
         literal = node.this if isinstance(node, exp.Cast | exp.Neg) else node
         if not isinstance(literal, exp.Literal | exp.Null | exp.Boolean):
             raise AnalysisError(f"PARTITION ({name} = …) takes a literal.", fragment=node.sql("spark"))
-        found[name] = F.expr(spark_sql(node))
+        found[name] = column_of(node)
     return found
 
 

@@ -20,7 +20,9 @@ _AT = re.compile(r"; line \d+ pos \d+;?")
 """Where Spark saw it: in the text it was given, not in the user's."""
 _ADVICE = re.compile(r" If necessary set [^\n]*? to bypass this error\.")
 _STOPPED = "stopped SparkContext"
-_NO_ROOM = "No room left to write. Nothing was committed; make room and repeat the statement."
+_NO_ROOM = "No room left to write the files of the statement. Make room where the warehouse and Spark's scratch files lie, then repeat it."
+_DISK = re.compile(r"Input/output error|Too many open files|Read-only file system|Stale file handle")
+"""A disk that fails, which the statement cannot help."""
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|FSError|File too large")
 
 
@@ -85,6 +87,8 @@ def _chain(problem: BaseException) -> list[str]:
 def _java(text: str, source: str, views: Mapping[str, str]) -> LakeError:
     if _FULL.search(text):
         return StorageFull(_NO_ROOM)
+    if found := _DISK.search(text):
+        return Unavailable(f"Spark could not use the disk that the warehouse or its scratch files lie on: {found[0]}.")
     told = re.findall(r"\[[A-Z][A-Z0-9_.]+\] [^\n]*", text)
     if told:  # the innermost cause says what was wrong
         return ExecutionError(_clean(told[-1], views))

@@ -13,11 +13,10 @@ from sqlglot import exp
 
 from model.errors import InvalidSchema, UnsupportedStatement
 from model.watermark import Watermark
-from sql.analysis.allow_list import check
-from sql.analysis.to_spark import spark_sql
 from sql.analysis.windows import WINDOW_COLUMNS, window_of
 from sql.parsing.windows import Window
 from sql.spark.reads import named
+from sql.spark.texts import frame_of
 from sql.spark.zone import plain
 
 _DELAY = "spark.watermarkDelayMs"
@@ -90,9 +89,7 @@ def _check(session: SparkSession, tree: exp.Expr, node: exp.Subquery, window: Wi
 def _windowed(session: SparkSession, node: exp.Subquery, window: Window, views: Collection[str]) -> DataFrame:
     alone = exp.Subquery(this=node.this.copy())
     alone.meta.update(node.meta)
-    text = spark_sql(exp.select("*").from_(alone))
-    check(text, views)
-    frame = session.sql(text)
+    frame = frame_of(session, exp.select("*").from_(alone), views)
     field = next((f for f in frame.schema.fields if f.name == window.column), None)
     if field is None or _DELAY not in field.metadata:
         raise InvalidSchema(

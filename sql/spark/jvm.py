@@ -22,6 +22,9 @@ _log = logging.getLogger(__name__)
 _LOG_BYTES = 8 << 20
 _LINE_BYTES = 1 << 16
 _END_SECONDS = 10.0
+LAUNCH_SECONDS = 180.0
+"""A JVM on a busy machine needs one tenth of it."""
+_LOOK_SECONDS = 1.0
 _LOCK = ".lock"
 
 
@@ -60,19 +63,15 @@ class Jvm:
 
     def __init__(self, conf: Mapping[str, str], log: Path | None) -> None:
         """Launch it; raises what pyspark raises where it does not come up, and `OSError` where the log cannot be written."""
-        from pyspark import SparkConf
-        from pyspark.java_gateway import launch_gateway
-
-        settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-        launch: Callable[..., Any] = launch_gateway
+        options: dict[str, Any] = {"start_new_session": True}
         if log is None:
-            self.gateway = launch(settings, {"start_new_session": True})
+            self.gateway = _launched(conf, options)
         else:
             log.parent.mkdir(parents=True, exist_ok=True)
             words, out = os.pipe()
             threading.Thread(target=_keep, args=(words, log), name="spark-log", daemon=True).start()
             try:
-                self.gateway = launch(settings, {"start_new_session": True, "stdout": out, "stderr": out})
+                self.gateway = _launched(conf, options | {"stdout": out, "stderr": out})
             finally:
                 os.close(out)
         self._process: subprocess.Popen[bytes] = self.gateway.proc
@@ -90,6 +89,39 @@ class Jvm:
             _log.warning("Spark's JVM does not end by itself; it is killed")
             self._process.kill()
             self._process.wait()
+
+
+def _launched(conf: Mapping[str, str], options: dict[str, Any]) -> Any:
+    """The Py4J gateway of a new JVM; raises where it does not come up, or not in time.
+
+    pyspark waits without an end for a file with the gateway's port. A JVM that got stuck never writes it, and one that ended with status 0,
+    as on a full disk, is not noticed. So it is ended and the file put there, empty, when the time is up: then pyspark fails.
+    """
+    from pyspark import SparkConf
+    from pyspark.java_gateway import launch_gateway
+
+    launch: Callable[..., Any] = launch_gateway
+    over = threading.Event()
+
+    def give_up() -> None:
+        while not over.wait(LAUNCH_SECONDS if not given_up else _LOOK_SECONDS):
+            given_up.append(True)
+            _kill_jvm(Path(conf["spark.local.dir"]))
+            with contextlib.suppress(OSError, KeyError):  # a full disk takes no file yet; and what was not launched has no place for one
+                Path(options["env"]["_PYSPARK_DRIVER_CONN_INFO_PATH"]).touch()
+
+    given_up: list[bool] = []
+    watcher = threading.Thread(target=give_up, name="spark-launch", daemon=True)
+    watcher.start()
+    try:
+        return launch(SparkConf(loadDefaults=False).setAll(list(conf.items())), options)
+    except Exception as problem:
+        if given_up:
+            raise TimeoutError(f"Spark's JVM did not come up within {LAUNCH_SECONDS:g} s.") from problem
+        raise
+    finally:
+        over.set()
+        watcher.join()
 
 
 class _Log(logging.handlers.RotatingFileHandler):
@@ -122,6 +154,6 @@ def _kill_jvm(directory: Path) -> None:
     """End the JVM that was told to work in a directory."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if "java" in process.name() and any(str(directory) in word for word in process.cmdline()):
-                _log.warning("Killing the Spark of a server that was killed (process %d)", process.pid)
+            if any(str(directory) in word for word in process.cmdline()):
+                _log.warning("Killing a JVM of Spark that nobody needs any more (process %d)", process.pid)
                 process.kill()

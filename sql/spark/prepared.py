@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
@@ -13,23 +13,23 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from lake import LakeTable
-from model.errors import AnalysisError, InvalidOption, SqlError
+from model.errors import AnalysisError, InvalidOption
 from model.table_options import check_hint
-from sql.analysis.allow_list import check
 from sql.analysis.bounds import row_bound
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, replace_reference, table_references
-from sql.analysis.to_spark import spark_sql
+from sql.analysis.session_values import answer_session_values
 from sql.connectors.registry import hinted
 from sql.connectors.stored import find_connector
-from sql.places import place
 from sql.results import ResultColumn, result_schema
+from sql.session import CATALOG
 from sql.spark.connectors import spark_connector
 from sql.spark.declared import metadata, result_columns
 from sql.spark.errors import translating
 from sql.spark.event_time import windowed_views
 from sql.spark.reads import dataframe
 from sql.spark.streams import StartPositions, stream_of
+from sql.spark.texts import frame_of
 from sql.spark.visible import visible
 from sql.statements.base import ExecutionContext
 from sql.system import find_system_table
@@ -99,9 +99,9 @@ class Preparation:
             return {"scan.timestamp": inner.name}
         if any(node.find_all(exp.Column, exp.Query)) or session is None:
             raise AnalysisError("FOR SYSTEM_TIME AS OF takes a time that does not depend on rows.", fragment=node.sql("spark"))
-        text = f"SELECT unix_millis(CAST({spark_sql(node)} AS TIMESTAMP_LTZ)) AS t"
-        checked(text, (), self._context.source)
-        return {"scan.timestamp-millis": str(session.sql(text).toArrow().column(0)[0].as_py())}
+        instant = exp.Cast(this=node.copy(), to=exp.DataType(this=exp.DType.TIMESTAMPLTZ))
+        millis = exp.select(exp.Anonymous(this="unix_millis", expressions=[instant]))
+        return {"scan.timestamp-millis": str(frame_of(session, millis, source=self._context.source).toArrow().column(0)[0].as_py())}
 
 
 @contextlib.contextmanager
@@ -121,6 +121,7 @@ def prepared(
     with context.spark.running(context.statement_id) as session, contextlib.ExitStack() as cleanup:
         apply_zone(session, context.zone)
         tree = expand_views(context, tree.copy())
+        answer_session_values(tree, principal=context.lake.caller.principal, catalog=CATALOG, database=context.session.current_database)
         preparation = Preparation(context)
         starts = starts or StartPositions()
         views: dict[str, str] = {}
@@ -146,28 +147,17 @@ def prepared(
                     replace_reference(reference, view)
                 if stream:
                     cleanup.enter_context(windowed_views(session, tree, views))
-                text = spark_sql(tree)
-                checked(text, views, context.source)
-                frame = session.sql(text)
+                frame = frame_of(session, tree, views, source=context.source)
 
                 def columns() -> list[ResultColumn]:
                     tagged = any(metadata(f.type) for planned in tables for f in planned.table.schema.fields)
-                    return result_columns(tree, frame.schema, lambda probe: session.sql(spark_sql(probe)).schema, tagged=tagged)
+                    return result_columns(tree, frame.schema, lambda probe: frame_of(session, probe, views).schema, tagged=tagged)
 
                 yield Prepared(frame=frame, columns=columns, tables=tables, views=views, bound=bound)
         finally:
             for view in views:
                 with contextlib.suppress(Exception):  # a dead JVM has no views left
                     session.catalog.dropTempView(view)
-
-
-def checked(text: str, views: Collection[str], source: str) -> None:
-    """`check` the text, placing what is refused in the user's own."""
-    try:
-        check(text, views)
-    except SqlError as refused:
-        refused.line, refused.column = place(source, refused.fragment)
-        raise
 
 
 def apply_zone(session: SparkSession, zone: str) -> None:

@@ -16,6 +16,7 @@ from sql.results import ResultColumn, ResultSet, result_schema
 from sql.spark.prepared import Prepared
 from sql.spark.settings import LOCAL_FILES
 from sql.statements.base import ExecutionContext
+from table.storage_errors import translating
 
 FEW_ROWS = 100_000
 _UNLIKE_ARROW = (st.YearMonthIntervalType, st.DayTimeIntervalType, st.TimeType, st.NullType, st.CharType, st.VarcharType)
@@ -88,7 +89,7 @@ def _spooled(context: ExecutionContext, shown: DataFrame, columns: list[ResultCo
         io = context.spool.file_io
         for status in sorted(io.list(entry.path), key=lambda found: found.path):
             if status.path.endswith(".parquet"):
-                with io.arrow().open_input_file(io.arrow_path(status.path)) as source:
+                with translating(status.path), io.arrow().open_input_file(io.arrow_path(status.path)) as source:
                     for batch in pq.ParquetFile(source).iter_batches(batch_size=16_384):
                         yield fitted(batch, columns)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from lake import LakeTable
 from model.access import Policy, ReadRules
 from model.errors import Forbidden
-from sql.analysis.to_spark import spark_sql
 from sql.dialect import parse_one
 from sql.policies import columns_in
 from sql.spark.reads import named
+from sql.spark.texts import column_of
 from sql.spark.types import to_spark
 
 
@@ -32,7 +31,7 @@ def visible(frame: DataFrame, table: LakeTable, rules: ReadRules) -> DataFrame:
 
 def _expression(policy: Policy) -> Column:
     select = parse_one(f"SELECT {policy.sql}")
-    return F.expr(spark_sql(select.selects[0]))  # type: ignore[attr-defined] # a SELECT was parsed
+    return column_of(select.selects[0])  # type: ignore[attr-defined] # a SELECT was parsed
 
 
 def _check(policy: Policy, table: LakeTable) -> None:

@@ -47,6 +47,7 @@ from table.manifest import EMPTY_ROW, DataFile, NewFile
 from table.read import evolved
 from table.scan import PlannedFile
 from table.stats import StatsModes
+from table.storage_errors import translating
 from table.write import write_batches
 
 _ORDER = "__sluice_order"
@@ -233,7 +234,7 @@ def _split(table: LakeTable, format_: FileFormat, modes: StatsModes, path: str, 
     count = -(-file.file_size // format_.target_bytes)
     per_file = -(-file.row_count // count)
     parts: list[str] = []
-    with io.arrow().open_input_file(io.arrow_path(path)) as source:
+    with translating(path), io.arrow().open_input_file(io.arrow_path(path)) as source:
         staged = pq.ParquetFile(source, buffer_size=_READ_BYTES, pre_buffer=False)
         batches = staged.iter_batches(batch_size=min(per_file, _SPLIT_ROWS))
         rest: pa.RecordBatch | None = next(batches, None)
@@ -281,7 +282,7 @@ def _partition_of(table: LakeTable, path: str) -> tuple[object, ...]:
     fields = table.schema.partition_fields
     if not fields:
         return ()
-    with table.files.io.arrow().open_input_file(table.files.io.arrow_path(path)) as source:
+    with translating(path), table.files.io.arrow().open_input_file(table.files.io.arrow_path(path)) as source:
         first = next(pq.ParquetFile(source).iter_batches(batch_size=1, columns=[f.name for f in fields]))
     columns = [evolved(first.column(first.schema.get_field_index(f.name)), f.type, f.type) for f in fields]
     return tuple(internal_values(f.type, column)[0] for f, column in zip(fields, columns, strict=True))

@@ -166,6 +166,7 @@ def _clusters(table: LakeTable, clustering: Clustering, arguments: Arguments, *,
 def _run(context: ExecutionContext, table: LakeTable, tasks: Sequence[CompactionTask]) -> Compacted:
     if not tasks:
         return Compacted()
+    context.lake.reserve.require()
     check, progress = context.cancellation.check, context.progress
     files, size = sum(len(task.inputs) for task in tasks), sum(task.input_bytes for task in tasks)
 
@@ -258,6 +259,7 @@ def _sorted(
     from sql.spark.errors import translating
     from sql.spark.sorting import Order, sort_files, text_bytes
 
+    context.lake.reserve.require()
     order = Order(columns=columns, strategy=strategy, text_bytes=text_bytes(table.schema))
     context.progress.begin(f"sorting {len(entries)} files of {table.identifier} (Spark tasks)")
     with table.write() as write:

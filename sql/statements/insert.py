@@ -113,6 +113,7 @@ def target_of(context: ExecutionContext, insert: exp.Insert) -> Target:
         raise AnalysisError("INSERT needs a table.", fragment=into.sql("spark"))
     parts = tuple(part.name for part in into.parts)
     table = context.lake.open_to_write(context.session.identifier(parts))
+    context.lake.reserve.require()
     options = into.meta.get(OPTIONS_HINT, {})
     check_hint(options, writing=True)
     partition = into.args.get("partition") or insert.args.get("partition")

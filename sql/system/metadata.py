@@ -30,6 +30,8 @@ from table import binary_row
     changelog_record_count="BIGINT",
     watermark="BIGINT",
     next_row_id="BIGINT",
+    operation="STRING",
+    writer_version="STRING",
 )
 def snapshots(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """Every snapshot that is kept, oldest first."""
@@ -37,7 +39,7 @@ def snapshots(scan: SystemScan) -> Iterable[Sequence[Any]]:
         yield (
             s.id, s.schema_id, s.commit_user, s.commit_identifier, str(s.commit_kind), moment(s.time_millis), s.base_manifest_list,
             s.delta_manifest_list, s.changelog_manifest_list, s.total_record_count, s.delta_record_count, s.changelog_record_count,
-            s.watermark, s.next_row_id,
+            s.watermark, s.next_row_id, s.done, s.writer_version,
         )  # fmt: skip
 
 

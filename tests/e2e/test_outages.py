@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -115,13 +116,72 @@ def test_postgres_stands_still_for_a_while(start_server: StartServer) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 24 MB."""
-    directory = tmp_path / "disk"
+    with mounted(tmp_path / "disk", megabytes=24) as directory:
+        yield directory
+
+
+@pytest.fixture
+def one_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 300 MB, for all that a server writes."""
+    with mounted(tmp_path / "disk", megabytes=300) as directory:
+        yield directory
+
+
+@contextlib.contextmanager
+def mounted(directory: Path, *, megabytes: int) -> Iterator[Path]:
     directory.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(directory)]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(directory)]
     if os.getuid() or subprocess.run(command, capture_output=True).returncode:
         pytest.skip("Only root can mount a small disk: the full disk is not tried.")
     yield directory
     subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+def fill(file: Path, *, leave: int) -> None:
+    """Take the file's disk but for so many bytes."""
+    with contextlib.suppress(OSError), file.open("ab", buffering=0) as ballast:
+        while (free := shutil.disk_usage(file.parent).free) > leave and ballast.write(b"x" * min(MEGABYTE, free - leave)):
+            pass
+
+
+def test_one_disk_nearly_full_takes_no_new_rows_and_all_else_goes_on(start_server: StartServer, one_disk: Path) -> None:
+    server = start_server(SLUICE_DATA=str(one_disk))
+    server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1), (2); CREATE TABLE gone (id INT); INSERT INTO gone VALUES (1)")
+    ballast = one_disk / "ballast"
+    fill(ballast, leave=10 * MEGABYTE)  # of the 15 kept free
+    time.sleep(0.5)
+    csv = b"id\n3\n"
+    for refused in (lambda: server.sql("INSERT INTO t VALUES (3)"), lambda: server.append("default.t", csv, "text/csv")):
+        with pytest.raises(Refused) as problem:
+            refused()
+        assert problem.value.status == 507
+        assert "SLUICE_STORAGE_RESERVE" in problem.value.document["detail"]
+    health = httpx.get(f"{server.url}/readyz", timeout=30).json()
+    assert health["disk"]["ok"] is False, health
+    assert str(one_disk) in health["disk"]["detail"]
+    assert f'sluice_disk_reserved_bytes{{directory="{one_disk}"}}' in httpx.get(f"{server.url}/metrics", timeout=30).text
+    assert "Nearly full" in httpx.get(f"{server.url}/ui/", timeout=30).text
+    assert server.sql("SELECT id FROM t ORDER BY id LIMIT 5") == [[1], [2]]
+    server.sql("CREATE TABLE empty (id INT); DROP TABLE gone; CALL sys.expire_snapshots(`table` => 'default.t')")
+    ballast.unlink()
+    time.sleep(0.5)
+    server.sql("INSERT INTO t VALUES (3)")
+    assert server.value("SELECT COUNT(*) FROM t") == 3
+    assert httpx.get(f"{server.url}/readyz", timeout=30).json()["disk"] == {"ok": True}
+
+
+def test_a_start_on_a_full_disk_says_so_and_one_with_room_finds_all(start_server: StartServer, one_disk: Path) -> None:
+    server = start_server(SLUICE_DATA=str(one_disk))
+    server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1), (2)")
+    assert server.terminate() == 0
+    ballast = one_disk / "ballast"
+    fill(ballast, leave=0)
+    with pytest.raises(RuntimeError, match=r"ended with status 1:[^$]*No space left on device"):
+        server.start()
+    ballast.unlink()
+    server.start()
+    server.sql("INSERT INTO t VALUES (3)")
+    assert server.sql("SELECT id FROM t ORDER BY id") == [[1], [2], [3]]
 
 
 @pytest.mark.spark

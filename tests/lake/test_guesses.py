@@ -65,5 +65,5 @@ def test_a_clients_commit_is_compared_with_what_other_servers_did(lake: Lake, ot
     other.rename_table(T, Identifier("default", "u"))
     with pytest.raises(TableNotExist):
         lake.client_commit(T, late)
-    assert not (warehouse / "default.db" / "t").exists()
+    assert not (warehouse / "default.db" / "u").exists(), "a table's place never moves"
     assert lake.client_commit(Identifier("default", "u"), late)

@@ -14,6 +14,7 @@ from lake import Lake
 from lake.compaction import compact, plan
 from lake.orphans import remove_orphan_files
 from lake.retention import create_tag, expire_snapshots, rename_tag, rollback, tags_of
+from tests.interop.strict import check_warehouse
 from tests.lake.histories import MODES, History
 from tests.lake.history_steps import STEPS
 from tests.lake.kept import go_on, keep
@@ -34,6 +35,7 @@ def live(catalog: CatalogStore, warehouse: Path, mode: str, seed: int, *, steps:
     history.check_nothing_left()
     history.check_all()
     history.lake.close()
+    check_warehouse(warehouse)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -97,15 +97,23 @@ def test_alter_makes_one_version_or_none(lake: Lake, warehouse: Path) -> None:
     assert (warehouse / "default.db" / "t" / "schema" / "schema-1").exists()
 
 
-def test_a_renamed_tables_files_move_along(lake: Lake, warehouse: Path) -> None:
+def test_a_renamed_tables_files_stay_where_they_are(lake: Lake, warehouse: Path) -> None:
     lake.create_database("d")
     lake.create_table(T, a_schema())
+    first = lake.open(T)
     lake.rename_table(T, Identifier("d", "u"))
-    assert (warehouse / "d.db" / "u" / "schema" / "schema-0").exists()
-    assert not (warehouse / "default.db" / "t").exists()
+    assert lake.open(Identifier("d", "u")).location == first.location == str(warehouse / "default.db" / "t")
+    assert not (warehouse / "d.db").exists()
     with pytest.raises(TableNotExist):
         lake.open(T)
     lake.create_table(T, a_schema())
+    second = lake.open(T)
+    assert second.location == f"{first.location}-{second.table_id.hex[:8]}", "a name's place may be another table's"
+    lake.drop_table(Identifier("d", "u"))
+    assert Path(second.location, "schema", "schema-0").exists()
+    lake.rename_table(T, Identifier("d", "u"))
+    lake.create_table(T, a_schema())
+    assert lake.open(T).location == first.location, "it is free again"
     with pytest.raises(TableAlreadyExist):
         lake.rename_table(T, Identifier("d", "u"))
 
@@ -130,8 +138,7 @@ def test_what_a_crash_left_is_finished(catalog: CatalogStore, lake: Lake, wareho
         assert not (directory / "t").exists()
         lake.create_table(T, a_schema())
     elif step == "rename decided":
-        assert (directory / "u" / "schema" / "schema-0").exists()
-        assert lake.open(Identifier("default", "u")).location.endswith("/u")
+        assert lake.open(Identifier("default", "u")).location == str(directory / "t")
     else:
         newest = lake.open(T).schema
         assert json.loads((directory / "t" / "schema" / f"schema-{newest.id}").read_text()) == newest.to_json()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +19,8 @@ import psycopg
 import pytest
 
 from model.errors import Unavailable
-from server.postgres import DataDirectoryLock, EmbeddedPostgres
+from server.data_directory import DataDirectoryLock, make_private
+from server.postgres import EmbeddedPostgres
 from tests.running import runs
 from tests.waiting import eventually
 
@@ -202,3 +206,51 @@ def test_a_directory_in_use_is_refused_at_once(tmp_path: Path) -> None:
     assert time.monotonic() - began < 5
     lock.release()
     DataDirectoryLock(tmp_path).release()
+
+
+def test_who_removes_the_locks_file_removes_no_lock(tmp_path: Path) -> None:
+    lock = DataDirectoryLock(tmp_path)
+    (tmp_path / ".lock").unlink()
+    with pytest.raises(Unavailable, match="in use by another server"):
+        DataDirectoryLock(tmp_path)
+    lock.release()
+    DataDirectoryLock(tmp_path).release()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="Only root can be another user: the embedded Postgres is not tried as one.")
+def test_no_other_user_of_the_machine_gets_in(tmp_path: Path) -> None:
+    """Neither by the socket, should its directory be open, nor to the files."""
+    place = Path(tempfile.mkdtemp(prefix="sluice-other-user-"))  # pytest's own directory is closed already
+    place.chmod(0o755)
+    postgres = EmbeddedPostgres(place / "data")
+    dsn = postgres.start()
+    try:
+        (place / "data" / "postgres").chmod(0o755)
+        refused = _as_nobody(f"import psycopg; psycopg.connect({dsn!r})")
+        assert "peer authentication failed" in refused.lower(), refused
+        for part in (".", "warehouse", "logs", "spark", "cache"):
+            assert "PermissionError" in _as_nobody(f"import os; os.listdir({str(place / 'data' / part)!r})"), part
+        assert ask(dsn) == 3
+    finally:
+        postgres.stop()
+        shutil.rmtree(place)
+
+
+def _as_nobody(code: str) -> str:
+    nobody = pwd.getpwnam("nobody")
+    program = f"import os; os.setgroups([]); os.setgid({nobody.pw_gid}); os.setuid({nobody.pw_uid}); {code}"
+    # What is imported must be imported as root, whose files they may be.
+    done = subprocess.run([sys.executable, "-c", f"import psycopg; {program}"], capture_output=True, text=True, check=False)
+    return done.stderr
+
+
+def test_a_data_directory_that_was_open_is_closed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "warehouse").mkdir(parents=True)
+    data.chmod(0o777)
+    make_private(data)
+    assert data.stat().st_mode & 0o066 == 0
+    if os.geteuid() == 0:
+        assert (data / "warehouse").stat().st_mode & 0o077 == 0
+    else:
+        assert data.stat().st_mode & 0o077 == 0

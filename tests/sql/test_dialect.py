@@ -14,11 +14,12 @@ from model.schema_change import AddColumn, DropColumn, Position, RenameColumn, S
 from model.sql_text import literal
 from model.types import BigIntType, IntType, MapType, RowType, parse_type
 from sql import trees
+from sql.analysis.allow_list import checked_sql
 from sql.analysis.functions import FUNCTIONS
 from sql.analysis.to_spark import spark_sql
 from sql.dialect import OPTIONS_HINT, parse_one, split
 from sql.parsing.ddl import TableDefinition
-from sql.spark.prepared import checked
+from sql.places import place
 
 SPECIAL = frozenset(
     {
@@ -54,9 +55,10 @@ def test_a_query_becomes_sparks(title: str, text: str, expected: str) -> None:
 @pytest.mark.parametrize(("title", "text", "expected"), cases("refused.sql"), ids=[c[0] for c in cases("refused.sql")])
 def test_a_refusal_tells_what_and_where(title: str, text: str, expected: str) -> None:
     with pytest.raises(SqlError) as refused:
-        checked(spark_sql(parse_one(text)), {"t"}, text)
-    place, _, says = expected.partition(" ")
-    assert f"{refused.value.line}:{refused.value.column}" == place
+        checked_sql(parse_one(text), {"t"})
+    where, _, says = expected.partition(" ")
+    told = (refused.value.line, refused.value.column) if refused.value.line else place(text, refused.value.fragment)
+    assert f"{told[0]}:{told[1]}" == where
     assert says in refused.value.message
 
 

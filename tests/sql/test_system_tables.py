@@ -15,7 +15,8 @@ from table.consumers import write_consumer
 COLUMNS = {
     "snapshots": (
         "snapshot_id schema_id commit_user commit_identifier commit_kind commit_time base_manifest_list delta_manifest_list "
-        "changelog_manifest_list total_record_count delta_record_count changelog_record_count watermark next_row_id"
+        "changelog_manifest_list total_record_count delta_record_count changelog_record_count watermark next_row_id operation "
+        "writer_version"
     ),
     "schemas": "schema_id fields partition_keys primary_keys options comment update_time",
     "options": "key value",

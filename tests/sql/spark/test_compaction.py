@@ -19,6 +19,7 @@ from sql.spark.pool import SparkPool
 from table.manifest import DataFile, FileSource
 from table.read import read_batches
 from table.rewrite import planned
+from tests.interop.strict import check_warehouse
 from tests.lake.test_compaction import QUEUE, append, ids, live, rows
 from tests.sql.held import in_background
 from tests.sql.jobs.test_coordinator import until
@@ -138,7 +139,7 @@ def test_system_tables_join_on_spark(lake: Lake, gateway: Gateway, scattered: La
     ]
 
 
-def test_statistics_are_kept_with_the_snapshot(lake: Lake, gateway: Gateway) -> None:
+def test_statistics_are_kept_with_the_snapshot(lake: Lake, gateway: Gateway, warehouse: Path) -> None:
     table = make_table(lake, "a", id="INT", s="STRING")
     append(lake, table, [3, 1, 2], s=["x", None, "long"])
     assert call(gateway, "CALL sys.analyze_table(`table` => 'a', columns => 's', dry_run => true)") == [("s", 2, 1, 3, True)]
@@ -150,6 +151,9 @@ def test_statistics_are_kept_with_the_snapshot(lake: Lake, gateway: Gateway) -> 
     append(lake, table, [4], s=["y"])
     assert len(call(gateway, "SELECT * FROM a$statistics")) == 1
     assert ids(table) == [3, 1, 2, 4]
+    call(gateway, "INSERT OVERWRITE a SELECT id, s FROM a WHERE id > 2")
+    assert check_warehouse(warehouse)["statistics"] == 1
+    assert call(gateway, "SELECT operation FROM a$snapshots") == [(None,), ("ANALYZE",), (None,), ("OVERWRITE",)]
 
 
 def test_incremental_clustering(gateway: Gateway, lake: Lake) -> None:

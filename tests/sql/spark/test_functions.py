@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from sql.analysis.to_spark import spark_sql
 from sql.dialect import parse_one
 from sql.spark.pool import SparkPool
-from sql.spark.prepared import checked
+from sql.spark.texts import frame_of
 
 pytestmark = pytest.mark.spark
 AT = dt.datetime(2024, 3, 5, 6, 7, 8)
@@ -109,11 +108,10 @@ DIFFERENT: dict[str, Any] = {"1 / 2": 0.5, "ARRAY['a', 'b'][0]": "a", "(SELECT A
 def answers(pool: SparkPool) -> dict[str, Any]:
     """All examples in one query, so that Spark is asked once."""
     calls = [*EXAMPLES, *DIFFERENT]
-    text = spark_sql(parse_one("SELECT " + ", ".join(f"{call} AS c{i}" for i, call in enumerate(calls))))
-    checked(text, (), text)
+    tree = parse_one("SELECT " + ", ".join(f"{call} AS c{i}" for i, call in enumerate(calls)))
     session = pool.session("functions")
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    row = session.sql(text).toArrow().to_pylist()[0]
+    row = frame_of(session, tree).toArrow().to_pylist()[0]
     pool.release("functions")
     return dict(zip(calls, row.values(), strict=True))
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
 
 from sql.spark import jvm
-from sql.spark.jvm import Scratch
+from sql.spark.jvm import Jvm, Scratch
 
 LEAVE = """
 import os, sys
@@ -63,6 +65,24 @@ def test_the_log_keeps_the_last_words_within_bounds(tmp_path: Path, monkeypatch:
     assert [path.name for path in kept] == ["spark.log", "spark.log.1"]
     assert all(path.stat().st_size <= 10_000 for path in kept)
     assert kept[0].read_text().splitlines()[-1] == "line 4999 \ufffd"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pyspark lets go of the process it gave up, pipe and all
+@pytest.mark.parametrize("script", ["exit 0", f"exec {sys.executable} -c 'import time; time.sleep(600)' \"$@\"", "exit 7"])
+def test_a_jvm_that_does_not_come_up_is_given_up(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit = tmp_path / "home" / "bin" / "spark-submit"
+    submit.parent.mkdir(parents=True)
+    submit.write_text(f"#!/bin/sh\n{script}\n")
+    submit.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(jvm, "LAUNCH_SECONDS", 1.0)
+    monkeypatch.setattr(jvm, "_LOOK_SECONDS", 0.1)
+    scratch = Scratch(tmp_path / "scratch")
+    with pytest.raises(Exception, match=r"did not come up within 1 s|JAVA_GATEWAY_EXITED"):
+        Jvm({"spark.local.dir": str(scratch.path), "spark.driver.extraJavaOptions": str(scratch.path)}, tmp_path / "log")
+    gc.collect()
+    assert not [process for process in psutil.Process().children() if str(scratch.path) in process.cmdline()]
+    scratch.remove()
 
 
 def test_a_log_that_cannot_be_written_holds_up_nobody(tmp_path: Path) -> None:

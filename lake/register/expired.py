@@ -1,0 +1,45 @@
+"""Snapshots that clients expired: noticed when somebody looks at a table's past, and the catalog's no more from then on.
+
+Paimon's clients delete the files of old snapshots without asking a catalog; Java's committers do so by themselves. They take the oldest
+first and never the latest: a missing prefix is such an expiry. A hole among the files is damage, and nothing is concluded from it.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from catalog import CatalogStore
+from catalog.records import SnapshotRow
+from lake.table import LakeTable
+from model.errors import TableDamaged
+from model.identifier import Identifier
+
+_log = logging.getLogger(__name__)
+
+
+def forget_expired(catalog: CatalogStore, table: LakeTable) -> bool:
+    """Let the catalog forget the snapshots whose files clients removed; False where there are none, which costs a look at one file."""
+    files, branch = table.files, table.identifier.branch
+    with catalog.reading() as tx:
+        earliest = tx.snapshots.earliest(table.table_id, branch)
+    if earliest is None or not earliest.published or files.io.exists(files.layout.snapshot_file(earliest.snapshot_id)):
+        return False
+    with catalog.transaction() as tx:
+        held = tx.tables.lock_retention(Identifier(table.identifier.database, table.identifier.table))
+        if held != (table.table_id, table.location):
+            return False
+        there = set(files.snapshot_ids())
+        known = tx.snapshots.ids(table.table_id, branch)
+        if not known or (known[-1][1] and known[-1][0] not in there):
+            return False  # no expiry takes the latest
+        first = next(snapshot_id for snapshot_id, published in known if not published or snapshot_id in there)
+        tx.snapshots.forget(table.table_id, branch, below=first)
+    _log.info("Snapshots %d to %d of %s were expired by a client.", known[0][0], first - 1, table.identifier)
+    return first > known[0][0]
+
+
+def check_there(table: LakeTable, row: SnapshotRow) -> None:
+    """Raise `TableDamaged` for a snapshot in the middle of history whose file is gone: who reads files could not go on from it."""
+    path = table.files.layout.snapshot_file(row.snapshot_id)
+    if row.published and not table.files.io.exists(path):
+        raise TableDamaged(str(table.identifier), file=path, problem="is missing between snapshots that are there")

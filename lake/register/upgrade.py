@@ -1,0 +1,82 @@
+"""Brings what earlier versions wrote to what this one writes: once, in the background, while the server answers."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from lake.register.operations import rewrite_operation
+from lake.table import LakeTable
+from model.errors import LakeError
+from model.identifier import Identifier
+from model.snapshot import Operation, Snapshot
+
+if TYPE_CHECKING:
+    from lake.lake import Lake
+
+_BATCH = 200
+"""Files that are written under one lock of the table's retention: an expiry waits for no more."""
+_PAUSE_SECONDS = 30.0
+"""Before what failed is tried again."""
+_log = logging.getLogger(__name__)
+
+
+def upgrade_operations(lake: Lake) -> int:
+    """Bring all tables' files and rows to words that every reader parses; returns how many rows. What fails raises after all others."""
+    with lake.catalog.reading() as tx:
+        waiting = tx.snapshots.tables_told_otherwise(tuple(Operation))
+    done, failure = 0, None
+    for table_id, database, name, branch in waiting:
+        try:
+            opened = lake.open_any(Identifier(database, name, branch))
+            while opened.table_id == table_id and (changed := _upgrade(lake, opened)):
+                done += changed
+        except LakeError as problem:
+            failure = problem
+    if failure is not None:
+        raise failure
+    return done
+
+
+def _upgrade(lake: Lake, table: LakeTable) -> int:
+    """Some files of a table or branch and their rows; returns how many."""
+    files, branch, id_ = table.files, table.identifier.branch, table.table_id
+    with lake.catalog.transaction() as tx:
+        # Nothing expires, is rolled back, dropped or moved meanwhile: no file is written that is no more.
+        if tx.tables.lock_retention(Identifier(table.identifier.database, table.identifier.table)) != (id_, table.location):
+            return 0
+        snapshots = tx.snapshots.told_otherwise(id_, branch, tuple(Operation), most=_BATCH)
+        tags = tx.tags.told_otherwise(id_, branch, tuple(Operation)) if not snapshots else []
+        for row in snapshots:
+            snapshot = Snapshot.from_json(row.body)
+            if rewrite_operation(files, files.layout.snapshot_file(snapshot.id), snapshot):
+                lake.step("operation rewritten")
+            tx.snapshots.tell(id_, branch, snapshot_id=snapshot.id, body=snapshot.to_json())
+        for tag in tags:
+            snapshot = Snapshot.from_json(tag.snapshot)
+            if rewrite_operation(files, files.layout.tag_file(tag.name), snapshot):
+                lake.step("tag's operation rewritten")
+            tx.tags.tell(id_, branch, tag.name, snapshot.to_json())
+    return len(snapshots) + len(tags)
+
+
+def in_background(lake: Lake) -> threading.Event:
+    """Upgrade all tables in a thread of its own until nothing is left to do; setting the event ends it."""
+    stop = threading.Event()
+    threading.Thread(target=_until_done, args=(lake, stop), name="sluice-upgrade", daemon=True).start()
+    return stop
+
+
+def _until_done(lake: Lake, stop: threading.Event) -> None:
+    told = False
+    while not stop.is_set():
+        try:
+            if done := upgrade_operations(lake):
+                _log.info("%d snapshots and tags of earlier versions were written again so that Paimon 2 parses them.", done)
+            return
+        except LakeError as problem:
+            if not told:
+                _log.warning("Snapshots of earlier versions that Paimon 2 cannot parse could not be written again yet: %s", problem)
+            told = True
+        stop.wait(_PAUSE_SECONDS)

@@ -1,0 +1,93 @@
+"""The server's data directory: nobody else's to read, and one server's at a time."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from pathlib import Path
+
+import psutil
+
+from model.errors import Unavailable
+
+WAIT_SECONDS = 60.0
+"""How long a server waits for the guard of a killed one, which is stopping Postgres."""
+_LOOK_SECONDS = 0.05
+_OWN_PARTS = ("cache", "logs", "spark", "spool", "warehouse")
+
+
+def make_private(data: Path) -> None:
+    """Make the directory where there is none, and let no other user of the machine read what lies there.
+
+    A server of root's lets Postgres, which runs as another user, pass through to its own part; the other parts are closed instead.
+    A warehouse for several users lies outside of it (`SLUICE_WAREHOUSE`). Raises `Unavailable` where it cannot be made.
+    """
+    root = os.geteuid() == 0
+    try:
+        data.mkdir(mode=0o711 if root else 0o700, parents=True, exist_ok=True)
+        _close(data, stat.S_IRWXG | stat.S_IRWXO if not root else stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH)
+        for part in _OWN_PARTS if root else ():
+            (data / part).mkdir(mode=0o700, exist_ok=True)
+            _close(data / part, stat.S_IRWXG | stat.S_IRWXO)
+    except OSError as problem:
+        raise Unavailable(f"The data directory {data} cannot be used: {problem.strerror}. Mend that, or set SLUICE_DATA.") from problem
+
+
+def _close(directory: Path, bits: int) -> None:
+    found = directory.stat()
+    if found.st_mode & bits and found.st_uid == os.geteuid():
+        directory.chmod(stat.S_IMODE(found.st_mode) & ~bits)
+
+
+class DataDirectoryLock:
+    """Held while a server, or its guard, uses a data directory; the kernel lets go of it however the processes end.
+
+    The directory itself is locked besides the file in it that names the holder: whoever removes the file removes no lock.
+    """
+
+    def __init__(self, data: Path, *, wait: float = WAIT_SECONDS) -> None:
+        self._directory = os.open(data, os.O_RDONLY | os.O_DIRECTORY)
+        self._file = os.open(data / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        self.files = (self._directory, self._file)
+        """Descriptors that hold the lock in whichever process has them."""
+        until = time.monotonic() + wait
+        while not all(map(_locked, self.files)):
+            holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
+            if not _gone(holder) or time.monotonic() > until:
+                self.release()
+                raise Unavailable(
+                    f"{data} is in use by another server{f' (process {holder})' if holder else ''}: "
+                    "stop it, or set SLUICE_DATA; servers that share a catalog need SLUICE_CATALOG_DSN."
+                ) from None
+            time.sleep(_LOOK_SECONDS)  # the server was killed, and its guard is stopping Postgres
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let the next server in."""
+        for file in self.files:
+            os.close(file)
+
+
+def _locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        # Some network file systems lock no directories; there the file alone must do.
+        return problem.errno not in (errno.EWOULDBLOCK, errno.EACCES) and stat.S_ISDIR(os.fstat(file).st_mode)
+    return True
+
+
+def _gone(holder: str) -> bool:
+    """Whether the process that a lock names has ended; one that nobody has buried yet has."""
+    if not holder.isdigit():
+        return False
+    try:
+        return psutil.Process(int(holder)).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.Error:
+        return False

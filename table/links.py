@@ -1,0 +1,29 @@
+"""Where a location really is: the one place that follows the links of this machine's disks."""
+
+from __future__ import annotations
+
+import os
+
+from model.location import Location
+
+
+def real(location: Location) -> Location:
+    """The location with every link on the way followed; stores without links have nothing to follow."""
+    return Location.parse(os.path.realpath(str(location))) if location.local else location
+
+
+class RealPlaces:
+    """Follows links of many locations; directories several of them lie in are looked at once."""
+
+    def __init__(self) -> None:
+        self._parents: dict[Location, Location] = {}
+
+    def of(self, location: Location) -> Location:
+        """What `real` gives."""
+        if not location.local or not location.parts:
+            return location
+        parent = self._parents.get(location.parent)
+        if parent is None:
+            parent = self._parents[location.parent] = real(location.parent)
+        found = parent.child(location.name)
+        return real(found) if os.path.islink(str(found)) else found

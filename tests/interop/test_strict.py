@@ -1,0 +1,59 @@
+"""Everything we write can be parsed by the strictest of Paimon's released readers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lake import Lake
+from lake.retention import rollback
+from model.identifier import Identifier
+from sql.gateway import Gateway
+from table.consumers import write_consumer
+from tests.interop.strict import check_warehouse
+from tests.lake.kept import overwrite
+from tests.sql.conftest import gateway as gateway
+from tests.sql.conftest import spark_stub as spark_stub
+from tests.sql.test_dry_runs import CALLS
+from tests.sql.test_dry_runs import ask as ask
+
+STATEMENTS = (
+    "CREATE TABLE `all` (a BOOLEAN, b TINYINT, c SMALLINT, d INT NOT NULL, e BIGINT, f FLOAT, g DOUBLE, h DECIMAL(20, 3), i CHAR(3), "
+    "j VARCHAR(5), k STRING COMMENT 'ä', l BINARY(2), m VARBINARY(3), n BYTES, o DATE, p TIME(3), q TIMESTAMP(3), r TIMESTAMP(6), "
+    "s TIMESTAMP_LTZ(3), t TIMESTAMP_LTZ(6), u ARRAY<INT>, v MAP<STRING, INT>, w ROW<x INT, y STRING>) COMMENT 'c'",
+    "INSERT INTO `all` (d, k) VALUES (1, 'x'), (2, NULL)",
+    "ALTER TABLE `all` ADD (z INT COMMENT 'new')",
+    "ALTER TABLE `all` DROP (z)",
+    "INSERT INTO `all` (d) VALUES (3)",
+    "TRUNCATE TABLE `all`",
+    "CREATE TABLE q (id INT, v STRING) WITH ('bucket' = '3', 'bucket-key' = 'id', 'file-index.bloom-filter.columns' = 'v')",
+    *(f"INSERT INTO q VALUES ({n}, 'x'), ({n + 7}, NULL)" for n in range(6)),
+    "CALL sys.compact(`table` => 'q', compact_strategy => 'full')",
+    "CALL sys.create_tag('q', 'kept', 2, '1 d')",
+    "CALL sys.expire_snapshots(`table` => 'q', retain_max => 2, retain_min => 1)",
+    "CREATE TABLE d (dt STRING, h INT, id INT) PARTITIONED BY (dt, h) WITH ('bucket' = '-1')",
+    "INSERT INTO d VALUES ('2020-01-01', 1, 1), ('2020-01-02', NULL, 2), (NULL, 3, 3)",
+)
+PROCEDURES = (
+    "sys.compact", "sys.compact_manifest", "sys.rewrite_file_index", "sys.create_tag", "sys.create_tag_from_watermark", "sys.rename_tag",
+    "sys.drop_partition", "sys.mark_partition_done", "sys.reset_consumer",
+)  # fmt: skip
+"""What `test_dry_runs` calls; overwrites and statistics are written by Spark: `tests/sql/spark`."""
+
+
+def test_all_that_statements_and_procedures_write(ask: object, gateway: Gateway, lake: Lake, warehouse: Path) -> None:
+    for text in STATEMENTS:
+        gateway.run(text).close()
+    for name in PROCEDURES:
+        gateway.run(f"CALL {name}({CALLS[name]})").close()
+    table, named = (lake.open(Identifier("default", name)) for name in "qt")
+    write_consumer(table.files, "reader", 3)
+    lake.replace_table(Identifier("default", "d"), lake.open(Identifier("default", "d")).schema)
+    overwrite(lake, named, [7])
+    lake.open(Identifier("default", "t", "b")).latest()
+    counts = check_warehouse(warehouse)
+    assert set(counts) == {"snapshot", "schema", "manifest", "manifest list", "tag", "consumer", "hint", "branch"}
+    assert counts["snapshot"] > 15
+    lake.branches.fast_forward(named, "b")
+    rollback(lake, table, lake.snapshots(table)[0])
+    named.latest()
+    check_warehouse(warehouse)

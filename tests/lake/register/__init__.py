@@ -1,0 +1,1 @@
+"""What becomes this catalog's, and what is brought to this version."""

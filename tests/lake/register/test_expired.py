@@ -1,0 +1,183 @@
+"""What clients change past the catalog, expired snapshots and tags as files, is noticed before it is offered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from lake import Lake, LakeTable
+from lake.follow import TableStream
+from lake.orphans import remove_orphan_files
+from lake.retention import create_tag, expire_snapshots, replace_tag, rollback, tags_of
+from model.errors import SnapshotNotExist, TableDamaged
+from model.identifier import Identifier
+from table.store import _LISTS
+from tests.lake.kept import NOW, all_files, go_on, history, keep, six_commits
+from tests.lake.test_compaction import append, ids
+from tests.sql.tables import make_table
+
+
+@pytest.fixture
+def table(lake: Lake) -> LakeTable:
+    made = six_commits(lake)
+    lake._publisher.close()  # which notes that the files are there
+    return made
+
+
+def expired_by_client(table: LakeTable, below: int) -> None:
+    """Do what Java's expiry does: manifests and data only they need, then the snapshots, then the hint."""
+    for snapshot_id in range(1, below):
+        snapshot = table.files.read_snapshot(snapshot_id)
+        if snapshot is None:
+            continue
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            table.files.io.delete(table.files.layout.manifest(name))
+        table.files.io.delete(table.files.layout.snapshot_file(snapshot_id))
+    table.files.io.write(table.files.layout.earliest_hint(), str(below).encode())
+
+
+LOOKS: dict[str, Callable[[Lake, LakeTable], object]] = {
+    "rollback": lambda lake, table: lake.history.rollback_to_snapshot(table, 2),
+    "tag": lambda lake, table: create_tag(lake, table, "two", snapshot_id=2),
+    "time travel": lambda lake, table: lake.scan(table, {"scan.snapshot-id": "2"}),
+    "version": lambda lake, table: lake.history.version(table, "2"),
+    "incremental": lambda lake, table: lake.scan(table, {"incremental-between": "1,3"}),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_what_a_client_expired_is_not_offered(lake: Lake, table: LakeTable, look: str) -> None:
+    expired_by_client(table, 4)
+    with pytest.raises(SnapshotNotExist):
+        LOOKS[look](lake, table)
+    assert history(lake, table) == [4, 5, 6]
+    assert ids(table) == list(range(6))
+
+
+def test_what_a_client_expired_is_no_tag_to_be_replaced_by(lake: Lake, table: LakeTable) -> None:
+    create_tag(lake, table, "t", snapshot_id=5)
+    expired_by_client(table, 4)
+    with pytest.raises(SnapshotNotExist):
+        replace_tag(lake, table, "t", snapshot_id=2)
+
+
+def test_looks_at_the_past_show_what_is_left(lake: Lake, table: LakeTable) -> None:
+    expired_by_client(table, 3)
+    assert [s.id for s in lake.history.page(table, below=None, limit=9)] == [6, 5, 4, 3]
+    expired_by_client(table, 5)
+    assert lake.history.version(table, "EARLIEST").id == 5
+    expire_snapshots(lake, table, keep(1))
+    assert table.files.snapshot_ids() == [6]
+    remove_orphan_files(lake, table, check=go_on)
+    assert ids(table) == list(range(6))
+
+
+def test_our_expiry_and_orphans_go_on_after_a_clients(lake: Lake, table: LakeTable) -> None:
+    expired_by_client(table, 4)
+    remove_orphan_files(lake, table, check=go_on)
+    expired_by_client(table, 5)
+    assert expire_snapshots(lake, table, NOW).snapshots == (5,)
+    assert ids(table) == list(range(6))
+
+
+def test_a_stream_whose_start_a_client_expired_is_out_of_range(lake: Lake, table: LakeTable) -> None:
+    stream = lake.follow(table, {"scan.mode": "from-snapshot", "scan.snapshot-id": "1", "consumer-id": "c"})
+    steps = stream.steps()
+    assert next(steps) is not None
+    stream.close()
+    table.files.io.write(table.files.layout.consumer_file("c"), json.dumps({"nextSnapshot": 2}).encode())
+    expired_by_client(table, 4)
+    with pytest.raises(SnapshotNotExist, match="snapshot 2, which has expired; the snapshots 4 to 6 are there"):
+        lake.follow(table, {"consumer-id": "c"})
+
+
+def test_a_running_stream_that_a_client_expired_past_is_out_of_range(lake: Lake, table: LakeTable) -> None:
+    stream: TableStream = lake.follow(table, {"scan.mode": "from-snapshot", "scan.snapshot-id": "2"})
+    # Another process's caches do not know the manifests this one wrote.
+    expired_by_client(table, 4)
+    _LISTS.clear()
+    with pytest.raises(SnapshotNotExist, match="would go on at snapshot 2, which has expired"):
+        next(stream.steps())
+
+
+def test_a_hole_is_damage_and_nothing_is_forgotten(lake: Lake, table: LakeTable) -> None:
+    table.files.io.delete(table.files.layout.snapshot_file(3))
+    assert history(lake, table) == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(TableDamaged, match=r"snapshot-3 is missing between snapshots"):
+        lake.history.rollback_to_snapshot(table, 3)
+    with pytest.raises(TableDamaged, match=r"snapshot-3 is missing"):
+        create_tag(lake, table, "three", snapshot_id=3)
+    expired_by_client(table, 2)
+    assert history(lake, table) == [2, 3, 4, 5, 6]
+
+
+def test_a_directory_that_is_away_is_no_expiry(lake: Lake, table: LakeTable) -> None:
+    place = Path(table.location) / "snapshot"
+    place.rename(place.with_name("away"))
+    assert history(lake, table) == [1, 2, 3, 4, 5, 6]
+    place.with_name("away").rename(place)
+    assert ids(table) == list(range(6))
+
+
+def test_what_is_decided_and_not_published_is_no_expiry(lake: Lake, table: LakeTable, dsn: str) -> None:
+    with psycopg.connect(dsn) as conn:
+        conn.execute("UPDATE table_snapshot SET published = false WHERE snapshot_id = 1")
+    table.files.io.delete(table.files.layout.snapshot_file(1))
+    assert history(lake, table) == [1, 2, 3, 4, 5, 6]
+
+
+# Tags that clients write as files
+
+
+def tagged_by_client(table: LakeTable, name: str, snapshot_id: int) -> None:
+    """A tag as pypaimon and Java write it, which nobody tells the catalog of."""
+    body = json.loads(table.files.io.read(table.files.layout.snapshot_file(snapshot_id)))
+    table.files.io.write(table.files.layout.tag_file(name), json.dumps(body).encode())
+
+
+def test_going_back_takes_clients_tags_along(lake: Lake, table: LakeTable) -> None:
+    tagged_by_client(table, "two", 2)
+    tagged_by_client(table, "five", 5)
+    lake.history.rollback_to_snapshot(table, 3)
+    assert [tag.name for tag in tags_of(lake, table)] == ["two"]
+    assert {name for name in all_files(table) if name.startswith("tag/")} == {"tag/tag-two"}
+    lake.history.rollback_to_tag(table, "two")
+    assert ids(table) == [0, 1]
+
+
+def test_a_tag_of_a_line_that_was_left_is_no_way_back(lake: Lake, table: LakeTable) -> None:
+    """A client may write a tag of what it read before the rollback, at any time after it."""
+    body = table.files.io.read(table.files.layout.snapshot_file(5))
+    lake.history.rollback_to_snapshot(table, 3)
+    table.files.io.write(table.files.layout.tag_file("five"), body)
+    with pytest.raises(SnapshotNotExist, match="none of the table's"):
+        lake.history.rollback_to_tag(table, "five")
+    append(lake, table, [10])
+    append(lake, table, [11])
+    append(lake, table, [12])
+    with pytest.raises(SnapshotNotExist, match="none of the table's"):
+        rollback(lake, table, tags_of(lake, table)[0].snapshot, tag="five")
+    assert ids(table) == [0, 1, 2, 10, 11, 12]
+
+
+def test_going_forward_takes_clients_tags_of_main_away_and_the_branchs_along(lake: Lake, table: LakeTable) -> None:
+    create_tag(lake, table, "three", snapshot_id=3)
+    lake.branches.create(table, "b", from_tag="three")
+    branch = lake.open(Identifier("default", "t", "b"))
+    append(lake, branch, [30])
+    tagged_by_client(branch, "of-branch", 4)
+    tagged_by_client(table, "of-main", 5)
+    tagged_by_client(table, "two", 2)
+    lake.branches.fast_forward(table, "b")
+    assert [(tag.name, tag.snapshot.id) for tag in tags_of(lake, table)] == [("of-branch", 4), ("three", 3), ("two", 2)]
+    assert ids(table) == [0, 1, 2, 30]
+
+
+def test_nothing_to_tag_is_told(lake: Lake) -> None:
+    empty = make_table(lake, "e", id="INT")
+    with pytest.raises(SnapshotNotExist, match="has no snapshot to tag yet"):
+        create_tag(lake, empty, "x")

@@ -1,0 +1,85 @@
+"""Only the modules of the storage seam touch files of the warehouse, so that no bare OSError leaves them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("table", "lake", "sql", "pyspark_sluice")
+SEAM = {"table/file_io.py", "table/directory.py", "table/durability.py", "table/object_store.py"}
+"""Where the operating system is asked about files of the warehouse."""
+ELSEWHERE = {
+    "table/column_cache.py": "the process's own cache",
+    "table/spill.py": "buffers on the local disk",
+    "table/links.py": "follows links, and opens nothing",
+    "lake/places.py": "follows links of directories to import from",
+    "sql/append.py": "a body held aside",
+    "sql/kept.py": "results held aside",
+    "sql/connectors/filesystem.py": "files to import",
+    "sql/spark/jvm.py": "Spark's scratch space",
+}
+PURE = {"path.join", "path.split", "path.basename", "path.dirname", "path.normpath", "path.isabs", "fspath", "pathsep.join"}
+PURE |= {"getpid", "kill", "environ.get", "environ.setdefault", "cpu_count", "sched_getaffinity", "register_at_fork"}
+OPENING = {"open_input_file", "open_input_stream", "open_output_stream", "open_append_stream"}
+READS_BY_ITSELF = {"table/read.py"}
+"""Tells a store that fails from a file that is damaged."""
+
+
+def named(function: ast.expr) -> str:
+    """A call's function as it is written, or nothing for what is no plain name."""
+    return ast.unparse(function) if isinstance(function, ast.Name | ast.Attribute) else ""
+
+
+def calls(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.Call, bool]]:
+    """Every call, and whether it stands where errors of the store are translated."""
+    if isinstance(tree, ast.With):
+        translated = inside
+        for item in tree.items:
+            yield from calls(item.context_expr, translated)
+            translated = translated or "translating(" in ast.unparse(item.context_expr)
+        for statement in tree.body:
+            yield from calls(statement, translated)
+        return
+    if isinstance(tree, ast.Call):
+        yield tree, inside
+    for child in ast.iter_child_nodes(tree):
+        yield from calls(child, inside)
+
+
+def touching_files(tree: ast.AST) -> Iterator[str]:
+    for call, _ in calls(tree):
+        name = named(call.func)
+        module, _, rest = name.partition(".")
+        if name in ("open", "io.open") or (module in ("os", "shutil", "tempfile") and rest not in PURE):
+            yield f"{call.lineno}: {name}"
+
+
+def opened_without_care(tree: ast.AST) -> Iterator[str]:
+    for call, translated in calls(tree):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in OPENING and not translated:
+            yield f"{call.lineno}: {call.func.attr}"
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            yield file.relative_to(ROOT).as_posix(), ast.parse(file.read_text())
+
+
+def test_only_the_seam_asks_the_operating_system_about_files() -> None:
+    found = {name: list(touching_files(tree)) for name, tree in trees() if name not in SEAM | set(ELSEWHERE)}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_what_arrow_opens_is_opened_where_its_errors_are_translated() -> None:
+    found = {name: list(opened_without_care(tree)) for name, tree in trees() if name not in READS_BY_ITSELF}
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_both_rules_see_what_they_forbid() -> None:
+    tree = ast.parse("with open(p) as f:\n    os.unlink(p)\n    os.path.join(p, q)\nsink = fs.open_output_stream(p)\n")
+    assert list(touching_files(tree)) == ["1: open", "2: os.unlink"]
+    assert list(opened_without_care(tree)) == ["4: open_output_stream"]
+    assert list(opened_without_care(ast.parse("with translating(p), fs.open_input_file(p) as f:\n    f.read()"))) == []
