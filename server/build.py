@@ -94,6 +94,7 @@ def _limits(settings: Settings) -> GatewayLimits:
         session_idle_seconds=settings.session_idle,
         statement_seconds=settings.statement_timeout,
         statement_chars=settings.statement_bytes,
+        statement_words=settings.statement_words,
         spark_statements=settings.statement_concurrency,
         queued_statements=settings.statement_queue,
         kept_seconds=settings.result_keep,

@@ -146,7 +146,15 @@ STATEMENT_TIMEOUT = SERVER_OPTIONS.declare(
     Option("statement.timeout-seconds", number(at_least=0), 3600.0, "A statement that runs longer is canceled; 0 means no limit.")
 )
 STATEMENT_BYTES = SERVER_OPTIONS.declare(
-    Option("statement.max-bytes", memory_size(), 16 * 1024**2, "Longest statement text; a longer one is answered 413.")
+    Option("statement.max-bytes", memory_size(), 1024**2, "Longest statement text, with its parameters; a longer one is answered 413.")
+)
+STATEMENT_WORDS = SERVER_OPTIONS.declare(
+    Option(
+        "statement.max-words",
+        integer(at_least=1),
+        50_000,
+        "Most words, signs and literals of a text that is parsed; an `INSERT … VALUES` of plain literals is read without.",
+    )
 )
 RESULT_KEEP = SERVER_OPTIONS.declare(
     Option(

@@ -56,6 +56,7 @@ from server.options import (
     STATEMENT_CONCURRENCY,
     STATEMENT_QUEUE,
     STATEMENT_TIMEOUT,
+    STATEMENT_WORDS,
     STORAGE_RESERVE,
     THREADS,
     TLS_CERTIFICATE,
@@ -107,6 +108,7 @@ class Settings:
     statement_queue: int = STATEMENT_QUEUE.default
     statement_timeout: float | None = STATEMENT_TIMEOUT.default
     statement_bytes: int = STATEMENT_BYTES.default
+    statement_words: int = STATEMENT_WORDS.default
     result_keep: float = RESULT_KEEP.default
     cors_origins: tuple[str, ...] = ()
     rows_bytes: int = ROWS_BYTES.default
@@ -166,6 +168,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         statement_queue=STATEMENT_QUEUE.read(raw),
         statement_timeout=STATEMENT_TIMEOUT.read(raw) or None,
         statement_bytes=STATEMENT_BYTES.read(raw),
+        statement_words=STATEMENT_WORDS.read(raw),
         result_keep=RESULT_KEEP.read(raw),
         cors_origins=CORS_ORIGINS.read(raw),
         rows_bytes=ROWS_BYTES.read(raw),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, NoReturn
 
 from sqlglot import exp
@@ -29,6 +30,11 @@ _HINT = re.compile(r"\s*/\*\+\s*(\w+)\s*\((.*?)\)\s*\*/", re.DOTALL)
 _PAIR = re.compile(rf"\s*'((?:[^']|'')*)'\s*=\s*(?:'((?:[^']|'')*)'|(\?|:{NAME}))\s*(,|$)", re.DOTALL)
 _MOST_NESTING = 400
 """Deeper nesting than this is no person's statement and would exhaust the parser's stack."""
+
+
+_MOST_NESTED_TYPES = 50
+"""The parser reads the inside of a type anew at each level."""
+_NESTED_TYPES = frozenset({TokenType.ARRAY, TokenType.MAP, TokenType.STRUCT, TokenType.ROW})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,8 +299,14 @@ def _misplaced(text: str, at: int, hint: str) -> UnsupportedStatement:
 
 
 def _check_nesting(tokens: list[Token]) -> None:
-    depth = 0
-    for token in tokens:
+    depth = types = 0
+    for token, following in pairwise(tokens):
+        if token.token_type in _NESTED_TYPES and following.token_type == TokenType.LT:
+            types += 1
+            if types > _MOST_NESTED_TYPES:
+                raise SqlSyntaxError("A type is nested too deeply.", line=token.line, fragment=token.text)
+        elif types and token.token_type == TokenType.GT:
+            types -= 1
         if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET):
             depth += 1
             if depth > _MOST_NESTING:

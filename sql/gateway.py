@@ -73,6 +73,7 @@ class Gateway:
             import_dirs=self.limits.import_dirs,
             remote_catalogs=self.limits.remote_catalogs,
             kafka_brokers=self.limits.kafka_brokers,
+            most_words=self.limits.statement_words,
             door=self._door,
         )
         self._runner = ScriptRunner(surroundings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sql.jobs.limits import JobLimits
+from sql.parsing.size import MOST_WORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +16,8 @@ class GatewayLimits:
     session_idle_seconds: float = 600.0
     statement_seconds: float | None = None
     """The time a statement may take, waiting included, where its client names none; None is no limit."""
-    statement_chars: int = 10_000_000
+    statement_chars: int = 1 << 20
+    statement_words: int = MOST_WORDS
     local_threads: int = 32
     spark_statements: int = 4
     queued_statements: int = 256

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from lake import EVERYBODY, Caller, IdempotencyClaim, Replay
-from model.errors import BadRequest, InvalidParameter, LakeError, OutcomeUnknown, ResourceError, UnsupportedStatement
+from model.errors import BadRequest, InvalidParameter, LakeError, OutcomeUnknown, ResourceError, SqlSyntaxError, UnsupportedStatement
 from model.option import masked_text
 from model.spans import Value, span, tracing
 from sql.answers import answer_of, replayed
@@ -24,6 +24,7 @@ from sql.operation import Operation
 from sql.parameter_types import sample_parameters, wanted_parameters
 from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters, bind
+from sql.parsing.size import check_words
 from sql.places import place
 from sql.results import ResultColumn, ResultSet
 from sql.session import Session
@@ -89,6 +90,8 @@ class ScriptRunner:
         try:
             if operation.begin():
                 result = yield from self._traced(operation, script)
+        except RecursionError:  # what is chained or nested by the hundred, in ways the parser does not count
+            operation.fail(SqlSyntaxError("The statement is nested or chained too deeply; take it apart, or load what it lists as rows."))
         except Exception as error:  # the client is told all of it; what is no LakeError is logged by the server as a bug
             operation.fail(error)
         finally:
@@ -120,6 +123,8 @@ class ScriptRunner:
 
     def _run(self, operation: Operation, script: Script) -> Generator[Lane, None, ResultSet]:
         only = read_values(script.text)
+        if only is None:
+            check_words(script.text, self._surroundings.most_words)
         texts = [StatementText(text=script.text, offset=0, line=1)] if only else split(script.text)
         if not texts:
             raise BadRequest("The text holds no statement.")

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from lake import Caller, IdempotencyClaim, Lake
 from sql.cancellation import Cancellation
+from sql.parsing.size import MOST_WORDS
 from sql.progress import Progress, SparkStage
 from sql.session import Session
 from sql.spool import Spool
@@ -39,6 +40,8 @@ class Surroundings:
     remote_catalogs: tuple[str, ...] = ()
     kafka_brokers: tuple[str, ...] | None = None
     """None allows all."""
+    most_words: int = MOST_WORDS
+    """Of a text that is parsed."""
     door: Callable[[Caller], OwnDoor]
     """How Spark's own processes reach this server's catalog, as a caller."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from model.errors import AnalysisError, SqlError, UnsupportedStatement
+from model.errors import AnalysisError, LakeError, SqlError, StatementTooLarge, UnsupportedStatement
 from model.identifier import Identifier
 from model.view import View
 from sql.analysis.references import TableReference, replace_by_query, table_references
 from sql.dialect import is_query, parse_one
+from sql.parsing.size import check_words
 from sql.statements.base import ExecutionContext
 
 DIALECTS = ("sluice", "spark", "flink")
@@ -56,11 +57,12 @@ def _mentioned(context: ExecutionContext, tree: exp.Expr) -> list[tuple[TableRef
 
 def _query_of(name: Identifier, view: View) -> exp.Query:
     """The view's query, its bare names given their database."""
-    problem: SqlError | None = None
+    problem: LakeError | None = None
     for text in [*(view.dialects[dialect] for dialect in DIALECTS if dialect in view.dialects), view.query]:
         try:
+            check_words(text)
             tree = parse_one(text)
-        except SqlError as refused:
+        except (SqlError, StatementTooLarge) as refused:
             problem = problem or refused
             continue
         if not is_query(tree):

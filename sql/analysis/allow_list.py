@@ -67,10 +67,11 @@ def checked_expression(tree: exp.Expr) -> str:
 
 
 def _checked(ready: exp.Expr, views: Collection[str]) -> str:
+    named = {cte.alias for cte in ready.find_all(exp.CTE)} | set(views)
     for node in _outside_hints(ready):
         _check_node(node)
         if isinstance(node, exp.Table):
-            _check_table(node, views, ready)
+            _check_table(node, named)
     text = generated(ready)
     _check_words(tokens_of(text), _named_with_columns(ready))
     return text
@@ -138,13 +139,13 @@ def _check_hint(hint: exp.Hint) -> None:
             raise UnsupportedStatement(f"The hint {one.sql('spark')[:80]} is not available.", fragment=name or None)
 
 
-def _check_table(node: exp.Table, views: Collection[str], tree: exp.Expr) -> None:
+def _check_table(node: exp.Table, named: Collection[str]) -> None:
     if not isinstance(node.this, exp.Identifier):
         name = node.this.name if isinstance(node.this, exp.Anonymous) else node.this.sql_name() if isinstance(node.this, exp.Func) else ""
         if name.lower() not in TABLE_FUNCTIONS:
             raise UnsupportedStatement(f"The table function {name or node.sql('spark')} is not available.", fragment=name or None)
         return
-    if len(node.parts) == 1 and (node.name in views or any(cte.alias == node.name for cte in tree.find_all(exp.CTE))):
+    if len(node.parts) == 1 and node.name in named:
         return
     raise UnsupportedStatement(f"'{node.sql('spark')}' is no table of the catalog.", fragment=node.name)
 

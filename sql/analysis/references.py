@@ -32,8 +32,11 @@ class TableReference:
 def table_references(tree: exp.Expr) -> list[TableReference]:
     """Every table the tree reads, in order; the target of an INSERT is none, CTEs are told apart by their scope."""
     found = []
+    known: dict[int, dict[str, int]] = {}
     for node in tree.find_all(exp.Table):
-        if isinstance(node.this, exp.Identifier) and not (_is_cte(node) or _is_target(node) or isinstance(node.parent, exp.JoinHint)):
+        if isinstance(node.this, exp.Identifier) and not (
+            _is_cte(node, known) or _is_target(node) or isinstance(node.parent, exp.JoinHint)
+        ):
             found.append(_reference(node))
     return found
 
@@ -63,7 +66,7 @@ def _is_target(node: exp.Table) -> bool:
     return isinstance(parent, exp.Insert) and parent.this is node_or_schema
 
 
-def _is_cte(node: exp.Table) -> bool:
+def _is_cte(node: exp.Table, known: dict[int, dict[str, int]]) -> bool:
     """A plain name that a WITH around it has given to a query; inside its own definition it is not known yet."""
     if len(node.parts) != 1:
         return False
@@ -74,22 +77,22 @@ def _is_cte(node: exp.Table) -> bool:
         if isinstance(inner, exp.CTE):
             cte = inner
         with_ = outer.args.get("with_")
-        if with_ is not None and node.name in _names_known(with_, cte if inner is with_ else None):
+        if with_ is not None and _names(with_, node.name, cte if inner is with_ else None, known):
             return True
         inner, outer = outer, outer.parent
     return False
 
 
-def _names_known(with_: exp.Expr, inside: exp.Expr | None) -> set[str]:
-    """The names a WITH has given: all to the query behind it; inside one of its queries the earlier ones, if recursive its own."""
-    names = set()
-    for cte in with_.expressions:
-        if cte is inside and not with_.args.get("recursive"):
-            break
-        names.add(cte.alias)
-        if cte is inside:
-            break
-    return names
+def _names(with_: exp.Expr, name: str, inside: exp.Expr | None, known: dict[int, dict[str, int]]) -> bool:
+    """Whether a WITH has given a name: any to the query behind it; inside one of its queries an earlier one, if recursive its own."""
+    names = known.get(id(with_))
+    if names is None:
+        names = known[id(with_)] = {cte.alias: at for at, cte in reversed(list(enumerate(with_.expressions)))}
+    at = names.get(name)
+    if at is None or inside is None:
+        return at is not None
+    assert inside.index is not None
+    return at < inside.index or (at == inside.index and bool(with_.args.get("recursive")))
 
 
 def replace_reference(reference: TableReference, view: str) -> None:

@@ -116,17 +116,42 @@ KAFKA_OPTIONS.declare(
     Option("sink.parallelism", optional(integer(at_least=1)), None, "Spark writes with the tasks it has, whatever it says.")
 )
 KAFKA_OPTIONS.refuse(r"sink\.transactional-id-prefix", "Spark's Kafka writer has no transactions; delivery is at-least-once.")
-KAFKA_OPTIONS.refuse(
-    r"properties\.(.*\.)?(class|classes|reporters|providers|location|file|path|url|deserializer|serializer)(\..*)?|properties\.enable\.auto\.commit",
-    "it would load code or files of the server, or change how Spark counts offsets.",
-)
-KAFKA_OPTIONS.refuse(
-    r"properties\..*[A-Z].*", "Spark reads it in lower case, as which it may be another one; Kafka's properties are written so."
-)
+_CLIENT_PROPERTIES = """
+    acks allow.auto.create.topics auto.include.jmx.reporter batch.size buffer.memory check.crcs client.dns.lookup client.id
+    client.rack compression.gzip.level compression.lz4.level compression.type compression.zstd.level connections.max.idle.ms
+    default.api.timeout.ms delivery.timeout.ms enable.idempotence enable.metrics.push exclude.internal.topics fetch.max.bytes
+    fetch.max.wait.ms fetch.min.bytes heartbeat.interval.ms isolation.level linger.ms max.block.ms
+    max.in.flight.requests.per.connection max.partition.fetch.bytes max.poll.interval.ms max.poll.records max.request.size
+    metadata.max.age.ms metadata.max.idle.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy
+    metrics.num.samples metrics.recording.level metrics.sample.window.ms partitioner.ignore.keys receive.buffer.bytes
+    reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms
+    sasl.jaas.config sasl.kerberos.service.name sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
+    sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism security.protocol send.buffer.bytes
+    session.timeout.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms ssl.cipher.suites
+    ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.key.password
+    ssl.keystore.type ssl.protocol ssl.truststore.certificates ssl.truststore.type
+"""
+CLIENT_PROPERTIES = frozenset(_CLIENT_PROPERTIES.split())
+"""Properties of Kafka's client that hold numbers, words and secrets. What names a program (`sasl.kerberos.kinit.cmd`), a class, a file or
+an address stands not here, nor does what a later client may read: each is refused until somebody has looked at it."""
 KAFKA_OPTIONS.family(
-    r"properties\..+", Option("properties.<key>", text(), "", "Handed to Kafka's client: `properties.sasl.mechanism` and its kin.")
+    f"properties\\.({'|'.join(map(re.escape, sorted(CLIENT_PROPERTIES)))})",
+    Option(
+        "properties.<key>",
+        text(),
+        "",
+        "Handed to Kafka's client: `properties.sasl.mechanism` and others that name no program, class or file.",
+    ),
 )
-_JAAS = re.compile(r"org\.apache\.kafka\.common\.security\.(plain\.PlainLoginModule|scram\.ScramLoginModule)\s")
+KAFKA_OPTIONS.refuse(
+    f"properties\\.(?!(bootstrap\\.servers|group\\.id|auto\\.offset\\.reset|{'|'.join(map(re.escape, sorted(CLIENT_PROPERTIES)))})$).*",
+    "it is not among the properties of Kafka's client that a table may set, in lower case; others could name programs, code or files "
+    "of the server.",
+)
+_JAAS = re.compile(
+    r"org\.apache\.kafka\.common\.security\.(plain\.PlainLoginModule|scram\.ScramLoginModule)\s+(required|requisite|sufficient|optional)"
+    r"""(\s+(username|password|tokenauth)\s*=\s*("[^"\\]*"|'[^'\\]*'|[^\s"';=]+))*\s*;"""
+)
 
 IGNORE_ERRORS, TIMESTAMP_FORMAT = {}, {}
 for _side in ("", "value.", "key."):
@@ -206,8 +231,11 @@ class Kafka(Connector):
             raise InvalidOption("Option 'properties.bootstrap.servers' is missing: name the brokers.")
         check_brokers(table, scope)
         jaas = options.get("properties.sasl.jaas.config")
-        if jaas is not None and not _JAAS.match(jaas.strip()):
-            raise InvalidOption("Option 'properties.sasl.jaas.config': Kafka's PlainLoginModule and ScramLoginModule are available.")
+        if jaas is not None and not _JAAS.fullmatch(jaas.strip()):
+            raise InvalidOption(
+                "Option 'properties.sasl.jaas.config': one login module is given, Kafka's PlainLoginModule or ScramLoginModule, "
+                "with username and password."
+            )
         sides(table)
         if (STARTUP_MODE.read(options) == "specific-offsets") != (STARTUP_OFFSETS.read(options) is not None):
             raise InvalidOption("'scan.startup.mode' = 'specific-offsets' and 'scan.startup.specific-offsets' belong together.")

@@ -32,9 +32,20 @@ def table(columns: str, options: str) -> ConnectorTable:
         ("'topic' = 'x', 'format' = 'json', 'key.fields' = 'a'", "belong together"),
         ("'topic' = 'x', 'format' = 'json', 'key.format' = 'raw', 'key.fields' = 'z'", "there is no column z"),
         ("'topic' = 'x', 'format' = 'json', 'scan.startup.mode' = 'timestamp'", "scan.startup.timestamp-millis"),
-        ("'topic' = 'x', 'format' = 'json', 'properties.interceptor.classes' = 'x'", "load code"),
-        ("'topic' = 'x', 'format' = 'json', 'properties.Bootstrap.Servers' = 'elsewhere:1'", "lower case"),
-        ("'topic' = 'x', 'format' = 'json', 'properties.ssl.truststore.location' = '/etc/passwd'", "files of the server"),
+        ("'topic' = 'x', 'format' = 'json', 'properties.interceptor.classes' = 'x'", "programs, code or files"),
+        ("'topic' = 'x', 'format' = 'json', 'properties.Bootstrap.Servers' = 'elsewhere:1'", "in lower case"),
+        ("'topic' = 'x', 'format' = 'json', 'properties.ssl.truststore.location' = '/etc/passwd'", "programs, code or files"),
+        ("'topic' = 'x', 'format' = 'json', 'properties.sasl.kerberos.kinit.cmd' = '/bin/true'", "programs, code or files"),
+        ("'topic' = 'x', 'format' = 'json', 'properties.sasl.oauthbearer.token.endpoint.url' = 'http://h'", "programs, code or files"),
+        ("'topic' = 'x', 'format' = 'json', 'properties.ssl.engine.factory.class' = 'x'", "programs, code or files"),
+        ("'topic' = 'x', 'format' = 'json', 'properties.config.providers' = 'x'", "programs, code or files"),
+        ("'topic' = 'x', 'format' = 'json', 'properties.enable.auto.commit' = 'true'", "programs, code or files"),
+        ("'topic' = 'x', 'format' = 'json', 'properties.of.a.later.client' = 'x'", "programs, code or files"),
+        (
+            "'topic' = 'x', 'format' = 'json', 'properties.sasl.jaas.config' = 'org.apache.kafka.common.security.plain.PlainLoginModule "
+            "required; com.sun.security.auth.module.JndiLoginModule required;'",
+            "one login module",
+        ),
         (
             "'topic' = 'x', 'format' = 'json', 'properties.sasl.jaas.config' = 'com.sun.security.auth.module.JndiLoginModule required;'",
             "PlainLogin",
