@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from model.errors import InvalidOption, LakeError
 from server.process import catalog_dsn, serve
-from server.settings import Settings, read_settings
+from server.settings import PREFIX, Settings, read_settings
 
 _M_ARENA_MAX = -8
 """glibc's name for it in `mallopt(3)`."""
@@ -95,6 +95,12 @@ def _bound_memory() -> None:
         ctypes.CDLL("libc.so.6").mallopt(_M_ARENA_MAX, _ARENAS)
 
 
+def _forget_settings() -> None:
+    """Keep the token and the catalog's password from the processes that are started here: Spark's JVM, workers, Postgres."""
+    for name in [name for name in os.environ if name.startswith(PREFIX)]:
+        del os.environ[name]
+
+
 def run(work: Callable[[Settings], int | None]) -> NoReturn:
     """Do the work and leave: with what it returns, 2 for settings that cannot be, 1 for the rest, each with one line."""
     status = 0
@@ -102,6 +108,7 @@ def run(work: Callable[[Settings], int | None]) -> NoReturn:
         settings = read_settings(os.environ)
     except LakeError as problem:
         _leave(2, problem.message)
+    _forget_settings()
     _bound_memory()
     from server.logs import set_up
 

@@ -15,6 +15,7 @@ from sql.gateway import Gateway, GatewayLimits
 from sql.jobs.coordinator import Coordinator
 from sql.spark.pool import SparkPool
 from sql.spark.settings import SparkSettings, hadoop_version
+from workers.pool import WorkerLimits
 
 
 def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -> tuple[Gateway, SparkPool]:
@@ -104,4 +105,5 @@ def _limits(settings: Settings) -> GatewayLimits:
         remote_catalogs=settings.remote_catalogs,
         kafka_brokers=settings.kafka_brokers,
         jobs=settings.jobs,
+        workers=WorkerLimits(count=settings.rows_workers, memory_bytes=settings.rows_worker_memory, seconds=settings.rows_worker_seconds),
     )

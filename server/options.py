@@ -176,6 +176,26 @@ CORS_ORIGINS = SERVER_OPTIONS.declare(
 ROWS_BYTES = SERVER_OPTIONS.declare(
     Option("rows.max-bytes", memory_size(), 1024**4, "Largest body `POST /tables/…/rows` reads; a larger one is answered 413.")
 )
+ROWS_WORKERS = SERVER_OPTIONS.declare(
+    Option(
+        "rows.workers",
+        integer(at_least=1, at_most=64),
+        2,
+        "Processes that decode the bodies of `POST /tables/…/rows`: one that a damaged body kills costs that request. Each decodes one "
+        "body at a time; small CSV and NDJSON bodies need none.",
+    )
+)
+ROWS_WORKER_MEMORY = SERVER_OPTIONS.declare(
+    Option("rows.worker-memory", memory_size(), 2 * 1024**3, "What such a process may use for a body; one that needs more is answered 400.")
+)
+ROWS_WORKER_SECONDS = SERVER_OPTIONS.declare(
+    Option(
+        "rows.worker-seconds",
+        number(at_least=1),
+        600.0,
+        "How long decoding and writing a body may take, and a second more for each MB; a longer one is answered 400.",
+    )
+)
 SPOOL_RESULT_BYTES = SERVER_OPTIONS.declare(
     Option("spool.result-bytes", memory_size(), 64 * 1024**3, "Largest result kept on disk while it is read; a larger one fails.")
 )

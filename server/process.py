@@ -171,6 +171,7 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     gateway.serve_at(own_uri(host, port) if tls is None else _own_door(app, settings, cleanup))
     gc.freeze()
     gc.enable()
+    gateway.workers.start()
     spark.start_in_background()  # not before: it takes all cores for seconds, and most first statements need no Spark
     print(banner(settings, host, port, flight=flight.where if flight is not None else None), flush=True)
     stop.wait()

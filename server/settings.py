@@ -41,6 +41,9 @@ from server.options import (
     REMOTE_CATALOGS,
     RESULT_KEEP,
     ROWS_BYTES,
+    ROWS_WORKER_MEMORY,
+    ROWS_WORKER_SECONDS,
+    ROWS_WORKERS,
     SERVER_OPTIONS,
     SESSION_IDLE,
     SESSION_LIMIT,
@@ -112,6 +115,9 @@ class Settings:
     result_keep: float = RESULT_KEEP.default
     cors_origins: tuple[str, ...] = ()
     rows_bytes: int = ROWS_BYTES.default
+    rows_workers: int = ROWS_WORKERS.default
+    rows_worker_memory: int = ROWS_WORKER_MEMORY.default
+    rows_worker_seconds: float = ROWS_WORKER_SECONDS.default
     spool_result_bytes: int = SPOOL_RESULT_BYTES.default
     spool_bytes: int = SPOOL_BYTES.default
     storage_reserve: int | None = STORAGE_RESERVE.default
@@ -172,6 +178,9 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         result_keep=RESULT_KEEP.read(raw),
         cors_origins=CORS_ORIGINS.read(raw),
         rows_bytes=ROWS_BYTES.read(raw),
+        rows_workers=ROWS_WORKERS.read(raw),
+        rows_worker_memory=ROWS_WORKER_MEMORY.read(raw),
+        rows_worker_seconds=ROWS_WORKER_SECONDS.read(raw),
         spool_result_bytes=SPOOL_RESULT_BYTES.read(raw),
         spool_bytes=SPOOL_BYTES.read(raw),
         storage_reserve=STORAGE_RESERVE.read(raw),

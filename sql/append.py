@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
 
-import pyarrow as pa
-
 from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, LakeTable, Replay
-from model.errors import InvalidData, OutcomeUnknown, UnsupportedMediaType
+from model.errors import OutcomeUnknown, UnsupportedMediaType
 from model.identifier import Identifier
-from sql.bodies import arrow_batches, csv_batches, ndjson_batches, parquet_batches
-from sql.writing import append_batches
+from sql.writing import append_written
+from table.manifest import NewFile
+from table.write import write_batches
+from workers.pool import WorkerPool
+from workers.readers import READERS, TEXTS, readable
+from workers.spool import first_bytes, spooled
+from workers.task import BodyTask
 
-_MEMORY_BYTES = 4 << 20
-"""Bodies up to here are held in memory where they must be held at all; larger ones go to a temporary file."""
-_CHUNK_BYTES = 1 << 20
+_SMALL_BYTES = 256 << 10
+"""Text up to here is decoded in this process: handing it over would take longer."""
 
-Reader = Callable[[IO[bytes], LakeTable], Iterator[pa.RecordBatch]]
-READERS: dict[str, Reader] = {
-    "application/vnd.apache.parquet": parquet_batches,
-    "application/vnd.apache.arrow.stream": arrow_batches,
-    "text/csv": csv_batches,
-    "application/x-ndjson": ndjson_batches,
-}
-_SEEKING = frozenset({"application/vnd.apache.parquet"})
-"""Formats read from the end first, so that the whole body must be there."""
+Write = Callable[[], list[NewFile]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,68 +39,71 @@ class AppendResult:
 class Appender:
     """Appends bodies, each as one commit."""
 
-    def __init__(self, lake: Lake) -> None:
+    def __init__(self, lake: Lake, workers: WorkerPool) -> None:
         self._lake = lake
+        self._workers = workers
 
     def append(
         self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: Caller = EVERYBODY
     ) -> AppendResult:
         """Append a body's rows; nothing is changed where any of them does not fit."""
         kind = content_type.partition(";")[0].strip().lower()
-        reader = READERS.get(kind)
-        if reader is None:
+        if kind not in READERS:
             known = ", ".join(READERS)
             raise UnsupportedMediaType(f"Bodies of type {kind or '(none)'} are not read here; send one of {known}.")
         lake = self._lake.for_caller(caller)
         table = lake.open_to_write(identifier)
         lake.reserve.require()
-        if idempotency_key is None and kind not in _SEEKING:
-            return self._append(lake, table, reader, body, None)
-        with tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES) as held:
-            digest = _copy(body, held, prefix=f"{identifier}\0{kind}\0")
-            if idempotency_key is None:
-                return self._append(lake, table, reader, held, None)
-            claimed = self._lake.claim(idempotency_key, scope=f"append:{caller.principal}", body_hash=digest)
-            if isinstance(claimed, Replay):
-                return AppendResult(rows=claimed.answer["rows"], snapshot_id=claimed.answer["snapshotId"], replayed=True)
-            return self._append_claimed(lake, table, reader, held, claimed)
+        digest = hashlib.sha256(f"{identifier}\0{kind}\0".encode())
+        seen = digest.update if idempotency_key is not None else lambda chunk: None
+        begin = first_bytes(body, _SMALL_BYTES + 1) if kind in TEXTS else b""
+        if kind in TEXTS and len(begin) <= _SMALL_BYTES:
+            seen(begin)
+            return self._claimed(lake, table, self._here(table, kind, begin), idempotency_key, digest.hexdigest)
+        with spooled(body, begin=begin, seen=seen) as held:
+            return self._claimed(lake, table, self._in_worker(table, kind, held), idempotency_key, digest.hexdigest)
 
-    def _append_claimed(self, lake: Lake, table: LakeTable, reader: Reader, held: IO[bytes], claim: IdempotencyClaim) -> AppendResult:
+    @staticmethod
+    def _here(table: LakeTable, kind: str, body: bytes) -> Write:
+        batches = READERS[kind](io.BytesIO(body), table.schema, str(table.identifier))
+        return lambda: write_batches(table.files, table.schema, readable(batches))
+
+    def _in_worker(self, table: LakeTable, kind: str, held: IO[bytes]) -> Write:
+        files = table.files
+        task = BodyTask(
+            media_type=kind,
+            table=str(table.identifier),
+            warehouse=self._lake.warehouse,
+            location=files.location,
+            branch=files.layout.branch,
+            schema=table.schema,
+        )
+        return lambda: self._workers.write(task, held.fileno(), files.io.delete)
+
+    def _claimed(self, lake: Lake, table: LakeTable, write: Write, key: str | None, digest: Callable[[], str]) -> AppendResult:
+        """Write and commit, once for each key."""
+        if key is None:
+            return self._append(lake, table, write, None)
+        claimed = self._lake.claim(key, scope=f"append:{lake.caller.principal}", body_hash=digest())
+        if isinstance(claimed, Replay):
+            return AppendResult(rows=claimed.answer["rows"], snapshot_id=claimed.answer["snapshotId"], replayed=True)
         idempotency = self._lake.idempotency
         try:
-            result = self._append(lake, table, reader, held, claim)
+            result = self._append(lake, table, write, claimed)
         except OutcomeUnknown:
-            idempotency.release(claim)  # the commit, if it is there, has stored its answer
+            idempotency.release(claimed)  # the commit, if it is there, has stored its answer
             raise
         except BaseException:
-            idempotency.abandon(claim)
+            idempotency.abandon(claimed)
             raise
         try:
             if result.snapshot_id is None:
-                idempotency.finish(claim, {"rows": 0, "snapshotId": None})
+                idempotency.finish(claimed, {"rows": 0, "snapshotId": None})
         finally:  # a claim that cannot be finished must run out, not be kept alive
-            idempotency.release(claim)
+            idempotency.release(claimed)
         return result
 
     @staticmethod
-    def _append(lake: Lake, table: LakeTable, reader: Reader, body: IO[bytes], claim: IdempotencyClaim | None) -> AppendResult:
-        rows, snapshot = append_batches(lake, table, _readable(reader(body, table)), claim=claim)
+    def _append(lake: Lake, table: LakeTable, write: Write, claim: IdempotencyClaim | None) -> AppendResult:
+        rows, snapshot = append_written(lake, table, write(), claim=claim)
         return AppendResult(rows=rows, snapshot_id=snapshot.id if snapshot else None)
-
-
-def _readable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches; what Arrow says of a broken body becomes `InvalidData`."""
-    try:
-        yield from batches
-    except (pa.ArrowException, EOFError) as problem:
-        raise InvalidData(f"The body cannot be read: {problem}") from problem
-
-
-def _copy(body: IO[bytes], held: IO[bytes], *, prefix: str) -> str:
-    """Copy a body to where it can be read twice; returns its digest."""
-    digest = hashlib.sha256(prefix.encode())
-    while chunk := body.read(_CHUNK_BYTES):
-        digest.update(chunk)
-        held.write(chunk)
-    held.seek(0)
-    return digest.hexdigest()

@@ -37,6 +37,7 @@ from sql.spool import Spool, SpoolLimits
 from sql.statements.base import OwnDoor, no_door
 from sql.surroundings import SparkPool, Surroundings
 from sql.wishes import Wishes, WishReader
+from workers.pool import WorkerPool
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
@@ -45,7 +46,7 @@ _TICK_SECONDS = 0.5
 class Gateway:
     """Runs SQL for many clients, none of which another can disturb."""
 
-    def __init__(self, lake: Lake, spark: SparkPool, *, limits: GatewayLimits | None = None) -> None:
+    def __init__(self, lake: Lake, spark: SparkPool, *, limits: GatewayLimits | None = None, workers: WorkerPool | None = None) -> None:
         self.limits = limits or GatewayLimits()
         self._lake = lake
         self._spark = spark
@@ -78,7 +79,9 @@ class Gateway:
         )
         self._runner = ScriptRunner(surroundings)
         self.jobs = JobRunner(lake, self.limits.jobs, JobMaker(surroundings, self.limits.jobs))
-        self._appender = Appender(lake)
+        self._ends_workers = workers is None
+        self.workers = workers if workers is not None else WorkerPool(self.limits.workers)
+        self._appender = Appender(lake, self.workers)
         self.ingest = Ingester(lake, self._executor.outside, self._sessions)
         self.session_options = SessionOptions(lake, self._sessions)
         self._canceller = Canceller(spark.cancel)
@@ -304,6 +307,8 @@ class Gateway:
         self._sessions.close_all()
         self.kept.close()
         self._executor.close()
+        if self._ends_workers:
+            self.workers.close()
         self._canceller.close()
         self._watch.close()
         if self._keeper.is_alive():

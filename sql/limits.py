@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from sql.jobs.limits import JobLimits
 from sql.parsing.size import MOST_WORDS
+from workers.pool import WorkerLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,3 +31,4 @@ class GatewayLimits:
     remote_catalogs: tuple[str, ...] = ()
     kafka_brokers: tuple[str, ...] | None = None
     jobs: JobLimits = field(default_factory=JobLimits)
+    workers: WorkerLimits = field(default_factory=WorkerLimits)

@@ -31,7 +31,7 @@ from model.types import (
     VarBinaryType,
     VarCharType,
 )
-from sql.ndjson import without_marks
+from workers.ndjson import without_marks
 
 MOST_DIGITS = 38
 _TOO_FINE = re.compile(r"\.\d{7}")

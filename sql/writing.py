@@ -36,8 +36,20 @@ def append_batches(
     cancellation: Cancellation | None = None,
 ) -> tuple[int, Snapshot | None]:
     """Write rows that fit the table and commit them; returns how many, and the snapshot (None for no rows)."""
+    return append_written(lake, table, write_batches(table.files, table.schema, batches), claim=claim, cancellation=cancellation)
+
+
+def append_written(
+    lake: Lake,
+    table: LakeTable,
+    files: list[NewFile],
+    *,
+    claim: IdempotencyClaim | None = None,
+    cancellation: Cancellation | None = None,
+) -> tuple[int, Snapshot | None]:
+    """Commit files that were written just now, or remove them; returns how many rows they hold, and the snapshot (None for no files)."""
     with table.write() as write:
-        write.add(before_commit(table, write_batches(table.files, table.schema, batches)))
+        write.add(before_commit(table, files))
         if not write.files:
             return 0, None
         if cancellation is not None:

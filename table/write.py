@@ -39,16 +39,27 @@ _MOST_OPEN_FILES = 200
 """Files one write keeps open; a process may have 1024."""
 
 _Key = tuple[bytes, int]
+Opening = Callable[[str], object]
+
+
+def unheard(path: str) -> None:
+    """Nobody asks which files are made."""
 
 
 def write_batches(
-    files: TableFiles, schema: Schema, batches: Iterable[pa.RecordBatch], *, source: FileSource = FileSource.APPEND
+    files: TableFiles,
+    schema: Schema,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    source: FileSource = FileSource.APPEND,
+    opening: Opening = unheard,
 ) -> list[NewFile]:
     """Write rows that fit the schema (see `table.cast.fit`); returns the files, not yet committed.
 
     Rows of one (partition, bucket) keep their order; their files' sequence numbers count from 0.
+    ``opening`` is called with each path before a file is made there.
     """
-    writer = TableWriter(files, schema, source=source)
+    writer = TableWriter(files, schema, source=source, opening=opening)
     try:
         for batch in batches:
             writer.write(batch)
@@ -82,10 +93,11 @@ class TableWriter:
     (`write-buffer-spillable`, `write-max-writers-to-spill`), and go to files, small ones where too many are open, where not.
     """
 
-    def __init__(self, files: TableFiles, schema: Schema, *, source: FileSource = FileSource.APPEND) -> None:
+    def __init__(self, files: TableFiles, schema: Schema, *, source: FileSource = FileSource.APPEND, opening: Opening = unheard) -> None:
         self._files = files
         self._schema = schema
         self._source = source
+        self._opening = opening
         self._open: dict[_Key, _BucketWriter] = {}
         self._format = FileFormat.of(schema)
         self._modes = StatsModes(schema)
@@ -101,6 +113,7 @@ class TableWriter:
             if writer is None:
                 directory = self._files.layout.bucket_dir(self._schema, values, bucket)
                 writer = _BucketWriter(self._files, self._schema, self._format, self._modes, directory, self._source)
+                writer.opening = self._opening
                 writer.aside = partial(self._spill.take, key)
                 self._open[key] = writer
             writer.write(rows)
@@ -206,6 +219,7 @@ class _BucketWriter:
         self._aside_bytes = self._aside_rows = 0
         self.aside: Callable[[], Iterator[pa.RecordBatch]] = lambda: iter(())
         """Gives back the rows that were put aside; they come before those that wait in memory."""
+        self.opening: Opening = unheard
         self._file: OpenFile | None = None
         self._index: FileIndexes | None = None
         self._done: list[DataFile] = []
@@ -274,6 +288,7 @@ class _BucketWriter:
         name = f"{self._format.prefix}{self._id}-{self._count}.{self._format.extension}"
         path = f"{self._directory}/{name}"
         self._count += 1
+        self.opening(path)
         self._paths.append(path)
         try:
             self._file = open_file(self._files, self._format, path, self._arrow, self._modes)
@@ -296,6 +311,7 @@ class _BucketWriter:
             self._schema, self._modes, file.path, size=size, rows=file.rows, stats=stats, first_sequence=first, source=self._source
         )
         if self._index is not None:
+            self.opening(file.path + SUFFIX)
             self._paths.append(file.path + SUFFIX)
             described = attached(self._files, self._schema, file.path, described, self._index.container())
         self._done.append(described)

@@ -42,6 +42,8 @@ def validated(batch: pa.RecordBatch) -> pa.RecordBatch:
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             column.validate(full=True)
+        except MemoryError:
+            raise
         except (pa.ArrowException, OSError) as problem:
             raise InvalidData(f"Column {name} ({column.type}) is damaged: {problem}") from None
     try:

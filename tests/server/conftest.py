@@ -18,6 +18,7 @@ from server.services import Services
 from server.settings import read_settings
 from server.wsgi import HttpServer
 from sql.gateway import Gateway, GatewayLimits
+from workers.pool import WorkerPool
 
 
 class _Lease:
@@ -53,10 +54,10 @@ class NoSpark:
 
 
 @pytest.fixture
-def gateway(dsn: str, tmp_path: Path) -> Iterator[Gateway]:
+def gateway(dsn: str, tmp_path: Path, workers: WorkerPool) -> Iterator[Gateway]:
     catalog = CatalogStore(dsn)
     lake = Lake(catalog, str(tmp_path / "warehouse"))
-    made = Gateway(lake, NoSpark(), limits=GatewayLimits(local_threads=4, spark_statements=1))
+    made = Gateway(lake, NoSpark(), limits=GatewayLimits(local_threads=4, spark_statements=1), workers=workers)
     made.start()
     yield made
     made.close()

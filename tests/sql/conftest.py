@@ -15,6 +15,7 @@ from sql.gateway import Gateway, GatewayLimits
 from sql.statements.base import Statement
 from sql.statements.base import build as build_statement
 from tests.sql.held import Held
+from workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from sql.spark.pool import SparkPool
@@ -72,9 +73,9 @@ def spark_stub() -> NoSpark:
 
 
 @pytest.fixture
-def gateway(lake: Lake, spark_stub: NoSpark) -> Iterator[Gateway]:
+def gateway(lake: Lake, spark_stub: NoSpark, workers: WorkerPool) -> Iterator[Gateway]:
     limits = GatewayLimits(local_threads=16, spark_statements=1, queued_statements=64, queued_per_session=4, sessions=3)
-    made = Gateway(lake, spark_stub, limits=limits)
+    made = Gateway(lake, spark_stub, limits=limits, workers=workers)
     made.start()
     yield made
     made.close()

@@ -21,9 +21,9 @@ import pytest
 from lake import Caller, Lake, LakeTable
 from model.errors import ColumnNotExist, IdempotencyMismatch, InvalidData, LakeError, TableNotExist, UnsupportedMediaType
 from model.identifier import Identifier
-from sql.append import READERS
 from sql.gateway import Gateway
 from tests.sql.tables import make_table
+from workers.readers import READERS
 
 T = Identifier("default", "t")
 PARQUET, ARROW, CSV, NDJSON = READERS

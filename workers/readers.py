@@ -1,10 +1,10 @@
-"""Request bodies as batches that fit a table, read as streams with bounded memory."""
+"""Bodies of rows as batches that fit a table, read as streams with bounded memory."""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO
 
 import pyarrow as pa
@@ -12,11 +12,11 @@ import pyarrow.csv as pacsv
 import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 
-from lake import LakeTable
 from model.errors import InvalidData
-from sql.ndjson import NdjsonRows
+from model.schema import Schema
 from table.arrow import arrow_type
 from table.cast import Fitting, fit
+from workers.ndjson import NdjsonRows
 from workers.validation import check_schema, validated
 
 _BATCH_ROWS = 65_536
@@ -24,30 +24,34 @@ _CSV_BLOCK_BYTES = 8 << 20
 """A CSV row must fit into one block."""
 
 
-def parquet_batches(body: IO[bytes], table: LakeTable) -> Iterator[pa.RecordBatch]:
+def parquet_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.RecordBatch]:
     """Rows of a Parquet file; ``body`` must be able to seek."""
     try:
         file = pq.ParquetFile(body)
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError) as problem:
         raise InvalidData(f"The body is not a Parquet file that can be read: {problem}") from problem
     try:
         check_schema(file.schema_arrow)
-        yield from _fitted(map(validated, file.iter_batches(batch_size=_BATCH_ROWS)), table, Fitting())
+        yield from _fitted(map(validated, file.iter_batches(batch_size=_BATCH_ROWS)), schema, table, Fitting())
     except OSError as problem:  # Arrow's own word for damage inside a Parquet file; the body lies on our disk or in memory
         raise InvalidData(f"The Parquet body is damaged: {problem}") from problem
 
 
-def arrow_batches(body: IO[bytes], table: LakeTable) -> Iterator[pa.RecordBatch]:
+def arrow_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.RecordBatch]:
     """Rows of an Arrow IPC stream."""
     try:
         stream = ipc.open_stream(pa.PythonFile(_Whole(body), mode="r"))
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError) as problem:
         if getattr(problem, "errno", None) is not None:
             raise
         raise InvalidData(f"The body is not an Arrow IPC stream that can be read: {problem}") from problem
     try:
         check_schema(stream.schema)
-        yield from _fitted(map(validated, stream), table, Fitting())
+        yield from _fitted(map(validated, stream), schema, table, Fitting())
     except OSError as problem:
         if problem.errno is not None:
             raise
@@ -73,9 +77,9 @@ class _Whole(io.RawIOBase):
         return b"".join(parts)
 
 
-def csv_batches(body: IO[bytes], table: LakeTable) -> Iterator[pa.RecordBatch]:
+def csv_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.RecordBatch]:
     """Rows of CSV with a header line; an empty value is NULL, a quoted empty one is the empty string, a blank line is skipped."""
-    fields = table.schema.fields
+    fields = schema.fields
     # Times have no cast from text, so the CSV reader itself reads them; everything else is fitted by our own rules.
     types = {field.name: arrow_type(field.type) if field.type.root == "TIME" else pa.string() for field in fields}
     try:
@@ -92,7 +96,7 @@ def csv_batches(body: IO[bytes], table: LakeTable) -> Iterator[pa.RecordBatch]:
             raise InvalidData("The CSV body is empty; its first line must name the columns.") from problem
         raise
     binary = frozenset(field.name for field in fields if field.type.root in ("BINARY", "VARBINARY"))
-    yield from _fitted((_decoded(batch, binary) for batch in stream), table, Fitting(from_text=True))
+    yield from _fitted((_decoded(batch, binary) for batch in stream), schema, table, Fitting(from_text=True))
 
 
 def _decoded(batch: pa.RecordBatch, binary: frozenset[str]) -> pa.RecordBatch:
@@ -111,14 +115,36 @@ def _bytes(name: str, text: str) -> bytes:
         raise InvalidData(f"Column {name}: {text[:80]!r} is not base64, which binary values are written in.") from problem
 
 
-def ndjson_batches(body: IO[bytes], table: LakeTable) -> Iterator[pa.RecordBatch]:
+def ndjson_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.RecordBatch]:
     """Rows of JSON objects, one a line, keys being column names."""
-    return NdjsonRows(table.schema, str(table.identifier)).batches(body)
+    return NdjsonRows(schema, table).batches(body)
 
 
-def _fitted(batches: Iterator[pa.RecordBatch], table: LakeTable, how: Fitting) -> Iterator[pa.RecordBatch]:
+def _fitted(batches: Iterator[pa.RecordBatch], schema: Schema, table: str, how: Fitting) -> Iterator[pa.RecordBatch]:
     rows = 0
     for batch in batches:
         if batch.num_rows or not rows:  # also an empty first one: its columns must exist
-            yield fit(batch, table.schema, Fitting(from_text=how.from_text, first_row=rows), table=str(table.identifier))
+            yield fit(batch, schema, Fitting(from_text=how.from_text, first_row=rows), table=table)
         rows += batch.num_rows
+
+
+Reader = Callable[[IO[bytes], Schema, str], Iterator[pa.RecordBatch]]
+"""Batches of a body that fit a schema; the name is the table's, for errors."""
+READERS: dict[str, Reader] = {
+    "application/vnd.apache.parquet": parquet_batches,
+    "application/vnd.apache.arrow.stream": arrow_batches,
+    "text/csv": csv_batches,
+    "application/x-ndjson": ndjson_batches,
+}
+TEXTS = frozenset({"text/csv", "application/x-ndjson"})
+"""Formats without offsets or lengths to lie about, of which a small body is read where it is."""
+
+
+def readable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches; what Arrow says of a broken body becomes `InvalidData`."""
+    try:
+        yield from batches
+    except MemoryError:
+        raise
+    except (pa.ArrowException, EOFError, UnicodeDecodeError, OverflowError) as problem:
+        raise InvalidData(f"The body cannot be read: {problem}") from problem

@@ -1,0 +1,39 @@
+"""The server's own processes know nothing they do not need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.running import ARROW, Refused, RunningServer
+from tests.workers.damaged import reaching, stream
+
+
+def children(server: RunningServer) -> dict[int, str]:
+    """Every process below the server, with its command."""
+    return {one.pid: " ".join(one.cmdline()) for one in server.process.children(recursive=True)}
+
+
+@pytest.mark.spark
+def test_no_child_is_told_the_servers_settings(server: RunningServer, database: str) -> None:
+    """`SLUICE_TOKEN` and `SLUICE_CATALOG_DSN` are settings; Spark's JVM, the workers and Postgres inherit none."""
+    server.sql("SELECT explode(sequence(1, 3))")
+    found = children(server)
+    for kind in ("java", "-m workers", "postgres"):
+        assert any(kind in command for command in found.values()), (kind, found)
+    for pid, command in found.items():
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_text()
+        except OSError:  # it has ended
+            continue
+        assert "SLUICE_" not in environment, command
+
+
+def test_a_body_that_reaches_past_its_buffers_shows_no_memory(server: RunningServer, database: str) -> None:
+    server.sql(f"CREATE TABLE {database}.reached (v BYTES)")
+    for size in (100, 1 << 20, 2_000_000_000):
+        with pytest.raises(Refused) as refused:
+            server.append(f"{database}.reached", stream(reaching(size)), ARROW)
+        assert (refused.value.status, refused.value.document["errorClass"]) == (400, "InvalidData")
+    assert server.sql(f"SELECT * FROM {database}.reached") == []

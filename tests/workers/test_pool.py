@@ -1,0 +1,178 @@
+"""Workers decode bodies: what kills one costs that body, its files go, and the next body finds another."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from model.errors import ColumnNotExist, InvalidData
+from model.schema import Schema, new_schema
+from model.types import BigIntType, Field, VarCharType
+from table.file_io import LocalFileIO
+from table.manifest import NewFile
+from tests.running import ARROW, PARQUET
+from tests.waiting import eventually
+from tests.workers.damaged import stream
+from workers.pool import WorkerLimits, WorkerPool
+from workers.spool import spooled
+from workers.task import BodyTask
+
+ROWS = pa.record_batch({"id": pa.array(range(3), pa.int64()), "s": ["a", None, "c"]})
+MANY = pa.record_batch({"id": pa.array(range(200_000), pa.int64())})
+
+
+def schema() -> Schema:
+    fields = [Field(id=0, name="id", type=BigIntType()), Field(id=1, name="s", type=VarCharType())]
+    return new_schema(fields, options={"bucket": "1", "bucket-key": "id", "target-file-size": "64 kb"})
+
+
+def task(tmp_path: Path, media_type: str = ARROW) -> BodyTask:
+    return BodyTask(
+        media_type=media_type, table="default.t", warehouse=str(tmp_path), location=f"{tmp_path}/t", branch="main", schema=schema()
+    )
+
+
+def files(tmp_path: Path) -> list[Path]:
+    return sorted(tmp_path.glob("t/bucket-0/*"))
+
+
+class Body:
+    """A body that is fed bit by bit, as a descriptor."""
+
+    def __init__(self) -> None:
+        self.reading, writing = os.pipe()
+        self.pipe = os.fdopen(writing, "wb")
+
+    def close(self) -> None:
+        self.pipe.close()
+        os.close(self.reading)
+
+
+@pytest.fixture
+def body() -> Iterator[Body]:
+    made = Body()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def one(request: pytest.FixtureRequest) -> Iterator[WorkerPool]:
+    made = WorkerPool(WorkerLimits(count=1, **getattr(request, "param", {})))
+    yield made
+    made.close()
+
+
+def write(pool: WorkerPool, tmp_path: Path, body: bytes, media_type: str = ARROW) -> list[NewFile]:
+    with spooled(io.BytesIO(body)) as held:
+        return pool.write(task(tmp_path, media_type), held.fileno(), LocalFileIO().delete)
+
+
+def test_a_body_becomes_files_described_as_if_written_here(workers: WorkerPool, tmp_path: Path) -> None:
+    (new,) = write(workers, tmp_path, stream(ROWS))
+    assert (new.bucket, new.file.row_count, new.file.schema_id) == (0, 3, 0)
+    (found,) = files(tmp_path)
+    assert (found.name, found.stat().st_size) == (new.file.file_name, new.file.file_size)
+    assert pq.read_table(found).to_pylist() == ROWS.to_pylist()
+
+
+def test_failures_come_back_as_what_they_are(workers: WorkerPool, tmp_path: Path) -> None:
+    with pytest.raises(ColumnNotExist, match=r"Column idd does not exist in table default\.t\. Did you mean id\?") as told:
+        write(workers, tmp_path, stream(pa.record_batch({"idd": [1]})))
+    assert told.value.resource_name == "idd"
+    with pytest.raises(InvalidData, match="not a Parquet file"):
+        write(workers, tmp_path, b"PAR1", PARQUET)
+    assert files(tmp_path) == []
+    assert len(write(workers, tmp_path, stream(ROWS))) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL])
+def test_a_worker_that_dies_takes_its_files_along_and_the_next_body_finds_another(
+    one: WorkerPool, tmp_path: Path, body: Body, number: signal.Signals
+) -> None:
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            one.write(task(tmp_path), body.reading, LocalFileIO().delete)
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    writer = pa.ipc.new_stream(body.pipe, MANY.schema)
+    writer.write_batch(MANY)
+    body.pipe.flush()
+    eventually(lambda: files(tmp_path) != [])
+    (dead,) = one.pids()
+    os.kill(dead, number)
+    thread.join()
+    (failure,) = failures
+    assert isinstance(failure, InvalidData)
+    assert f"({number.name})" in failure.message
+    assert files(tmp_path) == []
+    assert len(write(one, tmp_path, stream(ROWS))) == 1
+    assert one.pids() != [dead]
+
+
+def test_a_worker_that_died_between_bodies_is_not_noticed(one: WorkerPool, tmp_path: Path) -> None:
+    write(one, tmp_path, stream(ROWS))
+    (dead,) = one.pids()
+    psutil.Process(dead).kill()
+    eventually(lambda: psutil.Process(dead).status() == psutil.STATUS_ZOMBIE)
+    assert len(write(one, tmp_path, stream(ROWS))) == 1
+
+
+@pytest.mark.parametrize("one", [{"memory_bytes": 200 << 20}], indirect=True)
+def test_a_small_body_that_unfolds_to_gigabytes_is_refused(one: WorkerPool, tmp_path: Path) -> None:
+    write(one, tmp_path, stream(ROWS))
+    (pid,) = one.pids()
+    zeros = pa.record_batch({"id": pa.array(np.zeros(40_000_000, np.int64))})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, zeros.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(zeros)
+    bomb = sink.getvalue().to_pybytes()
+    assert len(bomb) < 1 << 20
+    with pytest.raises(InvalidData, match="200 MB"):
+        write(one, tmp_path, bomb)
+    assert files(tmp_path)[1:] == []
+    assert len(write(one, tmp_path, stream(ROWS))) == 1
+    assert one.pids() == [pid]
+
+
+@pytest.mark.parametrize("one", [{"seconds": 0.5}], indirect=True)
+def test_a_body_that_takes_too_long_is_given_up(one: WorkerPool, tmp_path: Path, body: Body) -> None:
+    write(one, tmp_path, stream(ROWS))
+    (slow,) = one.pids()
+    with pytest.raises(InvalidData, match=r"within 0\.5 seconds \(SLUICE_ROWS_WORKER_SECONDS\)"):
+        one.write(task(tmp_path), body.reading, LocalFileIO().delete)
+    assert not psutil.pid_exists(slow)
+
+
+def test_workers_are_told_no_secret(monkeypatch: pytest.MonkeyPatch, one: WorkerPool, tmp_path: Path) -> None:
+    monkeypatch.setenv("SLUICE_TOKEN", "hush")
+    monkeypatch.setenv("SLUICE_CATALOG_DSN", "postgres://hush")
+    monkeypatch.setenv("PGPASSWORD", "hush")
+    write(one, tmp_path, stream(ROWS))
+    (pid,) = one.pids()
+    environment = Path(f"/proc/{pid}/environ").read_text()
+    assert "PATH=" in environment
+    assert "hush" not in environment
+
+
+def test_a_large_body_lies_on_disk_and_a_small_one_in_memory() -> None:
+    for size in (0, 5, 4 << 20, (4 << 20) + 1, 9 << 20):
+        data, seen = os.urandom(size), bytearray()
+        body = io.BytesIO(data)
+        with spooled(body, begin=body.read(3), seen=seen.extend) as held:
+            assert ("memfd" in os.readlink(f"/proc/self/fd/{held.fileno()}")) == (size <= 4 << 20)
+            assert held.read() == data == seen

@@ -1,0 +1,90 @@
+"""``python -m workers SOCKET JOURNAL MEMORY``: reads tasks from a socket until it is closed, one after another."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import socket
+import sys
+import traceback
+from functools import lru_cache
+from typing import IO, Any
+
+import orjson
+import pyarrow as pa
+
+from model.errors import InvalidData, LakeError
+from table.file_io import FileIO, file_io_for
+from table.store import TableFiles
+from table.write import write_batches
+from workers.readers import READERS, readable
+from workers.task import BodyTask, error_answer, files_answer
+from workers.wire import Gone, receive, send
+
+
+def main() -> None:
+    """Serve the socket until the server closes it, or is gone."""
+    end = socket.socket(fileno=int(sys.argv[1]))
+    journal = os.fdopen(int(sys.argv[2]), "r+b", buffering=0)
+    memory = int(sys.argv[3])
+    pa.array([])  # loads what is loaded late, before the limit is set
+    _limit_memory(memory)
+    send(end, b"{}")
+    with contextlib.suppress(Gone, ConnectionError):
+        while True:
+            told, file = receive(end)
+            journal.write(b"\n")
+            try:
+                send(end, orjson.dumps(answer(journal, told, file, memory)))
+            finally:
+                if file is not None:
+                    os.close(file)
+
+
+def answer(journal: IO[bytes], told: bytes, file: int | None, memory: int) -> dict[str, Any]:
+    """Do a task; whatever goes wrong is told, so that only a crash ends the worker."""
+    try:
+        task = BodyTask.from_json(told)
+        if file is None:
+            raise ValueError("a task without a body")
+        files = TableFiles(_store(task.warehouse), task.location, task.branch)
+        with os.fdopen(os.dup(file), "rb", buffering=1 << 20) as body:
+            batches = readable(READERS[task.media_type](body, task.schema, task.table))
+            written = write_batches(files, task.schema, batches, opening=lambda path: journal.write(f"{path}\n".encode()))
+        return files_answer(written)
+    except LakeError as error:
+        return error_answer(error)
+    except (MemoryError, pa.ArrowMemoryError):
+        return error_answer(too_much_memory(memory))
+    except Exception:  # told to the server, which logs it as the bug it is
+        return {"bug": traceback.format_exc()}
+
+
+@lru_cache(maxsize=4)
+def _store(warehouse: str) -> FileIO:
+    return file_io_for(warehouse)
+
+
+def too_much_memory(memory: int) -> InvalidData:
+    """The refusal of a body that grows past the limit."""
+    return InvalidData(
+        f"The body's rows need more than the {memory >> 20} MB a worker may use (SLUICE_ROWS_WORKER_MEMORY) to be decoded; "
+        "send them in smaller parts, or in smaller batches or row groups."
+    )
+
+
+def _limit_memory(memory: int) -> None:
+    """Let the process have so much more address space than it has now."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        with open("/proc/self/statm") as told:
+            pages = int(told.read().split()[0])
+    except FileNotFoundError:  # not Linux
+        return
+    limit = pages * resource.getpagesize() + memory
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+if __name__ == "__main__":
+    main()

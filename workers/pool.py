@@ -1,0 +1,233 @@
+"""A few processes that decode bodies: one whose input kills it costs that request, and another takes its place."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import orjson
+
+from model.errors import InvalidData, TooManyStatements, Unavailable
+from table.manifest import NewFile
+from workers.spool import in_memory
+from workers.task import BodyTask, error_of, files_of
+from workers.wire import Gone, receive, send
+
+_log = logging.getLogger(__name__)
+_START_SECONDS = 60.0
+_LEAST_BYTES_A_SECOND = 1 << 20
+_INHERITED = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "no_proxy")
+_INHERITED_PREFIXES = ("LC_", "AWS_", "GOOGLE_", "AZURE_", "HADOOP_", "HTTP_", "HTTPS_", "http_", "https_")
+"""What a worker needs of the environment: its interpreter, and the credentials of the store it writes to; no token and no catalog."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLimits:
+    """What the workers may take."""
+
+    count: int = 2
+    memory_bytes: int = 2 << 30
+    """Address space of each beyond what it starts with."""
+    seconds: float = 600.0
+    """A body that takes longer, and a second longer for each MB of it, is given up, and its worker with it."""
+    wait_seconds: float = 60.0
+    """How long a body waits for a worker that is free."""
+
+
+class WorkerPool:
+    """Hands tasks to workers; each does one at a time."""
+
+    def __init__(self, limits: WorkerLimits | None = None) -> None:
+        self.limits = limits or WorkerLimits()
+        self._lock = threading.Condition()
+        self._idle: list[_Worker] = []
+        self._all: set[_Worker] = set()
+        self._making = 0
+        self._closed = False
+
+    def start(self) -> None:
+        """Start all workers now, without waiting for them; otherwise each starts when it is needed."""
+        for _ in range(self.limits.count):
+            made = _Worker(self.limits)
+            with self._lock:
+                self._all.add(made)
+                self._idle.append(made)
+
+    def pids(self) -> list[int]:
+        """The processes there are."""
+        with self._lock:
+            return [worker.pid for worker in self._all]
+
+    def write(self, task: BodyTask, body: int, remove: Callable[[str], None]) -> list[NewFile]:
+        """Let a worker write a body, given as a descriptor at its beginning, as data files, which are the caller's from then on.
+
+        Raises what decoding raises; `InvalidData` where it killed the worker or took too long, after ``remove`` has been called with
+        the path of each file the worker may have left.
+        """
+        while True:
+            worker = self._take()
+            try:
+                return worker.write(task, body, remove)
+            except _NotBegun:  # it had died before, of something else
+                continue
+            finally:
+                self._give_back(worker)
+
+    def close(self) -> None:
+        """End all workers, also those at work."""
+        with self._lock:
+            self._closed = True
+            workers, self._all, self._idle = list(self._all), set(), []
+            self._lock.notify_all()
+        for worker in workers:
+            worker.kill()
+
+    def _take(self) -> _Worker:
+        until = time.monotonic() + self.limits.wait_seconds
+        with self._lock:
+            while True:
+                if self._closed:
+                    raise Unavailable("The server is stopping; send the body again in a moment.")
+                while self._idle:
+                    worker = self._idle.pop()
+                    if worker.alive():
+                        return worker
+                    worker.kill()  # nothing is left of it but its socket
+                    self._all.discard(worker)
+                if len(self._all) + self._making < self.limits.count:
+                    self._making += 1
+                    break
+                if not self._lock.wait(until - time.monotonic()):
+                    raise TooManyStatements(
+                        f"All {self.limits.count} processes that decode bodies are at work (SLUICE_ROWS_WORKERS); send the body again soon."
+                    )
+        try:
+            made = _Worker(self.limits)
+        finally:
+            with self._lock:
+                self._making -= 1
+        with self._lock:
+            self._all.add(made)
+        return made
+
+    def _give_back(self, worker: _Worker) -> None:
+        with self._lock:
+            if worker.alive() and not self._closed:
+                self._idle.append(worker)
+            else:
+                self._all.discard(worker)
+            self._lock.notify()
+
+
+class _NotBegun(Exception):
+    """The worker was dead before it looked at the body."""
+
+
+class _Worker:
+    """One process and the socket to it."""
+
+    def __init__(self, limits: WorkerLimits) -> None:
+        self._limits = limits
+        self._end, its = socket.socketpair()
+        self._journal = in_memory()
+        """The paths of the files made for the task at hand, one a line, written by the worker and read here when it has died."""
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "workers", str(its.fileno()), str(self._journal.fileno()), str(limits.memory_bytes)],
+                pass_fds=[its.fileno(), self._journal.fileno()],
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        finally:
+            its.close()
+        self._ready = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._end.close()
+        self._journal.close()
+
+    def write(self, task: BodyTask, body: int, remove: Callable[[str], None]) -> list[NewFile]:
+        seconds = self._limits.seconds + os.fstat(body).st_size / _LEAST_BYTES_A_SECOND
+        until = time.monotonic() + seconds + (0 if self._ready else _START_SECONDS)
+        try:
+            if not self._ready:
+                self._next(until)
+                self._ready = True
+            self._end.settimeout(self._limits.seconds)
+            self._journal.seek(0)
+            self._journal.truncate()
+            send(self._end, task.to_json(), body)
+            answer = self._next(until)
+            if "files" in answer:
+                return files_of(answer)
+        except BaseException as problem:
+            begun, paths = self._end_and_ask()
+            for path in paths:
+                with contextlib.suppress(Exception):  # nobody names it, and it is found later as an orphan
+                    remove(path)
+            if not begun and self._ready and isinstance(problem, Gone | ConnectionError):
+                raise _NotBegun from problem
+            if isinstance(problem, Gone | OSError | ValueError):
+                raise self._lost(problem, seconds) from problem
+            raise
+        if "error" in answer:
+            raise error_of(answer)
+        raise RuntimeError(f"A worker met a bug:\n{answer.get('bug')}")
+
+    def _end_and_ask(self) -> tuple[bool, list[str]]:
+        """Make sure that it is dead; returns whether it had begun the task, and which files it had made."""
+        self._process.kill()
+        self._process.wait()
+        self._journal.seek(0)
+        noted = self._journal.read().decode()
+        self.kill()
+        return bool(noted), [path for path in noted.split("\n") if path]
+
+    def _next(self, until: float) -> dict[str, object]:
+        self._end.settimeout(max(0.001, until - time.monotonic()))
+        told, file = receive(self._end)
+        if file is not None:
+            os.close(file)
+        answer = orjson.loads(told)
+        if not isinstance(answer, dict):
+            raise Gone
+        return answer
+
+    def _lost(self, problem: BaseException, seconds: float) -> InvalidData:
+        if isinstance(problem, TimeoutError):
+            return InvalidData(
+                f"The body was not decoded and written within {seconds:g} seconds (SLUICE_ROWS_WORKER_SECONDS), and given up. "
+                "Nothing was committed; send it in smaller parts."
+            )
+        status = self._process.returncode
+        with contextlib.suppress(ValueError):
+            status = signal.Signals(-status).name if status < 0 else status
+        _log.warning("Worker %d ended (%s) while it decoded a body", self.pid, status)
+        return InvalidData(
+            f"The process that decoded the body ended ({status}): the body is damaged, or needs more than the "
+            f"{self._limits.memory_bytes >> 20} MB there are for it (SLUICE_ROWS_WORKER_MEMORY). Nothing was committed."
+        )
+
+
+def _environment() -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)}
+    return inherited | {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}

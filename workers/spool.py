@@ -1,0 +1,65 @@
+"""A body as a file that another process can be given: in memory where it is small, on disk where not."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from typing import IO
+
+_MEMORY_BYTES = 4 << 20
+_CHUNK_BYTES = 1 << 20
+
+
+def spooled(body: IO[bytes], *, begin: bytes = b"", seen: Callable[[bytes], object] = lambda chunk: None) -> IO[bytes]:
+    """Read a body to its end, behind what was read of it already; returns a file at its beginning, which is gone when it is closed.
+
+    ``seen`` is called with each part.
+    """
+    held = in_memory()
+    try:
+        chunk = begin or body.read(_CHUNK_BYTES)
+        size, small = 0, True
+        while chunk:
+            seen(chunk)
+            size += len(chunk)
+            if small and size > _MEMORY_BYTES:
+                held, small = _moved(held), False
+            held.write(chunk)
+            chunk = body.read(_CHUNK_BYTES)
+        held.flush()
+        held.seek(0)
+    except BaseException:
+        held.close()
+        raise
+    return held
+
+
+def first_bytes(body: IO[bytes], size: int) -> bytes:
+    """The first bytes of a body, fewer only where it ends."""
+    parts = []
+    while size and (part := body.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def in_memory() -> IO[bytes]:
+    """A file without a name or a disk; where the system has none, a temporary one."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("sluice-body"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+def _moved(held: IO[bytes]) -> IO[bytes]:
+    """The same bytes in a temporary file."""
+    made = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+    try:
+        held.seek(0)
+        while chunk := held.read(_CHUNK_BYTES):
+            made.write(chunk)
+    except BaseException:
+        made.close()
+        raise
+    held.close()
+    return made
