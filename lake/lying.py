@@ -17,6 +17,7 @@ from model.snapshot import Snapshot
 from table.file_io import FileIO
 from table.hive import column_names
 from table.scan import plan_scan
+from table.storage_errors import told_by_the_store
 from table.store import TableFiles
 
 _BRANCH = "branch-"
@@ -127,4 +128,6 @@ def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Se
         except InvalidSchema:
             raise
         except (LakeError, FileNotFoundError, ValueError, KeyError, EOFError) as problem:
+            if told_by_the_store(problem):
+                raise
             raise InvalidSchema(f"Snapshot {snapshot.id} of the table at {where} cannot be read: {problem}") from problem

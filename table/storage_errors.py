@@ -32,3 +32,8 @@ def translating(path: str) -> Iterator[None]:
         raise
     except OSError as problem:
         raise storage_error(problem, path) from problem
+
+
+def told_by_the_store(problem: BaseException) -> bool:
+    """Whether a failure says that the store could not be used, and nothing about what lies there."""
+    return isinstance(problem, StorageFull | Unavailable) and isinstance(problem.__cause__, OSError)

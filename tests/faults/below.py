@@ -1,0 +1,106 @@
+"""A campaign below the process: the system calls of one operation after the other fail, or the power goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.faults.disk import Disk, Left
+from tests.faults.operations import Operation, made, verified
+from tests.faults.shim import POWER_CUT, Shim
+from tests.faults.world import Answer, World, world
+
+ROOT = Path(__file__).parents[2]
+
+
+class CampaignBelow:
+    """Tables made by one server, changed by another under the shim, and looked at by a fresh one."""
+
+    def __init__(self, dsn: str, directory: Path, shim: Shim) -> None:
+        self._dsn, self._directory, self._shim = dsn, directory, shim
+        self._tables = 0
+        self._maker = World(dsn, directory)
+        self._maker.must("CREATE TABLE t0 (id INT)", "INSERT INTO t0 VALUES (0)")
+        self._worker = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.worker"],
+            cwd=ROOT,
+            env=os.environ | shim.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """End the worker."""
+        assert self._worker.stdin is not None
+        assert self._worker.stdout is not None
+        self._worker.stdin.close()
+        self._worker.wait(60)
+        self._worker.stdout.close()
+        self._maker.close()
+
+    def run(self, operation: Operation, *, fail_at: int, error: int = 0, left: Left | None = None) -> int:
+        """Let one call of an operation fail, and look; returns how many failed, or with ``fail_at`` 0 how many calls there were.
+
+        With ``left`` the power goes at the call, or right after the answer where there is no such call.
+        """
+        self._tables += 1
+        table = f"t{self._tables}"
+        made(self._maker, table)
+        operation.prepare(self._maker, table)
+        disk = Disk(self._shim.root) if left else None
+        self._shim.load(fail_at=fail_at, error=POWER_CUT if left else error)
+        answers = self._asked(operation, table, goes_on=left is None)
+        calls, faults = self._shim["calls"], self._shim["faults"]
+        self._shim.disarm()
+        if disk is not None and left is not None:
+            disk.replay(self._shim.journal)
+            disk.write(self._shim.root, left)
+        with world(self._dsn, self._directory) as fresh:
+            verified(fresh, operation, table, answers)
+            fresh.must(*(f"DROP TABLE {row[0]}" for row in fresh.rows("SHOW TABLES") if row[0] != "t0"))
+        return faults if fail_at else calls
+
+    def _asked(self, operation: Operation, table: str, *, goes_on: bool) -> Sequence[Answer]:
+        request = {"operation": operation.name, "table": table, "dsn": self._dsn, "directory": str(self._directory), "goes_on": goes_on}
+        assert self._worker.stdin is not None
+        assert self._worker.stdout is not None
+        print(json.dumps(request), file=self._worker.stdin, flush=True)
+        report = json.loads(self._worker.stdout.readline())
+        assert "failure" not in report, report
+        if report.get("killed"):
+            return [Answer(status=503, body="the power went")] * max(1, len(operation.each))
+        return [Answer(**answer) for answer in report["answers"]]
+
+
+@pytest.fixture(scope="module")
+def below(module_dsn: str, tmp_path_factory: pytest.TempPathFactory, shim_library: Path) -> Iterator[CampaignBelow]:
+    """A campaign in a warehouse of its own."""
+    directory = tmp_path_factory.mktemp("below")
+    shim = Shim(shim_library, directory, directory / "warehouse")
+    campaign = CampaignBelow(module_dsn, directory, shim)
+    yield campaign
+    campaign.close()
+    shim.close()
+
+
+def counted(campaign: CampaignBelow, operation: Operation, errors: Sequence[int], *, every: int = 1, begin: int = 1) -> tuple[int, int]:
+    """Let call after call fail with one error after the other; returns how many were to fail and how many did."""
+    calls = campaign.run(operation, fail_at=0)
+    numbers = range(begin, calls + 1, every)
+    return len(numbers), sum(campaign.run(operation, fail_at=number, error=errors[number % len(errors)]) for number in numbers)
+
+
+def cut(campaign: CampaignBelow, operation: Operation, left: Left, *, every: int = 1, begin: int = 1) -> tuple[int, int]:
+    """Let the power go at call after call, and after the answer; returns how often it was to go and how often it did."""
+    calls = campaign.run(operation, fail_at=0)
+    numbers = range(begin, calls + 1, every)
+    cuts = sum(campaign.run(operation, fail_at=number, left=left) for number in numbers)
+    campaign.run(operation, fail_at=10**9, left=left)
+    return len(numbers), cuts

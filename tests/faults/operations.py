@@ -1,0 +1,246 @@
+"""Everything that changes a table, as a client asks for it, and what the table must hold when it was done or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from model.errors import LakeError
+from model.identifier import Identifier
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from table.arrow import arrow_schema
+from table.commit import CommitRequest, build_snapshot, everything
+from table.write import write_batches
+from tests.faults.world import Answer, World
+
+BEFORE = (1, 2, 3, 4, 5, 6)
+_KEY = "the-key-of"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One way to change a table ``t`` that holds `BEFORE` in three files of three snapshots."""
+
+    name: str
+    run: Callable[[World, str], Sequence[Answer]]
+    """Ask for it; several answers where several clients ask at once."""
+    after: Sequence[int] = BEFORE
+    """What the table holds once it is done."""
+    each: Sequence[Sequence[int]] = ()
+    """What each of several clients adds."""
+    prepare: Callable[[World, str], None] = lambda world, table: None
+    check: Callable[[World, str, bool], str] = lambda world, table, done: table
+    """Look at what else must be so; returns the name the table has."""
+
+
+def made(world: World, table: str) -> None:
+    """Make the table every operation begins with."""
+    world.must(f"CREATE TABLE {table} (id INT, s STRING) WITH ('bucket' = '-1', 'compaction.min.file-num' = '2')")
+    for first in (1, 3, 5):
+        world.must(f"INSERT INTO {table} VALUES ({first}, 'a'), ({first + 1}, 'b')")
+
+
+def _asking(text: str, *, key: bool = False) -> Callable[[World, str], Sequence[Answer]]:
+    return lambda world, table: [world.ask(text.replace("{t}", table), f"{_KEY}-{table}" if key else None)]
+
+
+def _repeated(world: World, table: str, done: bool) -> str:
+    """The same request under the same key is answered, and has happened once."""
+    answer = world.ask(f"INSERT INTO {table} VALUES (7, 'c'), (8, 'd')", f"{_KEY}-{table}")
+    assert answer.ok, answer
+    assert world.ids(table) == [*BEFORE, 7, 8]
+    return table
+
+
+def _by_body(world: World, table: str) -> Sequence[Answer]:
+    body = b"".join(json.dumps({"id": number, "s": "c"}).encode() + b"\n" for number in (7, 8))
+    return [world.post(f"/tables/default/{table}/rows", body, {"Content-Type": "application/x-ndjson"})]
+
+
+def _overwritten(world: World, table: str) -> Sequence[Answer]:
+    """As INSERT OVERWRITE commits, which takes its rows from Spark."""
+    try:
+        opened = world.lake.open(Identifier("default", table))
+        batch = pa.RecordBatch.from_pydict({"id": [20], "s": ["z"]}, schema=arrow_schema(opened.schema.fields))
+        files = tuple(write_batches(opened.files, opened.schema, [batch]))
+        request = CommitRequest(kind=CommitKind.OVERWRITE, adds=files, overwrite=everything, commit_user="u", operation="OVERWRITE")
+        world.lake.commit(opened, request)
+    except LakeError as refused:
+        return [Answer(status=refused.status, body=refused.message)]
+    return [Answer(status=200, body=None)]
+
+
+_AT_ONCE = ((7, 8), (9, 10), (11, 12), (13, 14))
+
+
+def _grouped(world: World, table: str) -> Sequence[Answer]:
+    with ThreadPoolExecutor(len(_AT_ONCE)) as clients:
+        texts = [f"INSERT INTO {table} VALUES ({one}, 'c'), ({other}, 'd')" for one, other in _AT_ONCE]
+        return list(clients.map(world.ask, texts))
+
+
+def _renamed(world: World, table: str, done: bool) -> str:
+    names = {row[0] for row in world.rows("SHOW TABLES")} & {table, f"{table}_new"}
+    assert len(names) == 1, names
+    assert not done or names == {f"{table}_new"}
+    return str(names.pop())
+
+
+def _dropped(world: World, table: str, done: bool) -> str:
+    """A dropped table's name is free; one that was not dropped is whole."""
+    if any(row[0] == table for row in world.rows("SHOW TABLES")):
+        assert not done
+        assert world.ids(table) == list(BEFORE)
+    else:
+        made(world, table)
+    return table
+
+
+def _tagged(world: World, table: str, done: bool) -> str:
+    tags = [row[0] for row in world.rows(f"SELECT tag_name FROM {table}$tags")]
+    assert tags == ["one"] if done else tags in ([], ["one"])
+    if tags:
+        assert world.rows(f"SELECT snapshot_id, record_count FROM {table}$tags") == [(3, len(BEFORE))]
+    else:
+        world.must(f"CALL sys.create_tag('{table}', 'one')")
+    return table
+
+
+def _untagged(world: World, table: str, done: bool) -> str:
+    tags = [row[0] for row in world.rows(f"SELECT tag_name FROM {table}$tags")]
+    assert tags == [] if done else tags in ([], ["old"])
+    return table
+
+
+def _branched(world: World, table: str, done: bool) -> str:
+    branches = [row[0] for row in world.rows(f"SELECT branch_name FROM {table}$branches")]
+    assert branches == ["b"] if done else branches in ([], ["b"])
+    if not branches:
+        world.must(f"CALL sys.create_branch('{table}', 'b', 'old')")
+    assert world.ids(f"{table}$branch_b") == list(BEFORE)
+    world.must(f"INSERT INTO {table}$branch_b VALUES (50, 'x')")
+    assert world.ids(f"{table}$branch_b") == [*BEFORE, 50]
+    return table
+
+
+def _altered(world: World, table: str, done: bool) -> str:
+    columns = [row[0] for row in world.rows(f"DESCRIBE {table}")]
+    assert columns == ["id", "s", "n"] if done else columns in (["id", "s"], ["id", "s", "n"])
+    if len(columns) == 2:
+        world.must(f"ALTER TABLE {table} ADD n INT")
+    world.must(f"ALTER TABLE {table} DROP n")  # so that the rows that follow fit
+    return table
+
+
+def _built(world: World, table: str) -> Path:
+    """The commit a client has built."""
+    return world.directory / f"{table}.commit"
+
+
+def _client_builds(world: World, table: str) -> None:
+    opened = world.lake.open(Identifier("default", table))
+    batch = pa.RecordBatch.from_pydict({"id": [7, 8], "s": ["c", "d"]}, schema=arrow_schema(opened.schema.fields))
+    request = CommitRequest(kind=CommitKind.APPEND, adds=tuple(write_batches(opened.files, opened.schema, [batch])), commit_user="client")
+    latest = opened.latest()
+    assert latest is not None
+    snapshot = build_snapshot(opened.files, opened.schema, latest, [request], uuid=str(uuid4()), time_millis=latest.time_millis + 1)
+    assert snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER
+    body: dict[str, Any] = {
+        "tableId": str(opened.table_id),
+        "baseSnapshotUuid": latest.uuid,
+        "snapshot": snapshot.to_json(),
+        "statistics": [],
+    }
+    _built(world, table).write_text(json.dumps(body))
+
+
+def _client_commits(world: World, table: str) -> Sequence[Answer]:
+    answer = world.post(f"/v1/sluice/databases/default/tables/{table}/commit", _built(world, table).read_bytes())
+    return [answer if answer.body == {"success": True} else Answer(status=max(answer.status, 409), body=answer.body)]
+
+
+def _unregistered(world: World, table: str) -> None:
+    """A table's directory of another catalog, where it may be taken over."""
+    source = world.directory / "warehouse" / "default.db" / table
+    target = world.directory / "elsewhere" / table
+    target.parent.mkdir(exist_ok=True)
+    for path in sorted(source.rglob("*")):
+        if path.is_file():
+            copy = target / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+    world.must(f"DROP TABLE {table}")
+
+
+def _register(world: World, table: str) -> Sequence[Answer]:
+    return [world.ask(f"CALL sys.register_table('{table}', '{world.directory}/elsewhere/{table}')")]
+
+
+def _registered(world: World, table: str, done: bool) -> str:
+    if not any(row[0] == table for row in world.rows("SHOW TABLES")):
+        assert not done
+        assert _register(world, table)[0].ok
+    return table
+
+
+def _tag_old(world: World, table: str) -> None:
+    world.must(f"CALL sys.create_tag('{table}', 'old')")
+
+
+OPERATIONS = [
+    Operation(name="insert", run=_asking("INSERT INTO {t} VALUES (7, 'c'), (8, 'd')"), after=(*BEFORE, 7, 8)),
+    Operation(
+        name="insert with a key",
+        run=_asking("INSERT INTO {t} VALUES (7, 'c'), (8, 'd')", key=True),
+        after=(*BEFORE, 7, 8),
+        check=_repeated,
+    ),
+    Operation(name="inserts at once", run=_grouped, each=_AT_ONCE),
+    Operation(name="rows by body", run=_by_body, after=(*BEFORE, 7, 8)),
+    Operation(name="overwrite", run=_overwritten, after=(20,)),
+    Operation(name="truncate", run=_asking("TRUNCATE TABLE {t}"), after=()),
+    Operation(name="compaction", run=_asking("CALL sys.compact('{t}')")),
+    Operation(name="expiry", run=_asking("CALL sys.expire_snapshots(`table` => '{t}', retain_max => 1)")),
+    Operation(name="tag", run=_asking("CALL sys.create_tag('{t}', 'one')"), check=_tagged),
+    Operation(name="tag removed", run=_asking("CALL sys.delete_tag('{t}', 'old')"), prepare=_tag_old, check=_untagged),
+    Operation(name="branch", run=_asking("CALL sys.create_branch('{t}', 'b', 'old')"), prepare=_tag_old, check=_branched),
+    Operation(name="rollback", run=_asking("CALL sys.rollback_to('{t}', 2)"), after=(1, 2, 3, 4)),
+    Operation(name="rename", run=_asking("ALTER TABLE {t} RENAME TO {t}_new"), check=_renamed),
+    Operation(name="alter", run=_asking("ALTER TABLE {t} ADD n INT"), check=_altered),
+    Operation(name="drop", run=_asking("DROP TABLE {t}"), check=_dropped),
+    Operation(name="register", run=_register, prepare=_unregistered, check=_registered),
+    Operation(name="commit of a client", run=_client_commits, prepare=_client_builds, after=(*BEFORE, 7, 8)),
+]
+BY_NAME = {operation.name: operation for operation in OPERATIONS}
+REFUSALS = {503, 507}
+"""What a client may be told where the store fails: neither a bug of the server nor a mistake of its own."""
+
+
+def verified(world: World, operation: Operation, table: str, answers: Sequence[Answer]) -> None:
+    """Compare a table with what its clients were told, by a server that knows nothing of it, and use it on."""
+    done = all(answer.ok for answer in answers)
+    assert all(answer.ok or answer.status in REFUSALS for answer in answers), answers
+    name = operation.check(world, table, done)
+    found = world.ids(name)
+    if operation.each:
+        for added, answer in zip(operation.each, answers, strict=True):
+            here = [number for number in found if number in added]
+            assert here == list(added) or (not here and not answer.ok), (found, answers)
+        assert [number for number in found if number <= 6] == list(BEFORE)
+        assert len(found) == len(set(found)), found
+    else:
+        assert found in ([list(operation.after)] if done or operation.check is _repeated else [list(BEFORE), list(operation.after)]), (
+            found,
+            answers,
+        )
+    world.must(f"INSERT INTO {name} (id, s) VALUES (99, 'next')")
+    assert world.ids(name) == [*found, 99]
+    world.must(f"CALL sys.compact('{name}')")
+    assert world.ids(name) == [*found, 99]

@@ -1,0 +1,88 @@
+"""The layer under a process (`shim.c`): built here, steered by a file that all its processes map."""
+
+from __future__ import annotations
+
+import mmap
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent / "shim.c"
+SHORT_WRITE, POWER_CUT = -1, -2
+"""What may happen at a call instead of an errno."""
+_FIELDS = ("armed", "calls", "fail_at", "error", "lasting", "faults", "dead", "shadows")
+_SIZE = 8 * len(_FIELDS)
+
+
+class Shim:
+    """One preloaded library with its control file and its journal, for processes that work below ``root``."""
+
+    def __init__(self, library: Path, directory: Path, root: Path) -> None:
+        self.library, self.root = library, root
+        self.control, self.journal = directory / "control", directory / "journal"
+        self.control.write_bytes(bytes(_SIZE))
+        with self.control.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), _SIZE)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process is started with."""
+        return {
+            "LD_PRELOAD": str(self.library),
+            "SLUICE_TEST_FAULT_CONTROL": str(self.control),
+            "SLUICE_TEST_FAULT_ROOT": str(self.root),
+            "SLUICE_TEST_FAULT_JOURNAL": str(self.journal),
+        }
+
+    def __getitem__(self, name: str) -> int:
+        (value,) = struct.unpack_from("q", self._map, 8 * _FIELDS.index(name))
+        return int(value)
+
+    def _set(self, name: str, value: int) -> None:
+        struct.pack_into("q", self._map, 8 * _FIELDS.index(name), value)
+
+    def load(self, *, fail_at: int = 0, error: int = 0, lasting: bool = False) -> None:
+        """Let the n-th call fail of those that come once a process, or `arm`, says that it begins."""
+        self.forget_journal()
+        for name, value in {
+            "armed": 0,
+            "calls": 0,
+            "faults": 0,
+            "dead": 0,
+            "fail_at": fail_at,
+            "error": error,
+            "lasting": int(lasting),
+        }.items():
+            self._set(name, value)
+
+    def arm(self) -> None:
+        """Count from now on."""
+        self._set("armed", 1)
+
+    def disarm(self) -> None:
+        """Count and fail nothing; the power is on again."""
+        for name in ("armed", "fail_at", "dead"):
+            self._set(name, 0)
+
+    def forget_journal(self) -> None:
+        """Begin the journal anew."""
+        for path in self.journal.parent.glob(f"{self.journal.name}*"):
+            path.unlink()
+
+    def close(self) -> None:
+        """Let go of the control file."""
+        self._map.close()
+
+
+@pytest.fixture(scope="session")
+def shim_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library to preload."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("There is no C compiler here: faults below the process are not tried.")
+    library = tmp_path_factory.mktemp("shim") / "shim.so"
+    subprocess.run([compiler, "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"], check=True)
+    return library

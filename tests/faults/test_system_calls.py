@@ -1,0 +1,45 @@
+"""Each system call below the warehouse fails once, under Python and Arrow alike; and the power goes at each of them."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tests.faults.below import CampaignBelow, counted, cut
+from tests.faults.disk import Left
+from tests.faults.operations import BY_NAME, OPERATIONS, Operation
+from tests.faults.shim import SHORT_WRITE
+
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EROFS, SHORT_WRITE)
+SHORT_FORM = ["insert with a key", "compaction"]
+
+
+def reported(name: str, calls: int, faults: int) -> None:
+    print(f"{name}: {calls} calls, {faults} faults")
+    assert calls == faults
+    assert calls or name == "rename", "a rename is decided in Postgres alone"
+
+
+@pytest.mark.parametrize("name", SHORT_FORM)
+def test_some_calls_fail(below: CampaignBelow, name: str) -> None:
+    reported(name, *counted(below, BY_NAME[name], ERRORS, every=12, begin=4))
+
+
+@pytest.mark.parametrize("left", Left)
+def test_the_power_goes_at_some_calls(below: CampaignBelow, left: Left) -> None:
+    reported("insert", *cut(below, BY_NAME["insert"], left, every=14, begin=12))
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_every_call_fails_in_every_way(below: CampaignBelow, operation: Operation) -> None:
+    for error in ERRORS:
+        reported(operation.name, *counted(below, operation, [error]))
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("left", Left)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_the_power_goes_at_every_call(below: CampaignBelow, operation: Operation, left: Left) -> None:
+    reported(operation.name, *cut(below, operation, left))

@@ -1,0 +1,78 @@
+"""A process under the shim: for each request it forks a server that does one operation, and tells what its clients heard.
+
+``python -m tests.faults.worker`` with `tests.faults.shim`'s environment; requests and reports are lines of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.faults.operations import BEFORE, BY_NAME, Operation
+from tests.faults.world import World
+
+_ARMED = 0
+
+
+def _arm(control: mmap.mmap, armed: int) -> None:
+    struct.pack_into("q", control, _ARMED, armed)
+
+
+def _run(request: dict[str, Any], control: mmap.mmap) -> list[dict[str, Any]]:
+    """Do the operation; then the same server goes on as if nothing had happened."""
+    operation, table = BY_NAME[request["operation"]], request["table"]
+    world = World(request["dsn"], Path(request["directory"]))
+    world.ids("t0")  # connections are open and modules loaded: what is counted is the operation
+    _arm(control, 1)
+    try:
+        answers = operation.run(world, table)
+    finally:
+        _arm(control, 0)
+    if request["goes_on"]:
+        _goes_on(world, operation, table, all(answer.ok for answer in answers))
+    return [{"status": answer.status, "body": answer.body} for answer in answers]
+
+
+def _goes_on(world: World, operation: Operation, table: str, done: bool) -> None:
+    """The server that met the fault serves the table; nothing that it remembers is wrong."""
+    if operation.name in ("drop", "rename", "register"):
+        return
+    found = world.ids(table)
+    assert set(found) <= {*BEFORE, *operation.after, *(number for added in operation.each for number in added)}, found
+    assert len(found) == len(set(found)), found
+
+
+def _child(request: dict[str, Any], control: mmap.mmap) -> dict[str, Any]:
+    out, into = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(out)
+        try:
+            report: dict[str, Any] = {"answers": _run(request, control)}
+        except BaseException as failure:
+            report = {"failure": f"{type(failure).__name__}: {failure}"}
+        with open(into, "w") as told:
+            json.dump(report, told, default=str)
+        os._exit(0)
+    os.close(into)
+    with open(out) as told:
+        text = told.read()
+    os.waitpid(pid, 0)
+    return json.loads(text) if text else {"killed": True}
+
+
+def main() -> None:
+    """Serve requests until there are no more."""
+    with open(os.environ["SLUICE_TEST_FAULT_CONTROL"], "r+b") as file:
+        control = mmap.mmap(file.fileno(), 0)
+    for line in sys.stdin:
+        print(json.dumps(_child(json.loads(line), control)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""A server without Spark in this process, on a warehouse that may fail, and what its clients ask of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from catalog import CatalogStore
+from lake import Lake
+from server.app import create_app
+from server.services import Services
+from server.settings import read_settings
+from sql.gateway import Gateway, GatewayLimits
+from table.file_io import FileIO
+from tests.server.conftest import NoSpark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a client was told."""
+
+    status: int
+    body: Any
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was told that what it asked for is done."""
+        return self.status == 200
+
+
+class World:
+    """One server; several may stand on one catalog and warehouse."""
+
+    def __init__(self, dsn: str, directory: Path, *, file_io: FileIO | None = None) -> None:
+        self.directory = directory
+        self._catalog = CatalogStore(dsn)
+        self.lake = Lake(self._catalog, str(directory / "warehouse"), file_io=file_io, import_dirs=[str(directory / "elsewhere")])
+        self._gateway = Gateway(self.lake, NoSpark(), limits=GatewayLimits(local_threads=4, spark_statements=1))
+        self._gateway.start()
+        settings = read_settings({"SLUICE_DATA": str(directory)})
+        self._app = create_app(Services(gateway=self._gateway, settings=settings))
+
+    def ask(self, text: str, key: str | None = None) -> Answer:
+        """Run a statement."""
+        headers = {"Content-Type": "application/sql", "Accept": "application/json"} | ({"Idempotency-Key": key} if key else {})
+        return self.post("/sql", text.encode(), headers)
+
+    def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> Answer:
+        """Send a body."""
+        response = self._app.test_client().post(path, data=body, headers=headers)
+        text = response.get_data(as_text=True)
+        answer = json.loads(text) if text.startswith("{") else text
+        failed = isinstance(answer, dict) and "error" in answer  # a stream that broke after its first row
+        return Answer(status=500 if failed else response.status_code, body=answer)
+
+    def rows(self, text: str) -> list[tuple[Any, ...]]:
+        """The rows of a query that must be answered."""
+        answer = self.ask(text)
+        assert answer.ok, f"{text}: {answer}"
+        return [tuple(row) for row in answer.body["rows"]]
+
+    def must(self, *texts: str) -> None:
+        """Run statements that must succeed."""
+        for text in texts:
+            self.rows(text)
+
+    def ids(self, table: str) -> list[int]:
+        """What a table holds, sorted, as SELECT tells it; what COUNT(*) tells must be the same."""
+        found = sorted(row[0] for row in self.rows(f"SELECT id FROM {table}"))
+        assert self.rows(f"SELECT COUNT(*) FROM {table}") == [(len(found),)]
+        return found
+
+    def close(self) -> None:
+        """Stop the server."""
+        self._gateway.close()
+        self.lake.close()
+        self._catalog.close()
+
+
+@contextmanager
+def world(dsn: str, directory: Path, *, file_io: FileIO | None = None) -> Iterator[World]:
+    """A server for a while."""
+    made = World(dsn, directory, file_io=file_io)
+    try:
+        yield made
+    finally:
+        made.close()
