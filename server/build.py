@@ -10,6 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 from catalog import CatalogStore
 from lake import MANIFEST_CACHE, Lake, StorageReserve
 from lake.register import upgrade
+from model.location import Location
 from server.settings import Settings
 from sql.gateway import Gateway, GatewayLimits
 from sql.jobs.coordinator import Coordinator
@@ -85,8 +86,8 @@ def store_conf(settings: Settings) -> dict[str, str]:
 
 def _disks(settings: Settings) -> list[str]:
     """The directories of this machine that the server writes to."""
-    local = "://" not in settings.warehouse.removeprefix("file://")
-    return [str(settings.data), *([settings.warehouse.removeprefix("file://")] if local else [])]
+    warehouse = Location.parse(settings.warehouse)
+    return [str(settings.data), *([str(warehouse)] if warehouse.local else [])]
 
 
 def _limits(settings: Settings) -> GatewayLimits:

@@ -25,6 +25,7 @@ from sql.connectors import Bound, ConnectorTable, connector_named
 from sql.connectors.stored import find_connector
 from sql.spark.alignment import Alignment, rule_of
 from sql.spark.assign import assigned, literals
+from sql.spark.checkpoints import Checkpoint
 from sql.spark.connectors import spark_connector
 from sql.spark.errors import translated
 from sql.spark.event_time import rowtime_of
@@ -37,7 +38,6 @@ from sql.statements.base import ExecutionContext
 from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
 from sql.writing import before_commit
 from table.event_time import largest_time
-from table.file_io import file_io_for
 from table.manifest import NewFile
 
 _LOOK_SECONDS = 0.05
@@ -119,7 +119,7 @@ class JobQuery:
         self._job = job
         self._part = part
         self._insert = insert
-        self._checkpoint = checkpoint
+        self._checkpoint = Checkpoint(checkpoint)
         self._sink = _Sink(context, insert)
         self._query: StreamingQuery | None = None
         self._rowtime: tuple[int, int] | None = None
@@ -141,7 +141,7 @@ class JobQuery:
             self._rowtime = rowtime_of(found.frame.schema)
             self._alignment = self._aligned()
             self._tables = SourceTables(self._context, source_of(self._insert))
-            writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
+            writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint.location)
             writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
             try:
                 self._query = writer.queryName(f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}").start()
@@ -150,7 +150,7 @@ class JobQuery:
 
     def _starts(self) -> StartPositions:
         """Where its tables begin: as the job says, and anew only where batches were committed and their checkpoint has been deleted."""
-        lost = bool(self._applied) and not file_io_for(self._checkpoint).exists(f"{self._checkpoint}/metadata")
+        lost = bool(self._applied) and not self._checkpoint.begun
         return StartPositions() if lost else StartPositions(self._job.starts.get(self._part))
 
     def _fix(self, starts: StartPositions) -> None:
@@ -280,6 +280,7 @@ class JobQuery:
             checkpoint = str(self._query.id)
             if self._applied.get("checkpoint") == checkpoint and self._applied["batch"] >= number:
                 return
+            self._checkpoint.keep_plan(number)
             if self._sink.connector is not None:
                 self._passed_on(frame, number, checkpoint)
             else:
