@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Self, TypeVar
@@ -22,13 +23,14 @@ from lake.places import place_of_new, refuse_overlap, table_location
 from lake.reserve import StorageReserve
 from lake.table import LakeTable
 from model.access import Access, Grant, ReadRules, Resource
-from model.errors import Forbidden, InvalidName, TableNotExist
+from model.errors import Forbidden, InvalidName, LakeError, TableNotExist
 from model.identifier import Identifier
 from model.location import Location
 from model.schema import Schema
 from table.file_io import FileIO, file_io_for
 from table.store import TableFiles
 
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -168,7 +170,15 @@ class LakeBase:
         self.caller = self.caller.plus(grants)
         self.access.forget()
 
+    def _remove_soon(self, location: str) -> None:
+        """Remove the directory of a table that is dropped; where the store fails it stays on record, and goes when a server starts."""
+        try:
+            self._remove_directory(location)
+        except (LakeError, OSError) as problem:
+            _log.warning("The directory %s of a dropped table could not be removed, which is tried again: %s", location, problem)
+
     def _remove_directory(self, location: str) -> None:
+        """Remove the directory of a dropped table, once; another server may be at it."""
         with self.catalog.transaction() as tx:
             self._make_way(tx, location)
 

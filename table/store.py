@@ -146,6 +146,10 @@ class TableFiles:
             return Published.FOREIGN
         return Published.THERE if same_snapshot(found, snapshot) else Published.FOREIGN
 
+    def write_snapshot_anew(self, snapshot: Snapshot) -> None:
+        """Put another copy of a decided snapshot's file in its place, durably."""
+        self.io.write(self.layout.snapshot_file(snapshot.id), _snapshot_file(snapshot))
+
     def write_hints(self, latest: int, place: Directory, *, earliest: int | None = None) -> None:
         """Tell readers where to look first; hints may lag, they are never believed unchecked."""
         place.update(LATEST, str(latest).encode())
