@@ -6,6 +6,7 @@ import copy
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Self, TypeVar
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from lake.guard import asks_itself
 from lake.jobs import Jobs
 from lake.permissions import Permissions, read_rules
 from lake.places import place_of_new, refuse_overlap, table_location
+from lake.register.damage import live_name
 from lake.reserve import StorageReserve
 from lake.table import LakeTable
 from model.access import Access, Grant, ReadRules, Resource
@@ -100,7 +102,7 @@ class LakeBase:
         """The open table, once what a crash or another server left half done is finished."""
         if row.moving_from:
             row = self._settled(row)
-        files = TableFiles(self.file_io, row.location, row.branch)
+        files = self._files_of(row)
         schema = Schema.from_json(row.schema)
         if row.stale:
             self._publisher.remove_stale(row.table_id, files)
@@ -114,6 +116,11 @@ class LakeBase:
             files=files,
             read_latest=self._publisher.latest,
         )
+
+    def _files_of(self, row: TableRow) -> TableFiles:
+        named_by = partial(live_name, self.catalog, self.file_io, row.table_id, row.location)
+        name = Identifier(row.database, row.name, row.branch).written()
+        return TableFiles(self.file_io, row.location, row.branch, name=name, named_by=named_by)
 
     def _settled(self, row: TableRow) -> TableRow:
         """A table an earlier version was moving when it was renamed, where its files lie: nothing is moved any more.

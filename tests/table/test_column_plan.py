@@ -176,7 +176,7 @@ def check_plan(directory: Path, bucket: int, evolved: bool, data: st.DataObject)
     names = [f.name for f in schemas[-1].fields]
     for _ in range(3):
         predicate = data.draw(st.none() | predicates(names))
-        live = list(merge_entries((entry for entries in manifests for entry in entries), location="t"))
+        live = list(merge_entries((entry for entries in manifests for entry in entries), table="t"))
         plain = plan_entries(files, schemas[-1], snapshot, live, predicate)
         assert outcome(plan_scan(files, schemas[-1], snapshot, predicate)) == outcome(plain)
 
@@ -203,7 +203,7 @@ def test_what_is_asked_of_many_files_is_what_their_entries_say(tmp_path: Path, d
     files = TableFiles(LocalFileIO(), str(tmp_path / uuid4().hex))
     manifests = data.draw(histories((schema,)))
     snapshot = written(files, schema, manifests)
-    live = list(merge_entries((entry for entries in manifests for entry in entries), location="t"))
+    live = list(merge_entries((entry for entries in manifests for entry in entries), table="t"))
     assert list(files.live_entries(snapshot)) == live
     assert files.bucket_sums(snapshot) == sums_of(live)
     many = files.live_files(files.manifests_of(snapshot))
