@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from model.errors import Unavailable
+from model.errors import TableDamaged
 from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate
 from model.schema import Schema, column, new_schema
 from model.snapshot import CommitKind, Snapshot
@@ -261,7 +261,7 @@ def test_a_removed_file_that_was_never_added_is_told_where_it_could_be_read(tmp_
     snapshot = written(files, schema, [[one], [replace(other, kind=EntryKind.DELETE)]])
     assert [f.partition for f in plan_scan(files, schema, snapshot, Compare("p", Op.EQ, 0)).files] == [(0, "x")]
     for predicate in (None, Compare("p", Op.EQ, 1)):
-        with pytest.raises(Unavailable, match="snapshot 1 removes file f1 without having added it"):
+        with pytest.raises(TableDamaged, match=r"f1 \(named by snapshot 1\) is removed without having been added"):
             plan_scan(files, schema, snapshot, predicate)
 
 
