@@ -218,7 +218,11 @@ class TableFiles:
 
         def load() -> ManifestColumns:
             known = _MANIFESTS.get(path)
-            return self._decoded(path, _columns_of) if known is None else ManifestColumns.of(map(entry_record, known))
+            return (
+                self._decoded(path, lambda data: ManifestColumns.of(manifest_records(data)))
+                if known is None
+                else ManifestColumns.of(map(entry_record, known))
+            )
 
         return COLUMNS.columns(path, meta.file_size, load, persist=_entry_count([meta]) >= _KEPT_ENTRIES)
 
@@ -380,10 +384,6 @@ class TableFiles:
 def many_entries(manifests: Iterable[ManifestFile]) -> bool:
     """Whether manifests hold so many entries that they are better looked at as columns."""
     return _entry_count(manifests) >= _MANY_ENTRIES
-
-
-def _columns_of(data: bytes) -> ManifestColumns:
-    return ManifestColumns.of(manifest_records(data))
 
 
 def _entry_count(manifests: Iterable[ManifestFile]) -> int:
