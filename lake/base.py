@@ -28,7 +28,7 @@ from model.access import Access, Grant, ReadRules, Resource
 from model.errors import Forbidden, InvalidName, LakeError, TableNotExist
 from model.identifier import Identifier
 from model.location import Location
-from model.schema import Schema
+from model.schema import DIRECTORY_KINDS, Schema, other_kind
 from table.file_io import FileIO, file_io_for
 from table.store import TableFiles
 
@@ -107,7 +107,8 @@ class LakeBase:
         if row.stale:
             self._publisher.remove_stale(row.table_id, files)
         if row.published_schema_id < schema.id:
-            self._publisher.schemas(row.table_id, files, row.branch, published=row.published_schema_id, newest=schema)
+            where = None if _lists_its_directory(schema) else files
+            self._publisher.schemas(row.table_id, where, row.branch, published=row.published_schema_id, newest=schema)
         return LakeTable(
             identifier=Identifier(row.database, row.name, row.branch),
             table_id=row.table_id,
@@ -188,6 +189,11 @@ class LakeBase:
         """Remove the directory of a dropped table, once; another server may be at it."""
         with self.catalog.transaction() as tx:
             self._make_way(tx, location)
+
+
+def _lists_its_directory(schema: Schema) -> bool:
+    """Whether a table's rows are whatever files lie in its directory, so that nothing else may lie there."""
+    return other_kind(schema.options) in DIRECTORY_KINDS
 
 
 def seen(

@@ -14,10 +14,12 @@ import pyarrow.orc as orc
 
 from model.errors import LakeError, UnsupportedType
 from model.schema import Schema
+from model.table_options import is_on
 from model.types import DataType, Field, RowType
 from table.arrow import arrow_schema, arrow_type
 from table.formats import format_of
 from table.look_ahead import in_order
+from table.manifest import DataFile
 from table.scan import PlannedFile
 from table.storage_errors import storage_failure
 from table.store import TableFiles
@@ -108,14 +110,24 @@ def _small_files() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_WINDOW, thread_name_prefix="scan-small")
 
 
+def check_whole(file: DataFile, schema: Schema, file_schema: Schema) -> None:
+    """Raise `UnsupportedType` for a file that holds only some of its rows' columns; an UPDATE of a table with row tracking names all.
+
+    In a table with data evolution rows lie in several files, whatever columns each of them holds.
+    """
+    if file.write_cols is None:
+        return
+    if is_on(schema.options, "data-evolution.enabled") or not set(file.write_cols) >= set(file_schema.field_names):
+        raise UnsupportedType(f"File {file.file_name} holds only some columns (data evolution), which is not read here yet.")
+
+
 def _one_file(
     files: TableFiles, schema: Schema, fields: Sequence[Field], planned: PlannedFile, selection: Selection
 ) -> Iterator[pa.RecordBatch]:
-    if planned.file.write_cols is not None:
-        raise UnsupportedType(f"File {planned.file.file_name} holds only some columns (data evolution), which is not read here yet.")
     wanted = list(fields)
     wanted += [f for f in schema.fields if f.name in selection.filter_columns and f not in wanted]
     file_schema = schema if planned.file.schema_id == schema.id else files.read_schema(planned.file.schema_id)
+    check_whole(planned.file, schema, file_schema)
     reader = _Projection(schema, file_schema, planned, wanted)
     for batch in reader.batches(files):
         yield from _filtered(batch, selection.filter, [f.name for f in fields])

@@ -22,7 +22,7 @@ from sql.spark.zone import plain
 from table.formats import format_of
 from table.hive import NULL_NAMES
 from table.layout import escape
-from table.read import read_batches
+from table.read import check_whole, read_batches
 from table.scan import PlannedFile, ScanPlan
 
 _VERIFIED = {"parquet.page.verify-checksum.enabled": "true"}
@@ -33,8 +33,7 @@ def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan) -> DataFr
     """The rows of the planned files; files of one format and schema version are read together."""
     groups: dict[tuple[int, str, bool], list[PlannedFile]] = defaultdict(list)
     for planned in plan.files:
-        if planned.file.write_cols is not None:
-            raise UnsupportedType(f"File {planned.file.file_name} holds only some columns (data evolution), which is not read here yet.")
+        check_whole(planned.file, table.schema, table.schema_at(planned.file.schema_id))
         # Files taken over where they lie may leave their partition to the names of their directories.
         elsewhere = bool(table.schema.partition_keys) and planned.file.external_path is not None
         groups[(planned.file.schema_id, format_of(planned.file.file_name), elsewhere)].append(planned)
