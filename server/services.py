@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from flask import current_app
 
+from server.data_tokens import DataTokens
 from server.disconnect import DisconnectWatcher
 from server.settings import Settings
 from sql.gateway import Gateway
@@ -22,6 +23,10 @@ class Services:
     settings: Settings
     watcher: DisconnectWatcher = field(default_factory=DisconnectWatcher)
     stopping: threading.Event = field(default_factory=threading.Event)
+    data_tokens: DataTokens = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data_tokens", DataTokens(self.settings))
 
 
 def services() -> Services:
