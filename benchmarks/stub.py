@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import orjson
-from cheroot import wsgi
 from flask import Flask, Response, request
 from psycopg_pool import ConnectionPool
 
 from server.postgres import EmbeddedPostgres
+from server.settings import read_settings
+from server.wsgi import HttpServer
 
 _TABLES = """
     CREATE TABLE pointer (name text PRIMARY KEY, snapshot_id bigint NOT NULL, uuid text);
@@ -72,9 +72,8 @@ def main() -> None:
     with ConnectionPool(postgres.start(), min_size=4, max_size=16, kwargs={"autocommit": True}) as pool:
         with pool.connection() as conn:
             conn.execute(_TABLES)
-        server = wsgi.Server(("127.0.0.1", int(sys.argv[2])), create_app(pool, directory), numthreads=32)
-        server.keep_alive_conn_limit = 1000
-        threading.Thread(target=server.safe_start, daemon=True).start()
+        settings = read_settings({"SLUICE_LISTEN": f"127.0.0.1:{sys.argv[2]}", "SLUICE_DATA": str(directory)})
+        HttpServer(create_app(pool, directory), settings).start_serving()
         sys.stdin.readline()
     postgres.stop()
     os._exit(0)

@@ -12,6 +12,7 @@ from flask import g, request
 from lake import EVERYBODY, Caller
 from model.errors import Forbidden, NotAuthorized, Unavailable
 from server.cors import allowed_origin
+from server.disconnect import PRINCIPAL
 from server.option_kinds import is_loopback
 from server.services import Services
 from server.visitor import PAGES, is_page, visiting_token
@@ -38,6 +39,7 @@ def check_access(services: Services) -> None:
         return
     try:
         g.caller = _caller(services)
+        request.environ[PRINCIPAL] = g.caller.principal
     except Unavailable:
         if path != _READY_PATH:  # which tells that Postgres is away, and nothing else
             raise

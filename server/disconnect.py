@@ -3,77 +3,60 @@
 from __future__ import annotations
 
 import logging
-import select
-import socket
 import threading
 from collections.abc import Callable
+from functools import cache
 
-from server.tls import peek
+from server.http.workers import Workers
 
 _log = logging.getLogger(__name__)
-LOOK_SECONDS = 0.25
-_HANGUP = select.POLLHUP | select.POLLERR | select.POLLNVAL | getattr(select, "POLLRDHUP", 0)
+CONNECTION = "sluice.connection"
+"""Where the WSGI environment has the `Client`; absent in tests that call the app directly."""
+PRINCIPAL = "sluice.principal"
+"""Where the WSGI environment says who asked, once that was found out."""
 
 
-class DisconnectWatcher:
-    """Looks at watched connections a few times a second, on one thread that sleeps while there is none."""
+class Client:
+    """Who waits for an answer; the HTTP server says when it has gone."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._filled = threading.Event()
-        self._watched: dict[int, tuple[socket.socket, Callable[[], object]]] = {}
+        self._gone = False
+        self._watches: dict[int, Callable[[], object]] = {}
         self._next = 0
-        self._thread: threading.Thread | None = None
 
-    def watch(self, connection: socket.socket, gone: Callable[[], object]) -> Callable[[], None]:
-        """Call ``gone`` once when the client closes its side; returns what ends the watch."""
+    def watch(self, gone: Callable[[], object]) -> Callable[[], None]:
+        """Call ``gone`` once when the client leaves, on a thread of its own; returns what ends the watch."""
         with self._lock:
             self._next += 1
             number = self._next
-            self._watched[number] = (connection, gone)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._look, name="sluice-disconnects", daemon=True)
-                self._thread.start()
-        self._filled.set()
-        return lambda: self._forget(number)
+            if not self._gone:
+                self._watches[number] = gone
+                return lambda: self._forget(number)
+        _tellers().submit(lambda: _tell(gone))
+        return lambda: None
+
+    def leave(self) -> None:
+        """The client has gone; twice is fine."""
+        with self._lock:
+            self._gone = True
+            watches, self._watches = list(self._watches.values()), {}
+        for gone in watches:
+            _tellers().submit(lambda gone=gone: _tell(gone))  # type: ignore[misc] # mypy cannot infer such a lambda
 
     def _forget(self, number: int) -> None:
         with self._lock:
-            self._watched.pop(number, None)
+            self._watches.pop(number, None)
 
-    def _look(self) -> None:
-        idle = threading.Event()  # never set: a sleep
-        while True:
-            self._filled.wait()
-            idle.wait(LOOK_SECONDS)
-            with self._lock:
-                if not self._watched:
-                    self._filled.clear()
-                    continue
-                watched = list(self._watched.items())
-            for number, (connection, gone) in watched:
-                if _closed(connection):
-                    self._forget(number)
-                    _tell(gone)
+
+@cache
+def _tellers() -> Workers:
+    """Not the threads that answer: those may all be busy with the statements to be canceled."""
+    return Workers(2, "sluice-disconnects")
 
 
 def _tell(gone: Callable[[], object]) -> None:
     try:
         gone()
-    except Exception:  # the watch goes on for everybody else
+    except Exception:
         _log.exception("A statement whose client has gone could not be canceled")
-
-
-def _closed(connection: socket.socket) -> bool:
-    """Whether the peer has closed; bytes it sent meanwhile (a next request) are left alone."""
-    try:
-        poller = select.poll()
-        poller.register(connection, select.POLLIN | _HANGUP)
-        events = poller.poll(0)
-        if not events:
-            return False
-        if events[0][1] & _HANGUP:
-            return True
-        return peek(connection) == b""
-    except (OSError, ValueError):
-        return True

@@ -96,26 +96,8 @@ DATA_TOKEN = SERVER_OPTIONS.declare(
         "data-token",
         pairs(),
         (),
-        "What Paimon clients that ask for a data token get besides credentials of `data-token.role`: options of their file system, such as "
-        "`fs.s3.endpoint=…`. Without that role it holds a fixed key, too (`fs.s3.accessKeyId=…,fs.s3.accessKeySecret=…`), which only "
-        "administrators get, unless `data-token.shared` says otherwise. Without either no credentials leave the server.",
-    )
-)
-DATA_TOKEN_ROLE = SERVER_OPTIONS.declare(
-    Option(
-        "data-token.role",
-        optional(text()),
-        None,
-        "ARN of a role of the store's token service (AWS STS and those that speak like it). Who may read a table whole gets credentials "
-        "of it for an hour and that table's directory: to read, and with the right to UPDATE to write as well.",
-    )
-)
-DATA_TOKEN_SHARED = SERVER_OPTIONS.declare(
-    Option(
-        "data-token.shared",
-        boolean(),
-        False,
-        "Whether everybody who may read some table whole gets the fixed key of `data-token`: they can read and write all files it reaches.",
+        "What Paimon clients that ask for a data token get, to reach the warehouse's files: options of their file system, such as "
+        "`fs.s3.accessKeyId=…,fs.s3.accessKeySecret=…,fs.s3.endpoint=…`. Without it no credentials leave the server.",
     )
 )
 SPARK_MASTER = SERVER_OPTIONS.declare(Option("spark.master", text(), "local[*]", "Spark master that runs the statements."))
@@ -239,6 +221,23 @@ PLANNING_CACHE = SERVER_OPTIONS.declare(
     )
 )
 THREADS = SERVER_OPTIONS.declare(Option("http.threads", integer(at_least=4), 256, "Requests answered at the same time; further ones wait."))
+CONNECTIONS = SERVER_OPTIONS.declare(
+    Option(
+        "http.connections",
+        integer(at_least=16),
+        16_384,
+        "HTTP connections open at most; fewer where the process may open fewer files (`ulimit -n`), of which 2,048 are left to others. "
+        "Beyond it the oldest connection that waits for no answer is closed, one without a valid token first.",
+    )
+)
+CONNECTIONS_OF_ONE = SERVER_OPTIONS.declare(
+    Option(
+        "http.connections-of-one",
+        integer(at_least=8),
+        8192,
+        "Of them, those of one address that sent no valid token yet, and those of one principal; at most three quarters of all.",
+    )
+)
 STALL = SERVER_OPTIONS.declare(
     Option("http.stall-seconds", number(at_least=1), 120.0, "A connection on which nothing moves for so long is closed.")
 )

@@ -28,6 +28,8 @@ class OfServer:
         self._gateway = gateway
         self.threads: Callable[[], Mapping[str, float]] = dict
         """The HTTP server's threads, once there is one."""
+        self.connections: Callable[[], Mapping[str, float]] = dict
+        """Its connections."""
 
     def describe(self) -> Iterator[Metric]:
         """Nothing is asked of the gateway before the first scrape."""
@@ -43,6 +45,7 @@ class OfServer:
         lanes = {Lane.LOCAL.value: gateway.limits.local_threads, Lane.SPARK.value: gateway.limits.spark_statements}
         yield _gauges("sluice_statement_threads", "Threads that run statements.", "lane", lanes)
         yield _gauges("sluice_http_threads", "Threads that answer requests.", "what", self.threads())
+        yield _gauges("sluice_http_connections", "Open connections.", "who", self.connections())
         yield GaugeMetricFamily("sluice_sessions", "Open gateway sessions.", value=gateway.open_sessions())
         yield GaugeMetricFamily("sluice_streams", "Streaming queries being read.", value=gateway.streams())
         yield GaugeMetricFamily("sluice_spark_ready", "1 when Spark takes statements.", value=float(gateway.spark_ready()))

@@ -18,6 +18,7 @@ from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
 from server.data_directory import make_private
+from server.http.gate import raise_open_files
 from server.option_kinds import own_uri
 from server.postgres import EmbeddedPostgres
 from server.settings import Settings
@@ -97,6 +98,7 @@ class Stop:
 def serve(settings: Settings) -> None:
     """Serve until told to stop; everything started is stopped again, in the other order."""
     sys.setswitchinterval(_TURN_SECONDS)
+    raise_open_files()
     stop = Stop()
     tls = _tls(settings)
     gc.disable()  # what is being loaded stays, and looking through it again and again is a fifth of the start
@@ -166,6 +168,7 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     figures = metrics_of(app)
     http = HttpServer(app, settings, tls=tls)
     figures.server.threads = http.threads
+    figures.server.connections = http.connections
     host, port = http.start_serving()
     flight = _open_flight(services, figures, tls)
     gateway.serve_at(own_uri(host, port) if tls is None else _own_door(app, settings, cleanup))

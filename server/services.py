@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from flask import current_app
 
-from server.data_tokens import DataTokens
-from server.disconnect import DisconnectWatcher
 from server.settings import Settings
 from sql.gateway import Gateway
 
@@ -21,12 +19,7 @@ class Services:
 
     gateway: Gateway
     settings: Settings
-    watcher: DisconnectWatcher = field(default_factory=DisconnectWatcher)
     stopping: threading.Event = field(default_factory=threading.Event)
-    data_tokens: DataTokens = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "data_tokens", DataTokens(self.settings))
 
 
 def services() -> Services:

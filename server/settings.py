@@ -21,11 +21,11 @@ from server.options import (
     COMPACTION_JOBS,
     COMPACTION_PATIENCE,
     COMPACTION_QUIET,
+    CONNECTIONS,
+    CONNECTIONS_OF_ONE,
     CORS_ORIGINS,
     DATA,
     DATA_TOKEN,
-    DATA_TOKEN_ROLE,
-    DATA_TOKEN_SHARED,
     DRAIN,
     DRAIN_DELAY,
     FLIGHT_LISTEN,
@@ -100,8 +100,6 @@ class Settings:
     """Given exactly where the certificate is."""
     token: str | None = None
     data_token: tuple[tuple[str, str], ...] = ()
-    data_token_role: str | None = None
-    data_token_shared: bool = False
     spark_master: str = SPARK_MASTER.default
     spark_jars: tuple[str, ...] = ()
     spark_packages: tuple[str, ...] = ()
@@ -127,6 +125,8 @@ class Settings:
     storage_reserve: int | None = STORAGE_RESERVE.default
     planning_cache: int = PLANNING_CACHE.default
     threads: int = THREADS.default
+    connections: int = CONNECTIONS.default
+    connections_of_one: int = CONNECTIONS_OF_ONE.default
     stall: float = STALL.default
     flight_stall: float = FLIGHT_STALL.default
     drain: float = DRAIN.default
@@ -166,8 +166,6 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         tls_key=_file(TLS_KEY.read(raw)),
         token=TOKEN.read(raw),
         data_token=DATA_TOKEN.read(raw),
-        data_token_role=DATA_TOKEN_ROLE.read(raw),
-        data_token_shared=DATA_TOKEN_SHARED.read(raw),
         spark_master=SPARK_MASTER.read(raw),
         spark_jars=tuple(_absolute(path) for path in SPARK_JARS.read(raw)),
         spark_packages=SPARK_PACKAGES.read(raw),
@@ -192,6 +190,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         storage_reserve=STORAGE_RESERVE.read(raw),
         planning_cache=PLANNING_CACHE.read(raw),
         threads=THREADS.read(raw),
+        connections=CONNECTIONS.read(raw),
+        connections_of_one=CONNECTIONS_OF_ONE.read(raw),
         stall=STALL.read(raw),
         flight_stall=FLIGHT_STALL.read(raw),
         drain=DRAIN.read(raw),

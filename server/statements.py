@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +11,7 @@ from flask.typing import ResponseReturnValue
 
 from model.errors import BadRequest
 from server.access import caller
+from server.disconnect import CONNECTION, Client
 from server.errors import request_id
 from server.formats import Format, negotiate
 from server.kept import status_of
@@ -24,8 +24,6 @@ from sql.gateway import RunningStatement
 from sql.results import ResultSet
 
 bp = Blueprint("statements", __name__)
-CONNECTION = "sluice.connection"
-"""Where the WSGI server puts the client's socket; absent in tests that call the app directly."""
 
 
 @bp.post("/sql")
@@ -93,9 +91,9 @@ class _ClientLink:
         self.release: Callable[[], None] = lambda: None
 
     def started(self, statement: RunningStatement) -> None:
-        connection = request.environ.get(CONNECTION)
-        if isinstance(connection, socket.socket):
-            self.release = services().watcher.watch(connection, lambda: self._gone(statement))
+        client = request.environ.get(CONNECTION)
+        if isinstance(client, Client):
+            self.release = client.watch(lambda: self._gone(statement))
 
     def take(self, result: ResultSet) -> None:
         """What is being read; nobody reads it where the client left meanwhile."""

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import socket
 import ssl
 import time
 from pathlib import Path
-from typing import IO, Any
-
-from cheroot.makefile import StreamReader, StreamWriter
-from cheroot.ssl import Adapter
 
 from model.errors import InvalidOption
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
-_HANDSHAKE_SECONDS = 10.0
+HANDSHAKE_SECONDS = 10.0
 _CLIENT_HELLO = b"\x16"
-_PLAIN_ANSWER = (
+PLAIN_ANSWER = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 52\r\nConnection: close\r\n\r\n"
     b"This port speaks HTTPS only; begin the URL with it.\n"
 )
@@ -93,64 +88,11 @@ def _no_passphrase() -> str:
     raise _Encrypted
 
 
-class TlsAdapter(Adapter):
-    """Wraps cheroot's connections; hands are shaken by the thread that serves one, so that a slow client keeps nobody out."""
-
-    def __init__(self, files: TlsFiles) -> None:
-        self._files = files
-
-    def bind(self, sock: socket.socket) -> socket.socket:
-        """The listening socket stays as it is."""
-        return sock
-
-    def wrap(self, sock: socket.socket) -> tuple[ssl.SSLSocket, dict[str, Any]]:
-        """A socket that has not shaken hands yet, and nothing for the environment."""
-        return self._files.context().wrap_socket(sock, server_side=True, do_handshake_on_connect=False), {}
-
-    def get_environ(self) -> dict[str, Any]:
-        """Nothing of TLS is told to the app but the scheme."""
-        return {}
-
-    def makefile(self, sock: ssl.SSLSocket, mode: str = "r", bufsize: int = 16384) -> IO[bytes]:
-        """What reads or writes a connection."""
-        made: IO[bytes] = _Reader(sock, mode, bufsize) if "r" in mode else StreamWriter(sock, mode, bufsize)
-        return made
-
-
-class _Reader(StreamReader):
-    """Knows of bytes that were decrypted and not read yet: no selector would tell of them."""
-
-    def __init__(self, sock: ssl.SSLSocket, mode: str, bufsize: int) -> None:
-        super().__init__(sock, mode, bufsize)
-        self._tls = sock
-
-    def has_data(self) -> bool:
-        return bool(super().has_data()) or self._tls.pending() > 0  # type: ignore[no-untyped-call] # cheroot has no types here
-
-
-def shake_hands(connection: ssl.SSLSocket) -> bool:
-    """Agree on keys with a new client; False where it cannot be. One that speaks plain HTTP is told so."""
-    usual = connection.gettimeout()
-    connection.settimeout(_HANDSHAKE_SECONDS)
-    try:
-        if peek(connection) not in (_CLIENT_HELLO, b""):
-            _answer_plainly(connection)
-            return False
-        connection.do_handshake()
-    except (OSError, ValueError) as problem:  # a scanner, a client that does not trust the certificate, or one that left
-        _log.debug("TLS was not agreed on: %s", problem)
-        return False
-    connection.settimeout(usual)
-    return True
+def speaks_tls(connection: socket.socket) -> bool:
+    """Whether a client's first byte begins a handshake, or nothing will come; raises `BlockingIOError` where none is there yet."""
+    return peek(connection) in (_CLIENT_HELLO, b"")
 
 
 def peek(connection: socket.socket) -> bytes:
     """The next byte as it came over the wire, left where it is; empty where the peer has closed."""
-    return socket.socket.recv(connection, 1, socket.MSG_PEEK)  # an SSLSocket's own refuses to peek
-
-
-def _answer_plainly(connection: ssl.SSLSocket) -> None:
-    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as plain:
-        plain.settimeout(_HANDSHAKE_SECONDS)
-        plain.recv(65536)  # unread bytes would turn the close into a reset, which takes the answer along
-        plain.sendall(_PLAIN_ANSWER)
+    return connection.recv(1, socket.MSG_PEEK)

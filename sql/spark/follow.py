@@ -13,9 +13,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sql.results import ResultColumn, ResultSet, result_schema
-from sql.spark.damage import Reading
 from sql.spark.errors import translating
-from sql.spark.prepared import Prepared, prepared
+from sql.spark.prepared import prepared
 from sql.spark.results import fitted, in_arrow, result_of
 from sql.statements.base import ExecutionContext
 
@@ -41,7 +40,7 @@ def follow(context: ExecutionContext, tree: exp.Expr, limit: int | None) -> Resu
                 entry.remove()
                 return result_of(context, found)
             columns = found.columns()
-            running.start(in_arrow(found.frame, columns), columns, found)
+            running.start(in_arrow(found.frame, columns), columns, found.views)
     except BaseException:
         running.close()
         entry.remove()
@@ -64,13 +63,11 @@ class _Running:
         self._query: StreamingQuery | None = None
         self._columns: list[ResultColumn] = []
         self._views: Mapping[str, str] = {}
-        self._reading: Reading | None = None
 
-    def start(self, frame: DataFrame, columns: list[ResultColumn], query: Prepared) -> None:
+    def start(self, frame: DataFrame, columns: list[ResultColumn], views: Mapping[str, str]) -> None:
         """Begin; the session's Spark is this thread's."""
         self._columns = columns
-        self._views = dict(query.views)
-        self._reading = query.reading
+        self._views = dict(views)
         writer = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
         self._query = writer.start()
 
@@ -112,7 +109,7 @@ class _Running:
         """Whether no more rows can come; raises where that is because the query failed."""
         query = self._query
         assert query is not None
-        with translating(self._context.source, self._views, self._context.spark.lost, self._reading):
+        with translating(self._context.source, self._views, self._context.spark.lost):
             if not query.isActive:
                 if (problem := query.exception()) is not None and not self._closed.is_set():
                     raise problem

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,7 @@ from model.identifier import Identifier
 from model.option import masked_all
 from model.schema import Schema
 from model.sql_text import literal, quote
-from model.table_options import told_apart
-from model.types import BooleanType, DateType, VarCharType
+from model.types import BooleanType, VarCharType
 from model.view import View
 from sql import trees
 from sql.analysis.functions import FUNCTIONS
@@ -100,15 +98,7 @@ def _partitions(context: ExecutionContext, name: Names) -> Iterable[str]:
     if not table.schema.partition_keys:
         raise InvalidSchema(f"Table {table.identifier} is not partitioned.")
     keys, rows = table.schema.partition_keys, context.lake.partition_page(table)  # as REST lists them: also those without files
-    dates = {f.name for f in table.schema.partition_fields if isinstance(f.type, DateType)}
-    return sorted("/".join(f"{escape(key)}={escape(_spelled(row.spec[key], key in dates))}" for key in keys) for row in rows)
-
-
-def _spelled(text: str, is_date: bool) -> str:
-    """A partition's value as people read it: old names of directories have dates as days since 1970."""
-    if not (is_date and text.lstrip("-").isdigit()):
-        return text
-    return (dt.date(1970, 1, 1) + dt.timedelta(days=int(text))).isoformat()
+    return sorted("/".join(f"{escape(key)}={escape(row.spec[key])}" for key in keys) for row in rows)
 
 
 def _columns(context: ExecutionContext, name: Names) -> Iterable[str]:
@@ -153,11 +143,9 @@ def create_table_text(table: LakeTable) -> str:
         parts.append(f"COMMENT {literal(schema.comment)}")
     if schema.partition_keys:
         parts.append("PARTITIONED BY (" + ", ".join(quote(key) for key in schema.partition_keys) + ")")
-    options, others = told_apart(schema.options)
+    options = {key: value for key, value in schema.options.items() if not key.startswith("schema.")}
     if options:
         parts.append(_options_text(options))
-    if others:  # as a comment, so that the text can be run
-        parts.append(f"/* Options of other clients: {_options_text(others).replace('*/', '* /')} */")
     return "\n".join(parts)
 
 
@@ -261,5 +249,4 @@ class DescribeDatabase(LookingStatement):
     def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
         """Name, comment and options."""
         found = context.lake.database(database_name(self.tree.args["name"]))
-        options = {key: value for key, value in found.options.items() if key != "comment"}
-        return [("name", found.name), ("comment", found.comment), *sorted(masked_all(options).items())]
+        return [("name", found.name), ("comment", found.comment), *sorted(masked_all(found.options).items())]

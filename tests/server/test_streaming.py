@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import io
-import socket
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from model.errors import BadRequest, StatementTooLarge
 from server.bodies import BodyStream
-from server.disconnect import DisconnectWatcher
+from server.disconnect import Client
 from server.streaming import with_idle_lines
 
 
@@ -43,43 +41,23 @@ def test_what_breaks_a_stream_comes_through() -> None:
         next(sent)
 
 
-def test_a_client_that_goes_away_is_noticed_and_one_that_waits_is_not() -> None:
-    watcher = DisconnectWatcher()
-    gone, waiting, talking = threading.Event(), threading.Event(), threading.Event()
-    pairs = [socket.socketpair() for _ in range(4)]
-    watcher.watch(pairs[0][0], gone.set)
-    watcher.watch(pairs[1][0], waiting.set)
-    watcher.watch(pairs[2][0], talking.set)
-    forgotten = threading.Event()
-    watcher.watch(pairs[3][0], forgotten.set)()
-    pairs[2][1].send(b"GET / HTTP/1.1\r\n")  # a next request, sent early
-    pairs[0][1].close()
-    pairs[3][1].close()
-    assert gone.wait(5)
-    time.sleep(0.6)
-    assert [event.is_set() for event in (waiting, talking, forgotten)] == [False, False, False]
-    assert pairs[2][0].recv(100) == b"GET / HTTP/1.1\r\n"
-    for pair in pairs:
-        for end in pair:
-            end.close()
-
-
-def test_one_that_cannot_be_told_does_not_end_the_watch() -> None:
-    watcher = DisconnectWatcher()
-    heard = threading.Event()
-    pairs = [socket.socketpair() for _ in range(2)]
+def test_a_client_that_goes_is_told_once_to_each_that_watches() -> None:
+    client = Client()
+    heard: list[str] = []
+    first, last = threading.Event(), threading.Event()
 
     def fail() -> None:
         raise RuntimeError("no")
 
-    watcher.watch(pairs[0][0], fail)
-    pairs[0][1].close()
-    time.sleep(0.6)
-    watcher.watch(pairs[1][0], heard.set)
-    pairs[1][1].close()
-    assert heard.wait(5)
-    for pair in pairs:
-        pair[0].close()
+    client.watch(lambda: heard.append("forgotten"))()
+    client.watch(fail)
+    client.watch(first.set)
+    client.leave()
+    client.leave()
+    client.watch(last.set)  # it has gone already
+    assert first.wait(5)
+    assert last.wait(5)
+    assert heard == []
 
 
 def test_bodies_end_where_they_said_or_loudly() -> None:

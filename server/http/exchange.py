@@ -1,0 +1,200 @@
+"""One request on a connection: its body while it comes, whether it may come at all, and its way to a thread."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from server.disconnect import Client
+from server.http.answer import WSGIApp
+from server.http.incoming import FREE_BYTES, SPOOLED_BYTES, BrokenBody, IncomingBody, PipedBody
+from server.http.request import RequestHead
+from server.http.workers import Workers
+
+_log = logging.getLogger(__name__)
+Admit = Callable[[dict[str, Any]], int]
+"""How many bytes of a body are taken of a request with this environment; 0 where it is refused anyway. May block."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What all connections of a server share."""
+
+    app: WSGIApp
+    admit: Admit
+    workers: Workers
+    spool: Path
+    scheme: str
+    stall: float
+
+
+class Reading(Protocol):
+    """What an exchange asks of its connection; by the event loop."""
+
+    def hold(self, reason: str, held: bool) -> None:
+        """Read no more for a reason, or let the reason go."""
+        ...
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Run a call on the event loop; from any thread."""
+        ...
+
+    def ask_for_body(self) -> None:
+        """Answer a client that waits with its body: 100 Continue."""
+        ...
+
+    def serve(self, exchange: Exchange) -> None:
+        """Its request may be answered now."""
+        ...
+
+    def spool_failed(self) -> None:
+        """The disk has no room for the body."""
+        ...
+
+
+class Exchange:
+    """Collects a request; ready to be served when all of it is there, or when it is clear that all of it is not wanted."""
+
+    def __init__(self, head: RequestHead, environ: dict[str, Any], client: Client, site: Site, connection: Reading) -> None:
+        self.head = head
+        self.environ = environ
+        self.client = client
+        self.whole = False
+        """Whether the client has sent all of it."""
+        self.ready = False
+        """Whether it may be answered; what comes of the body from then on is let go or piped."""
+        self.body: IO[bytes] | io.RawIOBase = io.BytesIO()
+        self.discarded = 0
+        self._site = site
+        self._connection = connection
+        self._incoming = IncomingBody(site.spool)
+        self._pipe: PipedBody | None = None
+        self._most: int | None = None
+        """What may come, once that was asked."""
+        self._busy = False
+        """Whether a thread asks or writes for this body."""
+        self._problem: Exception | None = None
+        self._lost = False
+        self.keep = head.keep_alive
+
+    def begin(self) -> None:
+        """The head is there."""
+        length = self.head.length
+        if length is None or length <= FREE_BYTES:
+            if self.head.expects_continue:
+                self._connection.ask_for_body()
+        else:
+            self._ask()
+
+    def add(self, data: bytes) -> None:
+        """A part of the body."""
+        if self._pipe is not None:
+            if not self._pipe.add(data):
+                self._connection.hold("pipe", True)
+            return
+        if self.ready:
+            self.discarded += len(data)
+            return
+        self._incoming.add(data)
+        self._look()
+
+    def end(self) -> None:
+        """All of it has come."""
+        self.whole = True
+        if self._pipe is not None:
+            self._pipe.end(broken=False)
+        elif not self.ready:
+            self._look()
+
+    def lose(self) -> None:
+        """The rest will not come, or nobody waits for the answer."""
+        self._lost = True
+        if self._pipe is not None:
+            self._pipe.end(broken=True)
+        if not self._busy and not self.ready:
+            self.ready = True
+            self._incoming.close()
+
+    def let_go(self) -> None:
+        """It is answered before all of its body has come; nobody wants the rest."""
+        self._pipe = None
+        self._connection.hold("pipe", False)
+
+    def close(self) -> None:
+        """It has been answered."""
+        if not self._busy:
+            self._incoming.close()
+
+    def _look(self) -> None:
+        """Decide how to go on with what there is; waits for a thread that works on it."""
+        if self._busy or self.ready:
+            return
+        if self._most is None and self._incoming.size > FREE_BYTES:
+            self._ask()
+        elif self._most is not None and self._incoming.size > self._most:
+            self._serve(BrokenBody())
+        elif self._incoming.wants_spill(whole=self.whole):
+            self._work(self._incoming.spill(), self._wrote)
+        elif self._incoming.size > SPOOLED_BYTES and not self.whole:
+            self._pipe = PipedBody(self._incoming.opened(), lambda: self._connection.soon(lambda: self._connection.hold("pipe", False)))
+            self._serve(self._pipe)
+        elif self.whole:
+            self._serve(self._incoming.opened())
+
+    def _ask(self) -> None:
+        """Whether this request may send that much."""
+        self._work(self._asked_on_thread, self._asked)
+
+    def _asked_on_thread(self) -> None:
+        self._most = self._site.admit(self.environ)
+
+    def _asked(self) -> None:
+        length = self.head.length
+        if self._problem is not None:
+            _log.error("A request could not be looked at", exc_info=self._problem)
+            self._most = 0
+        if length is not None and self._most is not None and length > self._most:
+            self._serve(BrokenBody())
+        elif self.head.expects_continue and not self._incoming.size:
+            self._connection.ask_for_body()
+
+    def _wrote(self) -> None:
+        if self._problem is not None:
+            _log.error("A request's body could not be kept on disk", exc_info=self._problem)
+            self.ready = True
+            self.keep = False
+            self._connection.spool_failed()
+
+    def _work(self, job: Callable[[], None], then: Callable[[], None]) -> None:
+        """Have a thread do what may block, read nothing meanwhile, and go on."""
+        self._busy = True
+        self._connection.hold("work", True)
+
+        def work() -> None:
+            try:
+                job()
+            except Exception as problem:
+                self._problem = problem
+            self._connection.soon(done)
+
+        def done() -> None:
+            self._busy = False
+            if self._lost:
+                self._incoming.close()
+                return
+            then()
+            self._connection.hold("work", False)
+            self._look()
+
+        self._site.workers.submit(work)
+
+    def _serve(self, body: IO[bytes] | io.RawIOBase) -> None:
+        self.ready = True
+        self.body = body
+        if not self.whole and self._pipe is None:
+            self.keep = False
+        self._connection.serve(self)

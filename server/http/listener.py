@@ -1,0 +1,196 @@
+"""The listening socket in its event loop: accepts, secures, and looks every second at what takes too long."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import socket
+import ssl
+
+from server.http.connection import Connection
+from server.http.exchange import Site
+from server.http.gate import Gate, Group
+from server.tls import HANDSHAKE_SECONDS, PLAIN_ANSWER, TlsFiles, speaks_tls
+
+_log = logging.getLogger(__name__)
+_AT_ONCE = 64
+"""Connections accepted before those that are there get their turn."""
+_LOOK_SECONDS = 1.0
+_SHORT_SECONDS = 0.1
+_FULL = "No connection could be accepted (%s): the limit of open files is reached"
+
+
+class Listener:
+    """Lives in one event loop; everything here runs on its thread."""
+
+    def __init__(self, bound: socket.socket, site: Site, gate: Gate, tls: TlsFiles | None) -> None:
+        self._socket = bound
+        self._site = site
+        self._gate = gate
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._server: tuple[str, int] = bound.getsockname()[:2]
+        self._open: set[Connection | Knock] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._empty = asyncio.Event()
+        self._stopping = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def begin(self) -> None:
+        """Accept from now on."""
+        self._loop.add_reader(self._socket, self._accept)
+        self._loop.call_later(_LOOK_SECONDS, self._look)
+
+    async def stop(self, seconds: float) -> None:
+        """Accept no more, and come back when all is answered or the time is over; the rest is cut."""
+        self._stopping = True
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        self._empty.clear()
+        for one in list(self._open):
+            one.finish()
+        if self._open:
+            try:
+                await asyncio.wait_for(self._empty.wait(), seconds)
+            except TimeoutError:
+                _log.info("%d connections are cut: their answers took longer than the drain", len(self._open))
+        for one in list(self._open):
+            one.dismiss()
+        await asyncio.sleep(0)
+
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                connection, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as problem:  # no file or buffer left: those that wait are looked at again when some have gone
+                _log.error(_FULL, problem.strerror)
+                self._gate.make_room()
+                self._loop.remove_reader(self._socket)
+                self._loop.call_later(_SHORT_SECONDS, self._accept_again)
+                return
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            knock = Knock(connection, address[:2], self)
+            self._open.add(knock)
+            self._gate.enter(knock, knock.address[0])
+            knock.wait(self._site.stall if self._tls is None else HANDSHAKE_SECONDS)
+
+    def _accept_again(self) -> None:
+        if not self._stopping:
+            self._loop.add_reader(self._socket, self._accept)
+
+    def _spawn(self, knock: Knock) -> None:
+        task = self._loop.create_task(self._connect(knock))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, knock: Knock) -> None:
+        """Make a connection of what was accepted; its handshake is bounded."""
+        context = None if self._tls is None else self._tls.context()
+        connection = Connection(self._site, self._gate, knock.address, self._server, self._forget)
+        knock.taken = True
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: self._promote(knock, connection),
+                knock.socket,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else HANDSHAKE_SECONDS,
+            )
+        except (OSError, ssl.SSLError, ValueError) as problem:  # a scanner, a client that does not trust us, or one that left
+            _log.debug("A connection was not made: %s", problem)
+            connection.connection_lost(None)
+            self.drop(knock)
+        else:
+            if self._stopping:
+                connection.finish()
+
+    def _promote(self, knock: Knock, connection: Connection) -> Connection:
+        self._open.discard(knock)
+        self._gate.leave(knock)
+        self._open.add(connection)
+        return connection
+
+    def arrived(self, knock: Knock) -> None:
+        """The first byte of a connection is there, or its end."""
+        try:
+            tls = self._tls is None or speaks_tls(knock.socket)
+        except BlockingIOError:
+            knock.wait(HANDSHAKE_SECONDS)
+            return
+        except OSError:
+            self.drop(knock)
+            return
+        if tls:
+            self._spawn(knock)
+            return
+        try:
+            knock.socket.recv(65536)  # unread bytes would turn the close into a reset, which takes the answer along
+            knock.socket.send(PLAIN_ANSWER)
+        except OSError:
+            _log.debug("A client that spoke plain HTTP has gone", exc_info=True)
+        self.drop(knock)
+
+    def drop(self, knock: Knock) -> None:
+        """Close what never became a connection."""
+        self._gate.leave(knock)
+        knock.socket.close()
+        self._forget(knock)
+
+    def _forget(self, one: Connection | Knock) -> None:
+        self._open.discard(one)
+        if not self._open:
+            self._empty.set()
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        for one in [one for one in self._open if one.deadline < now]:
+            one.overdue()
+        if not self._socket_closed():
+            self._loop.call_later(_LOOK_SECONDS, self._look)
+
+    def _socket_closed(self) -> bool:
+        return self._stopping and not self._open
+
+
+class Knock:
+    """A socket that was accepted, before anything is known of its client."""
+
+    def __init__(self, accepted: socket.socket, address: tuple[str, int], listener: Listener) -> None:
+        self.group: Group = ("", "")
+        self.socket = accepted
+        self.address = address
+        self.deadline = math.inf
+        self.taken = False
+        """Whether an event loop's transport has the socket now."""
+        self._listener = listener
+
+    @property
+    def waits(self) -> bool:
+        return not self.taken
+
+    def wait(self, seconds: float) -> None:
+        """Until its first byte, which tells what it speaks; until then it costs a file and little else."""
+        loop = asyncio.get_running_loop()
+        self.deadline = loop.time() + seconds
+        loop.add_reader(self.socket, self._readable)
+
+    def _readable(self) -> None:
+        self._unwatch()
+        self._listener.arrived(self)
+
+    def dismiss(self) -> None:
+        if not self.taken:
+            self._unwatch()
+            self._listener.drop(self)
+
+    finish = overdue = dismiss
+
+    def _unwatch(self) -> None:
+        self.deadline = math.inf
+        asyncio.get_running_loop().remove_reader(self.socket)

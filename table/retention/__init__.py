@@ -1,1 +1,0 @@
-"""What a table's snapshots, tags and branches keep: whether it is all there."""
