@@ -16,7 +16,7 @@ from model.location import Location
 from table.directory import Directory, LocalDirectory, write_new
 from table.directory import FileStatus as FileStatus
 from table.durability import Durability
-from table.object_store import ArrowFileIO
+from table.object_store import ArrowFileIO, object_store
 from table.storage_errors import translating
 
 
@@ -202,5 +202,4 @@ def file_io_for(location: str, *, sync: bool = True) -> FileIO:
     scheme, separator, _ = location.partition("://")
     if not separator or scheme == "file":
         return LocalFileIO(sync=sync)
-    filesystem, _ = pafs.FileSystem.from_uri(location)
-    return ArrowFileIO(filesystem, scheme)
+    return ArrowFileIO(object_store(location), scheme)

@@ -4,11 +4,40 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pyarrow.fs as pafs
 
 from table.directory import Directory, FileStatus, NamedDirectory
 from table.storage_errors import translating
+
+_S3_ATTEMPTS = 8
+"""Tries of a request that S3 refused for now (503, 500, 429) or left without an answer; the waits between them grow to three seconds."""
+_S3_CONNECT_SECONDS, _S3_ANSWER_SECONDS = 3.0, 10.0
+_S3_GIVEN: tuple[str, ...] = ("region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion")
+_S3_GIVEN += ("force_virtual_addressing", "tls_ca_file_path")
+"""What pyarrow takes from a URI, from the environment and from the bucket itself."""
+
+
+def object_store(location: str) -> pafs.FileSystem:
+    """The store of a URI, as pyarrow knows it; S3 with one PUT for an object that fits into a part, and with patience of seconds."""
+    found, _ = pafs.FileSystem.from_uri(location)
+    if not isinstance(found, pafs.S3FileSystem):
+        return found
+    _, (given, *_) = found.__reduce__()
+    options: dict[str, Any] = {name: given[name] for name in _S3_GIVEN}
+    uri = urlsplit(location)
+    if uri.username:  # others are looked up again and again by AWS's library: those of a role end
+        options |= {"access_key": unquote(uri.username), "secret_key": unquote(uri.password or "")}
+    return pafs.S3FileSystem(
+        # A multipart upload of one part takes three requests, and a repeat of the last one fails where its answer was lost.
+        allow_delayed_open=True,
+        connect_timeout=_S3_CONNECT_SECONDS,
+        request_timeout=_S3_ANSWER_SECONDS,
+        retry_strategy=pafs.AwsDefaultS3RetryStrategy(max_attempts=_S3_ATTEMPTS),
+        **options,
+    )
 
 
 class ArrowFileIO:

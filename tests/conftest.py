@@ -9,5 +9,6 @@ pytest_plugins = [
     "tests.fix_spark",
     "tests.fix_server",
     "tests.fix_s3",
+    "tests.fix_s3_proxy",
     "tests.fix_kafka",
 ]

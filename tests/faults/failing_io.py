@@ -14,7 +14,7 @@ import pyarrow.fs as pafs
 
 from table.directory import Directory
 from table.file_io import FileStatus, LocalFileIO
-from table.storage_errors import storage_error
+from table.storage_errors import translating
 
 SHORT_WRITE = -1
 """Half of the bytes are written, then there is no more room."""
@@ -50,11 +50,15 @@ class Faults:
                 return
             self.faults += 1
         if self.error != SHORT_WRITE:
-            raise storage_error(OSError(self.error, os.strerror(self.error)), path)
+            self._fail(self.error, path)
         if data is not None:
             with contextlib.suppress(OSError), open(path, "xb") as file:
                 file.write(data[: len(data) // 2])
-        raise storage_error(OSError(errno.ENOSPC, "short write"), path)
+        self._fail(errno.ENOSPC, path)
+
+    def _fail(self, number: int, path: str) -> None:
+        with translating(path):
+            raise OSError(number, os.strerror(number))
 
 
 class _FailingDirectory:

@@ -35,10 +35,11 @@ class Answer:
 class World:
     """One server; several may stand on one catalog and warehouse."""
 
-    def __init__(self, dsn: str, directory: Path, *, file_io: FileIO | None = None) -> None:
+    def __init__(self, dsn: str, directory: Path, *, file_io: FileIO | None = None, warehouse: str | None = None) -> None:
         self.directory = directory
         self._catalog = CatalogStore(dsn)
-        self.lake = Lake(self._catalog, str(directory / "warehouse"), file_io=file_io, import_dirs=[str(directory / "elsewhere")])
+        where = warehouse or str(directory / "warehouse")
+        self.lake = Lake(self._catalog, where, file_io=file_io, import_dirs=[str(directory / "elsewhere")])
         self._gateway = Gateway(self.lake, NoSpark(), limits=GatewayLimits(local_threads=4, spark_statements=1))
         self._gateway.start()
         settings = read_settings({"SLUICE_DATA": str(directory)})
@@ -82,9 +83,9 @@ class World:
 
 
 @contextmanager
-def world(dsn: str, directory: Path, *, file_io: FileIO | None = None) -> Iterator[World]:
+def world(dsn: str, directory: Path, *, file_io: FileIO | None = None, warehouse: str | None = None) -> Iterator[World]:
     """A server for a while."""
-    made = World(dsn, directory, file_io=file_io)
+    made = World(dsn, directory, file_io=file_io, warehouse=warehouse)
     try:
         yield made
     finally:

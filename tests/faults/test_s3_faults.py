@@ -1,0 +1,139 @@
+"""A warehouse on S3 whose requests are refused, lost, cut and held back: nothing is lost or doubled, and errors say which object."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from model.errors import Unavailable
+from table.file_io import file_io_for
+from tests.faults.world import World, world
+from tests.fix_s3 import Bucket
+from tests.fix_s3_proxy import Fate, Proxy
+
+PATIENT = [Fate.SLOW_DOWN, Fate.INTERNAL, Fate.TOO_MANY, Fate.LOST, Fate.CUT, Fate.AWAY]
+"""What is tried again without anybody noticing."""
+
+
+@pytest.fixture
+def lakeside(bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The warehouse's location, reached through the proxy."""
+    for name, value in {**bucket.environment, "AWS_ENDPOINT_URL": s3_proxy.endpoint}.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{bucket.name}/lake"
+
+
+@pytest.fixture
+def on_s3(dsn: str, tmp_path: Path, lakeside: str) -> Iterator[World]:
+    """A server whose warehouse is on S3, with a table of two rows."""
+    with world(dsn, tmp_path, warehouse=lakeside) as made:
+        made.must("CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
+        yield made
+
+
+def nth(number: int, fate: Fate) -> Callable[[int, str, str], Fate]:
+    return lambda at, method, path: fate if at == number else Fate.SERVED
+
+
+def since(number: int, fate: Fate) -> Callable[[int, str, str], Fate]:
+    return lambda at, method, path: fate if at >= number else Fate.SERVED
+
+
+def test_a_small_object_is_one_put(lakeside: str, s3_proxy: Proxy) -> None:
+    io = file_io_for(lakeside)
+    s3_proxy.reset()
+    io.add(f"{lakeside}/manifest-1", b"x" * 100_000)
+    assert [request.split()[0] for request in s3_proxy.requests] == ["PUT"]
+    assert io.read(f"{lakeside}/manifest-1") == b"x" * 100_000
+
+
+def test_an_insert_takes_few_requests(on_s3: World, s3_proxy: Proxy) -> None:
+    s3_proxy.reset()
+    on_s3.must("INSERT INTO t VALUES (3)")
+    assert not [request for request in s3_proxy.requests if "uploads" in request or "uploadId" in request]
+    assert len(s3_proxy.requests) <= 14, s3_proxy.requests
+
+
+@pytest.mark.parametrize("fate", PATIENT, ids=lambda fate: fate.name)
+def test_a_request_that_fails_once_is_tried_again(on_s3: World, s3_proxy: Proxy, fate: Fate) -> None:
+    ids = [1, 2]
+    s3_proxy.reset()
+    on_s3.must("INSERT INTO t VALUES (10)")
+    ids.append(10)
+    calls, faults = len(s3_proxy.requests), 0
+    for number in range(1, calls + 1, 4):
+        s3_proxy.reset(nth(number, fate))
+        answer = on_s3.ask(f"INSERT INTO t VALUES ({100 + number})")
+        assert answer.ok, (number, answer, s3_proxy.requests)
+        faults += s3_proxy.faults
+        ids.append(100 + number)
+    s3_proxy.reset()
+    assert on_s3.ids("t") == sorted(ids)
+    assert faults == len(range(1, calls + 1, 4))
+
+
+def test_five_requests_of_a_hundred_refused_fail_no_statement(on_s3: World, s3_proxy: Proxy) -> None:
+    chance = random.Random(20261122)
+    s3_proxy.reset(lambda number, method, path: Fate.SLOW_DOWN if chance.random() < 0.05 else Fate.SERVED)
+    with ThreadPoolExecutor(4) as writers:
+        answers = list(writers.map(lambda number: on_s3.ask(f"INSERT INTO t VALUES ({number})"), range(10, 40)))
+    assert [answer for answer in answers if not answer.ok] == []
+    assert s3_proxy.faults
+    s3_proxy.reset()
+    assert on_s3.ids("t") == [1, 2, *range(10, 40)]
+
+
+@pytest.mark.parametrize("fate", [Fate.FORBIDDEN, Fate.AWAY], ids=lambda fate: fate.name)
+def test_a_store_that_is_away_is_told_and_comes_back(
+    on_s3: World, s3_proxy: Proxy, dsn: str, lakeside: str, tmp_path: Path, fate: Fate
+) -> None:
+    s3_proxy.reset()
+    on_s3.must("INSERT INTO t VALUES (3)")
+    told: list[int] = [3]
+    for number, begin in enumerate(range(1, len(s3_proxy.requests) + 1, 7)):
+        s3_proxy.reset(since(begin, fate))
+        answer = on_s3.ask(f"INSERT INTO t VALUES ({50 + number})")
+        if answer.ok:
+            told.append(50 + number)
+        else:
+            assert answer.status == 503, answer
+            assert "s3://" in answer.body["detail"] or "t/" in answer.body["detail"], answer
+        s3_proxy.reset()
+    with world(dsn, tmp_path, warehouse=lakeside) as fresh:
+        assert fresh.ids("t") == [1, 2, *told], "acknowledged rows, and no others: what was refused is not there"
+        fresh.must("INSERT INTO t VALUES (99)")
+        assert fresh.ids("t") == [1, 2, *told, 99]
+
+
+def test_a_request_that_hangs_holds_no_thread_for_ever(lakeside: str, s3_proxy: Proxy) -> None:
+    io = file_io_for(lakeside)
+    io.add(f"{lakeside}/a", b"1")
+    s3_proxy.reset(lambda number, method, path: Fate.HELD if number == 1 else Fate.SERVED)
+    done = threading.Event()
+
+    def read() -> None:
+        assert io.read(f"{lakeside}/a") == b"1"
+        done.set()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert done.wait(50), "the request was given up and made again"
+    thread.join()
+
+
+def test_an_upload_of_many_parts_that_is_cut_leaves_no_object(lakeside: str, s3_proxy: Proxy) -> None:
+    io = file_io_for(lakeside)
+    s3_proxy.reset(lambda number, method, path: Fate.FORBIDDEN if "partNumber=2" in path else Fate.SERVED)
+    with pytest.raises(Unavailable, match=f"{lakeside}/large"):
+        io.add(f"{lakeside}/large", b"x" * (25 << 20))
+    assert s3_proxy.faults
+    assert not io.exists(f"{lakeside}/large")
+    s3_proxy.reset(lambda number, method, path: Fate.CUT if "partNumber=2" in path and number < 6 else Fate.SERVED)
+    io.add(f"{lakeside}/large", b"x" * (25 << 20))
+    assert s3_proxy.faults
+    assert io.size(f"{lakeside}/large") == 25 << 20
