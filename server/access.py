@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from uuid import UUID
 
 from flask import g, request
 
 from lake import EVERYBODY, Caller
-from model.errors import Forbidden, NotAuthorized, Unavailable
+from model.errors import BadRequest, Forbidden, NotAuthorized, Unavailable
 from server.cors import allowed_origin
 from server.disconnect import PRINCIPAL
 from server.option_kinds import is_loopback
@@ -68,13 +68,20 @@ def _caller(services: Services) -> Caller:
     return access.caller(token)
 
 
+def _split(url: str, what: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        raise BadRequest(f"{what} is no address: {url.removeprefix('//')[:80]!r}.") from None
+
+
 def _check_origin(services: Services, *, open_: bool) -> None:
     """A web page may not run SQL here through its visitor's browser: neither from its own origin, nor by renaming loopback."""
-    host = urlsplit(f"//{request.host}").hostname or ""
+    host = _split(f"//{request.host}", "The Host header").hostname or ""
     if open_ and not is_loopback(services.settings.listen[0]):  # the last token was revoked on another server
         raise NotAuthorized("This server is reachable from other machines and has no token; make one, or restart it with SLUICE_TOKEN.")
     if open_ and not is_loopback(host):
         raise Forbidden(f"This server answers on loopback addresses only, not as {host}.")
     origin = request.headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc != request.host and not allowed_origin(open_=open_):
+    if origin is not None and _split(origin, "The Origin header").netloc != request.host and not allowed_origin(open_=open_):
         raise Forbidden(f"Pages of {origin} may not call this server; SLUICE_CORS_ORIGINS names those that may.")

@@ -11,7 +11,7 @@ import orjson
 from flask import Response, g, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
-from model.errors import LakeError
+from model.errors import LakeError, ResourceError
 
 _log = logging.getLogger(__name__)
 _FLINK_PATHS = re.compile(r"/(v\d+|api_versions|info|sessions)(/|$)")
@@ -82,7 +82,7 @@ def paimon_error(error: BaseException) -> Response:
     document = {
         "message": failure.detail,
         "resourceType": getattr(error, "resource_type", None),
-        "resourceName": getattr(error, "resource_name", None),
+        "resourceName": _writable(error.resource_name) if isinstance(error, ResourceError) else None,
         "code": status,
     }
     return Response(orjson.dumps(document), status, headers=failure.headers, content_type="application/json")
@@ -140,10 +140,15 @@ def _lake_failure(error: LakeError, id_: str) -> Failure:
         status=error.status,
         error_class=error.error_class,
         title=(type(error).__doc__ or error.error_class).split("\n", 1)[0],
-        detail=error.message,
-        facts={key: value for key, value in facts.items() if value is not None},
+        detail=_writable(error.message),
+        facts={key: _writable(value) if isinstance(value, str) else value for key, value in facts.items() if value is not None},
         headers=headers,
     )
+
+
+def _writable(text: str) -> str:
+    """A text that may quote half a surrogate pair, which JSON lets through and no answer can hold."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _http_detail(error: HTTPException, allow: list[str] | None) -> str:

@@ -9,10 +9,12 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCol
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from lake.commit.metrics import CommitNote
+from server.access import caller
 from server.errors import speaks_flink, speaks_paimon
 from server.openapi import documented
 from server.openapi_schemas import TEXT
-from server.present import OfCatalog, OfServer
+from server.present import OfCatalog, OfServer, Seen
+from server.services import services
 from sql.gateway import Gateway
 from sql.operation import Operation, OperationState
 
@@ -119,7 +121,8 @@ def measure(app: Flask, gateway: Gateway) -> None:
 @bp.get("/metrics")
 @documented(tag="server", answers={200: {"text/plain": TEXT}})
 def metrics() -> Response:
-    """All figures in Prometheus's text form."""
-    return Response(
-        generate_latest(metrics_of(current_app).registry), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"}
-    )
+    """All figures in Prometheus's text form; tables and jobs are named to those who see them."""
+    registry = metrics_of(current_app).registry
+    lake = services().gateway.lake.for_caller(caller())
+    seen = registry if lake.caller.administrator else Seen(registry, lake)
+    return Response(generate_latest(seen), content_type=CONTENT_TYPE_LATEST, headers={"Cache-Control": "no-store"})

@@ -6,8 +6,10 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from lake import Lake
 from lake.overview import Overview, consumer_table, overview
 from model.errors import LakeError
 from model.job import JobState
@@ -67,6 +69,34 @@ class OfServer:
             named = {table: one.files for table, one in most.items()}
             yield _gauges("sluice_table_debt_files", f"{files[:-1]}, the worst by name.", "table", named)
             yield GaugeMetricFamily("sluice_upkeep_failing", "Tables whose upkeep fails now.", value=len(gateway.upkeep.failing()))
+
+
+class Seen:
+    """The figures as somebody sees them who is no administrator: of a table he may not see, and of jobs, nothing is told by name."""
+
+    def __init__(self, registry: CollectorRegistry, lake: Lake) -> None:
+        self._registry = registry
+        self._lake = lake
+        self._tables: dict[str, frozenset[str]] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """All families, without the samples that name what is hidden."""
+        for family in self._registry.collect():
+            if any("table" in sample.labels or "job" in sample.labels for sample in family.samples):
+                shown = Metric(family.name, family.documentation, family.type)
+                shown.samples = [sample for sample in family.samples if self._visible(sample.labels.get("table"))]
+                yield shown
+            else:
+                yield family
+
+    def _visible(self, table: str | None) -> bool:
+        database, _, name = (table or "").partition(".")
+        if database not in self._tables:
+            try:
+                self._tables[database] = frozenset(self._lake.list_tables(database))
+            except LakeError:
+                self._tables[database] = frozenset()
+        return name in self._tables[database]
 
 
 class OfCatalog:

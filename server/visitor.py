@@ -39,13 +39,14 @@ class _Sessions(SecureCookieSessionInterface):
         return None
 
 
-def remember_visitors(app: Flask, data: Path, port: int) -> None:
+def remember_visitors(app: Flask, data: Path, port: int, *, secure: bool) -> None:
     """Let an app know its visitors again, also after a restart; servers on one host keep theirs apart by port."""
     app.secret_key = _key(data / "pages.key")
     app.session_interface = _Sessions()
     app.config.update(
         SESSION_COOKIE_NAME=f"sluice_{port}",
         SESSION_COOKIE_HTTPONLY=True,
+        SESSION_COOKIE_SECURE=secure,
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_REFRESH_EACH_REQUEST=False,
         PERMANENT_SESSION_LIFETIME=timedelta(hours=_HOURS),

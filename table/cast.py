@@ -10,8 +10,24 @@ import pyarrow.compute as pc
 
 from model.errors import ColumnNotExist, InvalidData, nearest
 from model.schema import Schema
-from model.types import ArrayType, BinaryType, CharType, DataType, Field, MapType, RowType, VarBinaryType, VarCharType
+from model.types import (
+    ArrayType,
+    BinaryType,
+    CharType,
+    DataType,
+    DateType,
+    Field,
+    LocalZonedTimestampType,
+    MapType,
+    RowType,
+    TimestampType,
+    VarBinaryType,
+    VarCharType,
+)
 from table.arrow import arrow_schema, arrow_type
+
+_FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
+"""Where the year 1 begins and the year 9999 has ended, since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +190,8 @@ def _check(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
             _check_length(pc.utf8_length(array), limit, name, type_, rows)
         case BinaryType(length=limit) | VarBinaryType(length=limit) if limit < 2_147_483_647:
             _check_length(pc.binary_length(array), limit, name, type_, rows)
+        case DateType() | TimestampType() | LocalZonedTimestampType():
+            _check_years(array, name, type_, rows)
         case ArrayType(element=element):
             _check(array.flatten(), f"{name}.element", element, rows.through(pc.list_parent_indices(array)))
         case MapType(value=value):
@@ -187,6 +205,26 @@ def _check(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
             inner = rows.through(there)
             for part, values in zip(fields, valid.flatten(), strict=True):
                 _check(values, f"{name}.{part.name}", part.type, inner)
+
+
+def _check_years(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
+    """Arrow's days and microseconds reach years that no SQL has a text for."""
+    first, end = (pa.scalar(day, pa.timestamp("s")).cast(_without_zone(array.type)) for day in (_FIRST_SECOND, _END_SECOND))
+    plain = array.cast(first.type) if array.type != first.type else array
+    bounds = pc.min_max(plain)
+    if not bounds["min"].is_valid or (_number(bounds["min"]) >= _number(first) and _number(bounds["max"]) < _number(end)):
+        return
+    outside = pc.or_(pc.less(plain, first), pc.greater_equal(plain, end))
+    row = rows.number(pc.index(outside, True).as_py())
+    raise InvalidData(f"Column {name}, row {row}: a value before the year 1 or after 9999 does not fit {type_.sql()}.")
+
+
+def _number(moment: pa.Scalar) -> int:
+    return int(moment.value)
+
+
+def _without_zone(type_: pa.DataType) -> pa.DataType:
+    return pa.timestamp(type_.unit) if pa.types.is_timestamp(type_) else type_
 
 
 def _check_length(lengths: pa.Array, limit: int, name: str, type_: DataType, rows: _Rows) -> None:

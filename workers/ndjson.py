@@ -60,6 +60,8 @@ class NdjsonRows:
         self._row += 1
         try:
             row = self._loads(line)
+        except RecursionError:
+            raise InvalidData(f"Row {self._row} of the body is nested too deeply to be read.") from None
         except ValueError as problem:
             raise InvalidData(f"Row {self._row} of the body is not JSON: {problem}") from problem
         if not isinstance(row, dict):
@@ -78,13 +80,16 @@ class NdjsonRows:
                 value = row.get(name)
                 values.append(None if value is None else convert(value))
             return pa.array(values, arrow_schema([field]).field(0).type)
-        except (ValueError, TypeError, ArithmeticError, binascii.Error, pa.ArrowException) as problem:
+        except (ValueError, TypeError, ArithmeticError, RecursionError, binascii.Error, pa.ArrowException) as problem:
             value = rows[at].get(name)
             raise InvalidData(f"Column {name}, row {first + at + 1}: {_shown(value)} does not fit {field.type.sql()}.") from problem
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False)
+    except RecursionError:
+        return "A value nested many times"
     return text if len(text) <= 80 else text[:77] + "..."
 
 

@@ -141,10 +141,13 @@ TEXTS = frozenset({"text/csv", "application/x-ndjson"})
 
 
 def readable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches; what Arrow says of a broken body becomes `InvalidData`."""
+    """The batches; what is said of a broken body becomes `InvalidData`."""
     try:
         yield from batches
     except MemoryError:
         raise
-    except (pa.ArrowException, EOFError, UnicodeDecodeError, OverflowError) as problem:
+    except UnicodeDecodeError as problem:
+        shown = problem.object[:80].decode(errors="backslashreplace")
+        raise InvalidData(f"The body cannot be read: the name {shown!r} of a column is not UTF-8.") from problem
+    except (pa.ArrowException, EOFError, OverflowError) as problem:
         raise InvalidData(f"The body cannot be read: {problem}") from problem

@@ -51,7 +51,7 @@ class Actions:
                 return [self._prepare(call, _request(body, "ActionCreatePreparedStatementRequest"))]
             case "ClosePreparedStatement":
                 handle = _request(body, "ActionClosePreparedStatementRequest").prepared_statement_handle
-                self._prepared.close(handle)
+                self._prepared.close(handle, call.caller.principal)
                 return []
             case "CancelFlightInfo":
                 info = parsed("CancelFlightInfoRequest", body).info

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.flight as fl
 
-from model.errors import BadRequest, InvalidOption, LakeError, NotAuthorized, Unavailable
+from model.errors import BadRequest, InvalidOption, LakeError, NotAuthorized, NotImplementedHere, Unavailable
 from server.flight.actions import ACTIONS, Actions
 from server.flight.calls import MIDDLEWARE, Call, CallHeaders, Handshake, HangUps, HeadersFactory
 from server.flight.clients import ClientSessions
@@ -173,6 +173,11 @@ class FlightDoor:
         return [fl.Result(body) for body in self._actions.act(call, action.type, action.body.to_pybytes() if action.body else b"")]
 
     @staticmethod
+    def exchange() -> None:
+        """Refuse what Flight SQL has no use for."""
+        raise NotImplementedHere("Flight SQL exchanges nothing: ask for the FlightInfo of a command, or send rows with DoPut.")
+
+    @staticmethod
     def _told(call: Call, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             yield from batches
@@ -203,6 +208,9 @@ class _Server(fl.FlightServerBase):  # type: ignore[misc]
 
     def do_action(self, context: Any, action: Any) -> list[Any]:
         return self._door.answer(context, "DoAction", lambda call: self._door.action(call, action))
+
+    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        self._door.answer(context, "DoExchange", lambda call: self._door.exchange())
 
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[Any]:
         return self._door.answer(context, "ListFlights", lambda call: iter(()))

@@ -180,7 +180,9 @@ class PreparedStatements:
             found, statement.analysed = statement.analysed, None
         return found
 
-    def close(self, handle: bytes) -> None:
-        """Forget a statement; twice is fine."""
+    def close(self, handle: bytes, principal: str) -> None:
+        """Forget a statement of the principal's own; twice is fine, and of another's nothing is told."""
         with self._lock:
-            self._kept.pop(handle, None)
+            found = self._kept.get(handle)
+            if found is not None and found.principal == principal:
+                del self._kept[handle]

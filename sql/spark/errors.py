@@ -19,6 +19,8 @@ _USER = re.compile(r"\[USER_RAISED_EXCEPTION\] ?")
 _AT = re.compile(r"; line \d+ pos \d+;?")
 """Where Spark saw it: in the text it was given, not in the user's."""
 _ADVICE = re.compile(r" If necessary set [^\n]*? to bypass this error\.")
+_WRAPPED = re.compile(r"^(Caused by: )?((\w+\.)+[\w$]+(: |$))?((Exception thrown in awaitResult|Job aborted):?\s*$)?")
+"""What stands before the words of an exception, and words that only say that there was another."""
 _STOPPED = "stopped SparkContext"
 _NO_ROOM = "No room left to write the files of the statement. Make room where the warehouse and Spark's scratch files lie, then repeat it."
 _DISK = re.compile(r"Input/output error|Too many open files|Read-only file system|Stale file handle")
@@ -44,7 +46,7 @@ def translating(source: str, views: Mapping[str, str], lost: Callable[[], None])
             raise _gone(lost) from problem
         if _FULL.search(str(problem)):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
             raise StorageFull(_NO_ROOM) from problem
-        raise _java(str(problem.java_exception), source, views) from problem
+        raise _java(f"{problem.java_exception}\n{problem}", source, views) from problem
     except Py4JError as problem:
         raise _gone(lost) from problem
 
@@ -92,8 +94,10 @@ def _java(text: str, source: str, views: Mapping[str, str]) -> LakeError:
     told = re.findall(r"\[[A-Z][A-Z0-9_.]+\] [^\n]*", text)
     if told:  # the innermost cause says what was wrong
         return ExecutionError(_clean(told[-1], views))
-    first = text.strip().splitlines()[0] if text.strip() else "Spark failed"
-    return ExecutionError(_clean(re.sub(r"^(\w+\.)+(\w+): ", "", first), views))
+    said = (_WRAPPED.sub("", line.strip()) for line in text.splitlines())
+    named = re.search(r"(?:\w+\.)+(\w+)", text)
+    nothing = f"Spark failed ({named[1] if named else 'no reason given'}); its log says more."
+    return ExecutionError(_clean(next((line for line in said if line and not line.startswith("at ")), nothing), views))
 
 
 def _fragment(problem: PySparkException) -> str | None:

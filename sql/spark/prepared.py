@@ -195,7 +195,10 @@ def _system_frame(context: ExecutionContext, session: SparkSession, reference: T
     system, scan = found
     scan = replace(scan, predicate=pushed(reference, system.schema()))
     if not system.holds_data:
-        rows = pa.Table.from_batches(system.read(scan, [c.name for c in system.columns]), schema=result_schema(system.columns))
+        schema = result_schema(system.columns)
+        batches = list(system.read(scan, [c.name for c in system.columns]))
+        # Spark takes no table without any batch where a column is nested or a time.
+        rows = pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema=schema)])
         return session.createDataFrame(rows)
     table = scan.opened
     own = only_columns(scan.predicate, lambda name: table.schema.find(name) is not None)

@@ -106,3 +106,9 @@ def test_explain_says_what_is_answered_without_spark(on_spark: Gateway, lake: La
     assert local.startswith("Answered in the gateway")
     assert spark.startswith("== Tables ==")
     assert "0 kept, 1 skipped" in spark
+
+
+@pytest.mark.parametrize("word", ["files", "partitions", "snapshots", "manifests", "tags", "buckets", "file_indexes"])
+def test_an_empty_system_table_can_be_read_by_spark(on_spark: Gateway, lake: Lake, word: str) -> None:
+    make_table(lake, partition="p", id="INT", p="STRING")
+    assert on_spark.run(f"SELECT count(DISTINCT 1 + 1), max(upper('a')) FROM t${word}").collect() == [(0, None)]
