@@ -35,10 +35,11 @@ class LeaseRepository:
             return cur.execute(query, (branch,)).fetchall()
 
     def take(self, table_id: UUID, owner: UUID, server: str, seconds: float = LEASE_SECONDS) -> bool:
-        """Become the one who looks after a table; False while another is."""
+        """Become the one who looks after a table; False while another is, or where it has been dropped."""
         query = """
             INSERT INTO maintenance_lease (table_id, owner, server, lease_until)
             SELECT table_id, %(owner)s, %(server)s, now() + make_interval(secs => %(seconds)s) FROM sluice_table WHERE table_id = %(table)s
+            FOR KEY SHARE
             ON CONFLICT (table_id) DO UPDATE
                 SET owner = excluded.owner, server = excluded.server, lease_until = excluded.lease_until
                 WHERE maintenance_lease.lease_until <= now() OR maintenance_lease.owner = excluded.owner
@@ -70,7 +71,8 @@ class CompactionRunRepository:
         query = """
             INSERT INTO compaction_run (table_id, started_at, ended_at, reason, outcome, message, snapshot_id, tasks, files_before,
                                         files_after, bytes_before, bytes_after, row_count, server)
-            SELECT table_id, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s FROM sluice_table WHERE table_id = %s RETURNING run_id
+            SELECT table_id, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s FROM sluice_table WHERE table_id = %s
+            FOR KEY SHARE RETURNING run_id
         """
         row = self._conn.execute(query, (*_values(run), table_id)).fetchone()
         if row is not None and row[0] % 100 == 0:

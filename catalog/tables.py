@@ -108,6 +108,15 @@ class TableRepository:
         row = self._conn.execute(query, (table.database, table.table)).fetchone()
         return None if row is None else (row[0], row[1])
 
+    def half_done(self) -> list[TableRow]:
+        """Tables with a schema that is not published, files that are to be removed, or a move that an earlier version began."""
+        unfinished = """
+            WHERE t.moving_from IS NOT NULL OR t.published_schema_id < t.schema_id
+               OR EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id)
+        """
+        with self._conn.cursor(row_factory=class_row(TableRow)) as cur:
+            return cur.execute(_SELECT + unfinished).fetchall()
+
     def all(self) -> list[TableRow]:
         """Every table."""
         with self._conn.cursor(row_factory=class_row(TableRow)) as cur:

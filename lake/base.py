@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Self, TypeVar
 from uuid import UUID
 
@@ -19,16 +21,18 @@ from lake.guard import asks_itself
 from lake.jobs import Jobs
 from lake.permissions import Permissions, read_rules
 from lake.places import place_of_new, refuse_overlap, table_location
+from lake.register.damage import live_name
 from lake.reserve import StorageReserve
 from lake.table import LakeTable
 from model.access import Access, Grant, ReadRules, Resource
-from model.errors import Forbidden, InvalidName, TableNotExist
+from model.errors import Forbidden, InvalidName, LakeError, TableNotExist
 from model.identifier import Identifier
 from model.location import Location
-from model.schema import Schema
+from model.schema import DIRECTORY_KINDS, Schema, other_kind
 from table.file_io import FileIO, file_io_for
 from table.store import TableFiles
 
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -98,12 +102,13 @@ class LakeBase:
         """The open table, once what a crash or another server left half done is finished."""
         if row.moving_from:
             row = self._settled(row)
-        files = TableFiles(self.file_io, row.location, row.branch)
+        files = self._files_of(row)
         schema = Schema.from_json(row.schema)
         if row.stale:
             self._publisher.remove_stale(row.table_id, files)
         if row.published_schema_id < schema.id:
-            self._publisher.schemas(row.table_id, files, row.branch, published=row.published_schema_id, newest=schema)
+            where = None if _lists_its_directory(schema) else files
+            self._publisher.schemas(row.table_id, where, row.branch, published=row.published_schema_id, newest=schema)
         return LakeTable(
             identifier=Identifier(row.database, row.name, row.branch),
             table_id=row.table_id,
@@ -112,6 +117,11 @@ class LakeBase:
             files=files,
             read_latest=self._publisher.latest,
         )
+
+    def _files_of(self, row: TableRow) -> TableFiles:
+        named_by = partial(live_name, self.catalog, self.file_io, row.table_id, row.location)
+        name = Identifier(row.database, row.name, row.branch).written()
+        return TableFiles(self.file_io, row.location, row.branch, name=name, named_by=named_by)
 
     def _settled(self, row: TableRow) -> TableRow:
         """A table an earlier version was moving when it was renamed, where its files lie: nothing is moved any more.
@@ -168,9 +178,22 @@ class LakeBase:
         self.caller = self.caller.plus(grants)
         self.access.forget()
 
+    def _remove_soon(self, location: str) -> None:
+        """Remove the directory of a table that is dropped; where the store fails it stays on record, and goes when a server starts."""
+        try:
+            self._remove_directory(location)
+        except (LakeError, OSError) as problem:
+            _log.warning("The directory %s of a dropped table could not be removed, which is tried again: %s", location, problem)
+
     def _remove_directory(self, location: str) -> None:
+        """Remove the directory of a dropped table, once; another server may be at it."""
         with self.catalog.transaction() as tx:
             self._make_way(tx, location)
+
+
+def _lists_its_directory(schema: Schema) -> bool:
+    """Whether a table's rows are whatever files lie in its directory, so that nothing else may lie there."""
+    return other_kind(schema.options) in DIRECTORY_KINDS
 
 
 def seen(

@@ -17,7 +17,7 @@ from lake.table import LakeTable
 from lake.tags import Tags
 from model.access import Access
 from model.catalog_errors import BranchAlreadyExist, BranchNotExist
-from model.errors import InvalidName, SnapshotNotExist, TableNotExist, TagNotExist
+from model.errors import BadRequest, InvalidName, TableNotExist, TagNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
 from table.layout import TableLayout
@@ -115,7 +115,7 @@ class Branches:
         """Let main go on where a branch is: main's snapshots, schemas and tags from the branch's first on are replaced by the branch's.
 
         Returns the snapshots main loses and the one it has then.
-        Raises `BranchNotExist`, or `SnapshotNotExist` for a branch without snapshots.
+        Raises `BranchNotExist`, or `BadRequest` for a branch without snapshots.
         """
         opened = replace(
             table,
@@ -130,7 +130,7 @@ class Branches:
                 raise BranchNotExist(name, str(table.identifier))
             history = tx.snapshots.history(table.table_id, name)
             if not history:
-                raise SnapshotNotExist(f"Branch {name} of {table.identifier} has no snapshot to go forward to.", resource_name=name)
+                raise BadRequest(f"Branch {name} of {table.identifier} has no snapshot to go forward to.")
             first = Snapshot.from_json(history[0].body)
             if not dry_run:
                 clear_expired(tx, table)

@@ -81,7 +81,7 @@ class LakeDatabases(LakeBase):
             if not if_exists:
                 raise
         for location in dropped:
-            self._remove_directory(location)
+            self._remove_soon(location)
         self.access.forget()
 
     @asks_itself

@@ -20,6 +20,7 @@ from lake.guard import asks_itself, needs
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.metadata import Spec
 from lake.partitions import Partition, partitions
+from lake.recovery import Finishing, Recovered, recover
 from lake.register.upgrade import upgrade_operations
 from lake.repair import Repair, repair
 from lake.replace import partition_filter
@@ -172,24 +173,25 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         return repair(self.catalog, self._publisher, self._open(table), dry_run=dry_run)
 
     @asks_itself
-    def recover(self) -> None:
-        """Finish what a crash left half done: directories to remove or move, schemas and snapshots to publish."""
-        self.caller.administers()
-        with self.catalog.reading() as tx:
-            garbage = tx.tables.dropped_directories()
-            rows = tx.tables.all()
-            behind = tx.snapshots.tables_with_unpublished()
-        for location in garbage:
-            self._remove_directory(location)
-        by_id = {row.table_id: row for row in rows}
-        for row in rows:
-            if row.moving_from or row.stale or row.published_schema_id < row.schema_id:
-                self._ready(row)
-        for table_id, branch in behind:
-            if (found := by_id.get(table_id)) is not None:
-                opened = self._open(Identifier(found.database, found.name, branch))
-                self._publisher.catch_up(table_id, opened.files, branch)
+    def recover(self) -> Recovered:
+        """Finish what a crash left half done, and what earlier versions wrote; see `lake.recovery.recover`."""
+        done = self.finish_half_done()
         upgrade_operations(self)
+        return done
+
+    @asks_itself
+    def finish_half_done(self, go_on: Callable[[], bool] = lambda: True) -> Recovered:
+        """What a crash left: directories to remove, schemas and snapshots to publish; as long as it is to go on."""
+        self.caller.administers()
+        finishing = Finishing(remove=self._remove_directory, finish=self._ready, publish=self._catch_up)
+        return recover(self.catalog, finishing, go_on)
+
+    def _catch_up(self, table_id: UUID, branch: str) -> None:
+        with self.catalog.reading() as tx:
+            row = tx.tables.by_id(table_id)
+        if row is not None:
+            opened = self._open(Identifier(row.database, row.name, branch))
+            self._publisher.catch_up(table_id, opened.files, branch)
 
 
 def _bare_answer(snapshot: Snapshot) -> Mapping[str, Any]:

@@ -99,7 +99,7 @@ def _goes_on(files: TableFiles, before: Snapshot | None, after: Snapshot) -> boo
     """Whether a snapshot's base holds exactly the files its predecessor left, and its own manifests can be read."""
     try:
         base = [entry for meta in files.manifest_list(after.base_manifest_list) for entry in files.manifest(meta.file_name)]
-        based_on = {entry.key() for entry in merge_entries(base, location=files.location)}
+        based_on = {entry.key() for entry in merge_entries(base, table=files.name)}
         list(files.live_entries(after))
         return based_on == {entry.key() for entry in files.live_entries(before)}
     except (LakeError, ValueError, KeyError, EOFError):  # manifests that are missing or no manifests at all: not to be adopted

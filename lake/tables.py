@@ -204,7 +204,7 @@ class LakeTables(LakeMetadata):
         self.access.forget()
         self._hook("drop decided")
         if garbage is not None:
-            self._remove_directory(garbage)
+            self._remove_soon(garbage)
 
     @needs(Access.ALTER)
     def replace_table(self, table: Identifier, schema: Schema, *, path: str | None = None) -> None:

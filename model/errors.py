@@ -136,9 +136,10 @@ class TableDamaged(ResourceError, status=503):
 
     def __init__(self, table: str, *, file: str, problem: str, snapshot_id: int | None = None) -> None:
         at = "" if snapshot_id is None else f" (named by snapshot {snapshot_id})"
+        name = "the table's name" if "/" in table else literal(table)  # by its directory is a table known where no catalog is asked
         super().__init__(
-            f"Table {table} is damaged: {file}{at} {problem}. CALL sys.check_table({literal(table)}) lists all damage of the table; "
-            f"CALL sys.remove_unexisting_files({literal(table)}) makes the rest readable again, a backup brings all of it back.",
+            f"Table {table} is damaged: {file}{at} {problem}. CALL sys.check_table({name}) lists all damage of the table; "
+            f"CALL sys.remove_unexisting_files({name}) makes the rest readable again, a backup brings all of it back.",
             resource_name=table,
         )
         self.file = file

@@ -217,6 +217,10 @@ def other_kind(options: Mapping[str, str]) -> str | None:
     return None if kind == "table" else kind
 
 
+DIRECTORY_KINDS = frozenset({"format-table", "object-table"})
+"""Kinds of tables whose rows are the files of their directory, whatever lies there."""
+
+
 def check_schema(schema: Schema) -> None:
     """Raise for a schema no append table can have; the text names the column or option and the way out."""
     if other_kind(schema.options) is not None:

@@ -124,3 +124,22 @@ def check_hint(options: Mapping[str, str], *, writing: bool = False) -> None:
         if key in _HINTS and not writing:
             raise InvalidOption(f"Option '{key}' is not available in a batch query; it belongs to streaming or incremental reads.")
         raise InvalidOption(f"Option '{key}' cannot be given in a hint of this statement; change the table with ALTER TABLE … SET.")
+
+
+_BOOKKEEPING = frozenset({"owner", "path", "provider", "location", "createdAt", "createdBy", "updatedAt", "updatedBy"})
+"""Options in which other catalogs and engines note what is theirs to know of one table."""
+
+
+def told_apart(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """A table's options that SQL takes in a CREATE TABLE, and those of other clients that it does not; what only notes is left out."""
+    ours: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for key, value in options.items():
+        if key.startswith("schema.") or key in _BOOKKEEPING:
+            continue
+        try:
+            TABLE_OPTIONS.check({key: value})
+            ours[key] = value
+        except InvalidOption:
+            others[key] = value
+    return ours, others

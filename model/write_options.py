@@ -100,7 +100,7 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option("metadata.stats-dense-store", boolean(), True, "Store only columns having stats, with '_VALUE_STATS_COLS'."),
     Option("metadata.stats-keep-first-n-columns", integer(at_least=-1), -1, "Collect stats only for the first n columns (-1 all)."),
     Option("commit.user-prefix", optional(text()), None, "Prefix for the generated commit user."),
-    Option("commit.max-retries", integer(at_least=1), 10, "Retries after losing the race."),
+    Option("commit.max-retries", integer(at_least=0), 10, "Retries after losing the race."),
     Option("commit.timeout", optional(duration()), None, "Overall retry time; unset = unlimited."),
     Option("commit.min-retry-wait", duration(), timedelta(milliseconds=10), "First back-off."),
     Option("commit.max-retry-wait", duration(), timedelta(seconds=10), "Back-off cap."),

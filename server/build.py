@@ -8,7 +8,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from catalog import CatalogStore
-from lake import MANIFEST_CACHE, Lake, StorageReserve
+from lake import MANIFEST_CACHE, Lake, StorageReserve, recovery
 from lake.register import upgrade
 from model.location import Location
 from server.settings import Settings
@@ -35,6 +35,7 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
         reserve=reserve,
     )
     cleanup.callback(lake.close)
+    cleanup.callback(recovery.in_background(lake).set)
     cleanup.callback(upgrade.in_background(lake).set)
     if settings.audit_kept:
         lake.audit.start()

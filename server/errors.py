@@ -11,7 +11,7 @@ import orjson
 from flask import Response, g, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
-from model.errors import LakeError, ResourceError
+from model.errors import LakeError, ResourceError, TableDamaged
 
 _log = logging.getLogger(__name__)
 _FLINK_PATHS = re.compile(r"/(v\d+|api_versions|info|sessions)(/|$)")
@@ -78,7 +78,8 @@ _PAIMON_STATUS = {422: 400, 507: 500, 408: 500}
 def paimon_error(error: BaseException) -> Response:
     """The answer of the Paimon catalog's paths: the body's ``code`` is what its clients go by, so it is always there."""
     failure = failure_of(error, request_id())
-    status = _PAIMON_STATUS.get(failure.status, failure.status)
+    # Paimon's clients repeat what 503 answers, for half a minute; damage does not pass.
+    status = 500 if isinstance(error, TableDamaged) else _PAIMON_STATUS.get(failure.status, failure.status)
     document = {
         "message": failure.detail,
         "resourceType": getattr(error, "resource_type", None),
@@ -131,7 +132,7 @@ def _lake_failure(error: LakeError, id_: str) -> Failure:
     facts: dict[str, Any] = {"line": error.line, "column": error.column, "fragment": error.fragment}
     facts["statementIndex"] = getattr(error, "statement_index", None)
     facts["completed"] = getattr(error, "completed", None) or None
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if error.status in (429, 503) else {}
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if error.status in (429, 503) and not isinstance(error, TableDamaged) else {}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if error.status >= 500:

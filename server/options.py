@@ -96,8 +96,26 @@ DATA_TOKEN = SERVER_OPTIONS.declare(
         "data-token",
         pairs(),
         (),
-        "What Paimon clients that ask for a data token get, to reach the warehouse's files: options of their file system, such as "
-        "`fs.s3.accessKeyId=…,fs.s3.accessKeySecret=…,fs.s3.endpoint=…`. Without it no credentials leave the server.",
+        "What Paimon clients that ask for a data token get besides credentials of `data-token.role`: options of their file system, such as "
+        "`fs.s3.endpoint=…`. Without that role it holds a fixed key, too (`fs.s3.accessKeyId=…,fs.s3.accessKeySecret=…`), which only "
+        "administrators get, unless `data-token.shared` says otherwise. Without either no credentials leave the server.",
+    )
+)
+DATA_TOKEN_ROLE = SERVER_OPTIONS.declare(
+    Option(
+        "data-token.role",
+        optional(text()),
+        None,
+        "ARN of a role of the store's token service (AWS STS and those that speak like it). Who may read a table whole gets credentials "
+        "of it for an hour and that table's directory: to read, and with the right to UPDATE to write as well.",
+    )
+)
+DATA_TOKEN_SHARED = SERVER_OPTIONS.declare(
+    Option(
+        "data-token.shared",
+        boolean(),
+        False,
+        "Whether everybody who may read some table whole gets the fixed key of `data-token`: they can read and write all files it reaches.",
     )
 )
 SPARK_MASTER = SERVER_OPTIONS.declare(Option("spark.master", text(), "local[*]", "Spark master that runs the statements."))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from flask import current_app
 
+from server.data_tokens import DataTokens
 from server.settings import Settings
 from sql.gateway import Gateway
 
@@ -20,6 +21,10 @@ class Services:
     gateway: Gateway
     settings: Settings
     stopping: threading.Event = field(default_factory=threading.Event)
+    data_tokens: DataTokens = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data_tokens", DataTokens(self.settings))
 
 
 def services() -> Services:

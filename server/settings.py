@@ -26,6 +26,8 @@ from server.options import (
     CORS_ORIGINS,
     DATA,
     DATA_TOKEN,
+    DATA_TOKEN_ROLE,
+    DATA_TOKEN_SHARED,
     DRAIN,
     DRAIN_DELAY,
     FLIGHT_LISTEN,
@@ -100,6 +102,8 @@ class Settings:
     """Given exactly where the certificate is."""
     token: str | None = None
     data_token: tuple[tuple[str, str], ...] = ()
+    data_token_role: str | None = None
+    data_token_shared: bool = False
     spark_master: str = SPARK_MASTER.default
     spark_jars: tuple[str, ...] = ()
     spark_packages: tuple[str, ...] = ()
@@ -166,6 +170,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         tls_key=_file(TLS_KEY.read(raw)),
         token=TOKEN.read(raw),
         data_token=DATA_TOKEN.read(raw),
+        data_token_role=DATA_TOKEN_ROLE.read(raw),
+        data_token_shared=DATA_TOKEN_SHARED.read(raw),
         spark_master=SPARK_MASTER.read(raw),
         spark_jars=tuple(_absolute(path) for path in SPARK_JARS.read(raw)),
         spark_packages=SPARK_PACKAGES.read(raw),

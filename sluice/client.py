@@ -29,7 +29,10 @@ class ServerError(Exception):
     @property
     def may_pass(self) -> bool:
         """Whether the same request may succeed later; safe to repeat under an idempotency key only."""
-        return self.status is None or self.status in _RETRIED or self.document.get("errorClass") == "IdempotencyInProgress"
+        error_class = self.document.get("errorClass")
+        if error_class == "TableDamaged":
+            return False
+        return self.status is None or self.status in _RETRIED or error_class == "IdempotencyInProgress"
 
 
 class Client:

@@ -94,7 +94,7 @@ def _check_orphans(files: TableFiles, snapshot: Snapshot, live: LiveFiles, kept:
     """Raise for a file that is removed without having been added; its ADD may only be in manifests of other partitions."""
     for entry in live.orphans():
         if whole or kept.partitions.keep(entry.partition):
-            raise never_added(files.location, snapshot, entry)
+            raise never_added(files.name, snapshot, entry)
 
 
 def _count(manifests: Sequence[ManifestFile], wanted: Sequence[ManifestFile], live: LiveFiles) -> int:

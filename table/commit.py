@@ -67,7 +67,7 @@ def build_snapshot(
     if len(requests) > 1 and not all(request.plain_append for request in requests):
         raise ValueError("only plain appends share a snapshot")
     if any(request.adds for request in requests):
-        _check_writable(schema)
+        check_writable(schema, latest)
     changes, tops = _changes(files, schema, latest, requests)
     types = [f.type for f in schema.partition_fields]
     delta = files.new_manifests(changes, types, target=TABLE_OPTIONS.read(schema.options, "manifest.target-file-size"))
@@ -121,11 +121,13 @@ def _properties(requests: Sequence[CommitRequest]) -> Mapping[str, str]:
     return {**requests[0].properties, **operation, **({} if len(who) < 2 else {COMMITTED_BY: ", ".join(who)})}
 
 
-def _check_writable(schema: Schema) -> None:
-    """Raise `UnsupportedType` for a table whose rows have ids that its files must tell, which those written here do not."""
-    for key in ("row-tracking.enabled", "data-evolution.enabled"):
+def check_writable(schema: Schema, latest: Snapshot | None) -> None:
+    """Raise `UnsupportedType` for a table whose rows have ids that its files must tell, or are deleted in other files than theirs."""
+    for key in ("row-tracking.enabled", "data-evolution.enabled", "deletion-vectors.enabled"):
         if is_on(schema.options, key):
             raise UnsupportedType(f"The table has '{key}' = 'true', which is not written here; use the client that made it.")
+    if latest is not None and latest.index_manifest is not None:
+        raise UnsupportedType("The table has deletion vectors, which are not read here yet; write it with the client that made them.")
 
 
 def _watermark(latest: Snapshot | None, requests: Sequence[CommitRequest]) -> int | None:

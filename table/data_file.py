@@ -96,6 +96,7 @@ class _ParquetFile(OpenFile):
             store_schema=False,
             version="2.6",
             write_statistics=True,
+            write_page_checksum=True,
         )
 
     def _write(self, rows: pa.Table) -> None:

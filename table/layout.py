@@ -92,9 +92,10 @@ class TableLayout:
         return "/".join([self.data_dir(schema), *partition_dirs(schema, partition), f"bucket-{bucket}"])
 
 
-def partition_spec(schema: Schema, values: Sequence[object]) -> dict[str, str]:
-    """A partition by its keys, in their order, with its values as text."""
-    legacy = schema.options.get("partition.legacy-name", "true").lower() != "false"
+def partition_spec(schema: Schema, values: Sequence[object], *, legacy: bool | None = None) -> dict[str, str]:
+    """A partition by its keys, in their order, with its values as text: as its directory spells them unless ``legacy`` says how."""
+    if legacy is None:
+        legacy = schema.options.get("partition.legacy-name", "true").lower() != "false"
     default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
     spec = {}
     for field, value in zip(schema.partition_fields, values, strict=True):
@@ -106,6 +107,11 @@ def partition_spec(schema: Schema, values: Sequence[object]) -> dict[str, str]:
 def partition_dirs(schema: Schema, values: Sequence[object]) -> list[str]:
     """One ``name=value`` per partition key, in the keys' order, both sides escaped."""
     return [f"{escape(name)}={escape(text)}" for name, text in partition_spec(schema, values).items()]
+
+
+def partition_shown(schema: Schema, values: Sequence[object]) -> str:
+    """A partition as people read it: ``dt=2024-01-02`` where its directory may be ``dt=19724``."""
+    return "/".join(f"{escape(name)}={escape(text)}" for name, text in partition_spec(schema, values, legacy=False).items())
 
 
 def escape(text: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from model.errors import Unavailable
+from model.errors import TableDamaged
 from model.snapshot import Snapshot
 from table.cache import ByteCache
 from table.manifest import EntryKind, ManifestEntry
@@ -121,7 +121,7 @@ def _by_manifest(places: Numbers, bounds: Numbers, rows: Sequence[Numbers]) -> l
 # The plain rule
 
 
-def merge_entries(entries: Iterable[ManifestEntry], *, location: str) -> Iterator[ManifestEntry]:
+def merge_entries(entries: Iterable[ManifestEntry], *, table: str) -> Iterator[ManifestEntry]:
     """What is left after each DELETE took its ADD away; a DELETE without an ADD is kept (its ADD may be in other manifests)."""
     alive: dict[tuple[object, ...], ManifestEntry] = {}
     for entry in entries:
@@ -129,7 +129,7 @@ def merge_entries(entries: Iterable[ManifestEntry], *, location: str) -> Iterato
         before = alive.get(key)
         if entry.kind is EntryKind.ADD:
             if before is not None and before.kind is EntryKind.ADD:
-                raise corrupt(location, f"file {entry.file.file_name} is added twice")
+                raise corrupt(table, entry, "is added twice")
             alive[key] = entry
         elif before is not None and before.kind is EntryKind.ADD:
             del alive[key]
@@ -138,14 +138,11 @@ def merge_entries(entries: Iterable[ManifestEntry], *, location: str) -> Iterato
     return iter(alive.values())
 
 
-def corrupt(location: str, what: str) -> Unavailable:
+def corrupt(table: str, entry: ManifestEntry, what: str, snapshot_id: int | None = None) -> TableDamaged:
     """The failure of a table whose manifests contradict each other."""
-    return Unavailable(
-        f"The metadata of the table at {location} is corrupt: {what}. Nothing was changed; "
-        "read an earlier snapshot (scan.snapshot-id) or restore the table's files."
-    )
+    return TableDamaged(table, file=entry.file.file_name, problem=f"{what}: its manifests contradict each other", snapshot_id=snapshot_id)
 
 
-def never_added(location: str, snapshot: Snapshot, entry: ManifestEntry) -> Unavailable:
+def never_added(table: str, snapshot: Snapshot, entry: ManifestEntry) -> TableDamaged:
     """The failure of a snapshot that removes a file it does not have."""
-    return corrupt(location, f"snapshot {snapshot.id} removes file {entry.file.file_name} without having added it")
+    return corrupt(table, entry, "is removed without having been added", snapshot.id)

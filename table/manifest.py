@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
+
+from model.types import DataType
+from table import binary_row
 
 EMPTY_ROW = bytes(12)
 """A row of arity 0 with its prefix: what unpartitioned tables and key statistics carry."""
@@ -105,3 +109,36 @@ class NewFile:
     partition: bytes
     bucket: int
     file: DataFile
+
+
+def partition_stats(partitions: Sequence[bytes], types: Sequence[DataType]) -> SimpleStats:
+    """Minimum, maximum and NULL counts over the partition columns of some entries, never shortened."""
+    if not types:
+        return SimpleStats()
+    rows = [binary_row.decode(types, partition) for partition in partitions]
+    lows: list[object] = []
+    highs: list[object] = []
+    nulls: list[int] = []
+    for column in zip(*rows, strict=True):
+        values: list[Any] = [value for value in column if value is not None]
+        lows.append(min(values, default=None))
+        highs.append(max(values, default=None))
+        nulls.append(len(column) - len(values))
+    return SimpleStats(binary_row.encode_prefixed(types, lows), binary_row.encode_prefixed(types, highs), nulls)
+
+
+def _stats_bytes(stats: SimpleStats) -> int:
+    return 180 + len(stats.min_values) + len(stats.max_values) + 8 * len(stats.null_counts)
+
+
+def entries_bytes(entries: Sequence[ManifestEntry]) -> int:
+    """About what decoded entries take: objects and numbers, and what grows with names and statistics."""
+    return 64 + sum(
+        900 + len(e.partition) + len(e.file.file_name) + _stats_bytes(e.file.value_stats) + 72 * len(e.file.value_stats_cols or ())
+        for e in entries
+    )
+
+
+def list_bytes(manifests: Sequence[ManifestFile]) -> int:
+    """About what the decoded manifests of a list take."""
+    return 64 + sum(600 + _stats_bytes(m.partition_stats) for m in manifests)

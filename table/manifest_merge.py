@@ -54,7 +54,7 @@ class _Merge:
             picked = self._with_targets(manifests, picked, deletions)
             entries, deletions = self._netted(picked)
         if orphan := next(iter(deletions.values()), None):
-            raise corrupt(self._files.location, f"file {orphan.file.file_name} is removed without having been added")
+            raise corrupt(self._files.name, orphan, "is removed without having been added")
         if self._ordered and isinstance(entries, list):  # readers that go by manifest order alone (pypaimon) then find a queue's
             first_seen = {partition: at for at, partition in enumerate(dict.fromkeys(entry.partition for entry in entries))}
             entries.sort(key=lambda entry: (first_seen[entry.partition], entry.bucket, entry.file.min_sequence_number))
@@ -87,7 +87,7 @@ class _Merge:
         return entries, _deletions(entries)
 
     def _entries(self, run: Sequence[ManifestFile]) -> Iterable[ManifestEntry]:
-        return merge_entries((entry for meta in run for entry in self._files.manifest(meta.file_name)), location=self._files.location)
+        return merge_entries((entry for meta in run for entry in self._files.manifest(meta.file_name)), table=self._files.name)
 
     def _with_targets(
         self, manifests: Sequence[ManifestFile], picked: Sequence[ManifestFile], deletions: dict[_Row, ManifestEntry]

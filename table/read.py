@@ -12,13 +12,16 @@ import fastavro
 import pyarrow as pa
 import pyarrow.orc as orc
 
-from model.errors import InvalidData, Unavailable, UnsupportedType
+from model.errors import LakeError, UnsupportedType
 from model.schema import Schema
+from model.table_options import is_on
 from model.types import DataType, Field, RowType
 from table.arrow import arrow_schema, arrow_type
 from table.formats import format_of
 from table.look_ahead import in_order
+from table.manifest import DataFile
 from table.scan import PlannedFile
+from table.storage_errors import storage_failure
 from table.store import TableFiles
 
 if TYPE_CHECKING:
@@ -107,22 +110,46 @@ def _small_files() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_WINDOW, thread_name_prefix="scan-small")
 
 
+def check_whole(file: DataFile, schema: Schema, file_schema: Schema) -> None:
+    """Raise `UnsupportedType` for a file that holds only some of its rows' columns; an UPDATE of a table with row tracking names all.
+
+    In a table with data evolution rows lie in several files, whatever columns each of them holds.
+    """
+    if file.write_cols is None:
+        return
+    if is_on(schema.options, "data-evolution.enabled") or not set(file.write_cols) >= set(file_schema.field_names):
+        raise UnsupportedType(f"File {file.file_name} holds only some columns (data evolution), which is not read here yet.")
+
+
 def _one_file(
     files: TableFiles, schema: Schema, fields: Sequence[Field], planned: PlannedFile, selection: Selection
 ) -> Iterator[pa.RecordBatch]:
-    if planned.file.write_cols is not None:
-        raise UnsupportedType(f"File {planned.file.file_name} holds only some columns (data evolution), which is not read here yet.")
     wanted = list(fields)
     wanted += [f for f in schema.fields if f.name in selection.filter_columns and f not in wanted]
     file_schema = schema if planned.file.schema_id == schema.id else files.read_schema(planned.file.schema_id)
+    check_whole(planned.file, schema, file_schema)
     reader = _Projection(schema, file_schema, planned, wanted)
+    for batch in reader.batches(files):
+        yield from _filtered(batch, selection.filter, [f.name for f in fields])
+
+
+def _as_written(files: TableFiles, planned: PlannedFile, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches of a file, which has all the rows its manifest tells; raises `TableDamaged` where it is not what was written."""
+    rows = 0
     try:
-        for batch in reader.batches(files):
-            yield from _filtered(batch, selection.filter, [f.name for f in fields])
+        for batch in batches:
+            rows += batch.num_rows
+            yield batch
     except FileNotFoundError:
-        raise Unavailable(f"The data file {planned.path} is gone; its snapshot may have expired while it was read.") from None
-    except pa.ArrowInvalid as problem:
-        raise InvalidData(f"The data file {planned.path} cannot be read: {problem}") from problem
+        raise files.missing(planned.path) from None
+    except (LakeError, pa.ArrowCancelled):
+        raise
+    except Exception as problem:  # bytes that were changed make a decoder fail in any way
+        if (away := storage_failure(problem, planned.path)) is not None:
+            raise away from problem
+        raise files.damaged(planned.path, f"cannot be read: {problem}") from problem
+    if rows != planned.file.row_count:
+        raise files.damaged(planned.path, f"holds {rows} rows where its manifest tells {planned.file.row_count}")
 
 
 def _filtered(batch: pa.RecordBatch, condition: ds.Expression | None, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -150,7 +177,7 @@ class _Projection:
         if not self._names:
             yield from self._rows_only()
             return
-        for raw in self._raw(files):
+        for raw in _as_written(files, self._planned, self._raw(files)):
             yield self._shaped(raw)
 
     def _rows_only(self) -> Iterator[pa.RecordBatch]:
@@ -159,31 +186,38 @@ class _Projection:
             rows = min(BATCH_ROWS, self._planned.file.row_count - at)
             yield self._shaped(_rows_of(rows))
 
-    def _raw(self, files: TableFiles) -> Iterable[pa.RecordBatch]:
+    def _raw(self, files: TableFiles) -> Iterator[pa.RecordBatch]:
         io = files.io
         path = io.arrow_path(self._planned.path)
         match format_of(self._planned.file.file_name):
             case "parquet":
-                return self._parquet(files, path)
+                yield from self._parquet(files, path)
             case "orc":
-                return self._orc(files, path)
+                yield from self._orc(files, path)
             case "avro":
-                return self._avro(io.read(self._planned.path))
-        raise UnsupportedType(f"Data files of the format of {self._planned.file.file_name} are not read here.")
+                yield from self._avro(io.read(self._planned.path))
+            case _:
+                raise UnsupportedType(f"Data files of the format of {self._planned.file.file_name} are not read here.")
 
     def _parquet(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
         with files.io.arrow().open_input_file(path) as source:
-            file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+            self._check_size(files, source)
+            file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
             rows = max(1024, min(BATCH_ROWS, 16_000_000 // max(1, self._row_bytes())))
             yield from file.iter_batches(batch_size=rows, columns=self._names, use_threads=True)
+
+    def _check_size(self, files: TableFiles, source: pa.NativeFile) -> None:
+        if (size := source.size()) != self._planned.file.file_size:
+            raise files.damaged(self._planned.path, f"has {size:,} bytes where its manifest tells {self._planned.file.file_size:,}")
 
     def _row_bytes(self) -> int:
         return self._planned.file.file_size // max(1, self._planned.file.row_count)
 
     def _orc(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
         with files.io.arrow().open_input_file(path) as source:
+            self._check_size(files, source)
             file = orc.ORCFile(source)
             if file.nstripes == 0 and file.nrows == 0:
                 return

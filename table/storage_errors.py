@@ -37,3 +37,16 @@ def translating(path: str) -> Iterator[None]:
 def told_by_the_store(problem: BaseException) -> bool:
     """Whether a failure says that the store could not be used, and nothing about what lies there."""
     return isinstance(problem, StorageFull | Unavailable) and isinstance(problem.__cause__, OSError)
+
+
+_OF_THE_STORE = ("AWS Error", "Couldn't connect", "curl", "HDFS", "Error in the HTTP2 framing layer")
+"""Words of errors without a number that are about reaching a store and not about what it holds."""
+
+
+def storage_failure(problem: Exception, path: str) -> LakeError | None:
+    """The error of a store that did not give a file's bytes; None for one about the bytes themselves."""
+    if not isinstance(problem, OSError):
+        return None
+    if problem.errno is not None or any(word in str(problem) for word in _OF_THE_STORE):
+        return storage_error(problem, path)
+    return None

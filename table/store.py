@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import orjson
 
-from model.errors import Unavailable
+from model.errors import LakeError, TableDamaged, Unavailable
 from model.identifier import MAIN_BRANCH
 from model.schema import Schema
 from model.snapshot import Snapshot
@@ -25,7 +24,7 @@ from table.file_io import FileIO
 from table.layout import EARLIEST, LATEST, TableLayout
 from table.live import Irregular, merge_entries, never_added
 from table.live_files import BucketSums, LiveFiles, sums_of
-from table.manifest import EntryKind, ManifestEntry, ManifestFile, SimpleStats
+from table.manifest import EntryKind, ManifestEntry, ManifestFile, entries_bytes, list_bytes, partition_stats
 from table.manifest_codec import (
     decode_manifest,
     decode_manifest_list,
@@ -37,7 +36,10 @@ from table.manifest_codec import (
 from table.manifest_columns import ManifestColumns
 from table.touched import Touched
 
+T = TypeVar("T")
 PartitionFilter = Callable[[bytes], bool]
+NamedBy = Callable[[str], int | None]
+"""The live snapshot that names a file, 0 where the table does in another way; None where nothing of it does any more."""
 
 
 class Published(Enum):
@@ -48,25 +50,9 @@ class Published(Enum):
     FOREIGN = "foreign"
 
 
-def _stats_bytes(stats: SimpleStats) -> int:
-    return 180 + len(stats.min_values) + len(stats.max_values) + 8 * len(stats.null_counts)
-
-
-def _entries_bytes(entries: Sequence[ManifestEntry]) -> int:
-    """About what decoded entries take: objects and numbers, and what grows with names and statistics."""
-    return 64 + sum(
-        900 + len(e.partition) + len(e.file.file_name) + _stats_bytes(e.file.value_stats) + 72 * len(e.file.value_stats_cols or ())
-        for e in entries
-    )
-
-
-def _list_bytes(manifests: Sequence[ManifestFile]) -> int:
-    return 64 + sum(600 + _stats_bytes(m.partition_stats) for m in manifests)
-
-
 # One cache each for all tables of the process, so that the bounds hold however many tables are open.
-_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(192 << 20, _entries_bytes)
-_LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(64 << 20, _list_bytes)
+_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(192 << 20, entries_bytes)
+_LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(64 << 20, list_bytes)
 
 
 _MANY_ENTRIES = 4096
@@ -78,26 +64,48 @@ _KEPT_ENTRIES = 256
 class TableFiles:
     """Reads and writes the metadata files of the table at ``location``, or of a branch of it."""
 
-    def __init__(self, file_io: FileIO, location: str, branch: str = MAIN_BRANCH) -> None:
+    def __init__(
+        self, file_io: FileIO, location: str, branch: str = MAIN_BRANCH, *, name: str | None = None, named_by: NamedBy | None = None
+    ) -> None:
         self.io = file_io
         self.layout = TableLayout(location, branch)
+        self.name = name or self.layout.location
+        """What errors call the table: as SQL writes it, or by its directory where no catalog is asked."""
+        self._named_by = named_by
         # Not shared: a table dropped and made anew has other schemas under the same names.
         self._schemas: dict[int, Schema] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the catalog: on another machine nobody is asked."""
+        return {**self.__dict__, "_named_by": None}
 
     @property
     def location(self) -> str:
         """The table's directory."""
         return self.layout.location
 
+    def missing(self, path: str) -> LakeError:
+        """What it means that a file of the table is not there: damage where something live names it, else its snapshot has expired."""
+        snapshot_id = None if self._named_by is None else self._named_by(path)
+        if snapshot_id is None:
+            return Unavailable(f"{path} is not there any more; the snapshot that named it may have expired while it was read.")
+        return self.damaged(path, "is missing", snapshot_id=snapshot_id or None)
+
+    def damaged(self, path: str, problem: str, *, snapshot_id: int | None = None) -> TableDamaged:
+        """The failure of a file that is there and is not what was written: files never change, so reading it again does not help."""
+        return TableDamaged(self.name, file=path, problem=problem, snapshot_id=snapshot_id)
+
     def read_schema(self, schema_id: int) -> Schema:
-        """The schema of that version; raises `Unavailable` when its file is gone."""
+        """The schema of that version; raises `TableDamaged` where its file is gone or is no schema."""
         found = self._schemas.get(schema_id)
         if found is None:
             path = self.layout.schema_file(schema_id)
             try:
                 found = self._schemas[schema_id] = Schema.from_json(json.loads(self.io.read(path)))
             except FileNotFoundError:
-                raise Unavailable(f"The schema file {path} is missing.") from None
+                raise self.missing(path) from None
+            except (ValueError, KeyError, TypeError, AttributeError) as problem:
+                raise self.damaged(path, f"is no schema: {problem}") from problem
         return found
 
     def write_schema(self, schema: Schema) -> bool:
@@ -146,6 +154,10 @@ class TableFiles:
             return Published.FOREIGN
         return Published.THERE if same_snapshot(found, snapshot) else Published.FOREIGN
 
+    def write_snapshot_anew(self, snapshot: Snapshot) -> None:
+        """Put another copy of a decided snapshot's file in its place, durably."""
+        self.io.write(self.layout.snapshot_file(snapshot.id), _snapshot_file(snapshot))
+
     def write_hints(self, latest: int, place: Directory, *, earliest: int | None = None) -> None:
         """Tell readers where to look first; hints may lag, they are never believed unchecked."""
         place.update(LATEST, str(latest).encode())
@@ -193,12 +205,12 @@ class TableFiles:
     def manifest_list(self, name: str) -> Sequence[ManifestFile]:
         """The manifests a list names; lists never change, so they are read once."""
         path = self.layout.manifest(name)
-        return _LISTS.or_load(path, lambda: tuple(decode_manifest_list(self._read_whole(path))))
+        return _LISTS.or_load(path, lambda: tuple(self._decoded(path, decode_manifest_list)))
 
     def manifest(self, name: str) -> Sequence[ManifestEntry]:
         """The entries of a manifest; manifests never change, so they are read once."""
         path = self.layout.manifest(name)
-        return _MANIFESTS.or_load(path, lambda: tuple(decode_manifest(self._read_whole(path))))
+        return _MANIFESTS.or_load(path, lambda: tuple(self._decoded(path, decode_manifest)))
 
     def columns(self, meta: ManifestFile) -> ManifestColumns:
         """The entries of a manifest as columns; kept in the process's column cache."""
@@ -206,7 +218,11 @@ class TableFiles:
 
         def load() -> ManifestColumns:
             known = _MANIFESTS.get(path)
-            return ManifestColumns.of(manifest_records(self._read_whole(path)) if known is None else map(entry_record, known))
+            return (
+                self._decoded(path, lambda data: ManifestColumns.of(manifest_records(data)))
+                if known is None
+                else ManifestColumns.of(map(entry_record, known))
+            )
 
         return COLUMNS.columns(path, meta.file_size, load, persist=_entry_count([meta]) >= _KEPT_ENTRIES)
 
@@ -263,16 +279,18 @@ class TableFiles:
 
     def index_manifest(self, name: str) -> list[dict[str, Any]]:
         """The entries of an index manifest, as Avro holds them."""
-        import fastavro
+        return self._decoded(self.layout.manifest(name), lambda data: list(manifest_records(data)))
 
-        reader = fastavro.reader(io.BytesIO(self._read_whole(self.layout.manifest(name))))
-        return [record for record in reader if isinstance(record, dict)]
-
-    def _read_whole(self, path: str) -> bytes:
+    def _decoded(self, path: str, decode: Callable[[bytes], T]) -> T:
+        """What a metadata file holds; raises what `missing` tells, and `TableDamaged` for one that cannot be decoded."""
         try:
-            return self.io.read(path)
+            data = self.io.read(path)
         except FileNotFoundError:
-            raise Unavailable(f"The metadata file {path} is missing; the snapshot that names it may have expired.") from None
+            raise self.missing(path) from None
+        try:
+            return decode(data)
+        except Exception as problem:  # bytes that were changed make a decoder fail in any way
+            raise self.damaged(path, f"cannot be decoded ({type(problem).__name__}: {problem})") from problem
 
     def new_manifests(self, entries: Iterable[ManifestEntry], partition_types: Sequence[DataType], *, target: int) -> list[ManifestFile]:
         """Write the entries, in their order, as manifests of about ``target`` encoded bytes under fresh names; none make no file."""
@@ -330,19 +348,19 @@ class TableFiles:
                 yield from self.manifest(meta.file_name)
             return
         entries = (entry for meta in wanted for entry in self.manifest(meta.file_name))
-        yield from (entry for entry in merge_entries(entries, location=self.location) if entry.kind is EntryKind.ADD)
+        yield from (entry for entry in merge_entries(entries, table=self.name) if entry.kind is EntryKind.ADD)
 
     def _many(self, snapshot: Snapshot | None) -> LiveFiles | None:
-        """All of a snapshot, where `live_files` gives it; raises `Unavailable` where it lacks what it removes."""
+        """All of a snapshot, where `live_files` gives it; raises `TableDamaged` where it lacks what it removes."""
         many = None if snapshot is None else self.live_files(self.manifests_of(snapshot))
         if snapshot is not None and many is not None and (orphan := next(many.orphans(), None)):
-            raise never_added(self.location, snapshot, orphan)
+            raise never_added(self.name, snapshot, orphan)
         return many
 
     def live_entries(self, snapshot: Snapshot | None) -> Iterator[ManifestEntry]:
         """The files of a snapshot, each an ADD, in manifest order.
 
-        Raises `Unavailable`, before the first is given, where a file is removed without having been added: over a whole
+        Raises `TableDamaged`, before the first is given, where a file is removed without having been added: over a whole
         snapshot that means corrupt metadata, however common it is in a part of one.
         """
         if snapshot is None:
@@ -356,10 +374,10 @@ class TableFiles:
         if not any(m.num_deleted_files for m in manifests):
             yield from entries
             return
-        left = list(merge_entries(entries, location=self.location))
+        left = list(merge_entries(entries, table=self.name))
         for entry in left:
             if entry.kind is not EntryKind.ADD:
-                raise never_added(self.location, snapshot, entry)
+                raise never_added(self.name, snapshot, entry)
         yield from left
 
 
@@ -387,19 +405,3 @@ def same_snapshot(one: Snapshot, other: Snapshot) -> bool:
     if one.uuid and other.uuid:
         return one.uuid == other.uuid
     return one.delta_manifest_list == other.delta_manifest_list
-
-
-def partition_stats(partitions: Sequence[bytes], types: Sequence[DataType]) -> SimpleStats:
-    """Minimum, maximum and NULL counts over the partition columns of some entries, never shortened."""
-    if not types:
-        return SimpleStats()
-    rows = [binary_row.decode(types, partition) for partition in partitions]
-    lows: list[object] = []
-    highs: list[object] = []
-    nulls: list[int] = []
-    for column in zip(*rows, strict=True):
-        values: list[Any] = [value for value in column if value is not None]
-        lows.append(min(values, default=None))
-        highs.append(max(values, default=None))
-        nulls.append(len(column) - len(values))
-    return SimpleStats(binary_row.encode_prefixed(types, lows), binary_row.encode_prefixed(types, highs), nulls)

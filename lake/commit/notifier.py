@@ -1,5 +1,8 @@
 """Telling Postgres, after the answer, that snapshots' files are there, and all servers that there are new snapshots.
 
+A snapshot is noted once its file is flushed to disk, so that what is on record as published survives a loss of power; one flush
+serves all that waits.
+
 Neither is part of a commit: a note that is lost makes a file be looked for again, and who waits for a snapshot looks by itself
 from time to time. In the deciding transaction NOTIFY would make all commits of the catalog wait for each other's disk write.
 """
@@ -8,16 +11,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from catalog import CatalogStore
 from catalog.snapshots import Note
 from model.errors import LakeError
 from model.snapshot import Snapshot
+from table.store import TableFiles
 
 Hook = Callable[[str], None]
 """Called with the name of a step that was just finished; tests stop the process there."""
+
+Unsafe = Callable[[Note, TableFiles, Exception], None]
 
 PAUSE_SECONDS = 0.02
 """Under load notes are sent together so often."""
@@ -30,21 +37,35 @@ def no_hook(_: str) -> None:
     """Do nothing between the steps."""
 
 
-class Notifier:
-    """Collects notes and sends them from a thread of its own, which lives while there are any."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    note: Note
+    files: TableFiles
+    flushed: bool
 
-    def __init__(self, catalog: CatalogStore, hook: Hook = no_hook) -> None:
+
+class Notifier:
+    """Collects notes and sends them from a thread of its own, which lives while there are any.
+
+    ``unsafe`` hears of a snapshot whose file could not be flushed: it must be written anew before it is noted.
+    """
+
+    def __init__(
+        self, catalog: CatalogStore, hook: Hook = no_hook, unsafe: Callable[[Note, TableFiles, Exception], None] | None = None
+    ) -> None:
         self._catalog = catalog
         self._hook = hook
+        self._unsafe = unsafe
         self._change = threading.Condition()
-        self._waiting: list[Note] = []
+        self._waiting: list[_Waiting] = []
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def note(self, table_id: UUID, branch: str, snapshot: Snapshot) -> None:
-        """Tell of a published snapshot, soon."""
+    def note(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot, *, flushed: bool = False) -> None:
+        """Tell of a published snapshot, soon, once its file is on disk, where it is not ``flushed`` already."""
+        note = Note(table_id=table_id, branch=branch, snapshot_id=snapshot.id, key=snapshot.key)
         with self._change:
-            self._waiting.append(Note(table_id=table_id, branch=branch, snapshot_id=snapshot.id, key=snapshot.key))
+            self._waiting.append(_Waiting(note=note, files=files, flushed=flushed))
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="sluice-notifier", daemon=True)
                 self._thread.start()
@@ -54,7 +75,7 @@ class Notifier:
     def forget(self, table_id: UUID) -> None:
         """Send nothing of what a table's snapshots were: their files may have been taken away."""
         with self._change:
-            self._waiting = [note for note in self._waiting if note.table_id != table_id]
+            self._waiting = [one for one in self._waiting if one.note.table_id != table_id]
 
     def close(self) -> None:
         """Send what waits, once, and end."""
@@ -84,7 +105,8 @@ class Notifier:
     def _send(self) -> None:
         """Send all that waits."""
         with self._change:
-            notes, self._waiting = self._waiting, []
+            waiting, self._waiting = self._waiting, []
+        notes = [one.note for one in self._flush(waiting)]
         if not notes:
             return
         try:
@@ -94,3 +116,23 @@ class Notifier:
             _log.info("%d published snapshots could not be noted: %s", len(notes), away)
             return
         self._hook("noted")
+
+    def _flush(self, waiting: Sequence[_Waiting]) -> Sequence[_Waiting]:
+        """Flush the snapshots' files together; returns those that are on disk."""
+        unflushed = [one for one in waiting if not one.flushed]
+        if not unflushed:
+            return waiting
+        try:
+            unflushed[0].files.io.sync([_path(one) for one in unflushed])
+        except Exception as problem:  # whatever it is: they are not to be noted
+            if len(unflushed) > 1:  # one that is gone with its table is no fault of the others
+                return [one for each in waiting for one in self._flush([each])]
+            if not isinstance(problem, FileNotFoundError) and self._unsafe is not None:
+                self._unsafe(unflushed[0].note, unflushed[0].files, problem)
+            return [one for one in waiting if one.flushed]
+        self._hook("flushed")
+        return waiting
+
+
+def _path(one: _Waiting) -> str:
+    return one.files.layout.snapshot_file(one.note.snapshot_id)

@@ -11,6 +11,7 @@ from cachetools import LRUCache, TTLCache
 
 from catalog import CatalogStore
 from catalog.records import SnapshotRow
+from catalog.snapshots import Note
 from lake.commit.notifier import Hook as Hook
 from lake.commit.notifier import Notifier
 from lake.commit.notifier import no_hook as no_hook
@@ -35,13 +36,15 @@ class Publisher:
     def __init__(self, catalog: CatalogStore, hook: Hook = no_hook) -> None:
         self._catalog = catalog
         self._hook = hook
-        self._notifier = Notifier(catalog, hook)
+        self._notifier = Notifier(catalog, hook, self._unsafe)
         self._lock = threading.Lock()
         self._newest: LRUCache[tuple[UUID, str], Snapshot] = LRUCache(10_000)
         """The newest snapshot of each branch whose file this process knows to be there."""
         self._doubted: TTLCache[tuple[UUID, str], None] = TTLCache(10_000, DOUBT_SECONDS)
         self._put_off: TTLCache[tuple[UUID, str], None] = TTLCache(10_000, TOLD_SECONDS)
         """Branches of which the log has said that they are behind."""
+        self._unflushed: set[tuple[UUID, str, int]] = set()
+        """Snapshots whose files could not be flushed: they are written anew, as what a disk dropped is not flushed by a second try."""
         self._behind: set[tuple[UUID, str]] = set()
         """Branches with a decided snapshot that could not be published: all of theirs are looked for before the next one is."""
 
@@ -126,7 +129,11 @@ class Publisher:
         ``place`` is the table's directory of snapshots, held since before the decision or since the table was seen to lie there.
         Raises `FileNotFoundError` where the table has been dropped since.
         """
+        with self._lock:
+            anew = (table_id, branch, snapshot.id) in self._unflushed
         outcome = files.publish_snapshot(snapshot, place)
+        if anew and outcome is Published.THERE:
+            files.write_snapshot_anew(snapshot)
         self._hook("published")
         if outcome is Published.FOREIGN and self.remove_stale(table_id, files):
             outcome = files.publish_snapshot(snapshot, place)
@@ -149,8 +156,15 @@ class Publisher:
             newest = self._newest.get((table_id, branch))
             if newest is None or newest.id < snapshot.id:
                 self._newest[table_id, branch] = snapshot
-        self._notifier.note(table_id, branch, snapshot)
+            self._unflushed.discard((table_id, branch, snapshot.id))
+        self._notifier.note(table_id, files, branch, snapshot, flushed=anew and outcome is Published.THERE)
         return True
+
+    def _unsafe(self, note: Note, files: TableFiles, problem: Exception) -> None:
+        """A snapshot's file may not be on disk: it counts as not published."""
+        with self._lock:
+            self._unflushed.add((note.table_id, note.branch, note.snapshot_id))
+        self.put_off(note.table_id, note.branch, files.layout.snapshot_file(note.snapshot_id), problem)
 
     def _lies_there(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot) -> bool:
         with self._catalog.reading() as tx:
@@ -190,12 +204,12 @@ class Publisher:
             raise CommitConflict(str(table), expected=str(snapshot_id - 1))
         raise TableDiverged(table, path=path)
 
-    def schemas(self, table_id: UUID, files: TableFiles, branch: str, *, published: int, newest: Schema) -> None:
-        """Put the files of all decided schema versions there."""
-        for schema_id in range(published + 1, newest.id + 1):
+    def schemas(self, table_id: UUID, files: TableFiles | None, branch: str, *, published: int, newest: Schema) -> None:
+        """Put the files of all decided schema versions there; without ``files`` the table has none besides its rows'."""
+        for schema_id in range(published + 1, newest.id + 1) if files is not None else ():
             with self._catalog.reading() as tx:
                 body = tx.tables.schema(table_id, schema_id, branch)
-            if body is not None:
+            if body is not None and files is not None:
                 files.write_schema(Schema.from_json(body))
         self._hook("schema published")
         with self._catalog.reading() as tx:

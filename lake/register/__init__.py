@@ -1,1 +1,1 @@
-"""How tables become this catalog's, and how what lies there is brought to what this version writes."""
+"""How tables become this catalog's, what of them is damaged or lost, and what brings it back."""

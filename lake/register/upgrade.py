@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from lake.register.operations import rewrite_operation
 from lake.table import LakeTable
 from model.errors import LakeError
-from model.identifier import Identifier
+from model.identifier import MAIN_BRANCH, Identifier
+from model.schema import DIRECTORY_KINDS, other_kind
 from model.snapshot import Operation, Snapshot
+from table.store import TableFiles
 
 if TYPE_CHECKING:
     from lake.lake import Lake
@@ -37,6 +39,23 @@ def upgrade_operations(lake: Lake) -> int:
     if failure is not None:
         raise failure
     return done
+
+
+def remove_schema_files(lake: Lake) -> None:
+    """Take the schema files away that version 0.1 put among the rows of format and object tables, whose readers list the directory."""
+    with lake.catalog.reading() as tx:
+        rows = [row for row in tx.tables.all() if row.branch == MAIN_BRANCH and other_kind(row.schema["options"]) in DIRECTORY_KINDS]
+        found = [(row, tx.tables.schemas(row.table_id, row.branch)) for row in rows]
+    for row, schemas in found:
+        files = TableFiles(lake.file_io, row.location)
+        place = files.layout.schema_dir()
+        if not files.io.exists(place):
+            continue
+        for schema_id, body in schemas:
+            path = files.layout.schema_file(schema_id).removeprefix(f"{row.location}/")
+            files.remove_marked(path, {"id": schema_id, "timeMillis": body.get("timeMillis"), "highestFieldId": body.get("highestFieldId")})
+        if not files.io.list(place):
+            files.io.delete_tree(place)
 
 
 def _upgrade(lake: Lake, table: LakeTable) -> int:
@@ -72,6 +91,7 @@ def _until_done(lake: Lake, stop: threading.Event) -> None:
     told = False
     while not stop.is_set():
         try:
+            remove_schema_files(lake)
             if done := upgrade_operations(lake):
                 _log.info("%d snapshots and tags of earlier versions were written again so that Paimon 2 parses them.", done)
             return

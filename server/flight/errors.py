@@ -38,7 +38,11 @@ _BY_STATUS: dict[int, type[Exception]] = {
     501: Unimplemented,
     503: fl.FlightUnavailableError,
 }
-_BY_CLASS: dict[str, type[Exception]] = {"StatementCanceled": fl.FlightCancelledError, "InternalError": fl.FlightInternalError}
+_BY_CLASS: dict[str, type[Exception]] = {
+    "StatementCanceled": fl.FlightCancelledError,
+    "InternalError": fl.FlightInternalError,
+    "TableDamaged": fl.FlightInternalError,
+}
 
 
 def flight_error(error: BaseException, id_: str) -> tuple[int, Exception]:

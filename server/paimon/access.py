@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import time
 from typing import Any
 
 from model.access import Access, Columns, Grant, ReadRules, Resource, ResourceType, access_of, table_resource
-from model.errors import BadRequest, Forbidden, NotImplementedHere
+from model.errors import BadRequest, Forbidden
 from model.identifier import Identifier
+from model.location import Location
 from server.bodies import instant, member
+from server.data_tokens import Wanted
 from server.paimon.paging import max_results, pair_of, pair_token
 from server.paimon.routes import argument, body, lake, route
 from server.paimon.wire import identifier_of, object_name, string_list
 from server.services import services
-
-DATA_TOKEN_SECONDS = 12 * 3600
-"""Clients renew a token an hour before its end (`paimon-rest.md` §5.5); this spares them asking at every read."""
 
 
 @route("POST", "databases/{}/tables/{}/auth")
@@ -42,16 +40,19 @@ def _check_columns(rules: ReadRules, wanted: list[str], table: Identifier) -> No
 
 @route("GET", "databases/{}/tables/{}/token")
 def data_token(database: str, table: str) -> object:
-    """What lets the client read and write the table's files itself, where one is configured; nothing else ever leaves the server."""
+    """What lets the client read, or also write, the table's files itself, where one is configured; nothing else ever leaves the server."""
     here = lake()
     opened = here.open_any(object_name(database, table))
     resource = table_resource(opened.identifier)
-    if not here.caller.may(Access.SELECT, resource):
-        here.caller.require(Access.UPDATE, resource)
-    token = services().settings.data_token
-    if not token:
-        raise NotImplementedHere("This server hands out no data tokens: SLUICE_DATA_TOKEN is not set.")
-    return {"token": dict(token), "expiresAtMillis": int((time.time() + DATA_TOKEN_SECONDS) * 1000)}
+    here.caller.require(Access.SELECT, resource)
+    if here.read_rules(opened).restricted:
+        raise Forbidden(
+            f"{here.caller.principal} sees only a part of table {opened.identifier}, and its files hold all of it: query it by SQL."
+        )
+    write = here.caller.may(Access.UPDATE, resource)
+    wanted = Wanted(principal=here.caller.principal, location=Location.parse(opened.location), write=write, remove=write)
+    token = services().data_tokens.of(wanted, administrator=here.caller.administrator)
+    return {"token": dict(token.options), "expiresAtMillis": token.expires_at_millis}
 
 
 @route("POST", "databases/{}/register")

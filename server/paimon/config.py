@@ -14,5 +14,5 @@ def config() -> object:
     warehouse = argument("warehouse")
     if warehouse is not None and CATALOG not in (warehouse, unquote_plus(warehouse)):
         raise WarehouseNotExist(f"There is no warehouse {warehouse} here; the catalog is called {CATALOG}.", resource_name=warehouse)
-    overrides = {"data-token.enabled": "true"} if services().settings.data_token else {}
+    overrides = {"data-token.enabled": "true"} if services().data_tokens.configured else {}
     return {"defaults": {"prefix": CATALOG}, "overrides": overrides}

@@ -12,6 +12,9 @@ from model.types import Field
 from server.bodies import strings
 from server.paimon.wire import reading, string_list
 
+_KINDS = ("format-table", "materialized-table", "object-table", "lance-table", "iceberg-table")
+"""Kinds of tables that Paimon's clients run and that are only described here."""
+
 
 def schema_of(body: dict[str, Any]) -> tuple[Schema, str | None]:
     """The first version of a schema, with the client's field ids, and where an external table is to lie.
@@ -39,8 +42,10 @@ def schema_of(body: dict[str, Any]) -> tuple[Schema, str | None]:
     ids = [field.id for field in every_field(fields)]
     if len(set(ids)) != len(ids):
         raise InvalidSchema("Two fields of the schema have the same id; each has its own, nested ones too.")
-    if other_kind(options) is None:
+    if (kind := other_kind(options)) is None:
         check_options(options)
+    elif kind not in _KINDS:
+        raise InvalidOption(f"Option 'type' = '{kind}' is no kind of a table; there are table, {', '.join(_KINDS)}.")
     check_schema(schema)
     return schema, path
 

@@ -130,9 +130,14 @@ class Coordinator:
         for table in watched:
             if self._stop.is_set():
                 return
-            if self._due(table, now) and self._take(table):
-                self._submit(table)
-            self._retain(table, now)
+            try:
+                if self._due(table, now) and self._take(table):
+                    self._submit(table)
+                self._retain(table, now)
+            except LakeError:
+                raise
+            except Exception:  # one table's trouble must not keep the others waiting
+                _log.exception("%s.%s could not be looked at", table.database, table.name)
 
     def _renew(self) -> None:
         """Hold on to the leases; what was lost meanwhile is forgotten."""

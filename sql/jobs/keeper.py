@@ -15,13 +15,16 @@ from lake import Lake, LakeTable
 from lake.compaction import Compacted, Rewriter, compact, in_this_process, plan
 from model.errors import UnsupportedType
 from model.identifier import Identifier
+from model.schema import Schema
 from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
 from sql.jobs.limits import UpkeepLimits
 from sql.jobs.notes import RunNote, forget_running
 from sql.jobs.retention import Retention
+from table.commit import check_writable
 from table.compact import BucketKey, CompactionRules
 from table.debt import Debt, DebtLedger, due
+from table.formats import FileFormat
 
 _log = logging.getLogger(__name__)
 _SPARK_BYTES = 1 << 30
@@ -53,7 +56,7 @@ class Keeper:
         self._table_id = table_id
         self.identifier = identifier
         self.seen: str | None = None
-        """The uuid of the snapshot up to which commits were followed."""
+        """The key of the snapshot up to which commits were followed."""
         self._seen_id = 0
         self._schema_id = -1
         self._ledger: DebtLedger | None = None
@@ -64,6 +67,8 @@ class Keeper:
         self.retention = Retention(means.lake, table_id)
         self._begun = False
         self.failures = 0
+        self._told: str | None = None
+        """Why its files are not merged, as the log was told."""
 
     def wants_time(self, now: float) -> bool:
         """Whether something may be due though nothing was committed: files that lie long enough."""
@@ -84,7 +89,12 @@ class Keeper:
         if latest is None:
             return
         if TABLE_OPTIONS.read(table.schema.options, "write-only"):
-            self.seen, self._ledger = latest.uuid, None
+            self.seen, self._ledger = latest.key, None
+            return
+        if (reason := _unmergeable(table.schema, latest)) is not None:
+            if reason != self._told:
+                _log.info("Files of %s are not merged, and what is too old goes as elsewhere: %s", self.identifier, reason)
+            self.seen, self._ledger, self._told = latest.key, None, reason
             return
         if not self._begun:
             forget_running(self._means.lake, self._table_id)
@@ -100,7 +110,7 @@ class Keeper:
         now = time.monotonic()
         if self._ledger is None or self._schema_id != table.schema.id or latest.id < self._seen_id:
             self._begin(table, latest)
-        elif latest.uuid != self.seen:
+        elif latest.key != self.seen:
             snapshots = self._between(table, latest)
             if snapshots is None:
                 self._begin(table, latest)
@@ -114,7 +124,7 @@ class Keeper:
                         self._written |= grown
                         self._commits += 1
                 self._speed = added / max(now - self._looked, 0.05)
-        self.seen, self._seen_id, self._looked = latest.uuid, latest.id, now
+        self.seen, self._seen_id, self._looked = latest.key, latest.id, now
 
     def _begin(self, table: LakeTable, latest: Snapshot) -> None:
         rules = CompactionRules.of(table.schema, task_bytes=self._means.limits.job_bytes)
@@ -221,6 +231,16 @@ class Keeper:
             return compact(self._means.lake.commit, table, [task], rewriter=in_this_process, check=check)
         with self._means.background(f"compaction-{table.table_id}") as session:
             return compact(self._means.lake.commit, table, [task], rewriter=_spark(session), check=check)
+
+
+def _unmergeable(schema: Schema, latest: Snapshot) -> str | None:
+    """Why files of a table cannot be written here; None where they can."""
+    try:
+        check_writable(schema, latest)
+        FileFormat.of(schema)
+    except UnsupportedType as refusal:
+        return refusal.message
+    return None
 
 
 def _clustering(session: Any) -> Rewriter:

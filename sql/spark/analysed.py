@@ -44,7 +44,8 @@ class AnalysedQuery:
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Run it; few rows are kept in memory, many go through the spool."""
-        with context.spark.marked(context.statement_id), translating(context.source, self.query.views, context.spark.lost):
+        query, lost = self.query, context.spark.lost
+        with context.spark.marked(context.statement_id), translating(context.source, query.views, lost, query.reading):
             apply_zone(self.query.frame.sparkSession, context.zone)  # which others of the session may have had changed
             return result_of(context, self.query)
 

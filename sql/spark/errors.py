@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 
 from model.errors import AnalysisError, ExecutionError, LakeError, SqlError, SqlSyntaxError, StatementCanceled, StorageFull, Unavailable
 from sql.places import place
+from sql.spark.damage import Reading
 
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}")
 _CONTEXT = re.compile(r"\s*== SQL.*", re.DOTALL)
@@ -29,8 +30,11 @@ _FULL = re.compile(r"No space left on device|Disk quota exceeded|FSError|File to
 
 
 @contextlib.contextmanager
-def translating(source: str, views: Mapping[str, str], lost: Callable[[], None]) -> Iterator[None]:
-    """Raise what Spark raises as a `LakeError`; ``views`` maps view names to users' table names; ``lost`` hears of a Spark that is gone."""
+def translating(source: str, views: Mapping[str, str], lost: Callable[[], None], reading: Reading | None = None) -> Iterator[None]:
+    """Raise what Spark raises as a `LakeError`; ``views`` maps view names to users' table names; ``lost`` hears of a Spark that is gone.
+
+    A data file of ``reading`` that Spark could not read is looked at: where it is not what was written, that is the error.
+    """
     try:
         yield
     except LakeError:
@@ -38,6 +42,8 @@ def translating(source: str, views: Mapping[str, str], lost: Callable[[], None])
     except PySparkException as problem:
         if _STOPPED in str(problem):
             raise _gone(lost) from problem
+        if (found := damage_in(problem, reading)) is not None:
+            raise found from problem
         raise translated(problem, source, views) from problem
     except (Py4JNetworkError, ConnectionError) as problem:
         raise _gone(lost) from problem
@@ -46,9 +52,16 @@ def translating(source: str, views: Mapping[str, str], lost: Callable[[], None])
             raise _gone(lost) from problem
         if _FULL.search(str(problem)):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
             raise StorageFull(_NO_ROOM) from problem
+        if (found := damage_in(problem, reading)) is not None:
+            raise found from problem
         raise _java(f"{problem.java_exception}\n{problem}", source, views) from problem
     except Py4JError as problem:
         raise _gone(lost) from problem
+
+
+def damage_in(problem: BaseException, reading: Reading | None) -> LakeError | None:
+    """The damage that made Spark fail; None for other failures."""
+    return None if reading is None else reading.damage("\n".join([*_chain(problem), str(problem)]))
 
 
 def _gone(lost: Callable[[], None]) -> Unavailable:

@@ -13,8 +13,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sql.results import ResultColumn, ResultSet, result_schema
+from sql.spark.damage import Reading
 from sql.spark.errors import translating
-from sql.spark.prepared import prepared
+from sql.spark.prepared import Prepared, prepared
 from sql.spark.results import fitted, in_arrow, result_of
 from sql.statements.base import ExecutionContext
 
@@ -40,7 +41,7 @@ def follow(context: ExecutionContext, tree: exp.Expr, limit: int | None) -> Resu
                 entry.remove()
                 return result_of(context, found)
             columns = found.columns()
-            running.start(in_arrow(found.frame, columns), columns, found.views)
+            running.start(in_arrow(found.frame, columns), columns, found)
     except BaseException:
         running.close()
         entry.remove()
@@ -63,11 +64,13 @@ class _Running:
         self._query: StreamingQuery | None = None
         self._columns: list[ResultColumn] = []
         self._views: Mapping[str, str] = {}
+        self._reading: Reading | None = None
 
-    def start(self, frame: DataFrame, columns: list[ResultColumn], views: Mapping[str, str]) -> None:
+    def start(self, frame: DataFrame, columns: list[ResultColumn], query: Prepared) -> None:
         """Begin; the session's Spark is this thread's."""
         self._columns = columns
-        self._views = dict(views)
+        self._views = dict(query.views)
+        self._reading = query.reading
         writer = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint)
         self._query = writer.start()
 
@@ -109,7 +112,7 @@ class _Running:
         """Whether no more rows can come; raises where that is because the query failed."""
         query = self._query
         assert query is not None
-        with translating(self._context.source, self._views, self._context.spark.lost):
+        with translating(self._context.source, self._views, self._context.spark.lost, self._reading):
             if not query.isActive:
                 if (problem := query.exception()) is not None and not self._closed.is_set():
                     raise problem

@@ -27,7 +27,8 @@ from sql.spark.alignment import Alignment, rule_of
 from sql.spark.assign import assigned, literals
 from sql.spark.checkpoints import Checkpoint
 from sql.spark.connectors import spark_connector
-from sql.spark.errors import translated
+from sql.spark.damage import Reading
+from sql.spark.errors import damage_in, translated
 from sql.spark.event_time import rowtime_of
 from sql.spark.follow import at_end
 from sql.spark.prepared import prepared
@@ -127,6 +128,7 @@ class JobQuery:
         self._alignment: Alignment | None = None
         self._tables: SourceTables | None = None
         self._ready = threading.Event()
+        self._reading: Reading | None = None
         self._stopping = False
         self._problem: BaseException | None = None
         self._applied = dict(job.applied.get(part, {}))
@@ -137,6 +139,7 @@ class JobQuery:
         starts = self._starts()
         with prepared(self._context, source_of(self._insert), stream=True, starts=starts, micro_batch=_BATCH_BYTES) as found:
             self._fix(starts)
+            self._reading = found.reading
             self._sink.check(found.frame)
             self._rowtime = rowtime_of(found.frame.schema)
             self._alignment = self._aligned()
@@ -209,7 +212,7 @@ class JobQuery:
             return gone
         if problem is None or isinstance(self._problem, StreamEnded):
             return None
-        return translated(problem, "", {})
+        return damage_in(problem, self._reading) or translated(problem, "", {})
 
     def at_end(self) -> bool:
         """Whether all that can ever come has come: every source's offset says so."""

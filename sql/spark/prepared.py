@@ -24,6 +24,7 @@ from sql.connectors.stored import find_connector
 from sql.results import ResultColumn, result_schema
 from sql.session import CATALOG
 from sql.spark.connectors import spark_connector
+from sql.spark.damage import Reading
 from sql.spark.declared import metadata, result_columns
 from sql.spark.errors import translating
 from sql.spark.event_time import windowed_views
@@ -59,6 +60,7 @@ class Prepared:
     tables: list[PlannedTable] = field(default_factory=list)
     views: dict[str, str] = field(default_factory=dict)
     """Names of the views it reads, and the users' names of the tables behind."""
+    reading: Reading
     bound: int | None = None
     """At most so many rows, where that is known."""
 
@@ -126,17 +128,20 @@ def prepared(
         starts = starts or StartPositions()
         views: dict[str, str] = {}
         tables: list[PlannedTable] = []
+        reading = Reading()
         rows: dict[int, int] = {}
         try:
-            with translating(context.source, views, context.spark.lost):
+            with translating(context.source, views, context.spark.lost, reading):
                 for place_in_query, reference in enumerate(table_references(tree)):
                     context.cancellation.check()
                     view = f"__sluice_{uuid4().hex}"
                     frame, planned = None, None
                     if stream:
-                        frame = stream_of(context, session, reference, tree, place=place_in_query, starts=starts, micro_batch=micro_batch)
+                        frame = stream_of(
+                            context, session, reference, tree, place=place_in_query, starts=starts, micro_batch=micro_batch, reading=reading
+                        )
                     if frame is None:
-                        frame, planned = _source(context, session, preparation, reference)
+                        frame, planned = _source(context, session, preparation, reference, reading)
                     frame.createTempView(view)
                     views[view] = reference.name
                     if planned is not None:
@@ -153,7 +158,7 @@ def prepared(
                     tagged = any(metadata(f.type) for planned in tables for f in planned.table.schema.fields)
                     return result_columns(tree, frame.schema, lambda probe: frame_of(session, probe, views).schema, tagged=tagged)
 
-                yield Prepared(frame=frame, columns=columns, tables=tables, views=views, bound=bound)
+                yield Prepared(frame=frame, columns=columns, tables=tables, views=views, bound=bound, reading=reading)
         finally:
             for view in views:
                 with contextlib.suppress(Exception):  # a dead JVM has no views left
@@ -167,25 +172,26 @@ def apply_zone(session: SparkSession, zone: str) -> None:
 
 
 def _source(
-    context: ExecutionContext, session: SparkSession, preparation: Preparation, reference: TableReference
+    context: ExecutionContext, session: SparkSession, preparation: Preparation, reference: TableReference, reading: Reading
 ) -> tuple[DataFrame, PlannedTable | None]:
     own = find_connector(context.lake, context.session, reference.parts)
     if own is not None:
         own = hinted(own, reference, context.connector_scope)
         return spark_connector(own).read(session, own, context.connector_scope), None
     if is_system(reference.parts):
-        return _system_frame(context, session, reference), None
+        return _system_frame(context, session, reference, reading), None
     table, scan = preparation.table(reference, session)
     rules = context.lake.read_rules(table)
     # A masked column's real values must not decide which files are read: the user would learn them by what is missing.
     predicate = None if rules.masks else pushed(reference, table.schema)
     plan = plan_batch(table.files, table.schema, scan, predicate)
     planned = PlannedTable(name=reference.name, table=table, plan=plan)
+    reading.add(table, plan)
     frame = dataframe(session, table, plan)
     return (visible(frame, table, rules) if rules.restricted else frame), planned
 
 
-def _system_frame(context: ExecutionContext, session: SparkSession, reference: TableReference) -> DataFrame:
+def _system_frame(context: ExecutionContext, session: SparkSession, reference: TableReference, reading: Reading) -> DataFrame:
     """A system table's rows; those that are the table's own are read from its files."""
     if reference.as_of is not None:
         raise InvalidOption(f"{reference.name} is a system table; choose its snapshot with OPTIONS('scan.snapshot-id' = '…').")
@@ -202,5 +208,7 @@ def _system_frame(context: ExecutionContext, session: SparkSession, reference: T
         return session.createDataFrame(rows)
     table = scan.opened
     own = only_columns(scan.predicate, lambda name: table.schema.find(name) is not None)
-    frame = dataframe(session, table, plan_scan(table.files, table.schema, scan.snapshot, own))
+    plan = plan_scan(table.files, table.schema, scan.snapshot, own)
+    reading.add(table, plan)
+    frame = dataframe(session, table, plan)
     return frame if system.columns[0].name != ROW_KIND else frame.select(F.lit("+I").alias(ROW_KIND), "*")

@@ -22,6 +22,7 @@ from sql.connectors.registry import hinted
 from sql.connectors.stored import find_connector
 from sql.local import is_bounded
 from sql.spark.connectors import spark_connector
+from sql.spark.damage import Reading
 from sql.spark.event_time import with_watermark
 from sql.spark.reads import named, tagged
 from sql.statements.base import ExecutionContext
@@ -55,6 +56,7 @@ def stream_of(
     place: int,
     starts: StartPositions,
     micro_batch: int | None,
+    reading: Reading,
 ) -> DataFrame | None:
     """What a table holds, from where its options say, and all that comes; None for one that is to be read as it is (`scan.bounded`).
 
@@ -73,6 +75,7 @@ def stream_of(
     table = context.lake.open(context.session.identifier(reference.parts))
     if is_bounded(table, reference):
         return None
+    reading.add(table, None)
     start = starts.begin(context, place, table, stream_options(table.schema.options, reference.options))
     door = context.own_door()
     columns = needed_columns(tree, table.schema)

@@ -22,6 +22,7 @@ def _on_spark(_: Arguments) -> bool:
 def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Count rows, distinct values, NULLs and bounds of some columns or all, and commit them as an ANALYZE snapshot."""
     from sql.spark.analyze import column_statistics
+    from sql.spark.damage import Reading
     from sql.spark.errors import translating
 
     table = table_to_write(context, arguments)
@@ -31,7 +32,8 @@ def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     names = [name.strip() for name in arguments.get("columns", "").split(",") if name.strip()] or list(table.schema.field_names)
     for name in names:
         table.schema.field(name, table=str(table.identifier))
-    with context.spark.running(context.statement_id) as session, translating(context.source, {}, context.spark.lost):
+    reading, lost = Reading(table), context.spark.lost
+    with context.spark.running(context.statement_id) as session, translating(context.source, {}, lost, reading):
         rows, found = column_statistics(session, table, latest, names)
     size = sum(entry.file.file_size for entry in table.files.live_entries(latest))
     body = {

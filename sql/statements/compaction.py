@@ -256,14 +256,16 @@ def _partitions(entries: Sequence[ManifestEntry]) -> list[bytes]:
 def _sorted(
     context: ExecutionContext, table: LakeTable, entries: Sequence[ManifestEntry], strategy: str, columns: Sequence[str]
 ) -> Compacted:
+    from sql.spark.damage import Reading
     from sql.spark.errors import translating
     from sql.spark.sorting import Order, sort_files, text_bytes
 
     context.lake.reserve.require()
     order = Order(columns=columns, strategy=strategy, text_bytes=text_bytes(table.schema))
     context.progress.begin(f"sorting {len(entries)} files of {table.identifier} (Spark tasks)")
+    reading, lost = Reading(table), context.spark.lost
     with table.write() as write:
-        with context.spark.running(context.statement_id) as session, translating(context.source, {}, context.spark.lost):
+        with context.spark.running(context.statement_id) as session, translating(context.source, {}, lost, reading):
             written = write.add(sort_files(session, table, entries, order))
         context.cancellation.check()
         # Exactly the files that were read are replaced: rows appended meanwhile stay, where Paimon's overwrite would take them.

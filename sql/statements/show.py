@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from model.identifier import Identifier
 from model.option import masked_all
 from model.schema import Schema
 from model.sql_text import literal, quote
-from model.types import BooleanType, VarCharType
+from model.table_options import told_apart
+from model.types import BooleanType, DateType, VarCharType
 from model.view import View
 from sql import trees
 from sql.analysis.functions import FUNCTIONS
@@ -98,7 +100,15 @@ def _partitions(context: ExecutionContext, name: Names) -> Iterable[str]:
     if not table.schema.partition_keys:
         raise InvalidSchema(f"Table {table.identifier} is not partitioned.")
     keys, rows = table.schema.partition_keys, context.lake.partition_page(table)  # as REST lists them: also those without files
-    return sorted("/".join(f"{escape(key)}={escape(row.spec[key])}" for key in keys) for row in rows)
+    dates = {f.name for f in table.schema.partition_fields if isinstance(f.type, DateType)}
+    return sorted("/".join(f"{escape(key)}={escape(_spelled(row.spec[key], key in dates))}" for key in keys) for row in rows)
+
+
+def _spelled(text: str, is_date: bool) -> str:
+    """A partition's value as people read it: old names of directories have dates as days since 1970."""
+    if not (is_date and text.lstrip("-").isdigit()):
+        return text
+    return (dt.date(1970, 1, 1) + dt.timedelta(days=int(text))).isoformat()
 
 
 def _columns(context: ExecutionContext, name: Names) -> Iterable[str]:
@@ -143,9 +153,11 @@ def create_table_text(table: LakeTable) -> str:
         parts.append(f"COMMENT {literal(schema.comment)}")
     if schema.partition_keys:
         parts.append("PARTITIONED BY (" + ", ".join(quote(key) for key in schema.partition_keys) + ")")
-    options = {key: value for key, value in schema.options.items() if not key.startswith("schema.")}
+    options, others = told_apart(schema.options)
     if options:
         parts.append(_options_text(options))
+    if others:  # as a comment, so that the text can be run
+        parts.append(f"/* Options of other clients: {_options_text(others).replace('*/', '* /')} */")
     return "\n".join(parts)
 
 
@@ -249,4 +261,5 @@ class DescribeDatabase(LookingStatement):
     def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
         """Name, comment and options."""
         found = context.lake.database(database_name(self.tree.args["name"]))
-        return [("name", found.name), ("comment", found.comment), *sorted(masked_all(found.options).items())]
+        options = {key: value for key, value in found.options.items() if key != "comment"}
+        return [("name", found.name), ("comment", found.comment), *sorted(masked_all(options).items())]

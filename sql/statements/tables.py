@@ -21,7 +21,7 @@ from model.identifier import Identifier
 from model.schema import Schema, new_schema, with_queue_defaults
 from model.schema_change import AddColumn, RemoveOption, SchemaChange, SetOption, UpdateColumnType
 from model.snapshot import CommitKind
-from model.table_options import TABLE_OPTIONS
+from model.table_options import TABLE_OPTIONS, told_apart
 from model.type_parts import unreadable_in_sql
 from model.types import DataType, Field
 from model.watermark import watermark_of, watermark_options
@@ -89,7 +89,11 @@ class CreateTable:
         return ResultSet.ok()
 
     def _schema(self, context: ExecutionContext, definition: TableDefinition) -> Schema:
-        return schema_of(definition if definition.like is None else merged_like(context, definition, definition.like))
+        if definition.like is None:
+            return schema_of(definition)
+        merged, others = merged_like(context, definition, definition.like)
+        schema = schema_of(merged)
+        return replace(schema, options={**others, **schema.options})
 
     def _from_query(self, context: ExecutionContext, table: Identifier, definition: TableDefinition) -> ResultSet:
         from sql.statements.insert import insert_query, query_columns
@@ -138,11 +142,11 @@ def check_type(name: str, type_: DataType) -> None:
 _LIKE_DEFAULTS = {"OPTIONS": "OVERWRITING", "PARTITIONS": "INCLUDING", "WATERMARKS": "INCLUDING"}
 
 
-def merged_like(context: ExecutionContext, definition: TableDefinition, like: LikeClause) -> TableDefinition:
-    """What CREATE TABLE … LIKE says together with the other table, by Flink's merging rules."""
+def merged_like(context: ExecutionContext, definition: TableDefinition, like: LikeClause) -> tuple[TableDefinition, Mapping[str, str]]:
+    """What CREATE TABLE … LIKE says together with the other table, by Flink's merging rules, and the options only other clients know."""
     source = context.lake.open(context.session.identifier(like.source)).schema
     behaviour = {feature: like.features.get(feature, like.features.get("ALL", default)) for feature, default in _LIKE_DEFAULTS.items()}
-    inherited: Mapping[str, str] = {} if behaviour["OPTIONS"] == "EXCLUDING" else _plain_options(source)
+    inherited, others = ({}, {}) if behaviour["OPTIONS"] == "EXCLUDING" else told_apart(source.options)
     if behaviour["OPTIONS"] == "INCLUDING" and (clash := sorted(set(inherited) & set(definition.options))):
         raise InvalidOption(f"Option '{clash[0]}' is in both tables; say OVERWRITING OPTIONS to let the new value win.")
     partitions = definition.partition_keys
@@ -152,7 +156,7 @@ def merged_like(context: ExecutionContext, definition: TableDefinition, like: Li
     if not watermarks and behaviour["WATERMARKS"] != "EXCLUDING":
         found = watermark_of(source.options)
         watermarks = (found,) if found is not None else ()
-    return replace(
+    merged = replace(
         definition,
         columns=(*source.fields, *definition.columns),
         options={**inherited, **definition.options},
@@ -161,10 +165,7 @@ def merged_like(context: ExecutionContext, definition: TableDefinition, like: Li
         comment=definition.comment or source.comment,
         like=None,
     )
-
-
-def _plain_options(schema: Schema) -> dict[str, str]:
-    return {key: value for key, value in schema.options.items() if not key.startswith("schema.")}
+    return merged, others
 
 
 @handles(trees.DropTable)

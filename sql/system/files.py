@@ -11,7 +11,7 @@ from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
 from table import binary_row
 from table.file_index.container import SUFFIX, decode
 from table.formats import format_of
-from table.layout import partition_dirs
+from table.layout import partition_dirs, partition_shown
 from table.live_files import BucketSums, LiveFiles, sums_of
 from table.manifest import EntryKind, ManifestEntry, ManifestFile
 from table.stats import column_stats
@@ -105,6 +105,11 @@ def _braces(scan: SystemScan, partition: bytes) -> str:
 def _directory(scan: SystemScan, partition: bytes) -> str:
     schema = scan.opened.schema
     return "/".join(partition_dirs(schema, binary_row.decode([f.type for f in schema.partition_fields], partition)))
+
+
+def _named(scan: SystemScan, partition: bytes) -> str:
+    schema = scan.opened.schema
+    return partition_shown(schema, binary_row.decode([f.type for f in schema.partition_fields], partition))
 
 
 def _head(scan: SystemScan, live: _Live, entry: ManifestEntry) -> tuple[Any, ...]:
@@ -205,15 +210,16 @@ class _Partition:
     done="BOOLEAN NOT NULL",
 )
 def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
-    """The partitions of the snapshot, by name, named as their directories are."""
-    live = _Live(scan, _directory)
+    """The partitions of the snapshot, by name; done where one of our doors or a client left its marker, in either spelling of the name."""
+    live = _Live(scan, _named)
     sums: dict[bytes, _Partition] = {}
     for of_bucket in live.sums():
         sums.setdefault(of_bucket.partition, _Partition()).add(of_bucket)
     layout, io = scan.opened.files.layout, scan.opened.files.io
     for partition, s in sorted(sums.items(), key=lambda item: live.name(item[0])):
         name = live.name(partition)
-        done = bool(name) and io.exists(layout.success_file(scan.opened.schema, name))
+        markers = (layout.success_file(scan.opened.schema, spelled) for spelled in {name, _directory(scan, partition)})
+        done = bool(name) and any(map(io.exists, markers))
         yield name, s.rows, s.size, s.files, moment(s.last), moment(s.oldest), None, None, None, s.buckets, done
 
 

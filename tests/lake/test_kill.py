@@ -12,8 +12,10 @@ import pytest
 from lake import Lake, LakeTable
 from model.errors import TableNotExist
 from model.identifier import Identifier
+from tests.fix_server import StartServer
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
+from tests.waiting import eventually
 
 _DYING = """
 import os, signal, sys
@@ -69,3 +71,20 @@ def test_killed_while_dropping(dsn: str, lake: Lake, table: LakeTable, warehouse
         lake.open(T)
     lake.recover()
     assert not (warehouse / "default.db" / "t").exists()
+
+
+def test_a_server_finishes_what_a_killed_one_left_before_anybody_asks(
+    dsn: str, lake: Lake, table: LakeTable, warehouse: Path, start_server: StartServer
+) -> None:
+    lake.commit(table, append("a"))
+    die(dsn, warehouse, "decided", "commit")
+    lake.create_table(Identifier("default", "u"), table.schema)
+    with lake.catalog.transaction() as tx:  # as a drop that was killed leaves it
+        row = tx.tables.lock(Identifier("default", "u"))
+        tx.tables.drop(row.table_id, row.location)
+    lake.close()
+    server = start_server(SLUICE_CATALOG_DSN=dsn, SLUICE_WAREHOUSE=str(warehouse))
+    assert eventually(lambda: "Recovery after the start" in server.words())
+    assert "1 directories removed, 0 tables and the snapshots of 1 branches published" in server.words()
+    assert snapshot_file(warehouse, 2).exists()
+    assert not Path(row.location).exists()

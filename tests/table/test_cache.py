@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from table import binary_row
 from table.cache import ByteCache
-from table.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, SimpleStats
+from table.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, SimpleStats, entries_bytes
 from table.manifest_codec import decode_manifest, encode_manifests
 from table.sequences import _tops_bytes
-from table.store import _entries_bytes
 from tests.table.test_commit import BIGINT
 
 
@@ -61,7 +60,7 @@ def test_the_estimate_of_decoded_manifests_is_near_the_memory_they_take(columns:
     decoded = decode_manifest(data)
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert taken / 1.5 <= _entries_bytes(decoded) <= 2 * taken, (taken, _entries_bytes(decoded))
+    assert taken / 1.5 <= entries_bytes(decoded) <= 2 * taken, (taken, entries_bytes(decoded))
 
 
 def test_the_estimate_of_bucket_tops_is_near_the_memory_they_take() -> None:

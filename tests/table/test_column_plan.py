@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from model.errors import Unavailable
+from model.errors import TableDamaged
 from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate
 from model.schema import Schema, column, new_schema
 from model.snapshot import CommitKind, Snapshot
@@ -176,7 +176,7 @@ def check_plan(directory: Path, bucket: int, evolved: bool, data: st.DataObject)
     names = [f.name for f in schemas[-1].fields]
     for _ in range(3):
         predicate = data.draw(st.none() | predicates(names))
-        live = list(merge_entries((entry for entries in manifests for entry in entries), location="t"))
+        live = list(merge_entries((entry for entries in manifests for entry in entries), table="t"))
         plain = plan_entries(files, schemas[-1], snapshot, live, predicate)
         assert outcome(plan_scan(files, schemas[-1], snapshot, predicate)) == outcome(plain)
 
@@ -203,7 +203,7 @@ def test_what_is_asked_of_many_files_is_what_their_entries_say(tmp_path: Path, d
     files = TableFiles(LocalFileIO(), str(tmp_path / uuid4().hex))
     manifests = data.draw(histories((schema,)))
     snapshot = written(files, schema, manifests)
-    live = list(merge_entries((entry for entries in manifests for entry in entries), location="t"))
+    live = list(merge_entries((entry for entries in manifests for entry in entries), table="t"))
     assert list(files.live_entries(snapshot)) == live
     assert files.bucket_sums(snapshot) == sums_of(live)
     many = files.live_files(files.manifests_of(snapshot))
@@ -261,7 +261,7 @@ def test_a_removed_file_that_was_never_added_is_told_where_it_could_be_read(tmp_
     snapshot = written(files, schema, [[one], [replace(other, kind=EntryKind.DELETE)]])
     assert [f.partition for f in plan_scan(files, schema, snapshot, Compare("p", Op.EQ, 0)).files] == [(0, "x")]
     for predicate in (None, Compare("p", Op.EQ, 1)):
-        with pytest.raises(Unavailable, match="snapshot 1 removes file f1 without having added it"):
+        with pytest.raises(TableDamaged, match=r"f1 \(named by snapshot 1\) is removed without having been added"):
             plan_scan(files, schema, snapshot, predicate)
 
 

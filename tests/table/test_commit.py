@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from model.errors import RewriteConflict, Unavailable
+from model.errors import RewriteConflict, TableDamaged
 from model.schema import Schema, column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from model.types import parse_type
@@ -185,9 +185,9 @@ def test_metadata_that_contradicts_itself_names_table_and_file(files: TableFiles
     orphan = replace(gone, kind=EntryKind.DELETE, file=replace(gone.file, file_name="never-added"))
     name, _ = files.new_manifest_list(files.new_manifests([orphan], [], target=1 << 20))
     broken = replace(first, id=2, base_manifest_list=first.delta_manifest_list, delta_manifest_list=name)
-    with pytest.raises(Unavailable, match=rf"table at {files.location} is corrupt: snapshot 2 removes file never-added"):
+    with pytest.raises(TableDamaged, match=rf"{files.location} is damaged: never-added \(named by snapshot 2\) is removed"):
         list(files.live_entries(broken))
-    with pytest.raises(Unavailable, match=f"table at {files.location} is corrupt: file never-added is removed"):
+    with pytest.raises(TableDamaged, match=f"{files.location} is damaged: never-added is removed"):
         commit(files, schema, broken, append("c"))
 
 

@@ -86,7 +86,7 @@ def rows(table: LakeTable) -> list[int]:
 
 
 ONCE, FOR_GOOD = 1, 10_000
-SHORT = [("insert", None, ONCE), ("insert", errno.ENOSPC, FOR_GOOD), ("overwrite", None, FOR_GOOD), ("compaction", errno.EIO, FOR_GOOD)]
+SHORT = [("insert", errno.ENOSPC, FOR_GOOD), ("compaction", None, ONCE)]
 LONG = [(work, kind, length) for work in WORKS for kind in (errno.ENOSPC, errno.EIO, None) for length in (ONCE, FOR_GOOD)]
 
 

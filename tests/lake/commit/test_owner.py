@@ -10,7 +10,6 @@ DELETES = {
     "lake/commit/write_context.py": "files that no snapshot can name",
     "lake/commit/publish.py": "a snapshot file put where a dropped table lay",
     "lake/base.py": "directories of dropped tables",
-    "lake/tables.py": "directories of dropped tables",
     "lake/adopt.py": "the directory of a migration that was not decided",
     "lake/branches.py": "directories of dropped branches",
     "lake/consumers.py": "consumers",

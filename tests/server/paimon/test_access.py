@@ -155,18 +155,35 @@ def test_columns_that_may_not_be_read_are_refused(admin: As, ada: As) -> None:
         assert ada.refused("POST", "databases/d/tables/t/auth", {"select": select})[0] == 403
 
 
-def test_data_tokens_are_handed_out_where_one_is_configured(admin: As, ada: As, services: Services) -> None:
+def _with_tokens(services: Services, admin: As, ada: As, **settings: Any) -> None:
+    fixed = (("fs.s3.accessKey", "a"), ("fs.s3.secretKey", "b"))
+    configured = replace(services, settings=replace(services.settings, data_token=fixed, **settings))
+    ada.client = admin.client = create_app(configured).test_client()
+
+
+def test_a_fixed_data_token_is_an_administrators_where_nobody_says_that_all_may_have_it(admin: As, ada: As, services: Services) -> None:
     grant(admin, "SELECT", TABLE)
     assert ada.refused("GET", "databases/d/tables/t/token")[0] == 501
     assert json.loads(admin.client.get("/v1/config", headers=admin.headers).data)["overrides"] == {}
-    settings = replace(services.settings, data_token=(("fs.s3.accessKey", "a"), ("fs.s3.secretKey", "b")))
-    client = create_app(replace(services, settings=settings)).test_client()
-    ada.client = admin.client = client
+    _with_tokens(services, admin, ada)
+    refused = ada.call("GET", "databases/d/tables/t/token")
+    assert (refused.status_code, "SLUICE_DATA_TOKEN_SHARED" in refused.text) == (403, True)
+    assert admin.get("databases/d/tables/t/token")["token"] == {"fs.s3.accessKey": "a", "fs.s3.secretKey": "b"}
+    assert json.loads(admin.client.get("/v1/config", headers=ada.headers).data)["overrides"] == {"data-token.enabled": "true"}
+
+
+def test_a_shared_data_token_is_for_who_may_read_the_table_whole(admin: As, ada: As, services: Services) -> None:
+    _with_tokens(services, admin, ada, data_token_shared=True)
+    grant(admin, "UPDATE", TABLE)
+    assert ada.refused("GET", "databases/d/tables/t/token")[0] == 403, "who may not read gets no key to read"
+    grant(admin, "SELECT", TABLE)
     token = ada.get("databases/d/tables/t/token")
     assert token["token"] == {"fs.s3.accessKey": "a", "fs.s3.secretKey": "b"}
     assert token["expiresAtMillis"] > 1_700_000_000_000
     assert ada.refused("GET", "databases/d/tables/u/token")[0] == 403
-    assert json.loads(client.get("/v1/config", headers=ada.headers).data)["overrides"] == {"data-token.enabled": "true"}
+    admin.sql("CREATE POLICY p ON d.t TO ada USING (id = 1)")
+    assert ada.refused("GET", "databases/d/tables/t/token")[0] == 403, "the files hold the rows that are kept from them"
+    assert admin.get("databases/d/tables/t/token")["token"]
 
 
 def test_a_table_is_registered(admin: As, ada: As, services: Services) -> None:

@@ -1,0 +1,112 @@
+"""What a crash left half done, finished when a server starts: directories to remove, schemas and snapshots to publish."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from catalog import CatalogStore
+from catalog.records import TableRow
+from model.errors import LakeError, TableNotExist
+
+if TYPE_CHECKING:
+    from lake.lake import Lake
+
+_log = logging.getLogger(__name__)
+_MOST_SECONDS = 300.0
+"""A start works so long on what is left; what remains is finished by whoever needs it first."""
+_PAUSE_SECONDS = 5.0
+"""Before Postgres is asked again where it was away."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Recovered:
+    """What was finished."""
+
+    directories: int = 0
+    """Of dropped tables, removed."""
+    tables: int = 0
+    """Whose schema or move was finished."""
+    branches: int = 0
+    """Whose snapshots were published."""
+    failed: int = 0
+    left: int = 0
+    """Not tried, for want of time."""
+    failure: Exception | None = None
+
+    def __str__(self) -> str:
+        done = f"{self.directories} directories removed, {self.tables} tables and the snapshots of {self.branches} branches published"
+        return done + (
+            f"; {self.failed} failed and {self.left} were left, the last because: {self.failure}" if self.failed or self.left else ""
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finishing:
+    """What a lake does to finish each kind."""
+
+    remove: Callable[[str], object]
+    finish: Callable[[TableRow], object]
+    publish: Callable[[UUID, str], object]
+
+
+def recover(catalog: CatalogStore, finishing: Finishing, go_on: Callable[[], bool]) -> Recovered:
+    """Finish all of it, each by itself: what fails keeps nothing else from being finished."""
+    done = Recovered()
+    for kind, step in _steps(catalog, finishing):
+        if not go_on():
+            done.left += 1
+            continue
+        try:
+            step()
+        except TableNotExist:  # dropped meanwhile
+            continue
+        except Exception as problem:
+            done.failed += 1
+            done.failure = problem
+            if not isinstance(problem, LakeError | OSError):
+                _log.exception("A table could not be recovered")
+            continue
+        setattr(done, kind, getattr(done, kind) + 1)
+    return done
+
+
+def _steps(catalog: CatalogStore, finishing: Finishing) -> Iterator[tuple[str, Callable[[], object]]]:
+    with catalog.reading() as tx:
+        garbage = tx.tables.dropped_directories()
+        rows = tx.tables.half_done()
+        behind = tx.snapshots.tables_with_unpublished()
+    for location in garbage:
+        yield "directories", partial(finishing.remove, location)
+    for row in rows:
+        yield "tables", partial(finishing.finish, row)
+    for table_id, branch in behind:
+        yield "branches", partial(finishing.publish, table_id, branch)
+
+
+def in_background(lake: Lake) -> threading.Event:
+    """Recover in a thread of its own; setting the event ends it after the step it is at."""
+    stop = threading.Event()
+    threading.Thread(target=_run, args=(lake, stop), name="sluice-recovery", daemon=True).start()
+    return stop
+
+
+def _run(lake: Lake, stop: threading.Event) -> None:
+    until = time.monotonic() + _MOST_SECONDS
+    while not stop.is_set() and time.monotonic() < until:
+        try:
+            done = lake.finish_half_done(lambda: not stop.is_set() and time.monotonic() < until)
+        except LakeError:  # Postgres is away
+            stop.wait(_PAUSE_SECONDS)
+            continue
+        except Exception:
+            _log.exception("What an earlier run left half done could not be finished")
+            return
+        _log.log(logging.WARNING if done.failed or done.left else logging.INFO, "Recovery after the start: %s", done)
+        return

@@ -1,0 +1,1 @@
+"""What a table's snapshots, tags and branches keep: whether it is all there."""

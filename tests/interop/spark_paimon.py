@@ -1,0 +1,77 @@
+"""Spark 4.1 with Paimon's own module as a client of the server, where its jar and an environment for it are given."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.conftest import HERE, ROOT
+
+JAR = "paimon-spark-4.1_2.13-2.1-SNAPSHOT.jar"
+
+
+def given() -> tuple[Path, Path]:
+    """The Python with pyspark 4.1.0 and pandas < 3, and the jar; skips the test where one is not there.
+
+    ``SLUICE_TEST_PAIMON_SPARK_JAR`` names the jar, which else is looked for beside the project, and ``SLUICE_TEST_PAIMON_SPARK_PYTHON``
+    the Python, else ``.venv-spark``.
+    """
+    beside = [above / "shared" / "jars" / JAR for above in ROOT.resolve().parents[:2]]
+    named = os.environ.get("SLUICE_TEST_PAIMON_SPARK_JAR")
+    jar = next((path for path in ([Path(named)] if named else beside) if path.exists()), None)
+    python = Path(os.environ.get("SLUICE_TEST_PAIMON_SPARK_PYTHON") or ROOT / ".venv-spark" / "bin" / "python")
+    if jar is None or not python.exists():
+        pytest.skip("Spark with Paimon's module is not given here: it is not run.")
+    return python, jar
+
+
+class SparkClient:
+    """A Spark of its own whose catalog ``sluice`` is the server."""
+
+    def __init__(self, url: str, log: Path) -> None:
+        python, jar = given()
+        self._log = log
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+        with log.open("wb") as out:
+            command = [str(python), str(HERE / "spark_client.py"), url, str(jar)]
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=out,
+                text=True,
+                env={**environment, "PYSPARK_PYTHON": str(python)},
+            )
+
+    def answer(self, text: str) -> dict[str, Any]:
+        """What came of a statement: its rows, or its error."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(text) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"Spark died: {self._log.read_text()[-3000:]}"
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def sql(self, text: str) -> list[tuple[Any, ...]]:
+        """The rows of a statement; one that fails fails the test."""
+        found = self.answer(text)
+        assert "error" not in found, f"{text}: {found['error']}"
+        return [tuple(row) for row in found["rows"]]
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._process.stdout.close()

@@ -1,0 +1,49 @@
+"""Spark 4.1 with Paimon 2.1 uses the server as its catalog, beside our own compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.interop.spark_paimon import SparkClient
+from tests.running import RunningServer
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def spark_client(server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClient]:
+    made = SparkClient(server.url, tmp_path_factory.mktemp("spark-client") / "log")
+    yield made
+    made.close()
+
+
+def test_spark_goes_on_after_our_compaction(server: RunningServer, database: str, spark_client: SparkClient) -> None:
+    """The sixth INSERT of a Spark client failed after the first compaction, with SELECT, streams, `$snapshots` and tags."""
+    name = f"sluice.{database}.q"
+    spark_client.sql(f"CREATE TABLE {name} (id INT, v STRING) TBLPROPERTIES ('bucket' = '1', 'bucket-key' = 'id', 'write-only' = 'true')")
+    for n in range(5):
+        spark_client.sql(f"INSERT INTO {name} VALUES ({n}, 'a')")
+    server.sql(f"CALL sys.compact(`table` => '{database}.q', compact_strategy => 'full')")
+    server.sql(f"CALL sys.create_tag('{database}.q', 'merged')")
+    spark_client.sql(f"REFRESH TABLE {name}")
+    spark_client.sql(f"INSERT INTO {name} VALUES (5, 'a')")
+    assert sorted(spark_client.sql(f"SELECT id FROM {name}")) == [(n,) for n in range(6)]
+    seen = spark_client.sql(f"SELECT commit_kind, operation FROM sluice.{database}.`q$snapshots` ORDER BY snapshot_id")
+    assert seen == [("APPEND", "WRITE")] * 5 + [("COMPACT", None), ("APPEND", "WRITE")]
+    assert len(spark_client.sql(f"SELECT * FROM {name} VERSION AS OF 'merged'")) == 5
+    assert spark_client.sql(f"SELECT tag_name, snapshot_id FROM sluice.{database}.`q$tags`") == [("merged", 6)]
+    assert sorted(spark_client.sql(f"stream {name}")) == [(n, "a") for n in range(6)]
+    spark_client.sql(f"DELETE FROM {name} WHERE id = 2")
+    assert [row[0] for row in server.sql(f"SELECT id FROM {database}.q ORDER BY id")] == [0, 1, 3, 4, 5]
+    told = server.sql(f"SELECT operation FROM {database}.q$snapshots ORDER BY snapshot_id")
+    assert [word for [word] in told] == ["WRITE"] * 5 + ["COMPACT", "WRITE", "DELETE"]
+
+
+def test_a_format_table_of_spark_holds_its_rows_alone(server: RunningServer, database: str, spark_client: SparkClient) -> None:
+    for kind in ("csv", "parquet", "json"):
+        name = f"sluice.{database}.{kind}"
+        spark_client.sql(f"CREATE TABLE {name} (id INT, v STRING) USING {kind}")
+        spark_client.sql(f"INSERT INTO {name} VALUES (1, 'x')")
+        assert spark_client.sql(f"SELECT * FROM {name}") == [(1, "x")]

@@ -1,0 +1,44 @@
+"""Breaking a table's files from outside, as a disk or an operator does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from table.column_cache import COLUMNS
+from table.store import _LISTS, _MANIFESTS
+
+
+def forget_metadata() -> None:
+    """What a restart forgets."""
+    _MANIFESTS.clear()
+    _LISTS.clear()
+    COLUMNS.forget()
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def change(path: Path) -> None:
+    """Turn the bits of a byte a third into the file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 0xFF
+    path.write_bytes(data)
+
+
+BREAKS: dict[str, Callable[[Path], None]] = {"missing": remove, "cut": cut, "changed": change}
+
+
+def data_files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("bucket-*/*") if path.suffix in (".parquet", ".orc", ".avro"))
+
+
+def metadata_files(directory: Path, kind: str) -> list[Path]:
+    """Manifests, or manifest lists, the newest last."""
+    found = [path for path in (directory / "manifest").iterdir() if path.name.startswith("manifest-list-") == (kind == "list")]
+    return sorted(found, key=lambda path: path.stat().st_mtime_ns)
