@@ -27,8 +27,10 @@ _NEXT = """
     UPDATE snapshot_pointer
     SET snapshot_id = %(id)s, snapshot_uuid = %(uuid)s, record_count = record_count + %(records)s, file_size = file_size + %(size)s,
         file_count = file_count + %(files)s, last_file_millis = greatest(last_file_millis, %(last)s),
-        counted = counted AND %(counted)s, listed = listed AND %(listed)s
+        counted = counted AND %(counted)s, listed = listed AND %(listed)s,
+        reserved_until = CASE WHEN reserved_by = %(writer)s THEN NULL ELSE reserved_until END
     WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_uuid = %(base)s
+      AND (reserved_until IS NULL OR %(writer)s::text IS NULL OR reserved_by = %(writer)s OR reserved_until < clock_timestamp())
 """
 _NEXT_HELD = f"{_NEXT} AND table_id IN (SELECT table_id FROM held)"  # noqa: S608
 _INSERT_MOVED = """
@@ -227,21 +229,25 @@ class SnapshotRepository:
         uuid: str,
         body: Mapping[str, Any],
         added: Added | None = None,
+        writer: str | None = None,
     ) -> None:
         """Point at the new snapshot if the branch still points at ``base``; raise `CommitConflict` otherwise.
 
         One guarded statement: its row count is the verdict. A table without snapshots has no pointer row yet.
         ``added`` is what the commit changes in the totals; None makes them be counted anew when somebody asks.
+        A ``writer`` respects reservations.
         """
         values = {
             "table": table_id, "branch": branch, "id": snapshot_id, "uuid": uuid, "base": base, "body": Jsonb(dict(body)),
-            **_added(added),
+            "writer": writer, **_added(added),
         }  # fmt: skip
         query = f"WITH moved AS ({_FIRST if base is None else _NEXT} RETURNING table_id) {_INSERT_MOVED}"
         if self._conn.execute(query, values).rowcount == 0:
             raise CommitConflict(str(table_id), expected=base)
 
-    def decide(self, table: Held, *, base: str | None, snapshot_id: int, key: str, body: Mapping[str, Any], added: Added | None) -> bool:
+    def decide(
+        self, table: Held, *, base: str | None, snapshot_id: int, key: str, body: Mapping[str, Any], added: Added | None, writer: str
+    ) -> bool:
         """`advance`, with all that must hold of the table in the same statement; False where something did not."""
         if table.name.branch == MAIN_BRANCH:
             branch, schema_id = "", "t.schema_id"
@@ -250,7 +256,7 @@ class SnapshotRepository:
         values = {
             "table": table.table_id, "database": table.name.database, "name": table.name.table, "branch": table.name.branch,
             "location": table.location, "schema": table.schema_id, "id": snapshot_id, "uuid": key, "base": base,
-            "body": Jsonb(dict(body)), **_added(added),
+            "body": Jsonb(dict(body)), "writer": writer, **_added(added),
         }  # fmt: skip
         moving = _FIRST_HELD if base is None else _NEXT_HELD
         query = f"""

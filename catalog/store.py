@@ -24,6 +24,7 @@ from catalog.notices import Notices
 from catalog.overview import OverviewRepository
 from catalog.partitions import PartitionRepository
 from catalog.principals import RoleRepository, TokenRepository
+from catalog.reservations import ReservationRepository
 from catalog.snapshots import SnapshotRepository
 from catalog.streams import ConsumerRepository
 from catalog.tables import TableRepository
@@ -48,6 +49,7 @@ class CatalogTransaction:
         self.databases = DatabaseRepository(conn)
         self.tables = TableRepository(conn)
         self.snapshots = SnapshotRepository(conn)
+        self.reservations = ReservationRepository(conn)
         self.tags = TagRepository(conn)
         self.branches = BranchRepository(conn)
         self.stale = StaleFileRepository(conn)

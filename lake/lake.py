@@ -144,7 +144,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
     @needs(Access.UPDATE)
     def client_commit(self, table: Identifier, commit: ClientCommit) -> bool:
         """Take a commit a client built; see `ClientCommitter.commit`."""
-        return self._client_committer.commit(table, commit)
+        return self._client_committer.commit(table, replace(commit, principal=self.caller.principal))
 
     @needs(Access.UPDATE)
     def drop_partitions(

@@ -20,6 +20,7 @@ from catalog.snapshots import Added, Held
 from lake.commit.core import CommitCore, Prepared
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
+from lake.commit.turns import ClientTurns, writer_of
 from lake.counts import added_by, agreed
 from model.catalog_errors import InvalidCommit
 from model.errors import CommitConflict, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
@@ -46,6 +47,13 @@ class ClientCommit:
     """Whether the client named the snapshot it built on; clients up to 1.4 do not, and ids alone decide."""
     base: str | None = None
     statistics: tuple[PartitionStatistics, ...] = ()
+    principal: str = ""
+    """Who sent it."""
+
+    @property
+    def writer(self) -> str:
+        """The client as reservations name it."""
+        return writer_of(self.principal, self.snapshot.commit_user)
 
 
 class ClientCommitter:
@@ -64,6 +72,7 @@ class ClientCommitter:
         self._publisher = publisher
         self._core = core
         self._noted = noted
+        self._turns_of_clients = ClientTurns(catalog)
         self._lock = threading.Lock()
         self._schemas: LRUCache[tuple[UUID, str, int], Schema] = LRUCache(1000)
         self._turns: LRUCache[Identifier, threading.Lock] = LRUCache(1000)
@@ -83,7 +92,16 @@ class ClientCommitter:
             made = self._as_asked(table, commit) if quickly is None else quickly
             if not made:
                 note.outcome = "conflict"
+            self._take_turn(table, commit, made=made)
             return made
+
+    def _take_turn(self, table: Identifier, commit: ClientCommit, *, made: bool) -> None:
+        with self._lock:
+            head = self._heads.get(table)
+        table_id = commit.table_id or (head.table_id if head is not None else None)
+        if table_id is not None:
+            tell = self._turns_of_clients.committed if made else self._turns_of_clients.lost
+            tell(table_id, table.branch, commit.principal, commit.snapshot.commit_user)
 
     @contextlib.contextmanager
     def _turn(self, table: Identifier) -> Iterator[None]:
@@ -206,7 +224,13 @@ class ClientCommitter:
         try:
             with self._catalog.transaction() if keys else self._catalog.deciding() as tx:
                 decided = tx.snapshots.decide(
-                    held, base=head.snapshot_key, snapshot_id=snapshot.id, key=snapshot.key, body=snapshot.to_json(), added=added
+                    held,
+                    base=head.snapshot_key,
+                    snapshot_id=snapshot.id,
+                    key=snapshot.key,
+                    body=snapshot.to_json(),
+                    added=added,
+                    writer=commit.writer,
                 )
                 if decided and keys:
                     changes = [(partition_name(change.spec, keys), change) for change in commit.statistics]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,14 +16,13 @@ from lake.commit.core import CommitCore, Prepared
 from lake.commit.group import Groups
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
+from lake.commit.turns import ServerTurn
 from lake.commit.write_context import paths_of
 from lake.counts import added_by, follow, statistics_of
 from lake.table import LakeTable
 from model.errors import CommitConflict, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from table.commit import CommitRequest, build_snapshot, metadata_written
-
-_FIRST_WAIT, _LONGEST_WAIT = 0.005, 0.2
 
 Listener = Callable[[UUID, int], None]
 """Told of each commit of this process: the table, and how many files were added. It must be quick and may not fail."""
@@ -55,6 +53,8 @@ class Committer:
         self._core = core
         self._heard = heard
         self._noted = noted
+        self._writer = f"server {uuid4()}"
+        """This process, in reservations."""
         self._groups = Groups(lambda table, requests, claimed: self.commit_all([table], [requests], claimed)[0])
 
     def commit(self, table: LakeTable, request: CommitRequest, claimed: Claimed | None = None) -> Snapshot:
@@ -78,9 +78,10 @@ class Committer:
     ) -> list[Snapshot]:
         uuids = [str(uuid4()) for _ in tables]
         synced: set[str] = set()
-        attempt = 0
+        turn = ServerTurn(self._catalog, self._writer, tables[0].table_id, tables[0].identifier.branch)
         try:
             while True:
+                began = time.monotonic()
                 try:
                     return self._attempt(tables, requests, uuids, claimed, synced)
                 except CommitConflict:
@@ -90,12 +91,11 @@ class Committer:
                 # The race may have been lost to ourselves: a COMMIT whose answer was lost can land after we looked for it.
                 if landed := self._landed(tables, requests, uuids):
                     return landed
-                wait = min(_FIRST_WAIT * 2**attempt, _LONGEST_WAIT)
-                time.sleep(wait * random.uniform(0.5, 1.2))
-                attempt = min(attempt + 1, 20)
+                turn.wait(time.monotonic() - began)
         except OutcomeUnknown:
             raise
         except Exception as problem:
+            turn.give_up()
             if not any(request.progress.in_doubt for of_table in requests for request in of_table):
                 raise
             raise OutcomeUnknown(
@@ -192,6 +192,7 @@ class Committer:
                 key=snapshot.key,
                 body=snapshot.to_json(),
                 added=added,
+                writer=self._writer,
             )
 
     def _repeat(self, table: LakeTable, requests: Sequence[CommitRequest]) -> Snapshot | None:
@@ -228,6 +229,7 @@ class Committer:
                 uuid=snapshot.key,
                 body=snapshot.to_json(),
                 added=added_by(changed),
+                writer=self._writer,
             )
             follow(tx, table, changed)
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import pytest
 
 from tests.fix_server import StartServer
 from tests.running import RunningServer
@@ -98,3 +99,64 @@ def test_one_of_two_servers_is_killed_under_commits(start_server: StartServer, d
     assert sorted(int(path.name[9:]) for path in snapshots.glob("snapshot-*")) == list(range(1, len(found) + 1))
     first.start()
     assert httpx.get(f"{first.url}{TABLE}/snapshot").json()["snapshot"]["snapshot"]["id"] == len(found)
+
+
+class Inserts:
+    """Writers that insert rows through one server, one after another, and keep book."""
+
+    def __init__(self, server: RunningServer, number: int, *, writers: int) -> None:
+        self.seconds: list[float] = []
+        self.problems: list[str] = []
+        self._server, self._number = server, number
+        self._threads = [threading.Thread(target=self._run, args=(writer,)) for writer in range(writers)]
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(120)
+
+    def _run(self, writer: int) -> None:
+        with httpx.Client(timeout=90) as client:
+            n = 0
+            while not self._stop.is_set():
+                began = time.perf_counter()
+                text = f"INSERT INTO t VALUES ({self._number * 1_000_000 + writer * 10_000 + n})"
+                answer = client.post(f"{self._server.url}/sql", content=text, headers={"Content-Type": "application/sql"})
+                if answer.status_code != 200:
+                    self.problems.append(answer.text)
+                self.seconds.append(time.perf_counter() - began)
+                n += 1
+
+
+def _side_by_side(start_server: StartServer, dsn: str, tmp_path: Path, *, writers: int, seconds: float) -> None:
+    shared = {"SLUICE_CATALOG_DSN": dsn, "SLUICE_WAREHOUSE": str(tmp_path / "warehouse")}
+    servers = [start_server(name, **shared) for name in ("first", "second")]
+    servers[0].sql("CREATE TABLE t (id BIGINT) WITH ('bucket' = '-1')")
+    inserts = [Inserts(server, number, writers=writers) for number, server in enumerate(servers)]
+    for one in inserts:
+        one.start()
+    time.sleep(seconds)
+    for one in inserts:
+        one.stop()
+    counts = [len(one.seconds) for one in inserts]
+    longest = max(max(one.seconds) for one in inserts)
+    print(f"{counts} inserts in {seconds:g} s, the longest {longest:.2f} s")
+    assert [problem for one in inserts for problem in one.problems] == []
+    assert min(counts) >= 0.3 * sum(counts), counts
+    assert servers[1].value("SELECT COUNT(DISTINCT id) FROM t") == servers[0].value("SELECT COUNT(*) FROM t") == sum(counts)
+
+
+@pytest.mark.slow
+def test_two_servers_that_write_one_table_share_it(start_server: StartServer, dsn: str, tmp_path: Path) -> None:
+    _side_by_side(start_server, dsn, tmp_path, writers=3, seconds=6)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(1800)
+def test_two_servers_share_a_table_for_ten_minutes(start_server: StartServer, dsn: str, tmp_path: Path) -> None:
+    _side_by_side(start_server, dsn, tmp_path, writers=8, seconds=600)
