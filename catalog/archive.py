@@ -25,6 +25,8 @@ FORMAT = 1
 _HEAD = "catalog.json"
 _EPHEMERAL = frozenset({"maintenance_lease"})
 """Says who works on what now; nobody does after a restore."""
+_OF_A_SERVER = _EPHEMERAL | {"audit_log"}
+"""Rows that a server writes which only ran."""
 _IN_MEMORY = 16 << 20
 
 
@@ -116,15 +118,23 @@ def let_go(dsn: str) -> None:
         conn.execute("UPDATE stream_job SET owner = NULL, lease_until = NULL, epoch = epoch + 1 WHERE lease_until IS NOT NULL")
 
 
+_STARTS_WITH = {"sluice_database": "name <> 'default' OR options <> '{}'", "access_role": "name NOT IN ('admin', 'public')"}
+"""The rows a new catalog has, by what all others are."""
+
+
 def contents(dsn: str) -> int:
     """How many rows a catalog holds beyond what a new one does; 0 for a database without one."""
     with _connected(dsn) as conn:
         total = 0
         for name in _in_order(conn):
-            found = conn.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(name))).fetchone()
-            total += int(found[0]) if found is not None and name not in ("audit_log", "maintenance_lease") else 0
-        new = conn.execute("SELECT to_regclass('sluice_database')").fetchone()
-        return max(0, total - 1) if new is not None and new[0] is not None else total
+            if name in _OF_A_SERVER:
+                continue
+            query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(name))
+            if name in _STARTS_WITH:
+                query += sql.SQL(" WHERE ") + sql.SQL(_STARTS_WITH[name])
+            found = conn.execute(query).fetchone()
+            total += int(found[0]) if found is not None else 0
+        return total
 
 
 def servers(dsn: str) -> int:

@@ -11,7 +11,7 @@ from lake.idempotency import IdempotencyClaim as IdempotencyClaim
 from lake.idempotency import Replay as Replay
 from lake.lake import Lake as Lake
 from lake.partitions import Partition as Partition
-from lake.repair import Repair as Repair
+from lake.register.repair import Repair as Repair
 from lake.reserve import DiskRoom as DiskRoom
 from lake.reserve import StorageReserve as StorageReserve
 from lake.table import LakeTable as LakeTable

@@ -50,7 +50,7 @@ def _of_table(files: TableFiles, identifier: Identifier, latest: Snapshot) -> It
     gone = [name for name in lists if not files.io.exists(files.layout.manifest(name))]
     if gone and not later:
         what = f"snapshot {latest.id}, the catalog's newest, names {', '.join(gone)}, which the warehouse lacks"
-        yield Difference(table=str(identifier), what=what, statement="")
+        yield Difference(table=str(identifier), what=what, statement=repair if there else "")  # it goes back to the newest that can be read
     elif latest.id not in there and not later:
         what = f"snapshot {latest.id}, the catalog's newest, has no file in the warehouse; it is written again by a repair"
         yield Difference(table=str(identifier), what=what, statement=repair)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -21,8 +21,9 @@ from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.metadata import Spec
 from lake.partitions import Partition, partitions
 from lake.recovery import Finishing, Recovered, recover
+from lake.register.check import Checked, Fault, TableCheck, lines_of
+from lake.register.repair import Repair, repair
 from lake.register.upgrade import upgrade_operations
-from lake.repair import Repair, repair
 from lake.replace import partition_filter
 from lake.reserve import StorageReserve
 from lake.streams import LakeStreams
@@ -31,7 +32,7 @@ from lake.tables import LakeTables
 from lake.travel import CatalogVersions
 from model.access import Access, table_resource
 from model.catalog_errors import PartitionNotExist
-from model.errors import Forbidden, InvalidOption
+from model.errors import Forbidden, InvalidOption, TableDiverged, TableNotExist
 from model.identifier import Identifier
 from model.partition import partition_name
 from model.schema import other_kind
@@ -169,8 +170,29 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
 
     @needs(Access.ALTER)
     def repair_table(self, table: Identifier, *, dry_run: bool = False) -> Repair:
-        """Adopt or set aside snapshot files the catalog did not decide, so that commits go on; see `lake.repair.repair`."""
+        """Adopt or set aside snapshot files the catalog did not decide, so that commits go on; see `lake.register.repair`."""
         return repair(self.catalog, self._publisher, self._open(table), dry_run=dry_run)
+
+    @asks_itself
+    def check_table(self, table: LakeTable, *, deep: bool, threads: int, checked: Checked) -> Iterator[Fault]:
+        """What is wrong with a table's files; see `lake.register.check`. For who may read all of it."""
+        if self.read_rules(table).restricted:
+            raise Forbidden(f"{self.caller.principal} sees only a part of table {table.identifier}, and so not its files.")
+        lines, schemas = lines_of(self.catalog, table)
+        return TableCheck(table, deep=deep, threads=threads, checked=checked).faults(lines, schemas)
+
+    @needs(Access.UPDATE)
+    def decide_repaired(self, table: LakeTable, snapshot: Snapshot, *, base: str) -> None:
+        """Make a snapshot of what is left of a table its latest; raises `CommitConflict` where somebody committed since."""
+        with self.catalog.transaction() as tx:
+            row = tx.tables.find_for_commit(table.identifier)
+            if row is None or row.table_id != table.table_id:
+                raise TableNotExist(str(table.identifier))
+            if row.diverged_at:
+                raise TableDiverged(table.identifier, path=row.diverged_at)
+            body, branch = snapshot.to_json(), table.identifier.branch
+            tx.snapshots.advance(table.table_id, branch, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=body)
+        self._publisher.catch_up(table.table_id, table.files, table.identifier.branch)
 
     @asks_itself
     def recover(self) -> Recovered:

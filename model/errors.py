@@ -143,6 +143,7 @@ class TableDamaged(ResourceError, status=503):
             resource_name=table,
         )
         self.file = file
+        self.problem = problem
         self.snapshot_id = snapshot_id
 
 

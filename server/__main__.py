@@ -60,6 +60,24 @@ def restore(path: Path, *, replace: bool) -> NoReturn:
     run(work)
 
 
+def check(*, deep: bool, as_json: bool, threads: int) -> NoReturn:
+    """Say which files of the warehouse are damaged and end, with 1 where some are."""
+
+    def work(settings: Settings) -> int:
+        from server.check import check_warehouse
+
+        found = []
+        for table, fault in check_warehouse(settings, deep=deep, threads=threads, told=lambda line: print(line, file=sys.stderr)):
+            found.append({"table": table, **asdict(fault)})
+            if not as_json:
+                print(f"{table}: {fault.file} {fault.problem}")
+        if as_json:
+            print(json.dumps(found, indent=1))
+        return int(bool(found))
+
+    run(work)
+
+
 def doctor(*, as_json: bool) -> NoReturn:
     """Say what the installation suffers from and end, with 1 where something fails."""
 

@@ -10,7 +10,9 @@ from catalog import CatalogStore
 from catalog.archive import contents, let_go, read_head, restore_archive, servers, write_archive
 from lake.after_restore import Difference, differences
 from migrations import downgrade, newest, upgrade
+from model.access import Grant
 from model.errors import IllegalMove, InvalidData
+from model.sql_text import quote
 from server.postgres import running_dsn
 from server.process import catalog_dsn
 from server.settings import Settings
@@ -27,6 +29,25 @@ def present_dsn(settings: Settings) -> Iterator[str]:
         raise IllegalMove(f"There is no catalog in {settings.data}: set SLUICE_DATA or SLUICE_CATALOG_DSN as for the server.")
     with catalog_dsn(settings) as dsn:
         yield dsn
+
+
+def _grants(dsn: str) -> list[Grant]:
+    catalog = CatalogStore(dsn, max_connections=1)
+    try:
+        with catalog.reading() as tx:
+            return tx.grants.all()
+    finally:
+        catalog.close()
+
+
+def _given_again(before: list[Grant], after: list[Grant]) -> Iterator[Difference]:
+    """Grants that the catalog that was replaced did not have any more, or never had: a backup cannot know what was revoked since."""
+    had = {(grant.resource, grant.access, grant.principal) for grant in before}
+    for grant in after:
+        if (grant.resource, grant.access, grant.principal) not in had:
+            what = f"{grant.principal} may {grant.access.value} again, as when the backup was made; the catalog it replaced did not let it"
+            statement = f"REVOKE {grant.access.value} ON {grant.resource.sql()} FROM {quote(grant.principal)}"
+            yield Difference(table=str(grant.resource), what=what, statement=statement)
 
 
 def backup(settings: Settings, path: Path) -> str:
@@ -55,6 +76,7 @@ def restore(settings: Settings, path: Path, *, replace: bool) -> tuple[str, list
                 f"The catalog is not empty ({rows} rows): restore into an empty one, or repeat with --replace to lose what it holds."
             )
         upgrade(dsn, "head")
+        before = _grants(dsn) if replace else None
         if head.revision != newest():
             downgrade(dsn, head.revision)
         try:
@@ -65,6 +87,7 @@ def restore(settings: Settings, path: Path, *, replace: bool) -> tuple[str, list
         catalog = CatalogStore(dsn)
         try:
             found = list(differences(catalog, settings.warehouse))
+            found += _given_again(before, _grants(dsn)) if before else []
         finally:
             catalog.close()
     elsewhere = "" if head.warehouse == settings.warehouse else f"; it was made of the warehouse {head.warehouse}"

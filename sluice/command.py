@@ -94,6 +94,17 @@ def doctor(as_json: bool) -> None:
 
 
 @main.command()
+@click.option("--deep", is_flag=True, help="Read all of every file and verify its checksums; else sizes and footers are looked at.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON array of the faults.")
+@click.option("--parallelism", type=click.IntRange(1, 64), default=8, show_default=True, help="Files looked at at once.")
+def check(deep: bool, as_json: bool, parallelism: int) -> None:
+    """Hold every file that the catalog's tables name against what names it, beside running servers; status 1 where one is damaged."""
+    from server.__main__ import check as look
+
+    look(deep=deep, as_json=as_json, threads=parallelism)
+
+
+@main.command()
 def version() -> None:
     """Print the version."""
     from importlib.metadata import version as installed

@@ -4,6 +4,7 @@ import sql.statements.access
 import sql.statements.adopt
 import sql.statements.analyze
 import sql.statements.compaction
+import sql.statements.damage
 import sql.statements.databases
 import sql.statements.doctor
 import sql.statements.file_index

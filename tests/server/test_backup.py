@@ -16,6 +16,7 @@ from catalog import CatalogStore
 from catalog.archive import contents, read_head, write_archive
 from lake import Lake
 from migrations import downgrade, newest, upgrade
+from model.access import Access, table_resource
 from model.errors import IllegalMove, InvalidData
 from model.identifier import Identifier
 from server.backup import backup, restore
@@ -79,6 +80,27 @@ def test_what_came_after_the_backup_is_found_and_mended(client: FlaskClient, of:
     assert latest.total_record_count == 3
     lake.close()
     catalog.close()
+
+
+def test_a_fresh_catalog_is_empty_and_grants_that_come_back_are_told(
+    client: FlaskClient, of: For, dsn: str, empty_dsn: str, tmp_path: Path
+) -> None:
+    upgrade(empty_dsn, "head")
+    assert contents(empty_dsn) == 0
+    assert contents(dsn) == 0
+    sql(client, "CREATE TABLE t (id INT)", "CREATE ROLE r", "GRANT SELECT ON t TO ROLE r")
+    backup(of(dsn), tmp_path / "b")
+    _, differences = restore(of(empty_dsn), tmp_path / "b", replace=False)
+    assert differences == []
+    assert contents(empty_dsn) > 0
+    catalog = CatalogStore(empty_dsn)
+    lake = Lake(catalog, str(tmp_path / "warehouse"))
+    with catalog.transaction() as tx:
+        tx.grants.remove(table_resource(T), Access.SELECT, "r", table_id=lake.open(T).table_id)
+    lake.close()
+    catalog.close()
+    _, differences = restore(of(empty_dsn), tmp_path / "b", replace=True)
+    assert [one.statement for one in differences] == ["REVOKE SELECT ON TABLE `default`.`t` FROM `r`"]
 
 
 def test_a_catalog_in_use_or_not_empty_is_left_alone(

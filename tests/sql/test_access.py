@@ -59,6 +59,8 @@ STATEMENTS = [
     ("SHOW PARTITIONS parted", "GRANT SELECT ON parted TO ada"),
     ("CALL sys.create_tag('t', 'x', 1)", "GRANT UPDATE ON t TO ada"),
     ("CALL sys.repair_table('t')", "GRANT ALTER ON t TO ada"),
+    ("CALL sys.check_table('t')", "GRANT SELECT ON t TO ada"),
+    ("CALL sys.remove_unexisting_files('t')", "GRANT UPDATE ON t TO ada"),
     ("GRANT SELECT ON t TO bob", "GRANT GRANT ON t TO ada"),
     ("CREATE POLICY p ON t USING (id > 1)", "GRANT ALL ON t TO ada"),
     ("SHOW POLICIES ON t", "GRANT SELECT ON t TO ada"),

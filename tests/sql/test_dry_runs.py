@@ -20,7 +20,10 @@ from sql.statements.procedures import DRY_RUN, PROCEDURES
 from table.commit import CommitRequest
 from table.consumers import write_consumer
 
-CHANGES_NOTHING = {"sys.doctor": "looks at a table's files and gives advice"}
+CHANGES_NOTHING = {
+    "sys.doctor": "looks at a table's files and gives advice",
+    "sys.check_table": "holds a table's files against what names them",
+}
 ON_SPARK = {"sys.analyze_table": "tests/sql/spark/test_compaction.py"}
 CALLS = {
     "sys.compact": "`table` => 't', compact_strategy => 'full'",
@@ -50,7 +53,8 @@ CALLS = {
     "sys.delete_branch": "`table` => 't', branch => 'b'",
 }
 ELSEWHERE = dict.fromkeys(("sys.register_table", "sys.migrate_table", "sys.migrate_file"), "tests/sql/test_adopt.py") | {
-    "sys.repair_table": "tests/sql/test_definitions.py"
+    "sys.repair_table": "tests/sql/test_definitions.py",
+    "sys.remove_unexisting_files": "tests/sql/test_check_table.py",
 }
 
 

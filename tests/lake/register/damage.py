@@ -25,9 +25,10 @@ def cut(path: Path) -> None:
 
 
 def change(path: Path) -> None:
-    """Turn the bits of a byte a third into the file."""
+    """Turn the bits of a quarter of the file, where its first pages or blocks lie."""
     data = bytearray(path.read_bytes())
-    data[len(data) // 3] ^= 0xFF
+    for at in range(len(data) // 16, len(data) // 16 + len(data) // 4):
+        data[at] ^= 0xFF
     path.write_bytes(data)
 
 

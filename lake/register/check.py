@@ -1,0 +1,218 @@
+"""CALL sys.check_table: every file that a snapshot, tag or branch of a table names, held against what names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from catalog import CatalogStore
+from lake.table import LakeTable
+from model.errors import LakeError
+from model.identifier import MAIN_BRANCH
+from model.schema import Schema
+from model.snapshot import Snapshot
+from table import binary_row
+from table.layout import partition_dirs
+from table.manifest import EntryKind, ManifestEntry
+from table.manifest_codec import decode_manifest, decode_manifest_list
+from table.retention.check import MISSING, ExpectedFile, fault_of
+from table.store import TableFiles
+
+T = TypeVar("T")
+Checked = Callable[[int, int], None]
+"""Told of so many files, and their bytes, that have been looked at; may raise to stop."""
+_REWRITTEN = "is missing; CALL sys.repair_table writes it again from the catalog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A file that is not what names it says."""
+
+    branch: str
+    snapshot_id: int | None
+    """The newest snapshot found to need it."""
+    partition: str
+    file: str
+    rows: int | None
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of history: a branch's snapshots, or the snapshot of a tag."""
+
+    branch: str
+    snapshots: Sequence[Snapshot]
+    published: frozenset[int] = frozenset()
+    """Of these the files are to be there."""
+
+
+def lines_of(catalog: CatalogStore, table: LakeTable) -> tuple[list[Line], dict[str, list[int]]]:
+    """All lines of a table as the catalog has them, and each branch's schemas."""
+    lines, schemas = [], {}
+    with catalog.reading() as tx:
+        for branch in [MAIN_BRANCH, *tx.branches.names(table.table_id)]:
+            rows = tx.snapshots.history(table.table_id, branch)
+            published = frozenset(row.snapshot_id for row in rows if row.published)
+            lines.append(Line(branch=branch, snapshots=[Snapshot.from_json(row.body) for row in rows], published=published))
+            tags = tx.tags.all(table.table_id, branch)
+            lines += [Line(branch=branch, snapshots=[Snapshot.from_json(row.snapshot)]) for row in tags]
+            row = tx.tables.find(replace(table.identifier, branch=branch))
+            written = -1 if row is None else row.published_schema_id  # those of a new branch are written when it is first opened
+            schemas[branch] = [schema_id for schema_id, _ in tx.tables.schemas(table.table_id, branch) if schema_id <= written]
+    return lines, schemas
+
+
+class TableCheck:
+    """One look at a table; nothing of it is taken from what this process remembers."""
+
+    def __init__(self, table: LakeTable, *, deep: bool, threads: int, checked: Checked) -> None:
+        self._table = table
+        self._io = table.files.io
+        self._deep = deep
+        self._threads = threads
+        self._checked = checked
+        self._lists: dict[str, Sequence[tuple[str, int]] | str] = {}
+        self._manifests: dict[str, Sequence[ManifestEntry] | str] = {}
+
+    def faults(self, lines: Sequence[Line], schemas: dict[str, list[int]]) -> Iterator[Fault]:
+        """All that is wrong, metadata first."""
+        for branch, ids in schemas.items():
+            layout = TableFiles(self._io, self._table.location, branch).layout
+            for schema_id in ids:
+                if not self._io.exists(path := layout.schema_file(schema_id)):
+                    yield Fault(branch=branch, snapshot_id=None, partition="", file=path, rows=None, problem=_REWRITTEN)
+        wanted: dict[str, tuple[Line, int, ManifestEntry]] = {}
+        told: set[str] = set()
+        for line in lines:
+            yield from self._snapshot_files(line)
+            for fault in self._metadata(line, wanted):
+                if fault.file not in told:
+                    told.add(fault.file)
+                    yield fault
+        yield from self._data(wanted)
+
+    def _snapshot_files(self, line: Line) -> Iterator[Fault]:
+        """Files of snapshots in a hole: a missing beginning is what a client expired."""
+        layout = TableFiles(self._io, self._table.location, line.branch).layout
+        there = {int(name[9:]) for status in self._io.list(layout.snapshot_dir()) if (name := _name(status.path))[:9] == "snapshot-"
+                 and name[9:].isdigit()} if line.published else set()  # fmt: skip
+        first = min(there, default=None)
+        for snapshot_id in sorted(line.published - there):
+            if first is None or snapshot_id > first:
+                path = layout.snapshot_file(snapshot_id)
+                yield Fault(branch=line.branch, snapshot_id=snapshot_id, partition="", file=path, rows=None, problem=_REWRITTEN)
+
+    def _metadata(self, line: Line, wanted: dict[str, tuple[Line, int, ManifestEntry]]) -> Iterator[Fault]:
+        """Faults of lists and manifests; the data files they add are put into ``wanted``."""
+        layout, before = self._table.files.layout, None
+        for snapshot in line.snapshots:
+            # What a snapshot has is what the one before it had and what it added itself; the first has all its base tells.
+            follows = before is not None and snapshot.id == before.id + 1
+            before = snapshot
+            for name, size in self._named_lists(snapshot):
+                metas = self._list(name, size)
+                if isinstance(metas, str):
+                    yield Fault(
+                        branch=line.branch, snapshot_id=snapshot.id, partition="", file=layout.manifest(name), rows=None, problem=metas
+                    )
+                    continue
+                for manifest, manifest_size in metas:
+                    entries = self._manifest(manifest, manifest_size)
+                    if isinstance(entries, str):
+                        path = layout.manifest(manifest)
+                        yield Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=entries)
+                        continue
+                    if not follows or name == snapshot.delta_manifest_list:
+                        self._want(line, snapshot, entries, wanted)
+            self._checked(1, 0)
+
+    def _want(
+        self, line: Line, snapshot: Snapshot, entries: Sequence[ManifestEntry], wanted: dict[str, tuple[Line, int, ManifestEntry]]
+    ) -> None:
+        first = line.snapshots[0].id
+        for entry in entries:
+            if entry.kind is EntryKind.ADD:
+                wanted[entry.file.file_name] = (line, snapshot.id, entry)
+            elif snapshot.id == first and (held := wanted.get(entry.file.file_name)) is not None and held[0] is line:
+                del wanted[entry.file.file_name]  # gone before the first snapshot that is kept
+
+    @staticmethod
+    def _named_lists(snapshot: Snapshot) -> list[tuple[str, int | None]]:
+        return [
+            (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+            (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        ]
+
+    def _list(self, name: str, size: int | None) -> Sequence[tuple[str, int]] | str:
+        if name not in self._lists:
+            found = self._read(name, size)
+            self._lists[name] = (
+                found
+                if isinstance(found, str)
+                else _decoded(lambda: [(meta.file_name, meta.file_size) for meta in decode_manifest_list(found)])
+            )
+        return self._lists[name]
+
+    def _manifest(self, name: str, size: int | None) -> Sequence[ManifestEntry] | str:
+        if name not in self._manifests:
+            found = self._read(name, size)
+            self._manifests[name] = found if isinstance(found, str) else _decoded(lambda: decode_manifest(found))
+        return self._manifests[name]
+
+    def _read(self, name: str, size: int | None) -> bytes | str:
+        try:
+            data = self._io.read(self._table.files.layout.manifest(name))
+        except FileNotFoundError:
+            return MISSING
+        self._checked(1, len(data))
+        return data if size is None or len(data) == size else f"has {len(data):,} bytes where what names it tells {size:,}"
+
+    def _data(self, wanted: dict[str, tuple[Line, int, ManifestEntry]]) -> Iterator[Fault]:
+        with ThreadPoolExecutor(max(1, self._threads), thread_name_prefix="check") as pool:
+            jobs = list(wanted.values())
+            for (line, snapshot_id, entry), fault in zip(jobs, pool.map(self._fault, jobs), strict=True):
+                self._checked(1, entry.file.file_size)
+                if fault is not None:
+                    path, problem = fault
+                    partition = self._partition(entry)
+                    yield Fault(branch=line.branch, snapshot_id=snapshot_id, partition=partition, file=path, rows=entry.file.row_count,
+                                problem=problem)  # fmt: skip
+
+    def _fault(self, job: tuple[Line, int, ManifestEntry]) -> tuple[str, str] | None:
+        return fault_of_entry(self._table, job[2], deep=self._deep)
+
+    def _partition(self, entry: ManifestEntry) -> str:
+        return shown(self._table.schema, entry)
+
+
+def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tuple[str, str] | None:
+    """The file of an entry, or one beside it, that is not as it was written, with what is wrong with it."""
+    files, schema = table.files, table.schema
+    try:
+        path = files.data_path(schema, entry)
+        fault = fault_of(files.io, ExpectedFile(path=path, size=entry.file.file_size, rows=entry.file.row_count), deep=deep)
+        if fault is not None:
+            return path, fault
+        missing = [extra for extra in files.extra_paths(schema, entry) if not files.io.exists(extra)]
+    except LakeError as problem:
+        return entry.file.file_name, problem.message
+    return (missing[0], MISSING) if missing else None
+
+
+def shown(schema: Schema, entry: ManifestEntry) -> str:
+    """An entry's partition as its directory is named; empty without partitions."""
+    return "/".join(partition_dirs(schema, binary_row.decode([f.type for f in schema.partition_fields], entry.partition)))
+
+
+def _decoded(decode: Callable[[], T]) -> T | str:
+    try:
+        return decode()
+    except Exception as problem:  # bytes that were changed make a decoder fail in any way
+        return f"cannot be decoded ({type(problem).__name__}: {problem})"
+
+
+def _name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]

@@ -1,0 +1,119 @@
+"""CALL sys.remove_unexisting_files: what of a table is lost is told, then the rest is made readable by a commit."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from lake.register.check import Fault, fault_of_entry, shown
+from lake.table import LakeTable
+from model.access import Access, table_resource
+from model.errors import CommitConflict, TableDamaged
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from model.table_options import TABLE_OPTIONS
+from table.live import merge_entries
+from table.manifest import EntryKind, ManifestEntry
+
+if TYPE_CHECKING:
+    from lake.lake import Lake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """What the latest snapshot of a table names and cannot be read."""
+
+    snapshot: Snapshot
+    faults: tuple[Fault, ...]
+    left: tuple[ManifestEntry, ...]
+    """The live files that manifests still tell of, those that are lost among them."""
+    gone: tuple[ManifestEntry, ...]
+    metadata: bool
+    """Whether manifests are lost, and with them the names of the files they told of."""
+
+
+def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[[], None]) -> Lost | None:
+    """Look at the latest snapshot's manifests and data files; None for a table without any.
+
+    Raises `TableDamaged` where a manifest list is lost: nothing tells then what the snapshot holds.
+    """
+    latest = table.latest()
+    if latest is None:
+        return None
+    files, branch, faults = table.files, table.identifier.branch, []
+    known: list[ManifestEntry] = []
+    for meta in files.manifests_of(latest):
+        try:
+            known += files.manifest(meta.file_name)
+        except TableDamaged as damage:
+            told = meta.num_added_files + meta.num_deleted_files
+            problem = f"{damage.problem}; {told:,} files it told of are lost"
+            faults.append(Fault(branch=branch, snapshot_id=latest.id, partition="", file=damage.file, rows=None, problem=problem))
+    metadata = bool(faults)
+    left = tuple(entry for entry in merge_entries(known, table=files.name) if entry.kind is EntryKind.ADD)
+    gone = []
+    with ThreadPoolExecutor(max(1, threads), thread_name_prefix="lost") as pool:
+        for entry, fault in zip(left, pool.map(lambda one: fault_of_entry(table, one, deep=deep), left), strict=True):
+            check()
+            if fault is not None:
+                gone.append(entry)
+                rows, partition = entry.file.row_count, shown(table.schema, entry)
+                path, problem = fault
+                faults.append(Fault(branch=branch, snapshot_id=latest.id, partition=partition, file=path, rows=rows, problem=problem))
+    return Lost(snapshot=latest, faults=tuple(faults), left=left, gone=tuple(gone), metadata=metadata)
+
+
+def remove_unexisting_files(
+    lake: Lake, table: LakeTable, *, dry_run: bool, deep: bool, threads: int, check: Callable[[], None]
+) -> Sequence[Fault]:
+    """Tell what is lost and, unless it is a dry run, commit a snapshot without it; no file is deleted."""
+    lake.caller.require(Access.UPDATE, table_resource(table.identifier))
+    while True:
+        lost = what_is_lost(table, deep=deep, threads=threads, check=check)
+        if lost is None or not lost.faults:
+            return ()
+        if dry_run:
+            return lost.faults
+        with contextlib.suppress(CommitConflict):  # somebody committed meanwhile: what is lost is looked for anew
+            _commit(lake, table, lost)
+            return lost.faults
+
+
+def _commit(lake: Lake, table: LakeTable, lost: Lost) -> None:
+    """A snapshot of the files that are left: what is lost is taken away, so that readers of changes see it, too."""
+    files, types = table.files, [field.type for field in table.schema.partition_fields]
+    target = TABLE_OPTIONS.read(table.schema.options, "manifest.target-file-size")
+    removed = [replace(entry, kind=EntryKind.DELETE) for entry in lost.gone]
+    base, base_size = files.new_manifest_list(files.new_manifests(lost.left, types, target=target))
+    delta, delta_size = files.new_manifest_list(files.new_manifests(removed, types, target=target))
+    rows = sum(entry.file.row_count for entry in lost.left) - sum(entry.file.row_count for entry in lost.gone)
+    made = replace(
+        lost.snapshot,
+        id=lost.snapshot.id + 1,
+        uuid=str(uuid4()),
+        schema_id=table.schema.id,
+        base_manifest_list=base,
+        base_manifest_list_size=base_size,
+        delta_manifest_list=delta,
+        delta_manifest_list_size=delta_size,
+        changelog_manifest_list=None,
+        changelog_manifest_list_size=None,
+        changelog_record_count=None,
+        commit_user=str(uuid4()),
+        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        commit_kind=CommitKind.OVERWRITE,
+        time_millis=max(time.time_ns() // 1_000_000, lost.snapshot.time_millis),
+        total_record_count=rows,
+        delta_record_count=rows - lost.snapshot.total_record_count,
+        statistics=None,
+        properties={"sluice.operation": "REMOVE_UNEXISTING_FILES"},
+        operation=None,
+    )
+    paths = [files.layout.manifest(name) for name in (base, delta)]
+    paths += [files.layout.manifest(meta.file_name) for name in (base, delta) for meta in files.manifest_list(name)]
+    files.io.sync(paths)
+    lake.decide_repaired(table, made, base=lost.snapshot.key)

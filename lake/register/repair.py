@@ -1,0 +1,253 @@
+"""CALL sys.repair_table: bring a table written past the catalog and the catalog together again.
+
+Foreign snapshots that go on where ours end are adopted, and those of a warehouse that is newer than the catalog. What contradicts
+ours is moved to ``_diverged`` inside the table, where nothing is lost, and our own take its place.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catalog import CatalogStore, CatalogTransaction
+from catalog.records import SnapshotRow
+from lake.commit.publish import Publisher
+from lake.table import LakeTable
+from model.errors import LakeError, TableNotExist
+from model.identifier import Identifier
+from model.schema import Schema
+from model.snapshot import Snapshot
+from table.live import merge_entries
+from table.store import TableFiles, same_snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What a repair did, or would do."""
+
+    adopted: tuple[int, ...]
+    """Snapshots of the table's files that are the catalog's now."""
+    set_aside: tuple[int, ...]
+    """Foreign snapshots that contradict the catalog's."""
+    directory: str
+    """Where the files set aside lie."""
+    back_from: int | None = None
+    """The catalog's newest snapshot where nothing of it can be read any more; an older one is the latest now."""
+    kept: str | None = None
+    """The tag that keeps what was the catalog's latest, or the newest of what was set aside, readable."""
+    rewritten: tuple[str, ...] = ()
+    """Files of snapshots and schemas written again from the catalog."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What is to be done."""
+
+    adopted: Sequence[Snapshot] = ()
+    aside: Sequence[int] = ()
+    history: Sequence[Snapshot] | None = None
+    """All the catalog shall know of the branch; None where what it knows stays."""
+    keep: Snapshot | None = None
+    back_from: int | None = None
+
+
+def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry_run: bool) -> Repair:
+    """Bring the catalog and the files of a table together; commits wait meanwhile.
+
+    What follows the catalog's newest snapshot without a gap is adopted. Where snapshots in between have expired, or nothing can be
+    read of the catalog's newest, the newest run of files that can be read is; what else is readable is kept by a tag. Only what
+    contradicts all of it is set aside. Raises `TableDamaged`, and changes nothing, where no snapshot can be read.
+
+    Files are moved before the decision, so a crash in between leaves a table that a second repair finishes.
+    """
+    files, branch = table.files, table.identifier.branch
+    with catalog.transaction() as tx:
+        row = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
+        if row.table_id != table.table_id or row.location != table.location:
+            raise TableNotExist(str(table.identifier))
+        history = tx.snapshots.history(table.table_id, branch)
+        known = dict(tx.tables.schemas(table.table_id, branch))
+        schemas = _later_schemas(files, known)
+        plan = _plan(files, history, newest_schema=max([*known, *(schema.id for schema in schemas)]))
+        schemas = [schema for schema in schemas if schema.id <= max((s.schema_id for s in plan.adopted), default=-1)]
+        directory = f"{table.location}/_diverged/{time.time_ns() // 1_000_000}"
+        kept = None if plan.keep is None else f"before-repair-{plan.keep.id}"
+        missing = _missing(files, history if plan.history is None else (), known)
+        done = Repair(
+            adopted=tuple(s.id for s in plan.adopted), set_aside=tuple(plan.aside), directory=directory, back_from=plan.back_from,
+            kept=kept, rewritten=tuple(path for path, _ in missing),
+        )  # fmt: skip
+        if dry_run:
+            return done
+        for snapshot_id in plan.aside:
+            files.io.rename(files.layout.snapshot_file(snapshot_id), f"{directory}/snapshot-{snapshot_id}")
+        for schema in schemas:
+            tx.tables.add_schema(table.table_id, branch, schema.id, schema.to_json())
+        if schemas:
+            tx.tables.set_schema(table.table_id, branch, schemas[-1].id, published=schemas[-1].id)
+        if plan.keep is not None and kept is not None:
+            tx.tags.put(table.table_id, kept, plan.keep.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
+        _adopt(tx, table, plan, history)
+        tx.tables.set_diverged(table.table_id, None)
+    for path, data in missing:
+        files.io.create(path, data)
+    publisher.doubt(table.table_id, branch)
+    publisher.catch_up(table.table_id, files, branch)
+    newest = table.latest()
+    if newest is not None:
+        with files.snapshots() as place:
+            files.write_hints(newest.id, place)
+    return done
+
+
+def _adopt(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history: Sequence[SnapshotRow]) -> None:
+    branch = table.identifier.branch
+    if plan.history is None:
+        base = history[-1].snapshot_uuid if history else None
+        for snapshot in plan.adopted:
+            tx.snapshots.advance(table.table_id, branch, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json())
+            base = snapshot.key
+        return
+    tx.snapshots.point(table.table_id, branch, None)
+    tx.snapshots.remove(table.table_id, branch, above=0)
+    for snapshot in plan.history:
+        tx.snapshots.insert(table.table_id, branch, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False)
+    newest = plan.history[-1]
+    row = SnapshotRow(snapshot_id=newest.id, snapshot_uuid=newest.key, body=newest.to_json(), published=False)
+    tx.snapshots.point(table.table_id, branch, row)
+
+
+def _plan(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: int) -> _Plan:
+    latest = Snapshot.from_json(history[-1].body) if history else None
+    top = latest.id if latest else 0
+    there = files.snapshot_ids()
+    beyond = [snapshot_id for snapshot_id in there if snapshot_id > top]
+    if latest is None or is_readable(files, latest):
+        replaced = _replaced(files, history)
+        adopted = [] if replaced else _extension(files, latest, newest_schema=newest_schema)
+        rest = beyond[len(adopted) :]
+        last = adopted[-1].id if adopted else top
+        if rest and rest[0] > last + 1 and not replaced and (run := _newest_run(files, [], newest_schema=newest_schema)):
+            # Of what lay between nothing is left: it expired, so the files know a later time than the catalog does.
+            return _Plan(adopted=run, aside=[i for i in beyond if i > run[-1].id], history=run, keep=adopted[-1] if adopted else latest)
+        aside = [*replaced, *rest]
+        readable = (one for i in reversed(aside) if (one := _read(files, i)) is not None and is_readable(files, one))
+        return _Plan(adopted=adopted, aside=aside, keep=next(readable, None))
+    run = _newest_run(files, history, newest_schema=newest_schema)
+    if not run:
+        lists = (latest.base_manifest_list, latest.delta_manifest_list)
+        gone = [name for name in lists if not files.io.exists(files.layout.manifest(name))] or list(lists)
+        problem = "cannot be read, and no other snapshot can; nothing was changed, only a copy of the files brings it back"
+        raise files.damaged(files.layout.manifest(gone[0]), problem, snapshot_id=latest.id)
+    known = {row.snapshot_uuid for row in history}
+    adopted = [snapshot for snapshot in run if snapshot.key not in known]
+    return _Plan(adopted=adopted, aside=[i for i in there if i > run[-1].id], history=run, back_from=top if run[-1].id < top else None)
+
+
+def _newest_run(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: int) -> list[Snapshot]:
+    """The newest snapshots that can be read, without a gap, oldest first: of the files, and of the catalog's where those lack one."""
+    known = {row.snapshot_id: Snapshot.from_json(row.body) for row in history}
+    run: list[Snapshot] = []
+    for snapshot_id in sorted({*known, *files.snapshot_ids()}, reverse=True):
+        found = _read(files, snapshot_id) or known.get(snapshot_id)
+        good = found is not None and found.schema_id <= newest_schema and is_readable(files, found)
+        if found is not None and good and (not run or run[0].id == snapshot_id + 1):
+            run.insert(0, found)
+        elif run:
+            break
+    return run
+
+
+def is_readable(files: TableFiles, snapshot: Snapshot) -> bool:
+    """Whether all metadata of a snapshot is there; data files that are lost alone are no reason to go back in time."""
+    fresh = TableFiles(files.io, files.location, files.layout.branch)
+    try:
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            if not fresh.io.exists(fresh.layout.manifest(name)):
+                return False
+        metas = fresh.manifests_of(snapshot)
+        if not all(fresh.io.exists(fresh.layout.manifest(meta.file_name)) for meta in metas):
+            return False
+        for _ in fresh.live_entries(snapshot):
+            pass
+    except LakeError:
+        return False
+    return True
+
+
+def _later_schemas(files: TableFiles, known: Mapping[int, Mapping[str, Any]]) -> list[Schema]:
+    """Schemas that only the table's files have, without a gap after the catalog's."""
+    found = []
+    schema_id = max(known, default=-1) + 1
+    while True:
+        try:
+            found.append(Schema.from_json(json.loads(files.io.read(files.layout.schema_file(schema_id)))))
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            return found
+        schema_id += 1
+
+
+def _missing(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping[int, Mapping[str, Any]]) -> list[tuple[str, bytes]]:
+    """Files of schemas and snapshots that are gone, with what they held; of a snapshot only where its manifests are there.
+
+    A missing beginning is what a client expired.
+    """
+    found = []
+    for schema_id, body in schemas.items():
+        if not files.io.exists(path := files.layout.schema_file(schema_id)):
+            found.append((path, json.dumps(body, indent=2, ensure_ascii=False).encode()))
+    there = set(files.snapshot_ids())
+    for row in history:
+        snapshot = Snapshot.from_json(row.body)
+        hole = row.published and row.snapshot_id not in there and (row is history[-1] or row.snapshot_id > min(there, default=0))
+        if hole and is_readable(files, snapshot):
+            found.append((files.layout.snapshot_file(snapshot.id), json.dumps(snapshot.to_json(), indent=2, ensure_ascii=False).encode()))
+    return found
+
+
+def _replaced(files: TableFiles, history: Sequence[SnapshotRow]) -> list[int]:
+    """Decided snapshots in whose place somebody else's file lies: only those whose publication is not on record, and the latest."""
+    found = []
+    for row in history:
+        if row.published and row is not history[-1]:
+            continue
+        if not files.io.exists(files.layout.snapshot_file(row.snapshot_id)):
+            continue
+        lying = _read(files, row.snapshot_id)
+        if lying is None or not same_snapshot(lying, Snapshot.from_json(row.body)):
+            found.append(row.snapshot_id)
+    return found
+
+
+def _extension(files: TableFiles, latest: Snapshot | None, *, newest_schema: int) -> list[Snapshot]:
+    """The foreign snapshots that go on, without a gap, where ours end."""
+    found: list[Snapshot] = []
+    while (after := _read(files, (latest.id if latest else 0) + 1)) is not None:
+        # A schema the catalog does not know cannot be read.
+        if after.schema_id > newest_schema or not _goes_on(files, latest, after):
+            break
+        found.append(after)
+        latest = after
+    return found
+
+
+def _goes_on(files: TableFiles, before: Snapshot | None, after: Snapshot) -> bool:
+    """Whether a snapshot's base holds exactly the files its predecessor left, and its own manifests can be read."""
+    try:
+        base = [entry for meta in files.manifest_list(after.base_manifest_list) for entry in files.manifest(meta.file_name)]
+        based_on = {entry.key() for entry in merge_entries(base, table=files.name)}
+        list(files.live_entries(after))
+        return based_on == {entry.key() for entry in files.live_entries(before)}
+    except (LakeError, ValueError, KeyError, EOFError):  # manifests that are missing or no manifests at all: not to be adopted
+        return False
+
+
+def _read(files: TableFiles, snapshot_id: int) -> Snapshot | None:
+    try:
+        snapshot = files.read_snapshot(snapshot_id)
+    except (ValueError, KeyError, TypeError, AttributeError):  # not JSON, or not a snapshot
+        return None
+    return snapshot if snapshot is not None and snapshot.id == snapshot_id else None
