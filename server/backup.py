@@ -32,7 +32,7 @@ def present_dsn(settings: Settings) -> Iterator[str]:
 
 
 def _grants(dsn: str) -> list[Grant]:
-    catalog = CatalogStore(dsn, max_connections=1)
+    catalog = CatalogStore(dsn, max_connections=2)
     try:
         with catalog.reading() as tx:
             return tx.grants.all()

@@ -22,6 +22,7 @@ from model.identifier import Identifier
 from server.backup import backup, restore
 from server.settings import Settings, read_settings
 from tests.fix_server import StartServer
+from tests.lake.register.damage import data_files
 
 SLUICE = str(Path(sys.executable).parent / "sluice")
 T = Identifier("default", "t")
@@ -141,12 +142,23 @@ def test_the_command_beside_a_running_server(start_server: StartServer, tmp_path
     server = start_server()
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, data: Path = server.data) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
-        return subprocess.run([SLUICE, *arguments], env=environment | {"SLUICE_DATA": str(server.data)}, capture_output=True, text=True)
+        environment |= {"SLUICE_DATA": str(data), "SLUICE_WAREHOUSE": str(server.data / "warehouse")}
+        return subprocess.run([SLUICE, *arguments], env=environment, capture_output=True, text=True)
 
     file = str(tmp_path / "b")
     assert (run("backup", file).returncode, Path(file).exists()) == (0, True)
+    fresh = run("restore", file, data=tmp_path / "fresh")
+    assert (fresh.returncode, fresh.stderr) == (0, "")
+    assert "are the catalog now" in fresh.stdout
+    assert run("check", "--deep").returncode == 0
+    (data_file,) = data_files(server.data / "warehouse/default.db/t")
+    kept = data_file.read_bytes()
+    data_file.unlink()
+    found = run("check")
+    assert (found.returncode, found.stdout) == (1, f"default.t: {data_file} is missing\n")
+    data_file.write_bytes(kept)
     server.sql("INSERT INTO t VALUES (2)")
     refused = run("restore", file, "--replace")
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
