@@ -22,6 +22,8 @@ class Difference:
     what: str
     statement: str
     """What mends it; empty where only a copy of the files does."""
+    known: bool = True
+    """Whether the catalog has such a table."""
 
 
 def differences(catalog: CatalogStore, warehouse: str) -> Iterator[Difference]:
@@ -68,4 +70,4 @@ def _unknown(io: FileIO, warehouse: str, known: set[str]) -> Iterator[Difference
                 found = Identifier(name.removesuffix(".db"), own)
                 register = f"CALL sys.register_table({literal(found.written())}, {literal(location)})"
                 what = f"lies in the warehouse at {location}, and the catalog has no such table"
-                yield Difference(table=str(found), what=what, statement=register)
+                yield Difference(table=str(found), what=what, statement=register, known=False)

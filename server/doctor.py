@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from catalog import CatalogStore
 from lake import Lake
+from lake.after_restore import Difference, differences
 from lake.overview import Overview, consumer_table, overview
 from migrations import newest, revision_of
 from model.errors import LakeError
@@ -73,6 +74,7 @@ def examine(settings: Settings, *, java_home: str | None = None) -> list[Finding
         found += _guarded("clock", lambda: _clock(catalog))
         found += _guarded("commit", lambda: _commit(catalog))
         found += _guarded("catalog", lambda: of_catalog(overview(catalog)))
+        found += _guarded("tables", lambda: of_tables(differences(catalog, settings.warehouse)))
     return found
 
 
@@ -184,6 +186,18 @@ def _commit(catalog: CatalogStore) -> Check:
     level = WARN if median > _SLOW_COMMIT_SECONDS else OK
     way_out = "" if level == OK else "Every write waits for it: put Postgres's log on a faster disk, or nearer."
     yield Finding(check="commit", level=level, detail=f"a commit of Postgres takes {median * 1000:.1f} ms", way_out=way_out)
+
+
+def of_tables(found: Iterable[Difference]) -> Check:
+    """Tables whose files are newer or older than the catalog, and those it does not know: a restored or lagging catalog has them."""
+    for one in found:
+        way_out = f"{one.statement};" if one.statement else "Only a copy of the files brings it back."
+        yield Finding(
+            check="tables",
+            level=FAIL if one.known else WARN,
+            detail=f"{one.table}: {one.what}",
+            way_out=way_out,
+        )
 
 
 def of_catalog(known: Overview) -> Check:

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from flask.testing import FlaskClient
 
+from catalog.archive import restore_archive, write_archive
 from migrations import downgrade
 from server.doctor import FAIL, OK, WARN, Finding, examine
 from server.settings import Settings, read_settings
@@ -54,6 +55,21 @@ def test_every_trouble_has_a_line_and_a_way_out(settings: Settings, client: Flas
     assert found["small files"].way_out == "CALL sys.compact('default.o''neil')"
     assert "RESTART" in found["jobs"].way_out
     assert "CALL sys.reset_consumer('default.o''neil', 'late')" in found["consumers"].way_out
+
+
+def test_a_catalog_older_than_its_warehouse_is_told(settings: Settings, client: FlaskClient, dsn: str, tmp_path: Path) -> None:
+    """As after a promoted standby that lagged, or an old dump: nothing else notices it."""
+    for text in ("CREATE TABLE t (id INT)", "CREATE TABLE u (id INT)", "INSERT INTO t VALUES (1)"):
+        client.post("/sql", data=text).close()
+    write_archive(dsn, tmp_path / "old", warehouse="")
+    for text in ("INSERT INTO t VALUES (2)", "CREATE TABLE `new` (id INT)"):
+        client.post("/sql", data=text).close()
+    restore_archive(dsn, tmp_path / "old")
+    found = {one.detail.split(":")[0]: one for one in examine(settings) if one.check == "tables"}
+    assert {name: one.level for name, one in found.items()} == {"default.t": FAIL, "default.new": WARN}
+    assert "snapshots 2 to 2 are in the warehouse and newer than the catalog's 1" in found["default.t"].detail
+    assert found["default.t"].way_out == "CALL sys.repair_table('default.t');"
+    assert "sys.register_table('default.new'" in found["default.new"].way_out
 
 
 def test_what_is_away_hides_nothing_else(settings: Settings, dsn: str, tmp_path: Path) -> None:
