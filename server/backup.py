@@ -87,7 +87,7 @@ def restore(settings: Settings, path: Path, *, replace: bool) -> tuple[str, list
         catalog = CatalogStore(dsn)
         try:
             found = list(differences(catalog, settings.warehouse))
-            found += _given_again(before, _grants(dsn)) if before else []
+            found += _given_again(before, _grants(dsn)) if before is not None else []
         finally:
             catalog.close()
     elsewhere = "" if head.warehouse == settings.warehouse else f"; it was made of the warehouse {head.warehouse}"
