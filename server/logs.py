@@ -6,10 +6,14 @@ import datetime as dt
 import logging
 import re
 import sys
+import threading
+from collections import Counter
 from typing import Any
 
 import orjson
+from cachetools import TTLCache
 
+from model.errors import LakeError
 from model.option import MASK, masked_text
 from model.spans import trace_id
 from server.settings import Settings
@@ -24,6 +28,8 @@ _ASSIGNED = re.compile(
     r"\b([\w.-]{0,40}(?:password|passwd|secret|token|credential|access[-_.]?key|private[-_.]?key|api[-_.]?key)[\w.-]{0,40}=)(?!>)[^\s&,;'\"]+",
     re.IGNORECASE,
 )
+REPEATS_SECONDS = 60.0
+"""The same failure of the same part of the server is logged once in so long."""
 _LONGEST_MASKED = 20_000
 """Characters of one message that are looked through and kept."""
 
@@ -100,6 +106,38 @@ class JsonFormatter(logging.Formatter):
         return orjson.dumps(found, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
+class OncePerMinute(logging.Filter):
+    """Lets one line a cause and minute through of failures that are deliberate, without their tracebacks.
+
+    A full disk fails every request and every beat of what runs in the background; tracebacks are for bugs, which all come through.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._told: TTLCache[tuple[str, str, str], None] = TTLCache(1000, REPEATS_SECONDS)
+        self._held: Counter[tuple[str, str, str]] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is told; one that is says how many like it were not."""
+        problem = record.exc_info[1] if record.exc_info else None
+        if not isinstance(problem, LakeError):
+            return True
+        key = (record.name, str(record.msg), type(problem).__name__)
+        with self._lock:
+            if key in self._told:
+                self._held[key] += 1
+                return False
+            self._told[key] = None
+            held = self._held.pop(key, 0)
+        more = f" ({held} more like it since the last one)" if held else ""
+        said = record.getMessage()
+        cause = "" if problem.message in said else f": {problem.message}"
+        record.msg, record.args = f"{said}{cause}{more}", ()
+        record.exc_info = None
+        return True
+
+
 class _PySparkLogger(logging.Logger):
     """Takes the named values of pyspark's own logger, and says quietly what a client was told."""
 
@@ -112,6 +150,7 @@ def set_up(settings: Settings) -> None:
     """Let everything in this process log one way."""
     masker = Masker(settings)
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(OncePerMinute())
     handler.setFormatter(JsonFormatter(masker) if settings.log_format == "json" else TextFormatter(masker))
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,9 @@ from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.errors import Unavailable
+from model.errors import StorageFull, Unavailable
 from server.app import create_app
-from server.logs import Masker, set_up
+from server.logs import Masker, OncePerMinute, set_up
 from server.services import Services
 from server.settings import Settings, read_settings
 from sql.gateway import Gateway
@@ -85,8 +87,8 @@ def test_each_request_and_what_it_does_is_a_json_line(gateway: Gateway, tmp_path
 def test_a_failure_is_one_line_with_its_cause(gateway: Gateway, tmp_path: Path, stream: Written) -> None:
     made(gateway, tmp_path, SLUICE_LOG_FORMAT="json")
     try:
-        raise Unavailable(f"postgresql://me:hidden@host/db with {TOKEN}\nand a second line")
-    except Unavailable:
+        raise ValueError(f"postgresql://me:hidden@host/db with {TOKEN}\nand a second line")
+    except ValueError:
         logging.getLogger("anything").exception("It failed for Authorization: Bearer abcdefgh, secret=xyz")
     (line,) = lines(stream)
     assert "Traceback" in line["exception"]
@@ -126,3 +128,24 @@ def test_no_secret_survives_wherever_it_stands(around: str, form: str) -> None:
 def test_a_long_message_is_masked_in_no_time() -> None:
     masked = Masker(read_settings({"SLUICE_DATA": "/nowhere"})).mask("a.b-" * 500_000)
     assert len(masked) < 30_000
+
+
+def test_a_failure_that_goes_on_is_logged_once_a_minute_and_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.logs.REPEATS_SECONDS", 0.2)
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.addFilter(OncePerMinute())
+    log = logging.Logger("beats")
+    log.addHandler(handler)
+    full, bug = StorageFull("No room left."), ValueError("a bug")
+    for _ in range(50):
+        log.warning("Looking after %s failed", "t", exc_info=full)
+    log.warning("Looking after %s failed", "t", exc_info=Unavailable("away"))
+    log.error("A round failed", exc_info=bug)
+    log.error("A round failed", exc_info=bug)
+    assert written.getvalue().count("Looking after t failed") == 2
+    assert "StorageFull" not in written.getvalue()
+    assert written.getvalue().count("ValueError: a bug") == 2
+    time.sleep(0.3)
+    log.warning("Looking after %s failed", "t", exc_info=full)
+    assert "Looking after t failed: No room left. (49 more like it since the last one)\n" in written.getvalue()

@@ -15,6 +15,7 @@ DELETES = {
     "lake/consumers.py": "consumers",
     "lake/history.py": "snapshot files a rollback takes back",
     "lake/orphans.py": "orphans",
+    "lake/register/upgrade.py": "schema files an earlier version put among rows",
     "lake/retention.py": "expired files, tags",
     "lake/tags.py": "tags",
     "sql/health.py": "its own probe",
