@@ -91,8 +91,18 @@ def write(session: SparkSession, frame: DataFrame, table: LakeTable, *, arrange:
         try:
             _spark_write(session, routed, table, format_, staging)
             return _publish(table, staging)
+        except BaseException:
+            _close_what_failed(session)
+            raise
         finally:
-            table.files.io.delete_tree(staging)
+            with contextlib.suppress(LakeError):  # what stays is an orphan; what was written, or failed, is the outcome
+                table.files.io.delete_tree(staging)
+
+
+def _close_what_failed(session: SparkSession) -> None:
+    """Java closes a file whose writer failed when it collects the writer; until then a full disk stays full of deleted files."""
+    with contextlib.suppress(Exception):  # a Spark that is gone keeps nothing open
+        session.sparkContext._jvm.System.gc()  # type: ignore[union-attr]
 
 
 def _routed(frame: DataFrame, schema: Schema) -> DataFrame:
