@@ -33,6 +33,8 @@ class TableRow:
     branch: str
     location: str
     external: bool
+    allowed_locations: list[str] | None
+    """Where files of it may lie besides its directory; None for a table from before this was recorded."""
     schema_id: int
     published_schema_id: int
     moving_from: str | None
@@ -113,6 +115,7 @@ class HeadRow:
 
     table_id: UUID
     location: str
+    allowed_locations: list[str] | None
     moving_from: str | None
     diverged_at: str | None
     stale: bool

@@ -174,7 +174,7 @@ class SnapshotRepository:
         else:
             branch, schema_id = "JOIN table_branch b ON b.table_id = t.table_id AND b.name = %(branch)s", "b.schema_id"
         query = f"""
-            SELECT t.table_id, t.location, t.moving_from, t.diverged_at, {schema_id} AS schema_id,
+            SELECT t.table_id, t.location, t.allowed_locations, t.moving_from, t.diverged_at, {schema_id} AS schema_id,
                    EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id) AS stale,
                    p.snapshot_id, p.snapshot_uuid AS snapshot_key, s.body ->> 'uuid' AS snapshot_uuid,
                    (s.body ->> 'schemaId')::bigint AS snapshot_schema_id, s.published,

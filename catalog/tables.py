@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from model.errors import CommitConflict, DatabaseNotExist, TableAlreadyExist, Ta
 from model.identifier import MAIN_BRANCH, Identifier
 
 _OF_TABLE = """
-    t.table_id, t.database, t.name, t.location, t.external, t.moving_from, t.diverged_at,
+    t.table_id, t.database, t.name, t.location, t.external, t.allowed_locations, t.moving_from, t.diverged_at,
     EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id) AS stale,
     t.owner, t.created_at, t.created_by, t.updated_at, t.updated_by, s.body AS schema
 """
@@ -131,16 +131,18 @@ class TableRepository:
         schema_id: int,
         schema: Mapping[str, Any],
         external: bool = False,
+        allowed: Sequence[str] = (),
         by: str | None = None,
     ) -> None:
         """Add it with its first schema; raises `TableAlreadyExist` or `DatabaseNotExist`."""
         query = """
-            INSERT INTO sluice_table (table_id, database, name, location, schema_id, external, owner, created_by, updated_by)
-            VALUES (%(id)s, %(database)s, %(name)s, %(location)s, %(schema_id)s, %(external)s, %(by)s, %(by)s, %(by)s)
+            INSERT INTO sluice_table
+              (table_id, database, name, location, schema_id, external, allowed_locations, owner, created_by, updated_by)
+            VALUES (%(id)s, %(database)s, %(name)s, %(location)s, %(schema_id)s, %(external)s, %(allowed)s, %(by)s, %(by)s, %(by)s)
         """
         values = {
             "id": table_id, "database": table.database, "name": table.table, "location": location, "schema_id": schema_id,
-            "external": external, "by": by,
+            "external": external, "allowed": list(allowed), "by": by,
         }  # fmt: skip
         try:
             with self._conn.transaction():
@@ -216,6 +218,14 @@ class TableRepository:
             raise TableAlreadyExist(str(to)) from clash
         except errors.ForeignKeyViolation as missing:
             raise DatabaseNotExist(to.database) from missing
+
+    def allow(self, table_id: UUID, prefix: str) -> None:
+        """Record a place besides its directory where files of a table may lie."""
+        query = """
+            UPDATE sluice_table SET allowed_locations = allowed_locations || ARRAY[%(prefix)s]
+            WHERE table_id = %(id)s AND NOT allowed_locations @> ARRAY[%(prefix)s]
+        """
+        self._conn.execute(query, {"id": table_id, "prefix": prefix})
 
     def settle(self, table_id: UUID, location: str) -> None:
         """Note where the files of a table lie that an earlier version was moving."""

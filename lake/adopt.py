@@ -12,7 +12,7 @@ from lake.base import LakeBase
 from lake.commit.core import deciding
 from lake.commit.write_context import paths_of
 from lake.guard import asks_itself, its_database, needs
-from lake.lying import what_lies
+from lake.lying import external_places, what_lies
 from lake.names import check_name
 from lake.places import allowed_place, check_all_inside, place_to_register, refuse_overlap
 from lake.register.operations import rewrite_operations
@@ -21,6 +21,7 @@ from model.access import Access, database_resource, table_resource
 from model.commit_phase import CommitProgress
 from model.errors import InvalidName, InvalidSchema, LakeError, TableAlreadyExist
 from model.identifier import MAIN_BRANCH, Identifier
+from model.location import Location
 from model.schema import Schema, new_schema
 from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
@@ -35,6 +36,8 @@ class Migration:
     """What a migration did, or would do."""
 
     schema: Schema
+    place: str
+    """The directory the files lie in."""
     source: HiveDirectory
     renamed: tuple[tuple[str, str], ...]
     """Files that need another name, as readers tell the format by it."""
@@ -60,16 +63,25 @@ class LakeAdoption(LakeBase):
             path, self.warehouse_location, self.import_dirs, lambda name: self.caller.may(Access.CREATETABLE, database_resource(name))
         )
         location = str(place)
-        main, *branches = what_lies(self.file_io, location)
+        main, *branches = found = what_lies(self.file_io, location, self.import_dirs)
+        allowed = external_places(found, self.import_dirs)
         newest = main.schema
         with self.catalog.transaction(keep=not dry_run) as tx:
             tx.tables.lock_location(location)
             if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
                 raise TableAlreadyExist(str(table))
-            refuse_overlap(tx, place, f"Table {table} cannot be registered")
+            for taken in (place, *map(Location.parse, allowed)):
+                refuse_overlap(tx, taken, f"Table {table} cannot be registered")
             table_id = uuid4()
             tx.tables.create(
-                table, table_id, location=location, schema_id=newest.id, schema=newest.to_json(), external=True, by=self.caller.principal
+                table,
+                table_id,
+                location=location,
+                schema_id=newest.id,
+                schema=newest.to_json(),
+                external=True,
+                allowed=allowed,
+                by=self.caller.principal,
             )
             main.put(tx, table_id)
             for branch in branches:
@@ -92,7 +104,7 @@ class LakeAdoption(LakeBase):
         The files stay where they are; from then on they are the table's. Raises where they disagree or cannot be held.
         """
         check_name(table.table, "table")
-        found = self._survey(source, threads)
+        place, found = self._survey(source, threads)
         given = dict(options or {})
         TABLE_OPTIONS.check(given)
         if given.get("bucket", "-1") != "-1":
@@ -101,7 +113,7 @@ class LakeAdoption(LakeBase):
         schema = new_schema(
             found.columns, partition_keys=found.keys, options={**defaults, **given}, time_millis=time.time_ns() // 1_000_000
         )
-        plan = Migration(schema=schema, source=found, renamed=_renamed(found.files))
+        plan = Migration(schema=schema, place=place, source=found, renamed=_renamed(found.files))
         if not dry_run:
             request = migration_commit(found.files, schema)
             with renaming(self.file_io, plan.renamed, request.progress):
@@ -115,8 +127,16 @@ class LakeAdoption(LakeBase):
             tx.databases.get(table.database)
             table_id = uuid4()
             location = self._place(tx, table, table_id, None)
-            files = TableFiles(self.file_io, location)
-            tx.tables.create(table, table_id, location=location, schema_id=0, schema=plan.schema.to_json(), by=self.caller.principal)
+            files = TableFiles(self.file_io, location, name=table.written(), allowed=[plan.place])
+            tx.tables.create(
+                table,
+                table_id,
+                location=location,
+                schema_id=0,
+                schema=plan.schema.to_json(),
+                allowed=[plan.place],
+                by=self.caller.principal,
+            )
             try:
                 snapshot = build_snapshot(files, plan.schema, None, [request], uuid=str(uuid4()), time_millis=time.time_ns() // 1_000_000)
                 named = [path for new in request.adds for path in paths_of(files, plan.schema, new)]
@@ -133,24 +153,26 @@ class LakeAdoption(LakeBase):
             self._publisher.schemas(table_id, files, MAIN_BRANCH, published=-1, newest=plan.schema)
         self._publisher.try_to_catch_up(table_id, files, MAIN_BRANCH)
 
-    def _survey(self, source: str, threads: int) -> HiveDirectory:
+    def _survey(self, source: str, threads: int) -> tuple[str, HiveDirectory]:
+        """Where a directory of files lies, and what is in it."""
         location = allowed_place(source, self.import_dirs)
         if not self.warehouse_location.same_store(location):
             raise InvalidName(f"{location} lies in another store than the warehouse, {self.warehouse}; a table's files lie in one.")
         with self.catalog.transaction(keep=False) as tx:
             refuse_overlap(tx, location, f"The files at {location} cannot be taken over")
-        return survey(
+        found = survey(
             self.file_io,
             str(location),
             threads=threads,
-            allowed=lambda paths: check_all_inside(paths, self.import_dirs, outside=self.warehouse_location),
+            allowed=lambda paths: check_all_inside(paths, [str(location)], outside=self.warehouse_location),
         )
+        return str(location), found
 
     @asks_itself
     def plan_migration(self, table: LakeTable, source: str, *, threads: int = 8) -> Migration:
         """What it takes to add a directory's files to a table, in place; raises where they are not of the table's columns."""
         self.caller.require(Access.UPDATE, table_resource(table.identifier))
-        found = self._survey(source, threads)
+        place, found = self._survey(source, threads)
         schema = table.schema
         if schema.bucket != -1:
             raise InvalidSchema(f"Files can be added to tables with 'bucket' = '-1' only; {table.identifier} has {schema.bucket}.")
@@ -168,7 +190,14 @@ class LakeAdoption(LakeBase):
                     held = file.columns.get(field.name)
                     if held is None or held.nullable:
                         raise InvalidSchema(f"Column {field.name} of {table.identifier} is NOT NULL; {file.path} may hold NULL there.")
-        return Migration(schema=schema, source=found, renamed=_renamed(found.files))
+        return Migration(schema=schema, place=place, source=found, renamed=_renamed(found.files))
+
+    @asks_itself
+    def record_place(self, table: LakeTable, plan: Migration) -> None:
+        """Make the directory of files that are about to be a table's one where files of it may lie."""
+        self.caller.require(Access.UPDATE, table_resource(table.identifier))
+        with self.catalog.transaction() as tx:
+            tx.tables.allow(table.table_id, plan.place)
 
 
 def migration_commit(files: Sequence[HiveFile], schema: Schema) -> CommitRequest:

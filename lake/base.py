@@ -121,7 +121,12 @@ class LakeBase:
     def _files_of(self, row: TableRow) -> TableFiles:
         named_by = partial(live_name, self.catalog, self.file_io, row.table_id, row.location)
         name = Identifier(row.database, row.name, row.branch).written()
-        return TableFiles(self.file_io, row.location, row.branch, name=name, named_by=named_by)
+        return TableFiles(self.file_io, row.location, row.branch, name=name, named_by=named_by, allowed=self.allowed_locations(row))
+
+    @asks_itself
+    def allowed_locations(self, row: TableRow) -> Sequence[str]:
+        """Where files of a table may lie besides its directory."""
+        return self.import_dirs if row.allowed_locations is None else row.allowed_locations
 
     def _settled(self, row: TableRow) -> TableRow:
         """A table an earlier version was moving when it was renamed, where its files lie: nothing is moved any more.

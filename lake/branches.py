@@ -75,7 +75,7 @@ class Branches:
             return False
         return True
 
-    @needs(Access.UPDATE)
+    @needs(Access.DELETE)
     def drop(self, table: LakeTable, name: str, *, dry_run: bool = False) -> list[Snapshot]:
         """Remove a branch with its snapshots, which are returned, and tags; raises `BranchNotExist`."""
         with self._catalog.transaction(keep=not dry_run) as tx:
@@ -110,7 +110,7 @@ class Branches:
         else:
             io.delete_tree(old)
 
-    @needs(Access.UPDATE)
+    @needs(Access.DELETE)
     def fast_forward(self, table: LakeTable, name: str, *, dry_run: bool = False) -> tuple[list[Snapshot], Snapshot]:
         """Let main go on where a branch is: main's snapshots, schemas and tags from the branch's first on are replaced by the branch's.
 

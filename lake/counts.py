@@ -13,20 +13,19 @@ from lake.table import LakeTable
 from model.partition import PartitionStatistics, partition_name
 from model.schema import Schema
 from model.snapshot import Snapshot
-from model.types import BigIntType, CharType, IntType, SmallIntType, TinyIntType, VarCharType
 from table import binary_row
-from table.layout import DEFAULT_PARTITION_NAME, partition_spec
+from table.layout import partition_spec
 from table.manifest import EntryKind, ManifestEntry
-
-_PLAIN = (TinyIntType, SmallIntType, IntType, BigIntType, CharType, VarCharType)
-"""Types whose values every client writes as the same text."""
 
 
 def statistics_of(table: LakeTable, snapshot: Snapshot) -> list[PartitionStatistics]:
     """What a snapshot's own changes add to each partition."""
-    files = table.files
-    changes = (entry for meta in files.manifest_list(snapshot.delta_manifest_list) for entry in files.manifest(meta.file_name))
-    return _summed(table.schema, map(_change, changes))
+    return sums_of_entries(table.schema, table.files.delta_entries(snapshot))
+
+
+def sums_of_entries(schema: Schema, changes: Iterable[ManifestEntry]) -> list[PartitionStatistics]:
+    """What some changes add to each partition."""
+    return _summed(schema, map(_change, changes))
 
 
 def _change(entry: ManifestEntry) -> tuple[bytes, Sequence[int]]:
@@ -73,16 +72,6 @@ def follow(tx: CatalogTransaction, table: LakeTable, changes: Sequence[Partition
     """Let the partitions' rows follow a commit."""
     if keys := table.schema.partition_keys:
         tx.partitions.add(table.table_id, table.identifier.branch, [(partition_name(change.spec, keys), change) for change in changes])
-
-
-def agreed(schema: Schema, changes: Sequence[PartitionStatistics]) -> bool:
-    """Whether a client's partition values are spelled as ours are: dates, booleans, NULL and others differ between clients."""
-    keys = schema.partition_keys
-    if not all(isinstance(field.type, _PLAIN) for field in schema.partition_fields):
-        return False
-    default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
-    strange = {"None", "null", "", default}
-    return all(set(change.spec) == set(keys) and not strange & set(change.spec.values()) for change in changes)
 
 
 def totals(catalog: CatalogStore, publisher: Publisher, table: LakeTable) -> tuple[Snapshot, CountsRow] | None:

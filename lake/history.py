@@ -58,7 +58,7 @@ class History:
             raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {version}.", resource_name=version)
         return Snapshot.from_json(row.body)
 
-    @needs(Access.UPDATE)
+    @needs(Access.DELETE)
     def rollback_to_snapshot(self, table: LakeTable, snapshot_id: int, *, expected: int | None = None) -> None:
         """Make a snapshot the latest again; later ones, and the tags on them, are gone.
 
@@ -75,7 +75,7 @@ class History:
             self._back_to(tx, table, row)
         self.tidy(table)
 
-    @needs(Access.UPDATE)
+    @needs(Access.DELETE)
     def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None) -> None:
         """Make a tag's snapshot the latest again, also where it has expired.
 

@@ -85,11 +85,20 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
 
     # Commits
 
-    @needs(Access.UPDATE)
+    @asks_itself
     def commit(self, table: LakeTable, request: CommitRequest, *, claim: Claim | None = None, answer: AnswerOf | None = None) -> Snapshot:
         """Commit to one table; see `Committer.commit`."""
+        self._require(table, request)
         claimed = Claimed(claim=claim, answer=answer or _bare_answer) if claim else None
         return self._committer.commit(table, self._signed(request), claimed)
+
+    def _require(self, table: LakeTable, request: CommitRequest) -> None:
+        """Raise `Forbidden` for a caller who may not do what the commit does."""
+        resource = table_resource(table.identifier)
+        if request.takes_away:
+            self.caller.require(Access.DELETE, resource)
+        if request.adds or not request.takes_away:
+            self.caller.require(Access.UPDATE, resource)
 
     def _signed(self, request: CommitRequest) -> CommitRequest:
         """A request that says who commits, where callers are told apart."""
@@ -106,8 +115,8 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         answer: AnswerOf | None = None,
     ) -> list[Snapshot]:
         """Commit to several tables in one transaction, all of them or none; appends to the same table share a snapshot."""
-        for table, _ in commits:
-            self.caller.require(Access.UPDATE, table_resource(table.identifier))
+        for table, request in commits:
+            self._require(table, request)
         claimed = [Claimed(claim=claim, answer=answer or _bare_answer)] if claim else []
         tables = {(table.table_id, table.identifier.branch): table for table, _ in commits}
         requests: dict[tuple[UUID, str], list[CommitRequest]] = {key: [] for key in tables}
@@ -142,12 +151,24 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
             raise Forbidden(f"{self.caller.principal} sees only a part of table {table.identifier}, and so not its partitions.")
         return partitions(table, snapshot)
 
-    @needs(Access.UPDATE)
+    @asks_itself
     def client_commit(self, table: Identifier, commit: ClientCommit) -> bool:
-        """Take a commit a client built; see `ClientCommitter.commit`."""
-        return self._client_committer.commit(table, replace(commit, principal=self.caller.principal))
+        """Take a commit a client built, who may take rows away only with DELETE; see `ClientCommitter.commit`."""
+        resource = table_resource(table)
+        if not self.caller.may(Access.DELETE, resource):
+            self.caller.require(Access.UPDATE, resource)
+        properties = {key: value for key, value in commit.snapshot.properties.items() if key != COMMITTED_BY}
+        if self.caller != EVERYBODY:  # who commits is the server's word
+            properties[COMMITTED_BY] = self.caller.principal
+        signed = replace(commit, principal=self.caller.principal, snapshot=replace(commit.snapshot, properties=properties))
+        return self._client_committer.commit(
+            table,
+            signed,
+            require_insert=lambda: self.caller.require(Access.UPDATE, resource),
+            require_delete=lambda: self.caller.require(Access.DELETE, resource),
+        )
 
-    @needs(Access.UPDATE)
+    @needs(Access.DELETE)
     def drop_partitions(
         self, table: LakeTable, specs: Sequence[dict[str, str]], *, ignore_missing: bool = True
     ) -> tuple[list[Spec], list[Spec]]:

@@ -12,6 +12,7 @@ from catalog import CatalogTransaction
 from lake.names import check_name
 from model.errors import InvalidSchema, LakeError
 from model.identifier import MAIN_BRANCH
+from model.location import Location
 from model.schema import Schema, check_schema, other_kind
 from model.snapshot import Snapshot
 from table.file_io import FileIO
@@ -49,7 +50,7 @@ class Lying:
             base = snapshot.key
 
 
-def what_lies(io: FileIO, location: str) -> list[Lying]:
+def what_lies(io: FileIO, location: str, allowed: Sequence[str]) -> list[Lying]:
     """Main and the branches besides it; raises `InvalidSchema` where one of them cannot be taken over."""
     names = [MAIN_BRANCH]
     for status in io.list(f"{location}/branch"):
@@ -59,11 +60,30 @@ def what_lies(io: FileIO, location: str) -> list[Lying]:
             names.append(name.removeprefix(_BRANCH))
     found = []
     for name in names:
-        files = TableFiles(io, location, name)
+        files = TableFiles(io, location, name, allowed=allowed)
         lying = Lying(branch=name, files=files, schemas=_schemas(files), snapshots=_snapshots(files))
         _check_adoptable(files, lying.schemas, lying.snapshots)
         found.append(lying)
     return found
+
+
+def external_places(found: Sequence[Lying], roots: Sequence[str]) -> list[str]:
+    """The directories outside a table's own that hold files of it: one in each of the roots, the deepest that holds all."""
+    own = Location.parse(found[0].files.location)
+    paths = [
+        Location.parse(entry.file.external_path)
+        for lying in found
+        for snapshot in lying.snapshots[-1:]
+        for meta in lying.files.manifests_of(snapshot)
+        for entry in lying.files.manifest(meta.file_name)
+        if entry.file.external_path is not None
+    ]
+    places: dict[Location, Location] = {}
+    for path in paths:
+        root = next((root for root in map(Location.parse, roots) if root.contains(path)), None)
+        if root is not None and not own.contains(path):
+            places[root] = path.parent if root not in places else places[root].common(path.parent)
+    return [str(place) for place in places.values()]
 
 
 def _schemas(files: TableFiles) -> list[Schema]:

@@ -38,7 +38,7 @@ def remove_orphan_files(
     The listing comes first and the names in use after it, so that a file committed in between counts as used.
     Raises `InvalidOption` for a moment in the future.
     """
-    lake.caller.require(Access.UPDATE, table_resource(table.identifier))
+    lake.caller.require(Access.DELETE, table_resource(table.identifier))
     now = time.time_ns() // 1_000_000
     limit = now - YOUNGEST_MILLIS if older_than_millis is None else older_than_millis
     if limit > now:
@@ -51,7 +51,7 @@ def remove_orphan_files(
     expired = _expired(lake, table)
     for status in () if dry_run else orphans:
         check()
-        table.files.io.delete(status.path)
+        table.files.delete((status.path,))
     if expired and not dry_run:
         clear_stale_snapshots(lake, table)
     orphans += expired

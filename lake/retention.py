@@ -89,8 +89,8 @@ def _lock(tx: CatalogTransaction, table: LakeTable) -> None:
 
 
 def _may(lake: Lake, table: LakeTable) -> None:
-    """Raise `Forbidden` unless the caller may change the table."""
-    lake.caller.require(Access.UPDATE, table_resource(table.identifier))
+    """Raise `Forbidden` unless the caller may take history away."""
+    lake.caller.require(Access.DELETE, table_resource(table.identifier))
 
 
 def _kept_elsewhere(tx: CatalogTransaction, table: LakeTable) -> list[Snapshot]:
@@ -118,8 +118,7 @@ def _tags(tx: CatalogTransaction, table: LakeTable) -> list[Tag]:
 
 def _delete(table: LakeTable, garbage: Garbage) -> None:
     """Data first, then what names it: a half done deletion is never visible as a snapshot that lacks files."""
-    for path in (*garbage.data, *garbage.metadata):
-        table.files.io.delete(path)
+    table.files.delete((*garbage.data, *garbage.metadata))
 
 
 def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_run: bool = False, now_millis: int | None = None) -> Removed:
@@ -234,7 +233,7 @@ def replace_tag(
 def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: bool = False) -> Tag:
     """Give a tag another name; raises `TagNotExist` or `TagAlreadyExist`."""
     check_name(to, "tag")
-    _may(lake, table)
+    lake.caller.require(Access.UPDATE, table_resource(table.identifier))
     lake.tags.get(table, name)
     with lake.catalog.transaction(keep=not dry_run) as tx:
         _lock(tx, table)

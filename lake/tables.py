@@ -72,10 +72,20 @@ class LakeTables(LakeMetadata):
         return self._ready(self._visible(table))
 
     @asks_itself
-    def open_to_write(self, table: Identifier) -> LakeTable:
-        """The table, for a caller who may add and replace its rows."""
+    def open_to_write(self, table: Identifier, *, overwrite: bool = False) -> LakeTable:
+        """The table, for a caller who may add rows, and with ``overwrite`` take rows away."""
         opened = self.open(table)
         self.caller.require(Access.UPDATE, table_resource(table))
+        if overwrite:
+            self.caller.require(Access.DELETE, table_resource(table))
+        return opened
+
+    @asks_itself
+    def open_to_change(self, table: Identifier) -> LakeTable:
+        """The table, for a caller who may add rows or take them away; what is done with it asks for the one or the other."""
+        opened = self.open(table)
+        if not self.caller.may(Access.DELETE, table_resource(table)):
+            self.caller.require(Access.UPDATE, table_resource(table))
         return opened
 
     @asks_itself
@@ -209,7 +219,7 @@ class LakeTables(LakeMetadata):
     @needs(Access.ALTER)
     def replace_table(self, table: Identifier, schema: Schema, *, path: str | None = None) -> None:
         """Empty a table and give it another schema, in one decision; see `lake.replace.replace_schema`."""
-        self.caller.require(Access.UPDATE, table_resource(table))
+        self.caller.require(Access.DELETE, table_resource(table))
         if path is not None and Location.parse(path) != Location.parse(self._open(table).location):
             raise InvalidName(f"Table {table} cannot be replaced by one at {path}: where a table lies does not change.")
         replace_schema(self._core, lambda: self._open(table), schema, by=self.caller.principal)

@@ -123,7 +123,7 @@ class Tags:
             raise TagNotExist(name, str(table.identifier))
         return row
 
-    @needs(Access.UPDATE)
+    @needs(Access.DELETE)
     def delete(self, table: LakeTable, name: str) -> None:
         """Remove a tag; raises `TagNotExist`."""
         self.get(table, name)

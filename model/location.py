@@ -97,6 +97,13 @@ class Location:
         assert other.contains(self)
         return self.parts[len(other.parts) :]
 
+    def common(self, other: Location) -> Location:
+        """The deepest place of the store that contains both."""
+        count = 0
+        while count < min(len(self.parts), len(other.parts)) and self.parts[count] == other.parts[count]:
+            count += 1
+        return Location(scheme=self.scheme, authority=self.authority, parts=self.parts[:count])
+
     def child(self, name: str) -> Location:
         """What lies directly inside it under this name; raises `InvalidOption` for what is no plain name."""
         if not is_plain_name(name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from model.option import Option, boolean, duration, integer, memory_size, one_of, only_false, optional, text
+from model.option import Option, boolean, duration, inner_directory, integer, memory_size, name_part, one_of, only_false, optional, text
 
 WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option("type", one_of("table"), "table", "Kind of table.", mutable=False),
@@ -28,8 +28,8 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option(
         "partition.legacy-name", boolean(), True, "True = toString form of values in directories, false = SQL cast form.", mutable=False
     ),
-    Option("data-file.prefix", text(), "data-", "Data file name prefix."),
-    Option("data-file.path-directory", optional(text()), None, "Sub-directory under the table for all data.", mutable=False),
+    Option("data-file.prefix", name_part(), "data-", "Data file name prefix."),
+    Option("data-file.path-directory", optional(inner_directory()), None, "Sub-directory under the table for all data.", mutable=False),
     Option("file.suffix.include.compression", boolean(), False, "Put the codec in the file suffix (.zstd.parquet)."),
     Option("file.format", one_of("parquet", "orc"), "parquet", "Format of new data files."),
     Option(

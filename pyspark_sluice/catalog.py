@@ -45,7 +45,13 @@ class RemoteTable:
         self.table_id = UUID(body["id"])
         self.schema = Schema.from_json({"id": body["schemaId"], **body["schema"]})
         self.location = local_path(body["path"])
-        self.files = TableFiles(file_io_for(self.location), self.location, self.identifier.branch)
+        self.files = TableFiles(
+            file_io_for(self.location),
+            self.location,
+            self.identifier.branch,
+            name=self.identifier.written(),
+            allowed=body.get("allowedLocations"),
+        )
 
     def reopen(self) -> None:
         """Look where and what the table is now, whatever it is called; raises `TableNotExist`."""

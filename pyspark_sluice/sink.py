@@ -89,7 +89,7 @@ def _path(files: TableFiles, schema: Schema, new: NewFile) -> str:
     from table import binary_row
 
     values = binary_row.decode([field.type for field in schema.partition_fields], new.partition)
-    return new.file.external_path or f"{files.layout.bucket_dir(schema, values, new.bucket)}/{new.file.file_name}"
+    return new.file.external_path or files.layout.data_file(schema, values, new.bucket, new.file.file_name)
 
 
 def land(table: RemoteTable, schema: Schema, request: CommitRequest) -> bool:

@@ -72,7 +72,7 @@ class Ingester:
             lake = self._lake.for_caller(caller)
             lake.reserve.require()
             try:
-                table = lake.open_to_write(identifier)
+                table = lake.open_to_write(identifier, overwrite=if_exists is IfExists.REPLACE)
             except TableNotExist:
                 if not create:
                     raise

@@ -45,6 +45,11 @@ class CommitRequest:
     """How far it has come; the same for every copy of the request."""
 
     @property
+    def takes_away(self) -> bool:
+        """Whether live rows go: no compaction, which puts the same rows in their place."""
+        return self.overwrite is not None or (bool(self.deletes) and self.kind is not CommitKind.COMPACT)
+
+    @property
     def plain_append(self) -> bool:
         """Whether the commit only adds: such a commit never conflicts and may share a snapshot with others."""
         return self.kind is CommitKind.APPEND and not self.deletes and self.overwrite is None

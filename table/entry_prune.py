@@ -138,5 +138,6 @@ def file_stats(files: TableFiles, schema: Schema, columns: Iterable[str]) -> Cal
 def planned_file(files: TableFiles, schema: Schema, entry: ManifestEntry, partitions: PartitionPruning) -> PlannedFile:
     """The entry's file with where it lies."""
     values = partitions.values(entry.partition)
-    path = entry.file.external_path or f"{files.layout.bucket_dir(schema, values, entry.bucket)}/{entry.file.file_name}"
+    external = entry.file.external_path
+    path = files.reach.external(external) if external else files.layout.data_file(schema, values, entry.bucket, entry.file.file_name)
     return PlannedFile(path=path, partition=values, bucket=entry.bucket, file=entry.file)

@@ -101,7 +101,7 @@ def metadata_of(files: TableFiles, snapshot: Snapshot) -> Iterator[tuple[str, in
         yield layout.manifest(name), size or 0
     if snapshot.index_manifest is not None:
         for entry in files.index_manifest(snapshot.index_manifest):
-            yield f"{layout.index_dir()}/{entry['_FILE_NAME']}", entry["_FILE_SIZE"]
+            yield layout.index_file(str(entry["_FILE_NAME"])), entry["_FILE_SIZE"]
         yield layout.manifest(snapshot.index_manifest), 0
     if snapshot.statistics is not None:
         yield layout.statistics_file(snapshot.statistics), 0

@@ -9,6 +9,7 @@ from decimal import Decimal
 from model.identifier import MAIN_BRANCH
 from model.schema import Schema
 from model.types import DataType, DateType, LocalZonedTimestampType, TimestampType, TimeType
+from table.reach import Reach
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 EARLIEST, LATEST = "EARLIEST", "LATEST"
@@ -19,9 +20,10 @@ _ESCAPED = frozenset(chr(c) for c in range(0x20)) | frozenset("\"#%'*/:=?\\\x7f{
 class TableLayout:
     """The paths of one table's files, from its location; a branch has schemas, snapshots, tags and consumers of its own."""
 
-    def __init__(self, location: str, branch: str = MAIN_BRANCH) -> None:
+    def __init__(self, location: str, branch: str = MAIN_BRANCH, *, reach: Reach | None = None) -> None:
         self.location = location.rstrip("/")
         self.branch = branch
+        self.reach = reach or Reach(location)
         self.branch_dir = self.location if branch == MAIN_BRANCH else f"{self.location}/branch/branch-{branch}"
 
     def schema_dir(self) -> str:
@@ -50,17 +52,17 @@ class TableLayout:
         return f"{self.branch_dir}/consumer"
 
     def consumer_file(self, consumer: str) -> str:
-        return f"{self.branch_dir}/consumer/consumer-{consumer}"
+        return self.reach.named(f"{self.branch_dir}/consumer", f"consumer-{consumer}")
 
     def manifest(self, name: str) -> str:
         """A manifest, manifest list or index manifest: all lie in one directory."""
-        return f"{self.location}/manifest/{name}"
+        return self.reach.named(f"{self.location}/manifest", name)
 
     def tag_dir(self) -> str:
         return f"{self.branch_dir}/tag"
 
     def tag_file(self, name: str) -> str:
-        return f"{self.branch_dir}/tag/tag-{name}"
+        return self.reach.named(f"{self.branch_dir}/tag", f"tag-{name}")
 
     def manifest_dir(self) -> str:
         return f"{self.location}/manifest"
@@ -72,12 +74,16 @@ class TableLayout:
         return f"{self.location}/statistics"
 
     def statistics_file(self, name: str) -> str:
-        return f"{self.location}/statistics/{name}"
+        return self.reach.named(f"{self.location}/statistics", name)
+
+    def index_file(self, name: str) -> str:
+        """A file that an index manifest names."""
+        return self.reach.named(f"{self.location}/index", name)
 
     def data_dir(self, schema: Schema) -> str:
         """Where the partitions' directories begin."""
-        prefix = schema.options.get("data-file.path-directory", "").strip("/")
-        return f"{self.location}/{prefix}" if prefix else self.location
+        below = schema.options.get("data-file.path-directory", "")
+        return self.reach.inside(below) if below else self.location
 
     def success_file(self, schema: Schema, partition: str) -> str:
         """The marker that says no more rows will come to a partition, by the partition's directory name."""
@@ -90,6 +96,10 @@ class TableLayout:
     def bucket_dir(self, schema: Schema, partition: Sequence[object], bucket: int) -> str:
         """The directory of a partition's bucket; unbucketed tables use ``bucket-0``."""
         return "/".join([self.data_dir(schema), *partition_dirs(schema, partition), f"bucket-{bucket}"])
+
+    def data_file(self, schema: Schema, partition: Sequence[object], bucket: int, name: str) -> str:
+        """A data file of a partition's bucket, or one beside it."""
+        return self.reach.named(self.bucket_dir(schema, partition, bucket), name)
 
 
 def partition_spec(schema: Schema, values: Sequence[object], *, legacy: bool | None = None) -> dict[str, str]:

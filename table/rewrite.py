@@ -92,8 +92,7 @@ def merged_before_commit(files: TableFiles, schema: Schema, written: Sequence[Ne
 
 
 def _delete(files: TableFiles, schema: Schema, entry: ManifestEntry) -> None:
-    for path in (files.data_path(schema, entry), *files.extra_paths(schema, entry)):
-        files.io.delete(path)
+    files.delete((files.data_path(schema, entry), *files.extra_paths(schema, entry)))
 
 
 def as_entry(new: NewFile, total_buckets: int) -> ManifestEntry:

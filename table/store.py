@@ -21,6 +21,7 @@ from table.cache import ByteCache
 from table.column_cache import COLUMNS
 from table.directory import Directory
 from table.file_io import FileIO
+from table.guarded_io import GuardedFileIO
 from table.layout import EARLIEST, LATEST, TableLayout
 from table.live import Irregular, merge_entries, never_added
 from table.live_files import BucketSums, LiveFiles, sums_of
@@ -34,6 +35,7 @@ from table.manifest_codec import (
     manifest_records,
 )
 from table.manifest_columns import ManifestColumns
+from table.reach import Reach
 from table.touched import Touched
 
 T = TypeVar("T")
@@ -65,11 +67,19 @@ class TableFiles:
     """Reads and writes the metadata files of the table at ``location``, or of a branch of it."""
 
     def __init__(
-        self, file_io: FileIO, location: str, branch: str = MAIN_BRANCH, *, name: str | None = None, named_by: NamedBy | None = None
+        self,
+        file_io: FileIO,
+        location: str,
+        branch: str = MAIN_BRANCH,
+        *,
+        name: str | None = None,
+        named_by: NamedBy | None = None,
+        allowed: Sequence[str] | None = (),
     ) -> None:
-        self.io = file_io
-        self.layout = TableLayout(location, branch)
-        self.name = name or self.layout.location
+        self.reach = Reach(location, name=name, allowed=allowed)
+        self.io: FileIO = GuardedFileIO(file_io, self.reach)
+        self.layout = TableLayout(location, branch, reach=self.reach)
+        self.name = self.reach.name
         """What errors call the table: as SQL writes it, or by its directory where no catalog is asked."""
         self._named_by = named_by
         # Not shared: a table dropped and made anew has other schemas under the same names.
@@ -268,14 +278,22 @@ class TableFiles:
     def data_path(self, schema: Schema, entry: ManifestEntry) -> str:
         """Where an entry's data file lies."""
         if entry.file.external_path is not None:
-            return entry.file.external_path
+            return self.reach.external(entry.file.external_path)
         values = binary_row.decode([field.type for field in schema.partition_fields], entry.partition)
-        return f"{self.layout.bucket_dir(schema, values, entry.bucket)}/{entry.file.file_name}"
+        return self.layout.data_file(schema, values, entry.bucket, entry.file.file_name)
 
     def extra_paths(self, schema: Schema, entry: ManifestEntry) -> list[str]:
         """Where the files beside an entry's data file lie: its index."""
         directory = self.data_path(schema, entry).rpartition("/")[0]
-        return [f"{directory}/{name}" for name in entry.file.extra_files]
+        return [self.reach.named(directory, name) for name in entry.file.extra_files]
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove files of the table, in their order; none of them where one is not the table's."""
+        ordered = list(paths)
+        for path in ordered:
+            self.reach.check(path)
+        for path in ordered:
+            self.io.delete(path)
 
     def index_manifest(self, name: str) -> list[dict[str, Any]]:
         """The entries of an index manifest, as Avro holds them."""

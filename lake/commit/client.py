@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -16,14 +16,15 @@ from cachetools import LRUCache
 
 from catalog import CatalogStore
 from catalog.records import HeadRow, SnapshotRow
-from catalog.snapshots import Added, Held
+from catalog.snapshots import Held
 from lake.commit.core import CommitCore, Prepared
+from lake.commit.judgement import Judge, Judged, Require, Rights, nothing
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
 from lake.commit.turns import ClientTurns, writer_of
-from lake.counts import added_by, agreed
+from lake.counts import added_by
 from model.catalog_errors import InvalidCommit
-from model.errors import CommitConflict, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
+from model.errors import CommitConflict, LakeError, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
 from model.identifier import Identifier
 from model.partition import PartitionStatistics, partition_name
 from model.schema import Schema
@@ -74,22 +75,26 @@ class ClientCommitter:
         self._noted = noted
         self._turns_of_clients = ClientTurns(catalog)
         self._lock = threading.Lock()
+        self._judge = Judge()
         self._schemas: LRUCache[tuple[UUID, str, int], Schema] = LRUCache(1000)
         self._turns: LRUCache[Identifier, threading.Lock] = LRUCache(1000)
         self._heads: LRUCache[Identifier, HeadRow] = LRUCache(10_000)
         """Tables as they were when this process last committed to them; which snapshot is the newest is the publisher's to guess."""
 
-    def commit(self, table: Identifier, commit: ClientCommit) -> bool:
+    def commit(
+        self, table: Identifier, commit: ClientCommit, *, require_insert: Require = nothing, require_delete: Require = nothing
+    ) -> bool:
         """Make the snapshot the table's latest; False when the client must look again and rebuild.
 
         Raises `TableNotExist` (also for a table dropped and made anew), `InvalidCommit`, `TableDiverged`, `Unavailable`,
-        or `OutcomeUnknown` when Postgres stays away after a lost answer.
+        or `OutcomeUnknown` when Postgres stays away after a lost answer. ``require_insert`` and
+        ``require_delete`` raise for a caller who may not add rows, or take them away.
         """
         with noting(self._noted, str(table), writer="client") as note:
             before = self._remembered(table)
             with self._turn(table):
-                quickly = self._as_remembered(table, commit, before)
-            made = self._as_asked(table, commit) if quickly is None else quickly
+                quickly = self._as_remembered(table, commit, before, (require_insert, require_delete))
+            made = self._as_asked(table, commit, (require_insert, require_delete)) if quickly is None else quickly
             if not made:
                 note.outcome = "conflict"
             self._take_turn(table, commit, made=made)
@@ -115,12 +120,12 @@ class ClientCommitter:
             if mine:
                 turn.release()
 
-    def _as_asked(self, table: Identifier, commit: ClientCommit) -> bool:
+    def _as_asked(self, table: Identifier, commit: ClientCommit, rights: Rights) -> bool:
         """The commit by what Postgres says of the table now."""
         head = self._head(table, commit)
         if head is None:
             return False
-        files = TableFiles(self._io, head.location, table.branch)
+        files = TableFiles(self._io, head.location, table.branch, name=table.written(), allowed=head.allowed_locations)
         if head.stale:
             self._publisher.remove_stale(head.table_id, files)
         if self._repeat(table, head, files, commit.snapshot):
@@ -129,8 +134,10 @@ class ClientCommitter:
             raise TableDiverged(table, path=head.diverged_at)
         if not _goes_on(head, commit):
             return False
-        if (fault := _fault(table, head, files, commit.snapshot)) is not None:
-            raise fault
+        try:
+            judged = self._judged(table, head, files, commit.snapshot, rights)
+        except CommitConflict:
+            return False
         if head.snapshot_key and not head.published and not self._publisher.known(head.table_id, table.branch, head.snapshot_key):
             self._publisher.try_to_catch_up(head.table_id, files, table.branch)
         try:
@@ -138,10 +145,10 @@ class ClientCommitter:
         except CommitConflict:
             return False
         with self._core.places([files]) as (place,):
-            taken = self._take(table, head, files, commit, place)
+            taken = self._take(table, head, commit, judged, files, place)
         return taken or self._lost(table, head, files, commit.snapshot)
 
-    def _as_remembered(self, table: Identifier, commit: ClientCommit, before: HeadRow | None) -> bool | None:
+    def _as_remembered(self, table: Identifier, commit: ClientCommit, before: HeadRow | None, rights: Rights) -> bool | None:
         """The commit by what this process knows of the table: the decision confirms all of it. None says nothing: Postgres is to be asked.
 
         ``before`` is what was known when the commit came.
@@ -151,12 +158,17 @@ class ClientCommitter:
             return None
         if before is not None and head.snapshot_id != before.snapshot_id and head.snapshot_id == snapshot.id:
             return None if head.snapshot_key == snapshot.key else False  # lost to one that was decided since this one came
-        files = TableFiles(self._io, head.location, table.branch)
-        if not _goes_on(head, commit) or _fault(table, head, files, snapshot) is not None:
+        files = TableFiles(self._io, head.location, table.branch, name=table.written(), allowed=head.allowed_locations)
+        if not _goes_on(head, commit):
+            return None
+        try:
+            judged = self._judged(table, head, files, snapshot, rights)
+        except LakeError:  # what is remembered may be old
+            self._publisher.doubt(head.table_id, table.branch)
             return None
         try:
             with self._core.places([files], make=False) as (place,):
-                taken = not place.exists(files.layout.snapshot_name(snapshot.id)) and self._take(table, head, files, commit, place)
+                taken = not place.exists(files.layout.snapshot_name(snapshot.id)) and self._take(table, head, commit, judged, files, place)
             if taken:
                 return True
         except FileNotFoundError:  # the table was dropped or has moved
@@ -171,15 +183,16 @@ class ClientCommitter:
         newest = None if head is None else self._publisher.guess(head.table_id, table.branch)
         return None if head is None or newest is None else _after(head, newest)
 
-    def _take(self, table: Identifier, head: HeadRow, files: TableFiles, commit: ClientCommit, place: Directory) -> bool:
+    def _take(self, table: Identifier, head: HeadRow, commit: ClientCommit, judged: Judged, files: TableFiles, place: Directory) -> bool:
         """Decide and publish; False where the head is not what the table is. The files are the client's to sync."""
         one = Prepared(identifier=table, table_id=head.table_id, files=files, snapshot=commit.snapshot, place=place)
 
         def remember() -> None:
             with self._lock:
                 self._heads[table] = head
+            self._judge.decided(head.table_id, table.branch, commit.snapshot, judged)
 
-        return self._core.commit([one], lambda: self._decide(table, head, commit), told=remember)
+        return self._core.commit([one], lambda: self._decide(table, head, commit.snapshot, judged), told=remember)
 
     def _head(self, table: Identifier, commit: ClientCommit) -> HeadRow | None:
         """The table as it is; None while its directory is being moved."""
@@ -213,14 +226,10 @@ class ClientCommitter:
             self._publisher.try_to_catch_up(head.table_id, files, table.branch)
         return True
 
-    def _decide(self, table: Identifier, head: HeadRow, commit: ClientCommit) -> bool:
-        snapshot = commit.snapshot
-        listed = self._listed(table, head, commit.statistics)
-        added: Added | None = added_by(commit.statistics, listed=listed)
-        if not commit.statistics and snapshot.delta_record_count:
-            added = None  # it changed something and does not say what
+    def _decide(self, table: Identifier, head: HeadRow, snapshot: Snapshot, judged: Judged) -> bool:
+        added = added_by(judged.statistics)
         held = Held(name=table, table_id=head.table_id, location=head.location, schema_id=head.schema_id)
-        keys = tuple(head.partition_keys) if listed else ()
+        keys = tuple(head.partition_keys)
         try:
             with self._catalog.transaction() if keys else self._catalog.deciding() as tx:
                 decided = tx.snapshots.decide(
@@ -233,16 +242,32 @@ class ClientCommitter:
                     writer=commit.writer,
                 )
                 if decided and keys:
-                    changes = [(partition_name(change.spec, keys), change) for change in commit.statistics]
+                    changes = [(partition_name(change.spec, keys), change) for change in judged.statistics]
                     tx.partitions.add(head.table_id, table.branch, changes)
                 return decided
         except Unavailable as away:  # its client is not told before Postgres answers again
             raise OutcomeUnknown(away.message) from away
 
-    def _listed(self, table: Identifier, head: HeadRow, statistics: Sequence[PartitionStatistics]) -> bool:
-        """Whether the client's statistics can feed the partitions' rows."""
-        if not head.partition_keys:
-            return True
+    def _judged(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot, rights: Rights) -> Judged:
+        """What the commit does; raises for what it may not do."""
+        _check_schema(table, head, snapshot)
+        schema, base = self._schema(table, head), self._base(table, head)
+        return self._judge.judge(table, head.table_id, files, schema, base, snapshot, rights)
+
+    def _base(self, table: Identifier, head: HeadRow) -> Snapshot | None:
+        """The snapshot the table points at."""
+        if head.snapshot_id is None:
+            return None
+        guess = self._publisher.guess(head.table_id, table.branch)
+        if guess is not None and guess.key == head.snapshot_key:
+            return guess
+        with self._catalog.reading() as tx:
+            row = tx.snapshots.get(head.table_id, table.branch, head.snapshot_id)
+        if row is None or row.snapshot_uuid != head.snapshot_key:
+            raise CommitConflict(str(table), expected=head.snapshot_key)
+        return Snapshot.from_json(row.body)
+
+    def _schema(self, table: Identifier, head: HeadRow) -> Schema:
         key = (head.table_id, table.branch, head.schema_id)
         with self._lock:
             schema = self._schemas.get(key)
@@ -250,11 +275,11 @@ class ClientCommitter:
             with self._catalog.reading() as tx:
                 body = tx.tables.schema(head.table_id, head.schema_id, table.branch)
             if body is None:
-                return False
+                raise TableNotExist(str(table))
             schema = Schema.from_json(body)
             with self._lock:
                 self._schemas[key] = schema
-        return agreed(schema, statistics)
+        return schema
 
     def _lost(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> bool:
         """What a decision that moved nothing means: dropped, marked, a repeat that was faster, or a race lost."""
@@ -284,16 +309,12 @@ def _after(head: HeadRow, newest: Snapshot) -> HeadRow:
     )
 
 
-def _fault(table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> InvalidCommit | None:
-    """Why the snapshot could never be read, if so."""
+def _check_schema(table: Identifier, head: HeadRow, snapshot: Snapshot) -> None:
+    """Raise where nobody could read the snapshot by its schema."""
     if snapshot.schema_id < (head.snapshot_schema_id or 0):
-        return InvalidCommit(
+        raise InvalidCommit(
             f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}, and the snapshot before it has "
             f"{head.snapshot_schema_id}: a schema id never shrinks. Load the table again and write with its present schema."
         )
     if snapshot.schema_id > head.schema_id:
-        return InvalidCommit(f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}; the newest is {head.schema_id}.")
-    for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list, snapshot.index_manifest):
-        if name is not None and ("/" in name or not files.io.exists(files.layout.manifest(name))):
-            return InvalidCommit(f"Snapshot {snapshot.id} of {table} names the manifest list {name}, which does not exist.")
-    return None
+        raise InvalidCommit(f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}; the newest is {head.schema_id}.")

@@ -32,6 +32,7 @@ class TableHead:
     snapshot: Snapshot | None
     counts: CountsRow | None
     may_write: bool
+    may_delete: bool
     may_alter: bool
 
 
@@ -97,6 +98,7 @@ def head_of(database: str, name: str) -> tuple[Lake, TableHead]:
         snapshot=latest,
         counts=counts,
         may_write=lake.caller.may(Access.UPDATE, resource),
+        may_delete=lake.caller.may(Access.DELETE, resource),
         may_alter=lake.caller.may(Access.ALTER, resource),
     )
 

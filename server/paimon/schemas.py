@@ -63,6 +63,10 @@ def _keys(options: dict[str, str], name: str, given: list[str]) -> tuple[str, ..
 def check_options(options: Mapping[str, str]) -> None:
     """Raise `InvalidOption` for what only tables with a primary key have; keys nobody here knows are kept as they are."""
     for key in options:
+        if key.startswith("data-file.external-paths"):
+            raise InvalidOption(
+                f"Option '{key}' is not available: files of a table lie in its own directory, or where it was registered or migrated from."
+            )
         if keyed_only(key):
             raise InvalidOption(
                 f"Option '{key}' is not available: it belongs to tables with a primary key, and these are append tables, which have none."

@@ -17,7 +17,7 @@ from server.paimon.wire import identifier_of, object_name, table_json
 
 
 def _told(row: TableRow) -> dict[str, object]:
-    return table_json(row, rules_bind=lake().rules_bind(row))
+    return table_json(row, allowed=lake().allowed_locations(row), rules_bind=lake().rules_bind(row))
 
 
 @route("GET", "databases/{}/tables")

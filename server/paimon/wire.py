@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from catalog.records import DatabaseRow, NamedRow, TableRow
@@ -90,8 +90,11 @@ def database_json(row: DatabaseRow, location: str) -> dict[str, object]:
     return {"id": row.name, "name": row.name, "location": located(location), "options": options, **audit(row)}
 
 
-def table_json(row: TableRow, *, rules_bind: bool = False) -> dict[str, object]:
-    """A table, or a branch under its whole name: Java reads the branch from it. Whom rules bind is told to ask for them."""
+def table_json(row: TableRow, *, allowed: Sequence[str], rules_bind: bool = False) -> dict[str, object]:
+    """A table, or a branch under its whole name: Java reads the branch from it. Whom rules bind is told to ask for them.
+
+    ``allowedLocations`` is ours, for our own readers; others leave it aside.
+    """
     body = row.schema
     schema = {key: body.get(key) for key in ("fields", "partitionKeys", "primaryKeys", "options", "comment")}
     if rules_bind:
@@ -102,6 +105,7 @@ def table_json(row: TableRow, *, rules_bind: bool = False) -> dict[str, object]:
         "name": row.name if row.branch == MAIN_BRANCH else f"{row.name}${_BRANCH}{row.branch}",
         "path": located(row.location),
         "isExternal": row.external,
+        "allowedLocations": list(allowed),
         "schemaId": row.schema_id,
         "schema": schema,
         **audit(row),

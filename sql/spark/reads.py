@@ -54,6 +54,7 @@ def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str
     wanted = [(sources[f.id], f.type) for f in table.schema.fields if f.id in sources]
     orc = format_ == "orc"
     reading = st.StructType([_field(f, (in_orc if orc else in_file)(f.type), now) for f, now in wanted])
+    table.files.reach.check_many([planned.path for planned in files])
     frame = session.read.schema(reading).format(format_).options(**_VERIFIED).load([planned.path for planned in files])
     with plain(session):
         if elsewhere:

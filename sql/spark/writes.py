@@ -315,7 +315,7 @@ def _placed(table: LakeTable, one: _Described, file: DataFile, moved: list[str])
     path, values, bucket, _, index = one
     format_ = FileFormat.of(table.schema)
     name = f"{format_.prefix}{uuid4()}-0.{format_.extension}"
-    target = f"{table.files.layout.bucket_dir(table.schema, values, bucket)}/{name}"
+    target = table.files.layout.data_file(table.schema, values, bucket, name)
     table.files.io.rename(path, target)
     moved += [target, target + SUFFIX]
     file = attached(table.files, table.schema, target, replace(file, file_name=name), index)

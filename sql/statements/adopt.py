@@ -59,8 +59,9 @@ def migrate_file(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     plan = context.lake.plan_migration(table, source, threads=_threads(arguments))
     if not arguments.dry_run and plan.rows:
         request = migration_commit(plan.source.files, table.schema)
-        with renaming(table.files.io, plan.renamed, request.progress):
-            context.lake.commit(table, request)
+        with renaming(context.lake.file_io, plan.renamed, request.progress):
+            context.lake.record_place(table, plan)
+            context.lake.commit(context.lake.open_to_write(table.identifier), request)
     return _told(plan, str(table.identifier))
 
 

@@ -112,14 +112,14 @@ def target_of(context: ExecutionContext, insert: exp.Insert) -> Target:
     if not isinstance(into, exp.Table):
         raise AnalysisError("INSERT needs a table.", fragment=into.sql("spark"))
     parts = tuple(part.name for part in into.parts)
-    table = context.lake.open_to_write(context.session.identifier(parts))
+    overwrite = bool(insert.args.get("overwrite"))
+    table = context.lake.open_to_write(context.session.identifier(parts), overwrite=overwrite)
     context.lake.reserve.require()
     options = into.meta.get(OPTIONS_HINT, {})
     check_hint(options, writing=True)
     partition = into.args.get("partition") or insert.args.get("partition")
     fixed = _fixed(table, partition) if isinstance(partition, exp.Partition) else {}
     _check_columns(table, columns, fixed)
-    overwrite = bool(insert.args.get("overwrite"))
     dynamic = (
         options.get("dynamic-partition-overwrite") or table.schema.options.get("dynamic-partition-overwrite", "true")
     ).lower() != "false"

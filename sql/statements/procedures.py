@@ -148,7 +148,7 @@ def table_of(context: ExecutionContext, arguments: Arguments) -> LakeTable:
 
 def table_to_write(context: ExecutionContext, arguments: Arguments) -> LakeTable:
     """The table a call names, for a caller who may change it."""
-    return context.lake.open_to_write(identifier_of(context, str(arguments["table"])))
+    return context.lake.open_to_change(identifier_of(context, str(arguments["table"])))
 
 
 def identifier_of(context: ExecutionContext, name: str) -> Identifier:

@@ -293,7 +293,7 @@ def remove_orphan_files(context: ExecutionContext, arguments: Arguments) -> Resu
     for identifier in tables:
         context.cancellation.check()
         try:
-            table = context.lake.open_to_write(identifier)
+            table = context.lake.open_to_change(identifier)
         except (TableNotExist, Forbidden, MetadataOnlyTable):
             if not _is_wide(name):
                 raise

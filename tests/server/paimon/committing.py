@@ -1,12 +1,16 @@
-"""Commits as a client builds them: manifest lists are real files, the rows in them need not be."""
+"""Commits as a client builds them: manifests are real, and so are data files, though nobody could read rows in them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
 from lake import Lake
 from model.identifier import Identifier
+from model.snapshot import Snapshot
+from table import binary_row
+from table.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, SimpleStats
 from tests.server.paimon.speaking import Rest
 
 BATCH = 2**63 - 1
@@ -27,21 +31,47 @@ class Writer:
         answer = response.get_json(force=True)
         return dict(answer["snapshot"]["snapshot"]) if response.status_code == 200 else None
 
-    def body(self, base: dict[str, Any] | None, *, statistics: list[dict[str, Any]] | None = None, **changed: Any) -> dict[str, Any]:
-        """A commit on a snapshot."""
-        before, after = self._files.new_manifest_list([])[0], self._files.new_manifest_list([])[0]
+    def body(
+        self,
+        base: dict[str, Any] | None,
+        *,
+        told: list[dict[str, Any]] | None = None,
+        changes: Sequence[ManifestEntry] = (),
+        **changed: Any,
+    ) -> dict[str, Any]:
+        """A commit on a snapshot: what that held, and the changes."""
+        files = self._files
+        known = files.manifests_of(Snapshot.from_json(base)) if base else []
+        types = [field.type for field in files.read_schema(0).partition_fields]
+        before, before_size = files.new_manifest_list(known)
+        after, after_size = files.new_manifest_list(files.new_manifests(changes, types, target=1 << 20))
+        rows = sum(entry.file.row_count if entry.kind is EntryKind.ADD else -entry.file.row_count for entry in changes)
         snapshot = {
             "version": 3, "uuid": str(uuid4()), "id": (base or {"id": 0})["id"] + 1, "schemaId": 0, "baseManifestList": before,
-            "baseManifestListSize": 1, "deltaManifestList": after, "deltaManifestListSize": 1, "changelogManifestList": None,
-            "commitUser": "u", "commitIdentifier": BATCH, "commitKind": "APPEND", "timeMillis": 1_790_000_600_123,
-            "totalRecordCount": 0, "deltaRecordCount": 0, "madeUp": {"kept": [1]},
+            "baseManifestListSize": before_size, "deltaManifestList": after, "deltaManifestListSize": after_size,
+            "changelogManifestList": None, "commitUser": "u", "commitIdentifier": BATCH, "commitKind": "APPEND",
+            "timeMillis": 1_790_000_600_123, "totalRecordCount": (base or {"totalRecordCount": 0})["totalRecordCount"] + rows,
+            "deltaRecordCount": rows, "madeUp": {"kept": [1]},
         } | changed  # fmt: skip
         return {
             "tableId": self.table_id,
             "baseSnapshotUuid": base.get("uuid") if base else None,
             "snapshot": snapshot,
-            "statistics": statistics or [],
+            "statistics": told or [],
         }
+
+    def file(self, *, rows: int, size: int = 9, created: int = 7, partition: tuple[object, ...] = (), buckets: int = -1) -> ManifestEntry:
+        """A file of so many bytes, that nobody reads, added to a partition's first bucket."""
+        schema = self._files.read_schema(0)
+        types = [field.type for field in schema.partition_fields]
+        name = f"data-{uuid4()}-0.parquet"
+        self._files.io.add(self._files.layout.data_file(schema, partition, 0, name), bytes(size))
+        file = DataFile(
+            file_name=name, file_size=size, row_count=rows, value_stats=SimpleStats(), value_stats_cols=(), min_sequence_number=0,
+            max_sequence_number=rows - 1, schema_id=0, creation_time_millis=created,
+        )  # fmt: skip
+        packed = binary_row.encode_prefixed(types, partition) if types else EMPTY_ROW
+        return ManifestEntry(kind=EntryKind.ADD, partition=packed, bucket=0, total_buckets=buckets, file=file)
 
     def post(self, body: dict[str, Any]) -> bool:
         """Whether the commit was taken."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,11 +14,11 @@ from flask.testing import FlaskClient
 
 from catalog import CatalogStore
 from lake import Lake
-from model.identifier import Identifier
 from server.app import create_app
 from server.services import Services
 from server.settings import read_settings
 from sql.gateway import Gateway
+from table.manifest import EntryKind
 from tests.server.conftest import NoSpark
 from tests.server.paimon.committing import BATCH, Writer
 from tests.server.paimon.speaking import Rest, new_table, schema
@@ -40,16 +41,17 @@ def snapshot_file(tmp_path: Path, snapshot_id: int | str) -> Path:
 
 def test_a_commit_is_kept_as_it_came(rest: Rest, writer: Writer, tmp_path: Path) -> None:
     assert rest.refused("GET", f"{T}/snapshot")[:2] == (404, "SNAPSHOT")
-    statistics = [{"spec": {}, "recordCount": 20, "fileSizeInBytes": 900, "fileCount": 1, "lastFileCreationTime": 5, "totalBuckets": 4}]
-    sent = writer.commit(statistics=statistics, deltaRecordCount=20, totalRecordCount=20, watermark=None, properties={"k": "v"})
+    statistics = [{"spec": {}, "recordCount": 99, "fileSizeInBytes": 1, "fileCount": 7, "lastFileCreationTime": 2, "totalBuckets": 4}]
+    added = writer.file(rows=20, size=900, created=5)
+    sent = writer.commit(told=statistics, changes=[added], watermark=None, properties={"k": "v"})
     kept = {key: value for key, value in sent.items() if value is not None}
     got = rest.get(f"{T}/snapshot")["snapshot"]
     assert got == {"snapshot": kept, "recordCount": 20, "fileSizeInBytes": 900, "fileCount": 1, "lastFileCreationTime": 5}
     assert json.loads(snapshot_file(tmp_path, 1).read_text()) == kept
     assert snapshot_file(tmp_path, "LATEST").read_text() == "1"
-    writer.commit(statistics=[statistics[0] | {"recordCount": -5, "fileCount": 1, "lastFileCreationTime": 4}])
+    writer.commit(told=statistics, changes=[writer.file(rows=5, created=4)])
     got = rest.get(f"{T}/snapshot")["snapshot"]
-    assert (got["recordCount"], got["fileCount"], got["lastFileCreationTime"]) == (15, 2, 5)
+    assert (got["recordCount"], got["fileCount"], got["lastFileCreationTime"]) == (25, 2, 5), "by the files, whatever the client says"
 
 
 def test_a_lost_race_is_false(writer: Writer) -> None:
@@ -124,7 +126,16 @@ def test_another_table_is_no_table(rest: Rest, writer: Writer) -> None:
     [
         ({"deltaManifestList": "manifest-list-none-1"}, "does not exist"),
         ({"baseManifestList": "manifest-list-none-0"}, "does not exist"),
-        ({"deltaManifestList": "../schema/schema-0"}, "does not exist"),
+        ({"deltaManifestList": "../schema/schema-0"}, "is no name of a file"),
+        ({"deltaManifestList": ".."}, "is no name of a file"),
+        ({"baseManifestList": "/etc/passwd"}, "is no name of a file"),
+        ({"statistics": "../../../x"}, "is no name of a file"),
+        ({"changelogManifestList": ".."}, "is no name of a file"),
+        ({"timeMillis": 253_402_300_799_999}, "ahead of this server's clock"),
+        ({"watermark": 2**63 - 1}, "more than a year ahead"),
+        ({"deltaRecordCount": 3}, "its entries hold 0"),
+        ({"totalRecordCount": 3}, "the table then holds 0"),
+        ({"deltaManifestListSize": 3}, "readers trust what it says"),
         ({"schemaId": 9}, "newest is 0"),
         ({"commitKind": "GUESS"}, "none of"),
         ({"commitUser": None}, "commitUser"),
@@ -228,12 +239,8 @@ def test_numbers_of_sql_commits_and_of_silent_clients(rest: Rest, writer: Writer
     got = rest.get(f"{T}/snapshot")["snapshot"]
     assert (got["recordCount"], got["fileCount"]) == (2, 1)
     assert got["fileSizeInBytes"] > 0
-    opened = gateway.lake.open(Identifier("d", "t"))
-    latest = opened.latest()
-    assert latest is not None
-    base = opened.files.new_manifest_list(opened.files.manifests_of(latest))[0]
-    writer.commit(baseManifestList=base, deltaRecordCount=3, totalRecordCount=2)
-    assert rest.get(f"{T}/snapshot")["snapshot"]["recordCount"] == 2, "counted anew: the client said nothing"
+    writer.commit(changes=[writer.file(rows=3)])
+    assert rest.get(f"{T}/snapshot")["snapshot"]["recordCount"] == 5, "the client said nothing"
 
 
 def test_many_writers_lose_and_double_nothing(rest: Rest, writer: Writer, services: Services) -> None:
@@ -277,8 +284,9 @@ def test_two_servers_on_one_catalog(rest: Rest, writer: Writer, services: Servic
 def test_statistics_feed_the_list_of_partitions(rest: Rest, gateway: Gateway) -> None:
     rest.post("databases/d/tables", new_table("t", schema(("id", "BIGINT"), ("day", "STRING"), partition=["day"])))
     writer = Writer(rest, gateway.lake)
-    one = {"recordCount": 2, "fileSizeInBytes": 9, "fileCount": 1, "lastFileCreationTime": 7, "totalBuckets": -1}
-    writer.commit(statistics=[{"spec": {"day": "a"}} | one, {"spec": {"day": "b"}} | one])
-    writer.commit(statistics=[{"spec": {"day": "b"}} | one, {"spec": {"day": "a"}} | one | {"recordCount": -2, "fileCount": -1}])
+    first = {day: writer.file(rows=2, partition=(day,), buckets=-1) for day in ("a", "b")}
+    writer.commit(changes=list(first.values()))
+    gone = replace(first["a"], kind=EntryKind.DELETE)
+    writer.commit(changes=[gone, writer.file(rows=2, partition=("b",), buckets=-1)], commitKind="OVERWRITE")
     (found,) = rest.get(f"{T}/partitions")["partitions"]
     assert (found["spec"], found["recordCount"], found["fileCount"], found["lastFileCreationTime"]) == ({"day": "b"}, 4, 2, 7)
