@@ -23,9 +23,9 @@ from model.snapshot import CommitKind, Snapshot
 from table import binary_row
 from table.cache import ByteCache
 from table.live import merge_entries
-from table.manifest import EntryKind, ManifestEntry, ManifestFile
+from table.manifest import EntryKind, ManifestEntry, ManifestFile, partition_stats
 from table.manifest_columns import digest_of
-from table.store import TableFiles, partition_stats
+from table.store import TableFiles
 
 CLOCK_SKEW_MILLIS = 3_600_000
 """So far a client's clock may be ahead of ours, or behind that of the one before it."""
@@ -201,7 +201,7 @@ class _Case:
 
     def _net(self, entries: Iterable[ManifestEntry]) -> Mapping[object, object]:
         try:
-            return Counter((entry.kind, entry.key(), _told(entry)) for entry in merge_entries(entries, location=self.files.location))
+            return Counter((entry.kind, entry.key(), _told(entry)) for entry in merge_entries(entries, table=self.files.name))
         except LakeError as problem:
             raise self.fault(problem.message) from problem
 
