@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from enum import Enum
 from typing import Any, TypeVar
 from uuid import uuid4
-
-import orjson
 
 from model.errors import LakeError, TableDamaged, Unavailable
 from model.identifier import MAIN_BRANCH
@@ -36,20 +33,14 @@ from table.manifest_codec import (
 )
 from table.manifest_columns import ManifestColumns
 from table.reach import Reach
+from table.snapshot_file import Published as Published
+from table.snapshot_file import same_snapshot, snapshot_bytes
 from table.touched import Touched
 
 T = TypeVar("T")
 PartitionFilter = Callable[[bytes], bool]
 NamedBy = Callable[[str], int | None]
 """The live snapshot that names a file, 0 where the table does in another way; None where nothing of it does any more."""
-
-
-class Published(Enum):
-    """What became of a snapshot file."""
-
-    WRITTEN = "written"
-    THERE = "there"
-    FOREIGN = "foreign"
 
 
 # One cache each for all tables of the process, so that the bounds hold however many tables are open.
@@ -146,7 +137,7 @@ class TableFiles:
 
         No writer leaves a part of a file: what is no JSON object was torn by a loss of power, and is replaced.
         """
-        name, data = self.layout.snapshot_name(snapshot.id), _snapshot_file(snapshot)
+        name, data = self.layout.snapshot_name(snapshot.id), snapshot_bytes(snapshot)
         if place.create(name, data):
             return Published.WRITTEN
         try:
@@ -166,7 +157,7 @@ class TableFiles:
 
     def write_snapshot_anew(self, snapshot: Snapshot) -> None:
         """Put another copy of a decided snapshot's file in its place, durably."""
-        self.io.write(self.layout.snapshot_file(snapshot.id), _snapshot_file(snapshot))
+        self.io.write(self.layout.snapshot_file(snapshot.id), snapshot_bytes(snapshot))
 
     def write_hints(self, latest: int, place: Directory, *, earliest: int | None = None) -> None:
         """Tell readers where to look first; hints may lag, they are never believed unchecked."""
@@ -406,20 +397,3 @@ def many_entries(manifests: Iterable[ManifestFile]) -> bool:
 
 def _entry_count(manifests: Iterable[ManifestFile]) -> int:
     return sum(meta.num_added_files + meta.num_deleted_files for meta in manifests)
-
-
-def _snapshot_file(snapshot: Snapshot) -> bytes:
-    body = snapshot.to_json()
-    try:
-        return orjson.dumps(body, option=orjson.OPT_INDENT_2)
-    except TypeError:  # a number of some client's that 64 bits do not hold
-        return json.dumps(body, indent=2, ensure_ascii=False).encode()
-
-
-def same_snapshot(one: Snapshot, other: Snapshot) -> bool:
-    """Whether two snapshots of one id are the same commit: by uuid, or without one by delta manifest list."""
-    if one.id != other.id:
-        return False
-    if one.uuid and other.uuid:
-        return one.uuid == other.uuid
-    return one.delta_manifest_list == other.delta_manifest_list

@@ -192,7 +192,7 @@ class ClientCommitter:
                 self._heads[table] = head
             self._judge.decided(head.table_id, table.branch, commit.snapshot, judged)
 
-        return self._core.commit([one], lambda: self._decide(table, head, commit.snapshot, judged), told=remember)
+        return self._core.commit([one], lambda: self._decide(table, head, commit, judged), told=remember)
 
     def _head(self, table: Identifier, commit: ClientCommit) -> HeadRow | None:
         """The table as it is; None while its directory is being moved."""
@@ -226,7 +226,8 @@ class ClientCommitter:
             self._publisher.try_to_catch_up(head.table_id, files, table.branch)
         return True
 
-    def _decide(self, table: Identifier, head: HeadRow, snapshot: Snapshot, judged: Judged) -> bool:
+    def _decide(self, table: Identifier, head: HeadRow, commit: ClientCommit, judged: Judged) -> bool:
+        snapshot = commit.snapshot
         added = added_by(judged.statistics)
         held = Held(name=table, table_id=head.table_id, location=head.location, schema_id=head.schema_id)
         keys = tuple(head.partition_keys)

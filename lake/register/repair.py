@@ -21,7 +21,8 @@ from model.identifier import Identifier
 from model.schema import Schema
 from model.snapshot import Snapshot
 from table.live import merge_entries
-from table.store import TableFiles, same_snapshot
+from table.snapshot_file import same_snapshot
+from table.store import TableFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0014", "0013"
+revision, down_revision = "0015", "0014"
 
 
 def upgrade() -> None:

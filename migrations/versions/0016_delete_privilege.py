@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import op
 
-revision, down_revision = "0015", "0014"
+revision, down_revision = "0016", "0015"
 
 
 def upgrade() -> None:
