@@ -1,0 +1,178 @@
+"""What a client's commit may do: INSERT appends and nothing else, and nobody's commit loses, doubles or hides rows by mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lake import Lake
+from lake.access import Caller
+from model.access import Access, Grant, table_resource
+from model.catalog_errors import InvalidCommit
+from model.errors import Forbidden
+from model.identifier import Identifier
+from model.snapshot import Snapshot
+from server.paimon.snapshots import client_commit
+from sql.gateway import Gateway
+from table.commit import COMMITTED_BY
+from table.manifest import EntryKind, ManifestEntry
+from table.store import TableFiles
+from tests.server.paimon.committing import Writer
+from tests.server.paimon.speaking import Rest, new_table
+
+T = Identifier("d", "t")
+
+
+@pytest.fixture
+def writer(rest: Rest, gateway: Gateway) -> Writer:
+    rest.post("databases/d/tables", new_table())
+    made = Writer(rest, gateway.lake)
+    for rows in (2, 3):
+        made.commit(changes=[made.file(rows=rows)])
+    return made
+
+
+def holding(lake: Lake, *accesses: Access) -> Lake:
+    grants = tuple(Grant(resource=table_resource(T), access=access, principal="ada") for access in accesses)
+    return lake.for_caller(Caller(principal="ada", grants=grants))
+
+
+def live(files: TableFiles, base: dict[str, Any]) -> list[ManifestEntry]:
+    return list(files.live_entries(Snapshot.from_json(base)))
+
+
+def gone(entry: ManifestEntry) -> ManifestEntry:
+    return replace(entry, kind=EntryKind.DELETE)
+
+
+def with_base(writer: Writer, entries: Sequence[ManifestEntry], **changed: Any) -> dict[str, Any]:
+    """A commit whose base list holds these entries in one merged manifest."""
+    name, size = writer._files.new_manifest_list(writer._files.new_manifests(entries, [], target=1 << 20))
+    return writer.body(writer.latest(), baseManifestList=name, baseManifestListSize=size, **changed)
+
+
+def loses_all(writer: Writer, old: list[ManifestEntry]) -> dict[str, Any]:
+    name, size = writer._files.new_manifest_list([])
+    return writer.body(writer.latest(), baseManifestList=name, baseManifestListSize=size)
+
+
+def doubles(writer: Writer, old: list[ManifestEntry]) -> dict[str, Any]:
+    latest = writer.latest()
+    assert latest is not None
+    listed = writer._files.manifests_of(Snapshot.from_json(latest))
+    name, size = writer._files.new_manifest_list([*listed, *listed])
+    return writer.body(latest, baseManifestList=name, baseManifestListSize=size)
+
+
+def hides(writer: Writer, old: list[ManifestEntry]) -> dict[str, Any]:
+    """A list that says of a manifest what readers leave it out for."""
+    latest = writer.latest()
+    assert latest is not None
+    listed = [replace(meta, min_bucket=7, max_bucket=7) for meta in writer._files.manifests_of(Snapshot.from_json(latest))]
+    name, size = writer._files.new_manifest_list(listed)
+    return writer.body(latest, baseManifestList=name, baseManifestListSize=size)
+
+
+def other_rows(entry: ManifestEntry, rows: int) -> ManifestEntry:
+    return replace(entry, file=replace(entry.file, row_count=rows))
+
+
+NEVER: dict[str, Callable[[Writer, list[ManifestEntry]], dict[str, Any]]] = {
+    "an append that leaves all out": loses_all,
+    "an append that names a manifest twice": doubles,
+    "a list that hides a manifest": hides,
+    "a merge that loses a file": lambda w, old: with_base(w, old[:1]),
+    "a merge that adds a file": lambda w, old: with_base(w, [*old, w.file(rows=1)]),
+    "a merge that tells other rows": lambda w, old: with_base(w, [other_rows(old[0], 9), old[1]]),
+    "a merge of all, doubled": lambda w, old: with_base(w, [*old, replace(old[0], file=replace(old[0].file, level=1))]),
+    "a file added again": lambda w, old: w.body(w.latest(), changes=[old[0]]),
+    "a file added twice": lambda w, old: w.body(w.latest(), changes=[new := w.file(rows=1), new]),
+    "a file that is not there": lambda w, old: w.body(w.latest(), changes=[_renamed(w.file(rows=1), "data-none.parquet")]),
+    "a file of another size": lambda w, old: w.body(w.latest(), changes=[_sized(w.file(rows=1), 10)]),
+    "a file elsewhere": lambda w, old: w.body(w.latest(), changes=[_renamed(w.file(rows=1), "../../t/bucket-0/x")]),
+    "a path elsewhere": lambda w, old: w.body(w.latest(), changes=[_external(w.file(rows=1), "/etc/passwd")]),
+    "an unknown file removed": lambda w, old: w.body(
+        w.latest(), changes=[gone(w.file(rows=1))], commitKind="OVERWRITE", totalRecordCount=4
+    ),
+    "negative rows": lambda w, old: w.body(w.latest(), changes=[w.file(rows=-1)]),
+    "a schema to come": lambda w, old: w.body(w.latest(), changes=[_of_schema(w.file(rows=1), 7)]),
+    "a compaction that drops rows": lambda w, old: w.body(w.latest(), changes=[gone(old[0])], commitKind="COMPACT"),
+    "a compaction that adds rows": lambda w, old: w.body(w.latest(), changes=[gone(old[0]), w.file(rows=9)], commitKind="COMPACT"),
+    "an analysis that adds": lambda w, old: w.body(w.latest(), changes=[w.file(rows=1)], commitKind="ANALYZE"),
+}
+
+
+def _renamed(entry: ManifestEntry, name: str) -> ManifestEntry:
+    return replace(entry, file=replace(entry.file, file_name=name))
+
+
+def _sized(entry: ManifestEntry, size: int) -> ManifestEntry:
+    return replace(entry, file=replace(entry.file, file_size=size))
+
+
+def _external(entry: ManifestEntry, path: str) -> ManifestEntry:
+    return replace(entry, file=replace(entry.file, external_path=path))
+
+
+def _of_schema(entry: ManifestEntry, schema_id: int) -> ManifestEntry:
+    return replace(entry, file=replace(entry.file, schema_id=schema_id))
+
+
+@pytest.mark.parametrize("kind", NEVER)
+def test_what_no_commit_may_do(writer: Writer, gateway: Gateway, kind: str) -> None:
+    latest = writer.latest()
+    assert latest is not None
+    before = live(writer._files, latest)
+    body = NEVER[kind](writer, before)
+    for lake in (holding(gateway.lake, Access.UPDATE), gateway.lake):
+        with pytest.raises((InvalidCommit, Forbidden) if lake is not gateway.lake else InvalidCommit):
+            lake.client_commit(T, client_commit(body))
+    assert writer.latest() == latest
+    assert live(writer._files, latest) == before
+
+
+@pytest.mark.parametrize("kind", ["APPEND", "OVERWRITE"])
+def test_taking_rows_away_takes_delete(writer: Writer, gateway: Gateway, kind: str) -> None:
+    latest = writer.latest()
+    assert latest is not None
+    old = live(writer._files, latest)
+    body = writer.body(latest, changes=[gone(old[0]), writer.file(rows=1)], commitKind=kind)
+    with pytest.raises(Forbidden, match="takes DELETE"):
+        holding(gateway.lake, Access.UPDATE).client_commit(T, client_commit(body))
+    with pytest.raises(Forbidden, match="takes UPDATE"):
+        holding(gateway.lake, Access.DELETE).client_commit(T, client_commit(body))
+    assert holding(gateway.lake, Access.UPDATE, Access.DELETE).client_commit(T, client_commit(body))
+
+
+def test_an_append_a_merge_and_a_compaction_take_insert(writer: Writer, gateway: Gateway) -> None:
+    ada = holding(gateway.lake, Access.UPDATE)
+    latest = writer.latest()
+    assert latest is not None
+    old = live(writer._files, latest)
+    assert ada.client_commit(T, client_commit(with_base(writer, old, changes=[writer.file(rows=1)], properties={COMMITTED_BY: "root"})))
+    made = writer.latest()
+    assert made is not None
+    assert made["properties"][COMMITTED_BY] == "ada", "the server's word"
+    merged = writer.body(made, changes=[*map(gone, old), writer.file(rows=5)], commitKind="COMPACT")
+    assert ada.client_commit(T, client_commit(merged))
+    assert ada.client_commit(T, client_commit(merged)), "a repeat"
+    back = writer.body(writer.latest(), changes=[writer.file(rows=1)], timeMillis=1_000)
+    with pytest.raises(Forbidden, match="DELETE"):
+        ada.client_commit(T, client_commit(back))
+
+
+def test_statements_that_take_away_take_delete(writer: Writer, gateway: Gateway) -> None:
+    ada = holding(gateway.lake, Access.UPDATE)
+    opened = ada.open(T)
+    for attempt in (
+        lambda: ada.history.rollback_to_snapshot(opened, 1),
+        lambda: ada.branches.drop(opened, "b"),
+        lambda: ada.tags.delete(opened, "x"),
+        lambda: ada.drop_partitions(opened, []),
+        lambda: ada.open_to_write(T, overwrite=True),
+    ):
+        with pytest.raises(Forbidden, match="DELETE"):
+            attempt()
