@@ -34,8 +34,8 @@ OF_OTHER_DOORS = {
     "SqlSyntaxError", "StatementCanceled", "StatementTimeout", "TooManyStatements", "UnsupportedMediaType", "UnsupportedStatement",
 }  # fmt: skip
 """What only statements, sessions and results meet."""
-SHOWN_ELSEWHERE = frozenset({"OutcomeUnknown", "StorageFull", "Unavailable"})
-"""What needs a broken machine: `test_faults.py` and `tests/e2e/test_outages.py`."""
+SHOWN_ELSEWHERE = frozenset({"OutcomeUnknown", "StorageFull", "TableDamaged", "Unavailable"})
+"""What needs a broken machine or files: `test_faults.py`, `tests/e2e/test_outages.py`, `tests/sql/test_reach.py`."""
 TOLD_OTHERWISE = frozenset({"LakeError", "ResourceError", "NotExist", "AlreadyExist", "CommitConflict", "DatabaseNotEmpty"})
 """Bases; a lost race is ``success: false``; DELETE takes a database with all in it."""
 
