@@ -11,11 +11,13 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextvars import Context
+from dataclasses import dataclass
 from enum import StrEnum
 
 from model.errors import TooManyStatements, Unavailable
+from sql.fair_queue import FairQueue
 
 _log = logging.getLogger(__name__)
 
@@ -44,40 +46,67 @@ class Chain:
 class Work:
     """One statement's steps on their way through the lanes."""
 
-    def __init__(self, steps: Steps, chain: Chain | None, context: Context) -> None:
+    def __init__(self, steps: Steps, chain: Chain | None, context: Context, owner: str | None) -> None:
         self.steps = steps
         self.context = context
         self.chain = chain
+        self.owner = owner
+        """The principal whose turn it takes; None for the server's own."""
         self.abandoned = False
+        self.lane: Lane | None = None
+        """Where it runs now."""
+        self.given_up = False
+        """Whether its thread was replaced because it does not come back."""
 
 
 class _Queue:
     """A lane's waiting works."""
 
-    def __init__(self, lock: threading.Lock, limit: int) -> None:
-        self.limit = limit
-        self.works: deque[Work] = deque()
+    def __init__(self, lock: threading.Lock, limit: int, running_limit: Callable[[str], int | None]) -> None:
+        self.works: FairQueue[Work] = FairQueue(limit, running_limit)
         self.filled = threading.Condition(lock)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementLimits:
+    """How many statements of one principal may run on Spark, and wait for it, at once; None is no limit."""
+
+    running: int | None = None
+    queued: int | None = None
+
+
+def _no_limits(_: str) -> StatementLimits:
+    return StatementLimits()
 
 
 class Executor:
     """Runs statements; ``queue_limit`` bounds how many may wait in each lane, ``chain_limit`` in each session."""
 
-    def __init__(self, *, local_threads: int = 32, spark_threads: int = 4, queue_limit: int = 256, chain_limit: int = 64) -> None:
+    def __init__(
+        self,
+        *,
+        local_threads: int = 32,
+        spark_threads: int = 4,
+        queue_limit: int = 256,
+        chain_limit: int = 64,
+        limits: Callable[[str], StatementLimits] = _no_limits,
+    ) -> None:
+        self._limits = limits
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
-        self._queues = {lane: _Queue(self._lock, queue_limit) for lane in Lane}
+        self._queues = {
+            Lane.LOCAL: _Queue(self._lock, queue_limit, lambda _: None),
+            Lane.SPARK: _Queue(self._lock, queue_limit, lambda owner: limits(owner).running),
+        }
+        self._stuck = 0
         self._chain_limit = chain_limit
         self._unfinished = 0
         self._draining = False
         self._closed = False
-        self._threads = [
-            threading.Thread(target=self._serve, args=(lane,), name=f"sluice-{lane}-{number}", daemon=True)
-            for lane, count in ((Lane.LOCAL, local_threads), (Lane.SPARK, spark_threads))
-            for number in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        for lane, count in ((Lane.LOCAL, local_threads), (Lane.SPARK, spark_threads)):
+            for _ in range(count):
+                self._start(lane)
 
     def queued(self) -> dict[str, int]:
         """Works that wait for a thread, by lane."""
@@ -88,9 +117,9 @@ class Executor:
         """An order of its own, for one session."""
         return Chain(self._chain_limit)
 
-    def submit(self, steps: Steps, *, chain: Chain | None = None, context: Context | None = None) -> Work:
+    def submit(self, steps: Steps, *, chain: Chain | None = None, context: Context | None = None, owner: str | None = None) -> Work:
         """Take work in, to be done in a context of its own; raises `TooManyStatements`, and `Unavailable` while draining."""
-        work = Work(steps, chain, context or Context())
+        work = Work(steps, chain, context or Context(), owner)
         with self._lock:
             self._check_open()
             if chain is not None and chain.busy is not None:
@@ -98,7 +127,7 @@ class Executor:
                     raise TooManyStatements(f"{chain.limit} statements already wait in this session; read some results first.")
                 chain.waiting.append(work)
             else:
-                self._check_room(Lane.LOCAL)
+                self._check_room(work, Lane.LOCAL)
                 self._push(work, Lane.LOCAL)
                 if chain is not None:
                     chain.busy = work
@@ -163,12 +192,14 @@ class Executor:
         queue = self._queues[lane]
         while True:
             with self._lock:
-                while not queue.works:
+                while (work := queue.works.pop()) is None:
                     if self._closed:
                         return
                     queue.filled.wait()
-                work = queue.works.popleft()
+                work.lane = lane
             self._advance(work, lane)
+            if work.given_up:  # another thread has its place
+                return
             del work  # an idle thread must not hold what it did last
 
     def _advance(self, work: Work, lane: Lane) -> None:
@@ -187,14 +218,51 @@ class Executor:
         except Exception:  # steps answer their client themselves; what still comes here is a bug of theirs
             _log.exception("A statement's steps let an error out")
         with self._lock:
+            if work.given_up:
+                self._stuck -= 1
+            else:
+                self._leave(work)
+                self._next_of(work)
+                self._count_off()
+
+    def give_up(self, work: Work) -> bool:
+        """The work was abandoned and its thread does not come back: another one takes its place; False where it has come back."""
+        with self._lock:
+            if work.lane is None or work.given_up or not work.abandoned:
+                return False
+            work.given_up = True
+            lane = work.lane
+            self._stuck += 1
+            self._leave(work)
             self._next_of(work)
             self._count_off()
+            if not self._closed:
+                self._start(lane)
+        return True
+
+    def stuck(self) -> int:
+        """How many threads hang in works that were given up."""
+        return self._stuck
+
+    def _start(self, lane: Lane) -> None:
+        thread = threading.Thread(target=self._serve, args=(lane,), name=f"sluice-{lane}-{len(self._threads)}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _leave(self, work: Work) -> None:
+        """The work runs no more in its lane; another one of its owner's may."""
+        if work.lane is not None:
+            queue = self._queues[work.lane]
+            queue.works.done(work)
+            queue.filled.notify()
+            work.lane = None
 
     def _move(self, work: Work, lane: Lane) -> bool:
         """Queue the work in another lane; False where that has no room and the steps have been told so."""
         try:
             with self._lock:
-                self._check_room(lane)
+                self._check_room(work, lane)
+                self._leave(work)
                 self._push(work, lane)
         except TooManyStatements as full:
             work.context.run(work.steps.throw, full)
@@ -205,14 +273,13 @@ class Executor:
         if self._draining:
             raise Unavailable("The server is stopping and takes no more statements.")
 
-    def _check_room(self, lane: Lane) -> None:
-        queue = self._queues[lane]
-        if len(queue.works) >= queue.limit:
-            raise TooManyStatements(f"{queue.limit} statements already wait; try again later.")
+    def _check_room(self, work: Work, lane: Lane) -> None:
+        queued = self._limits(work.owner).queued if lane is Lane.SPARK and work.owner is not None else None
+        self._queues[lane].works.check_room(work.owner, queued)
 
     def _push(self, work: Work, lane: Lane) -> None:
         queue = self._queues[lane]
-        queue.works.append(work)
+        queue.works.push(work)
         queue.filled.notify()
 
     def _next_of(self, work: Work) -> None:

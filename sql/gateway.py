@@ -331,6 +331,7 @@ class Gateway:
                 self._runner.steps(operation, script),
                 chain=managed.chain if managed else None,
                 context=context_for(operation.handle),
+                owner=operation.principal,
             )
         except LakeError as error:
             operation.fail(error)

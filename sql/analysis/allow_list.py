@@ -14,6 +14,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import UnsupportedStatement, nearest
 from sql.analysis.functions import FLINKS, FUNCTIONS, HINTS, NOT_FUNCTIONS, REFUSED, RUN_BY_SPARK, SCHEMA_ARGUMENT, SYNTAX, TABLE_FUNCTIONS
+from sql.analysis.large_values import bound_values
+from sql.analysis.patterns import match_in_time
 from sql.analysis.to_spark import generated, to_spark
 from sql.dialect import is_query, tokens_of
 
@@ -72,9 +74,27 @@ def _checked(ready: exp.Expr, views: Collection[str]) -> str:
         _check_node(node)
         if isinstance(node, exp.Table):
             _check_table(node, named)
+    _guarded(ready)
     text = generated(ready)
     _check_words(tokens_of(text), _named_with_columns(ready))
     return text
+
+
+def _guarded(tree: exp.Expr) -> None:
+    """Limit values and patterns, in place; a column whose expression that changes keeps the name it would have had."""
+    written = [
+        (select, at, generated(column))
+        for select in tree.find_all(exp.Select)
+        for at, column in enumerate(select.expressions)
+        if not isinstance(column, exp.Alias | exp.Aliases | exp.Star | exp.Column | exp.Literal)
+        if not (isinstance(column, exp.Anonymous) and column.name.lower() in TABLE_FUNCTIONS)
+    ]
+    match_in_time(tree)
+    bound_values(tree)
+    for select, at, text in written:
+        column = select.expressions[at]
+        if generated(column) != text:
+            column.replace(exp.alias_(column.copy(), text, quoted=True))
 
 
 def _outside_hints(tree: exp.Expr) -> Iterator[exp.Expr]:

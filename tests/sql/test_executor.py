@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from model.errors import TooManyStatements, Unavailable
-from sql.executor import Executor, Lane, Steps
+from sql.executor import Executor, Lane, StatementLimits, Steps
 
 
 @pytest.fixture
@@ -210,3 +210,92 @@ def test_threads_do_not_grow_with_work() -> None:
     assert executor.drain(10)
     assert threading.active_count() == before
     executor.close()
+
+
+def test_principals_take_turns_whatever_one_of_them_queued() -> None:
+    executor = Executor(local_threads=1, spark_threads=1, queue_limit=100)
+    gate, order, done = Gate(), list[str](), threading.Event()
+    try:
+        executor.submit(on_spark(gate), owner="loud")
+        assert gate.reached.wait(5)
+        for number in range(20):
+            executor.submit(on_spark(lambda number=number: order.append(f"loud {number}")), owner="loud")  # type: ignore[misc]
+        for number in range(2):
+            executor.submit(on_spark(lambda number=number: order.append(f"quiet {number}")), owner="quiet")  # type: ignore[misc]
+        executor.submit(on_spark(done.set), owner="third")
+        wait_for(lambda: executor.queued()["spark"] == 23)
+        gate.opened.set()
+        wait_for(lambda: len(order) == 22)
+        assert order.index("quiet 0") <= 1
+        assert order.index("quiet 1") <= 3
+        assert done.is_set()
+    finally:
+        executor.close(2)
+
+
+def test_one_principal_does_not_fill_the_queue() -> None:
+    executor = Executor(local_threads=1, spark_threads=1, queue_limit=10)
+    gate = Gate()
+    try:
+        executor.submit(doing(gate), owner="loud")
+        assert gate.reached.wait(5)
+        for _ in range(8):
+            executor.submit(doing(lambda: None), owner="loud")
+        with pytest.raises(
+            TooManyStatements, match="8 statements of loud wait already; the rest of the queue's 10 places is kept for others"
+        ):
+            executor.submit(doing(lambda: None), owner="loud")
+        executor.submit(doing(lambda: None), owner="quiet")
+    finally:
+        gate.opened.set()
+        executor.close(2)
+
+
+def test_a_quota_bounds_what_runs_and_waits_for_spark() -> None:
+    limits = {"few": StatementLimits(running=1, queued=2)}
+    executor = Executor(local_threads=1, spark_threads=3, limits=lambda owner: limits.get(owner, StatementLimits()))
+    first, other, ran, refused = Gate(), threading.Event(), list[int](), list[TooManyStatements]()
+
+    def counted(number: int) -> Steps:
+        try:
+            yield Lane.SPARK
+            ran.append(number)
+        except TooManyStatements as full:
+            refused.append(full)
+
+    try:
+        executor.submit(on_spark(first), owner="few")
+        assert first.reached.wait(5)
+        for number in range(3):
+            executor.submit(counted(number), owner="few")
+        wait_for(lambda: len(refused) == 1)
+        assert "the quota statements.queued = 2" in refused[0].message
+        executor.submit(on_spark(other.set), owner="many")
+        assert other.wait(5)
+        assert ran == [], "two threads are free, and one statement may run"
+        first.opened.set()
+        wait_for(lambda: sorted(ran) == [0, 1])
+    finally:
+        first.opened.set()
+        executor.close(2)
+
+
+def test_a_thread_that_does_not_come_back_is_replaced() -> None:
+    executor = Executor(local_threads=1, spark_threads=1)
+    gate, next_one = Gate(), threading.Event()
+    try:
+        work = executor.submit(on_spark(gate), owner="a")
+        assert gate.reached.wait(5)
+        assert not executor.give_up(work), "somebody still waits for it"
+        executor.abandon(work)
+        assert executor.give_up(work)
+        assert not executor.give_up(work)
+        assert executor.stuck() == 1
+        executor.submit(on_spark(next_one.set), owner="a")
+        assert next_one.wait(5), "the place of the stuck one was taken"
+        assert executor.drain(1)
+        gate.opened.set()
+        wait_for(lambda: executor.stuck() == 0)
+    finally:
+        gate.opened.set()
+        executor.close(2)

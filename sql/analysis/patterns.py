@@ -1,0 +1,187 @@
+"""Patterns that end: LIKE becomes an expression that never goes back, and regular expressions of a caller are judged or held short.
+
+Java's expressions try every way to match. With several `%`, or a repetition inside a repetition, there are more ways than
+anybody waits for, and nothing interrupts a task that tries them.
+"""
+
+from __future__ import annotations
+
+import re
+import re._constants as sre  # type: ignore[import-not-found]
+import re._parser as sre_parse  # type: ignore[import-not-found]
+from typing import Any
+
+from sqlglot import exp
+
+from model.errors import UnsupportedStatement
+from sql.analysis.large_values import call, number, raising
+
+_FUNCTIONS = {
+    "rlike": (1,), "regexp": (1,), "regexp_like": (1,), "regexp_count": (1,), "regexp_instr": (1,), "regexp_substr": (1,),
+    "regexp_extract": (1,), "regexp_extract_all": (1,), "regexp_replace": (1,), "split": (1,), "str_to_map": (1, 2),
+}  # fmt: skip
+"""Which arguments are regular expressions; the first is what they are looked for in."""
+_CHARACTERS = {0: None, 1: 1_000_000, 2: 20_000, 3: 2_000}
+"""By how many unlimited repetitions a pattern has: the longest text it is tried on."""
+_UNKNOWN = 20_000
+_MANY = 20
+"""A repetition of at most so many is like writing them out."""
+_NESTED = r"[)\]][*+{].*\)[*+{]|[*+}]\??\)[*+{]|\|.*\)[*+{]"
+
+
+def match_in_time(tree: exp.Expr) -> None:
+    """Rewrite and guard patterns in Spark's tree, in place; raises `UnsupportedStatement` for one that may never end."""
+    for node in reversed(list(tree.find_all(exp.Like, exp.ILike, exp.RegexpLike, exp.Anonymous))):
+        if isinstance(node, exp.Like | exp.ILike):
+            _like(node)
+        elif isinstance(node, exp.RegexpLike):
+            _regular(node.this, node.expression)
+        elif node.name.lower() in ("like", "ilike") and 2 <= len(node.expressions) <= 3:
+            kind = exp.Like if node.name.lower() == "like" else exp.ILike
+            operator: exp.Expr = kind(this=node.expressions[0], expression=node.expressions[1])
+            if len(node.expressions) == 3:
+                operator = exp.Escape(this=operator, expression=node.expressions[2])
+            node.replace(exp.Paren(this=operator))
+            _like(operator.this if isinstance(operator, exp.Escape) else operator)
+        elif (places := _FUNCTIONS.get(node.name.lower())) and node.expressions:
+            if any(isinstance(one, exp.Kwarg) for one in node.expressions):
+                raise UnsupportedStatement(f"{node.name} takes its arguments by their places, not by names.", fragment=node.name)
+            for place in places:
+                if place < len(node.expressions):
+                    _regular(node.expressions[0], node.expressions[place])
+
+
+# LIKE
+
+
+def _like(node: exp.Expr) -> None:
+    whole = node.parent if isinstance(node.parent, exp.Escape) else node
+    escape = whole.expression.name if isinstance(whole, exp.Escape) and isinstance(whole.expression, exp.Literal) else "\\"
+    pattern = node.expression
+    if isinstance(pattern, exp.Any | exp.All):
+        _like_many(node, pattern)
+    elif isinstance(pattern, exp.Literal):
+        segments = _segments(pattern.name, escape)
+        if segments is not None and _goes_back(segments):
+            insensitive = isinstance(node, exp.ILike)
+            subject = call("lower", node.this) if insensitive else node.this
+            expression = _expression([[one.lower() if insensitive and one else one for one in segment] for segment in segments])
+            matches: exp.Expr = exp.RegexpLike(this=subject, expression=exp.Literal.string(expression))
+            whole.replace(exp.Not(this=matches) if node.args.get("negate") else matches)
+    else:
+        stripped = call("replace", pattern.copy(), exp.Literal.string("%"), exp.Literal.string(""))
+        count = exp.Sub(this=call("length", pattern.copy()), expression=call("length", stripped))
+        says = "A LIKE pattern that is no literal holds at most two %."
+        pattern.replace(raising(exp.GT(this=count, expression=number(2)), says, pattern.copy()))
+
+
+def _like_many(node: exp.Expr, patterns: exp.Expr) -> None:
+    inner = patterns.this
+    for one in inner.expressions if isinstance(inner, exp.Tuple) else [inner.this if isinstance(inner, exp.Paren) else inner]:
+        segments = _segments(one.name, "\\") if isinstance(one, exp.Literal) else None
+        if segments is None or _goes_back(segments):
+            raise UnsupportedStatement("LIKE ANY and ALL take literals with one % or two around a text; write the others with OR or AND.")
+
+
+def _segments(pattern: str, escape: str) -> list[list[str | None]] | None:
+    """What stands between the `%` of a pattern, character by character, None for `_`; None where Spark tells what is wrong."""
+    found: list[list[str | None]] = [[]]
+    at = 0
+    while at < len(pattern):
+        character = pattern[at]
+        if character == escape:
+            at += 1
+            if at >= len(pattern) or pattern[at] not in ("%", "_", escape):
+                return None
+            found[-1].append(pattern[at])
+        elif character == "%":
+            found.append([])
+        else:
+            found[-1].append(None if character == "_" else character)
+        at += 1
+    return [found[0], *[one for one in found[1:-1] if one], found[-1]] if len(found) > 1 else found
+
+
+def _goes_back(segments: list[list[str | None]]) -> bool:
+    """Whether Spark would match it by an expression with several `.*`: it has ways of its own for one, and for `%text%`."""
+    if len(segments) <= 2:
+        return False
+    return len(segments) > 3 or bool(segments[0] or segments[-1]) or None in segments[1]
+
+
+def _expression(segments: list[list[str | None]]) -> str:
+    """An expression that takes the first place for each segment and keeps it, which is right for segments of fixed length."""
+    first, *middle, last = ["".join("." if one is None else re.escape(one) for one in segment) for segment in segments]
+    return rf"(?s)\A{first}" + "".join(f"(?>.*?{one})" for one in middle) + (rf".*{last}\z" if last else "")
+
+
+# Regular expressions
+
+
+def _regular(subject: exp.Expr, pattern: exp.Expr) -> None:
+    """Judge a pattern; keep its subject short where the pattern may take long."""
+    most: int | None = _UNKNOWN
+    if isinstance(pattern, exp.Literal):
+        most = _longest(pattern.name)
+    else:
+        says = "A regular expression that is no literal repeats no group in parentheses."
+        nested = call("regexp_like", pattern.copy(), exp.Literal.string(_NESTED))
+        pattern.replace(raising(nested, says, pattern.copy()))
+    if most is not None and not isinstance(subject, exp.Literal):
+        says = f"A text of more than {most} characters is not searched by this regular expression, which could take for ever."
+        subject.replace(raising(exp.GT(this=call("length", subject.copy()), expression=number(most)), says, subject.copy()))
+
+
+def _longest(pattern: str) -> int | None:
+    """The longest text a pattern is tried on, None for any; raises where it may take for ever on a short one."""
+    try:
+        # What Java writes otherwise and means a set of characters by.
+        plain = re.sub(r"\\[pP](\{\^?\w+(=\w+)?\}|\w)", "[a-z]", re.sub(r"\\[hHvVRX]", r"\\s", pattern.replace("\\z", "\\Z")))
+        parsed = sre_parse.parse(re.sub(r"\\Q(.*?)(\\E|$)", lambda quoted: re.escape(quoted[1]), plain, flags=re.DOTALL))
+    except (re.error, RecursionError, OverflowError):
+        if re.search(_NESTED, pattern):
+            raise _nested(pattern) from None
+        return _UNKNOWN
+    unlimited = _judge(parsed, pattern, inside=False)
+    if unlimited >= len(_CHARACTERS):
+        raise UnsupportedStatement(
+            f"The regular expression '{pattern[:80]}' has more than 3 unlimited repetitions, and could take for ever."
+        )
+    return _CHARACTERS[unlimited]
+
+
+def _judge(parsed: Any, pattern: str, *, inside: bool) -> int:
+    """How many unlimited repetitions a pattern has; raises where one stands in another, or a choice does that is not told at once."""
+    unlimited = 0
+    for kind, argument in parsed:
+        if kind in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
+            low, high, body = argument
+            varies = high > _MANY or (inside and low != high and high > 1)
+            if inside and varies and kind is not sre.POSSESSIVE_REPEAT:
+                raise _nested(pattern)
+            if kind is not sre.POSSESSIVE_REPEAT and varies:
+                unlimited += 1
+            unlimited += _judge(body, pattern, inside=inside or high > _MANY)
+        elif kind is sre.SUBPATTERN:
+            unlimited += _judge(argument[-1], pattern, inside=inside)
+        elif kind is sre.BRANCH:
+            branches = argument[1]
+            firsts = [next(iter(branch), None) for branch in branches]
+            literal = [one[1] for one in firsts if one is not None and one[0] is sre.LITERAL]
+            if inside and (len(literal) < len(branches) or len(set(literal)) < len(literal)):
+                raise _nested(pattern)
+            unlimited += max(_judge(branch, pattern, inside=inside) for branch in branches)
+        elif kind in (sre.ASSERT, sre.ASSERT_NOT):
+            unlimited += _judge(argument[1], pattern, inside=inside)
+        elif kind is sre.ATOMIC_GROUP:
+            unlimited += _judge(argument, pattern, inside=inside)
+        elif kind is sre.GROUPREF and inside:
+            raise _nested(pattern)
+    return unlimited
+
+
+def _nested(pattern: str) -> UnsupportedStatement:
+    return UnsupportedStatement(
+        f"The regular expression '{pattern[:80]}' repeats what repeats itself, which could take for ever; write it without, such as "
+        "[^,]* for (.*?,)*, or with a possessive repetition, such as (a++b)*."
+    )

@@ -1,0 +1,106 @@
+"""A lane's waiting works, taken in fair turns among principals."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from model.errors import TooManyStatements
+
+
+class Owned(Protocol):
+    """A work, as the queue looks at it."""
+
+    @property
+    def owner(self) -> str | None:
+        """Whose it is; None for works of the server's own, which wait without limits of a principal."""
+        ...
+
+
+W = TypeVar("W", bound=Owned)
+_SHARE = 4
+"""A principal may wait with so many times what is still free: one alone fills four fifths, and whoever comes next finds room."""
+
+
+class FairQueue(Generic[W]):
+    """At most ``limit`` works; the next one is of whoever runs least, and among these of whoever was served longest ago.
+
+    Its caller holds a lock.
+    """
+
+    def __init__(self, limit: int, running_limit: Callable[[str], int | None] = lambda _: None) -> None:
+        self.limit = limit
+        self._running_limit = running_limit
+        """How many of a principal may run at once; None is no limit."""
+        self._waiting: OrderedDict[str | None, deque[W]] = OrderedDict()
+        """By owner; whoever was served last stands last."""
+        self._running: Counter[str | None] = Counter()
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __contains__(self, work: W) -> bool:
+        return work in self._waiting.get(work.owner, ())
+
+    def check_room(self, owner: str | None, queued_limit: int | None = None) -> None:
+        """Raise `TooManyStatements` where no more may wait, or no more of this owner."""
+        waiting = len(self._waiting.get(owner, ()))
+        if queued_limit is not None and waiting >= queued_limit:
+            raise TooManyStatements(
+                f"{waiting} statements of {owner} wait already, as many as the quota statements.queued = {queued_limit} lets. "
+                "Try again later."
+            )
+        if self._length >= self.limit:
+            raise TooManyStatements(f"{self.limit} statements already wait; try again later.")
+        if owner is not None and waiting and waiting >= _SHARE * (self.limit - self._length):
+            raise TooManyStatements(
+                f"{waiting} statements of {owner} wait already; the rest of the queue's {self.limit} places is kept for others. "
+                "Try again later."
+            )
+
+    def push(self, work: W) -> None:
+        """Let a work wait; whether there is room was asked before."""
+        self._waiting.setdefault(work.owner, deque()).append(work)
+        self._length += 1
+
+    def pop(self) -> W | None:
+        """The next work, which counts as running until `done`; None where none waits that may run."""
+        best: str | None = None
+        found = False
+        for owner in self._waiting:
+            limit = self._running_limit(owner) if owner is not None else None
+            if limit is not None and self._running[owner] >= limit:
+                continue
+            if not found or self._running[owner] < self._running[best]:
+                best, found = owner, True
+        if not found:
+            return None
+        works = self._waiting[best]
+        work = works.popleft()
+        self._length -= 1
+        if works:
+            self._waiting.move_to_end(best)
+        else:
+            del self._waiting[best]
+        self._running[best] += 1
+        return work
+
+    def remove(self, work: W) -> None:
+        """Take a work out that nobody waits for."""
+        works = self._waiting[work.owner]
+        works.remove(work)
+        self._length -= 1
+        if not works:
+            del self._waiting[work.owner]
+
+    def done(self, work: W) -> None:
+        """A work that was popped runs here no more."""
+        self._running[work.owner] -= 1
+        if self._running[work.owner] <= 0:
+            del self._running[work.owner]
+
+    def running(self) -> dict[str | None, int]:
+        """How many works of each owner run."""
+        return dict(self._running)

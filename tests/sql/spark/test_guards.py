@@ -1,0 +1,106 @@
+"""Rewritten patterns mean what Spark's own mean, and guards raise before a value is made."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from model.errors import SqlError
+from sql.analysis.allow_list import checked_sql
+from sql.dialect import parse_one
+from sql.gateway import Gateway
+
+pytestmark = pytest.mark.spark
+TEXTS = [
+    "",
+    "a",
+    "b",
+    "ab",
+    "ba",
+    "aab",
+    "abab",
+    "a.b",
+    "axb",
+    "xaxbx",
+    "a%b",
+    "a\nb",
+    "AB",
+    "é b a",
+    "aXbXcX",
+    "bab",
+    "abcabc",
+    "\U0001f600ab",
+]
+PATTERNS = ["%a%b%", "a%b%c", "%a%b", "a%%b%", "_%a%_", "%a_b%", "%.%b%", "%a%a%a%", "%\\%%b%", "a%b%ab", "%ab%ab%", "%%", "_%_%_"]
+SOURCE = "SELECT substr(CAST(id AS STRING), 1, 0) || 'x' AS s, CAST(2000000000 + id AS INT) AS n FROM range(1)"
+RAISING = [
+    ("repeat(s, n)", "more than 33554432 bytes"),
+    ("lpad(s, n)", "more than 33554432 bytes"),
+    ("array_repeat(s, n)", "more than 33554432 bytes"),
+    ("sequence(1, n)", "more than 1000000 elements"),
+    ("sequence(DATE '2000-01-01', DATE '2020-01-01', INTERVAL '1' SECOND)", "more than 1000000 elements"),
+    ("length(repeat(repeat(repeat(s, 1000), 1000), 1000))", "more than 33554432 bytes"),
+    ("length(replace(repeat(s, 30000000), s, repeat(s, 1000)))", "more than 33554432 bytes"),
+    ("length(aggregate(sequence(1, 60), s, (x, i) -> concat(x, x)))", "more than 65536 bytes"),
+    ("'aaaa' RLIKE concat('(a+)+', s)", "repeats no group"),
+    ("s LIKE concat('%', s, '%', s, '%')", "at most two %"),
+    ("repeat(s, 30000000) RLIKE 'x.*y'", "not searched"),
+]
+PASSING = [
+    ("repeat(s, 3)", "xxx"),
+    ("lpad(s, CAST(5 AS INT), '-')", "----x"),
+    ("array_join(array_repeat(s, CAST(2 AS INT)), ', ')", "x, x"),
+    ("size(sequence(CAST(1 AS INT), CAST(9 AS INT)))", 9),
+    ("size(sequence(DATE '2020-01-01', DATE '2020-01-03', INTERVAL '1' DAY))", 3),
+    ("aggregate(sequence(1, 3), s, (x, i) -> concat(x, x))", "xxxxxxxx"),
+    ("replace('abc', lower('B'), repeat(s, 20))", "a" + "x" * 20 + "c"),
+    ("regexp_replace('abc', 'b.*', concat(s, s))", "axx"),
+    ("s RLIKE concat('^', s)", True),
+    ("levenshtein(s, concat(s, 'y'))", 1),
+]
+
+
+def test_a_rewritten_like_means_the_same(on_spark: Gateway) -> None:
+    """Against Spark's own LIKE, which is given in a form that is not rewritten: a pattern held by a column."""
+    pairs = list(itertools.product(TEXTS, PATTERNS))
+    kinds = ["{} LIKE {}", "{} NOT LIKE {}", "{} ILIKE {}"]
+    from sqlglot import exp
+
+    def quoted(text: str) -> str:
+        return exp.Literal.string(text).sql("spark")
+
+    mine = [kind.format(quoted(text), quoted(pattern)) for text, pattern in pairs for kind in kinds]
+    assert "RLIKE" in checked_sql(parse_one(f"SELECT {mine[0]}"), ())
+    rows = ", ".join(f"({quoted(text)}, {quoted(pattern)})" for text, pattern in pairs)
+    few = (
+        f"SELECT a, p, a LIKE p, a NOT LIKE p, a ILIKE p FROM (VALUES {rows}) AS t(a, p) WHERE length(p) - length(replace(p, '%', '')) <= 2"
+    )
+    known = {(row[0], row[1]): row[2:] for row in on_spark.run(few).collect()}
+    answers = iter(on_spark.run("SELECT " + ", ".join(f"{one} AS c{at}" for at, one in enumerate(mine))).collect()[0])
+    compared = 0
+    for text, pattern in pairs:
+        got = tuple(next(answers) for _ in kinds)
+        assert got == known.get((text, pattern), got), (text, pattern)
+        compared += (text, pattern) in known
+    assert compared >= 5 * len(TEXTS)
+
+
+def test_guards_raise_before_the_value_is_made(on_spark: Gateway) -> None:
+    for call, says in RAISING:
+        with pytest.raises(SqlError, match=says):
+            on_spark.run(f"SELECT {call} AS c FROM ({SOURCE})")
+
+
+def test_guards_let_through_what_is_small(on_spark: Gateway) -> None:
+    columns = ", ".join(f"{call} AS c{at}" for at, (call, _) in enumerate(PASSING))
+    (row,) = on_spark.run(f"SELECT {columns} FROM (SELECT substr(CAST(id AS STRING), 1, 0) || 'x' AS s FROM range(1))").collect()
+    assert list(row) == [value for _, value in PASSING]
+
+
+def test_a_like_of_many_percent_signs_ends(on_spark: Gateway) -> None:
+    pattern = "%a" * 30 + "%b"
+    (row,) = on_spark.run(
+        f"SELECT count(*) FROM (SELECT repeat('a', 30000) AS s FROM range(4)) WHERE s LIKE '{pattern}'", timeout=100.0
+    ).collect()
+    assert row == (0,)

@@ -1,0 +1,118 @@
+"""Values that would be too large and patterns that would not end are refused where the text tells, and guarded where it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.errors import UnsupportedStatement
+from sql.analysis.allow_list import checked_sql
+from sql.dialect import parse_one
+
+REFUSED = [
+    ("repeat('x', 2000000000)", "more than 33554432 bytes"),
+    ("lpad('x', 2000000000, 'y')", "more than 33554432 bytes"),
+    ("rpad(a, 2000000000)", "more than 33554432 bytes"),
+    ("space(2000000000)", "more than 33554432 bytes"),
+    ("array_repeat(1, 2000000000)", "more than 33554432 bytes"),
+    ("array_insert(array(1), -2000000000, 1)", "more than 1000000 elements"),
+    ("sequence(1, 2000000000)", "more than 1000000 elements"),
+    ("sequence(0, 10000000, 2)", "more than 1000000 elements"),
+    ("sequence(a, b, CAST('1 second' AS INTERVAL) * 2)", "step as a literal"),
+    ("format_string('%2000000000d', 1)", "at most 9999"),
+    ("printf('%-99999s', a)", "at most 9999"),
+    ("format_number(a, 2000000000)", "more than 1000 digits"),
+    ("transform(array(1), x -> repeat('x', 100000))", "more than 65536 bytes"),
+    ("count_min_sketch(a, 0.00000001, 0.9, 1)", "eps of at least"),
+    ("stack(2000000000, 1)", "at most 10000"),
+    ("repeat(n => 5, str => a)", "by their places"),
+    ("a RLIKE '(a+)+$'", "repeats what repeats itself"),
+    ("a RLIKE '([a-zA-Z]+)*$'", "repeats what repeats itself"),
+    ("regexp_like(a, '(a|aa)+$')", "repeats what repeats itself"),
+    ("regexp_replace(a, '(.*)*x', '')", "repeats what repeats itself"),
+    ("split(a, '(x+x+)+y')", "repeats what repeats itself"),
+    ("regexp_extract(a, '((a{1,30}){1,30}){1,30}', 0)", "repeats what repeats itself"),
+    ("regexp_count(a, '(\\\\p{L}+)+')", "repeats what repeats itself"),
+    ("str_to_map(a, '(x+)+', ':')", "repeats what repeats itself"),
+    ("regexp_like(a, '.*a.*b.*c.*d')", "more than 3 unlimited"),
+    ("a LIKE ANY ('x', '%a%b%c')", "LIKE ANY"),
+]
+AS_IT_IS = [
+    "repeat('x', 1000)",
+    "lpad(a, 10, '0')",
+    "replace(a, 'x', 'yy')",
+    "sequence(1, 100)",
+    "concat(a, b, 'c')",
+    "a || b",
+    "a LIKE 'x%'",
+    "a LIKE '%x'",
+    "a LIKE '%x%'",
+    "a LIKE 'x%y'",
+    "a LIKE '_x'",
+    "a NOT LIKE '%x%'",
+    "a RLIKE 'x|y'",
+    "split(a, ',')",
+    "regexp_replace(a, 'oo|ar', '')",
+    "regexp_extract('foothebar', 'foo(.*?)(bar)', 2)",
+    "array_join(a, ', ')",
+    "format_string('%5d', a)",
+    "stack(2, 1, 2)",
+]
+GUARDED = [
+    "repeat(a, b)",
+    "repeat(repeat(a, 1000), 1000)",
+    "lpad(a, b)",
+    "space(a * b)",
+    "array_repeat(a, 1000)",
+    "sequence(1, a)",
+    "sequence(a, b, INTERVAL '1' SECOND)",
+    "replace(a, 'x', b)",
+    "regexp_replace(a, 'x', 'a much longer replacement')",
+    "array_join(a, b)",
+    "format_string(a, 1)",
+    "levenshtein(a, b)",
+    "aggregate(sequence(1, 30), 'x', (s, i) -> concat(s, s))",
+    "a LIKE b",
+    "a RLIKE b",
+    "a RLIKE 'x.*'",
+    "split(a, b)",
+]
+
+
+@pytest.mark.parametrize(("call", "says"), REFUSED)
+def test_what_is_too_much_by_itself_is_refused(call: str, says: str) -> None:
+    with pytest.raises(UnsupportedStatement, match=says):
+        checked_sql(parse_one(f"SELECT {call} FROM v"), {"v"})
+
+
+@pytest.mark.parametrize("call", AS_IT_IS)
+def test_what_cannot_become_large_is_left_as_it_is(call: str) -> None:
+    assert checked_sql(parse_one(f"SELECT {call} FROM v"), {"v"}) == f"SELECT {call} FROM v"
+
+
+@pytest.mark.parametrize("call", GUARDED)
+def test_what_depends_on_rows_is_guarded_and_keeps_its_name(call: str) -> None:
+    text = checked_sql(parse_one(f"SELECT {call} FROM v"), {"v"})
+    assert "raise_error(" in text
+    assert text.endswith(f" AS `{call}` FROM v")
+
+
+def test_texts_that_double_by_every_query_are_guarded() -> None:
+    levels = ", ".join(f"c{n} AS (SELECT concat(a, a) AS a FROM c{n - 1})" for n in range(1, 30))
+    assert checked_sql(parse_one(f"WITH c0 AS (SELECT a FROM v), {levels} SELECT a FROM c29"), {"v"}).count("raise_error") == 29
+    recursive = "WITH RECURSIVE r AS (SELECT a FROM v UNION ALL SELECT concat(a, a) FROM r) SELECT a FROM r"
+    assert "raise_error" in checked_sql(parse_one(recursive), {"v"})
+
+
+@pytest.mark.parametrize(
+    ("condition", "becomes"),
+    [
+        ("a LIKE '%a%b%'", r"a RLIKE '(?s)\\A(?>.*?a)(?>.*?b)'"),
+        ("a LIKE 'x%a_c%y'", r"a RLIKE '(?s)\\Ax(?>.*?a.c).*y\\z'"),
+        ("a NOT LIKE '%a%b'", r"NOT a RLIKE '(?s)\\A(?>.*?a).*b\\z'"),
+        ("a LIKE '%a.%!%%' ESCAPE '!'", r"a RLIKE '(?s)\\A(?>.*?a\\.)(?>.*?%)'"),
+        ("a ILIKE '%A%B%'", r"lower(a) RLIKE '(?s)\\A(?>.*?a)(?>.*?b)'"),
+        ("like(a, '%a%b%')", r"(a RLIKE '(?s)\\A(?>.*?a)(?>.*?b)')"),
+    ],
+)
+def test_a_like_with_several_percent_signs_never_goes_back(condition: str, becomes: str) -> None:
+    assert checked_sql(parse_one(f"SELECT 1 FROM v WHERE {condition}"), {"v"}) == f"SELECT 1 FROM v WHERE {becomes}"
