@@ -248,6 +248,10 @@ class StatementTooLarge(LakeError, status=413):
     """The statement's text or body is larger than the server reads."""
 
 
+class OutOfMemory(LakeError, status=507):
+    """A statement needed more memory than Spark has."""
+
+
 class ResultTooLarge(LakeError, status=507):
     """A result grew past the spool's cap."""
 

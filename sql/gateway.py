@@ -84,7 +84,7 @@ class Gateway:
         self._appender = Appender(lake, self.workers)
         self.ingest = Ingester(lake, self._executor.outside, self._sessions)
         self.session_options = SessionOptions(lake, self._sessions)
-        self._canceller = Canceller(spark.cancel)
+        self._canceller = Canceller(spark.cancel, active=self._active_tasks, restart=spark.restart, look=self._look_at_spark)
         self._watch = SparkWatch(spark.progress)
         self.recent = RecentStatements()
         self._running: dict[str, Operation] = {}
@@ -280,7 +280,15 @@ class Gateway:
 
     def health(self) -> Health:
         """What of Postgres, Spark and the warehouse can be used now."""
-        return check_health(self._lake, self._spark)
+        return check_health(self._lake, self._spark, self._canceller.outliving())
+
+    def _active_tasks(self, statement_id: str) -> int:
+        return sum(stage.active for stage in self._spark.progress(statement_id) or ())
+
+    def _look_at_spark(self) -> None:
+        """Notice a Spark that is gone before a statement does."""
+        if self._spark.ready:
+            self._spark.ping()
 
     def drain(self, seconds: float) -> bool:
         """Take no more statements, end the streams, hand the jobs on and let statements at work end, up to so long; the rest is canceled.
@@ -339,7 +347,7 @@ class Gateway:
                 managed.forget(operation.handle)
             raise
         operation.cancellation.on_cancel(lambda: self._executor.abandon(work))
-        operation.cancellation.on_cancel(lambda: self._canceller.stop(operation))
+        operation.cancellation.on_cancel(lambda: self._canceller.stop(operation, lambda: self._executor.give_up(work)))
         return work
 
     def _outcome(self, operation: Operation, managed: GatewaySession | None) -> ResultSet:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,11 +42,11 @@ class Health:
         return self.postgres.ok and self.spark.ok and self.warehouse.ok
 
 
-def check_health(lake: Lake, spark: Pingable) -> Health:
+def check_health(lake: Lake, spark: Pingable, outliving: Sequence[str] = ()) -> Health:
     """Ask each part once."""
     return Health(
         postgres=_ask(lambda: lake.catalog.ping()),
-        spark=_ask(lambda: _ask_spark(spark)),
+        spark=_ask(lambda: _ask_spark(spark, outliving)),
         warehouse=_ask(lambda: _ask_warehouse(lake)),
         disk=_ask(lake.reserve.require),
     )
@@ -60,10 +60,14 @@ def _ask(question: Callable[[], object]) -> PartHealth:
     return PartHealth(ok=True)
 
 
-def _ask_spark(spark: Pingable) -> None:
+def _ask_spark(spark: Pingable, outliving: Sequence[str]) -> None:
     if not spark.ready:
         raise Unavailable("Spark is still starting.")
     spark.ping()
+    if outliving:
+        raise Unavailable(
+            f"Tasks of statement {outliving[0]} go on although it was told to stop; Spark is started anew if they do not end."
+        )
 
 
 def _ask_warehouse(lake: Lake) -> None:

@@ -9,7 +9,17 @@ from collections.abc import Callable, Iterator, Mapping
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from model.errors import AnalysisError, ExecutionError, LakeError, SqlError, SqlSyntaxError, StatementCanceled, StorageFull, Unavailable
+from model.errors import (
+    AnalysisError,
+    ExecutionError,
+    LakeError,
+    OutOfMemory,
+    SqlError,
+    SqlSyntaxError,
+    StatementCanceled,
+    StorageFull,
+    Unavailable,
+)
 from sql.places import place
 from sql.spark.damage import Reading
 
@@ -22,7 +32,12 @@ _AT = re.compile(r"; line \d+ pos \d+;?")
 _ADVICE = re.compile(r" If necessary set [^\n]*? to bypass this error\.")
 _WRAPPED = re.compile(r"^(Caused by: )?((\w+\.)+[\w$]+(: |$))?((Exception thrown in awaitResult|Job aborted):?\s*$)?")
 """What stands before the words of an exception, and words that only say that there was another."""
-_STOPPED = "stopped SparkContext"
+_STOPPED = re.compile(
+    r"stopped SparkContext|SparkContext (was|has been) (shut ?down|stopped)|ExecutorLostFailure|Executor heartbeat timed out"
+)
+_WAITED = "Exception thrown in awaitResult"
+_NO_MEMORY = re.compile(r"OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|is bigger than .*maxResultSize")
+_TOO_DEEP = "StackOverflowError"
 _NO_ROOM = "No room left to write the files of the statement. Make room where the warehouse and Spark's scratch files lie, then repeat it."
 _DISK = re.compile(r"Input/output error|Too many open files|Read-only file system|Stale file handle")
 """A disk that fails, which the statement cannot help."""
@@ -40,21 +55,19 @@ def translating(source: str, views: Mapping[str, str], lost: Callable[[], None],
     except LakeError:
         raise
     except PySparkException as problem:
-        if _STOPPED in str(problem):
-            raise _gone(lost) from problem
         if (found := damage_in(problem, reading)) is not None:
             raise found from problem
-        raise translated(problem, source, views) from problem
+        raise _told(translated(problem, source, views), "\n".join(_chain(problem)), lost) from problem
     except (Py4JNetworkError, ConnectionError) as problem:
         raise _gone(lost) from problem
     except Py4JJavaError as problem:
-        if _STOPPED in str(problem.java_exception):
+        if _STOPPED.search(str(problem.java_exception)):
             raise _gone(lost) from problem
         if _FULL.search(str(problem)):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
             raise StorageFull(_NO_ROOM) from problem
         if (found := damage_in(problem, reading)) is not None:
             raise found from problem
-        raise _java(f"{problem.java_exception}\n{problem}", source, views) from problem
+        raise _told(_java(f"{problem.java_exception}\n{problem}", source, views), str(problem), lost) from problem
     except Py4JError as problem:
         raise _gone(lost) from problem
 
@@ -62,6 +75,23 @@ def translating(source: str, views: Mapping[str, str], lost: Callable[[], None],
 def damage_in(problem: BaseException, reading: Reading | None) -> LakeError | None:
     """The damage that made Spark fail; None for other failures."""
     return None if reading is None else reading.damage("\n".join([*_chain(problem), str(problem)]))
+
+
+def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
+    """The error, unless its causes tell that memory was short, the text too deep, or Spark itself broken."""
+    if not isinstance(error, ExecutionError):
+        return error
+    if _NO_MEMORY.search(chain):
+        lost()
+        return OutOfMemory(
+            "The statement needs more memory than Spark has here. Read fewer rows or columns at once, or give Spark more: "
+            "SLUICE_SPARK_DRIVER_MEMORY."
+        )
+    if _TOO_DEEP in chain:
+        return SqlSyntaxError("The statement is nested or chained too deeply for Spark; take it apart.")
+    if _STOPPED.search(chain) or (error.message.startswith("Spark failed (") and _WAITED in chain):
+        return _gone(lost)
+    return error
 
 
 def _gone(lost: Callable[[], None]) -> Unavailable:

@@ -76,6 +76,10 @@ class Jvm:
                 os.close(out)
         self._process: subprocess.Popen[bytes] = self.gateway.proc
 
+    def kill(self) -> None:
+        """End it at once, whatever it does."""
+        self._process.kill()
+
     def end(self) -> None:
         """See to it that it is gone: it ends by itself when the pipe to it is closed, unless it is stuck."""
         with contextlib.suppress(Exception):  # whatever its connections are in the middle of

@@ -260,8 +260,16 @@ class SparkPool:
     def lost(self) -> None:
         """Where Spark is gone, forget all sessions and start it anew, once; where it lives, nothing happens."""
         root = self._root
-        if root is None or (state := _state(root)) == "alive":
-            return
+        if root is not None and (state := _state(root)) != "alive":
+            self._renew(root, state)
+
+    def restart(self, reason: str) -> None:
+        """Start Spark anew although it answers: what hangs in it ends with its JVM, and what runs there fails once."""
+        if (root := self._root) is not None:
+            _log.error("Spark is started anew: %s", reason)
+            self._renew(root, "stuck")
+
+    def _renew(self, root: SparkSession, state: str) -> None:
         with self._lock:
             if self._root is not root or self._stopped:
                 return  # another statement noticed first
@@ -270,10 +278,10 @@ class SparkPool:
             self._sessions.clear()
         _log.warning("Spark is gone (%s); starting it anew", state)
         with self._starting:
-            if state == "dead":
-                self._end_jvm(root)
-            else:
+            if state == "stopped":
                 _stop(root)
+            else:
+                self._end_jvm(root, stuck=state == "stuck")
         self.start_in_background()
 
     def stop(self) -> None:
@@ -292,11 +300,13 @@ class SparkPool:
             self._java.end()
         self._scratch.remove()
 
-    def _end_jvm(self, root: SparkSession) -> None:
+    def _end_jvm(self, root: SparkSession, *, stuck: bool = False) -> None:
         """pyspark keeps a dead JVM's gateway; without forgetting it no new one is started (`gateway.md` 6.6)."""
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
+        if stuck and self._java is not None:
+            self._java.kill()  # stopping it in order would wait for what hangs
         _stop(root)
         if self._java is not None:
             self._java.end()

@@ -52,6 +52,8 @@ CONF = {
     "spark.hadoop.parquet.summary.metadata.level": "NONE",
     # A stream's checkpoint on this machine, without a checksum file beside each of its own, made by one more `chmod` process.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    # What a driver collects lies in the one heap that all statements share.
+    "spark.driver.maxResultSize": "512m",
     "spark.task.reaper.enabled": "true",
     "spark.task.reaper.killTimeout": "-1",
     "spark.python.worker.reuse": "true",

@@ -63,6 +63,9 @@ class NoSpark:
     def progress(self, statement_id: str) -> None:
         return None
 
+    def restart(self, reason: str) -> None:
+        """There is none."""
+
     def ping(self) -> None:
         raise Unavailable("There is no Spark in this test.")
 

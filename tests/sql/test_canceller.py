@@ -1,0 +1,105 @@
+"""A statement that goes on although it was told to stop: it loses its thread's place, readiness says so, and Spark is started anew."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lake import Lake
+from model.errors import StatementTimeout
+from sql.canceller import Canceller, Patience
+from sql.gateway import Gateway
+from sql.health import check_health
+from sql.operation import Operation, OperationState
+from tests.sql.conftest import NoSpark
+from tests.sql.held import Held
+from tests.sql.test_executor import wait_for
+
+
+class Hanging:
+    """A Spark whose tasks do not end, and what it was told."""
+
+    def __init__(self) -> None:
+        self.canceled: list[str] = []
+        self.restarted: list[str] = []
+        self.tasks = 0
+
+
+@pytest.fixture
+def spark() -> Hanging:
+    return Hanging()
+
+
+@pytest.fixture
+def canceller(spark: Hanging) -> Iterator[Canceller]:
+    patience = Patience(thread=0.0, told=0.0, restart=2.5)
+    made = Canceller(spark.canceled.append, active=lambda _: spark.tasks, restart=spark.restarted.append, patience=patience)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def operation() -> Operation:
+    made = Operation("SELECT 1")
+    made.move(OperationState.PENDING)
+    made.begin()
+    return made
+
+
+def test_a_worker_that_does_not_end_loses_its_place_and_spark_is_started_anew(
+    canceller: Canceller, spark: Hanging, operation: Operation
+) -> None:
+    gave_up = threading.Event()
+
+    def give_up() -> bool:
+        gave_up.set()
+        return True
+
+    canceller.stop(operation, give_up)
+    assert gave_up.wait(5)
+    wait_for(lambda: bool(spark.restarted))
+    assert len(spark.canceled) >= 2, "Spark forgets a cancel that comes between two jobs"
+    assert operation.handle in spark.restarted[0]
+    wait_for(lambda: canceller.outliving() == [])
+
+
+def test_tasks_that_outlive_their_statement_are_told_and_end_with_spark(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
+    operation.worker_ended, spark.tasks = True, 2
+    canceller.stop(operation)
+    wait_for(lambda: canceller.outliving() == [operation.handle])
+    wait_for(lambda: bool(spark.restarted))
+    assert spark.canceled == []
+
+
+def test_what_ends_in_time_is_forgotten(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
+    operation.worker_ended = True
+    canceller.stop(operation)
+    wait_for(lambda: canceller.outliving() == [])
+    assert spark.restarted == []
+
+
+def test_readiness_names_what_outlives(lake: Lake) -> None:
+    class Ready(NoSpark):
+        def __init__(self) -> None:
+            super().__init__()
+            self.ready = True
+
+        def ping(self) -> None:
+            """It answers."""
+
+    assert check_health(lake, Ready()).spark.ok
+    told = check_health(lake, Ready(), ["abc"]).spark
+    assert (told.ok, "statement abc" in told.detail) == (False, True)
+
+
+def test_a_stuck_statement_gives_its_slot_to_the_next(gateway: Gateway, held: Callable[..., Held], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gateway has one Spark thread; a statement that never comes back from Spark has its error, and the next one runs."""
+    monkeypatch.setattr(gateway._canceller, "_patience", Patience(thread=0.0))
+    stuck, following = held("stuck", needs_spark=True), held("following", needs_spark=True)
+    with pytest.raises(StatementTimeout):
+        gateway.run("SELECT stuck()", timeout=0.5)
+    following.let_go.set()
+    gateway.run("SELECT following()", timeout=20.0).close()
+    assert not stuck.let_go.is_set()
