@@ -80,14 +80,14 @@ def _upgrade(lake: Lake, table: LakeTable) -> int:
     return len(snapshots) + len(tags)
 
 
-def in_background(lake: Lake) -> threading.Event:
+def in_background(lake: Lake, *, pause: float = _PAUSE_SECONDS) -> threading.Event:
     """Upgrade all tables in a thread of its own until nothing is left to do; setting the event ends it."""
     stop = threading.Event()
-    threading.Thread(target=_until_done, args=(lake, stop), name="sluice-upgrade", daemon=True).start()
+    threading.Thread(target=_until_done, args=(lake, stop, pause), name="sluice-upgrade", daemon=True).start()
     return stop
 
 
-def _until_done(lake: Lake, stop: threading.Event) -> None:
+def _until_done(lake: Lake, stop: threading.Event, pause: float) -> None:
     told = False
     while not stop.is_set():
         try:
@@ -99,4 +99,4 @@ def _until_done(lake: Lake, stop: threading.Event) -> None:
             if not told:
                 _log.warning("Snapshots of earlier versions that Paimon 2 cannot parse could not be written again yet: %s", problem)
             told = True
-        stop.wait(_PAUSE_SECONDS)
+        stop.wait(pause)

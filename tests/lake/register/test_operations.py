@@ -14,13 +14,14 @@ import pytest
 
 from lake import Lake, LakeTable
 from lake.compaction import compact, plan
-from lake.register.upgrade import upgrade_operations
+from lake.register.upgrade import in_background, upgrade_operations
 from lake.retention import create_tag, delete_tag, expire_snapshots, rollback, tags_of
 from model.identifier import Identifier
 from model.snapshot import OPERATION, Operation, Snapshot
 from tests.interop.strict import check_warehouse
 from tests.lake.kept import history, keep
 from tests.lake.test_compaction import QUEUE, append, ids
+from tests.sql.jobs.test_coordinator import until
 from tests.sql.tables import make_table
 
 T = Identifier("default", "t")
@@ -76,10 +77,14 @@ def older(body: dict[str, Any]) -> dict[str, Any]:
     return body if word is None else {**{k: v for k, v in body.items() if k != "properties"}, "operation": word}
 
 
-def spelled(dsn: str) -> set[str | None]:
+def spelled(dsn: str, *tables: str) -> set[str | None]:
     """The operations that Postgres holds."""
+    queries = {
+        "table_snapshot": "SELECT body ->> 'operation' FROM table_snapshot",
+        "table_tag": "SELECT snapshot ->> 'operation' FROM table_tag",
+    }
     with psycopg.connect(dsn) as conn:
-        query = "SELECT body ->> 'operation' FROM table_snapshot UNION SELECT snapshot ->> 'operation' FROM table_tag"
+        query = " UNION ".join(queries[table] for table in tables or queries)
         return {word for (word,) in conn.execute(query)}
 
 
@@ -128,6 +133,20 @@ def test_killed_while_files_are_written_again(lake: Lake, old: LakeTable, dsn: s
     assert spelled(dsn) == {None}
     check_warehouse(warehouse)
     assert not lake.repair_table(T, dry_run=True).set_aside
+
+
+def test_a_server_writes_them_again_while_it_answers(lake: Lake, old: LakeTable, dsn: str, warehouse: Path) -> None:
+    """Also where the warehouse is away at first."""
+    tag = Path(old.location) / "tag"
+    tag.rename(tag.with_name("tag-away"))
+    tag.write_text("no directory")
+    stop = in_background(lake, pause=0.05)
+    until(lambda: spelled(dsn, "table_snapshot") == {None})
+    tag.unlink()
+    tag.with_name("tag-away").rename(tag)
+    until(lambda: spelled(dsn) == {None})
+    stop.set()
+    check_warehouse(warehouse)
 
 
 def test_what_expired_or_was_rolled_back_does_not_come_back(lake: Lake, old: LakeTable, warehouse: Path) -> None:

@@ -1,0 +1,215 @@
+"""The client matrix: what one client does, all others read; `docs/interoperability.md` is what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from tests.interop.conftest import HERE, ROOT
+from tests.interop.matrix import OPERATIONS, Operation
+from tests.interop.spark_paimon import SparkClient
+from tests.running import Refused, RunningServer
+
+pytestmark = pytest.mark.interop
+PAGE = ROOT / "docs" / "interoperability.md"
+TITLES = {"sql": "SQL here", "pypaimon": "pypaimon 2.1", "spark": "Spark 4.1, Paimon 2.1"}
+_INTRODUCTION = """# Who does what, and who reads it
+
+Each line is one operation, done by the client of the column on a table of this server, and read afterwards by all clients of the page:
+*yes* means that every one of them read the same, right rows. A dash stands for an operation the client has no call or statement for, or
+that the matrix does not try with it. The table is written from what `make torture` finds (`tests/interop/test_matrix.py`), where Spark's
+jar is given. Java's `RESTCatalog` of Paimon 1.4.2 and Flink 2.1 with Paimon 1.3 have tests of their own (`tests/interop/test_rest_java.py`,
+`test_rest_flink.py`, `test_flink_clients.py`) and no column yet.
+
+"""
+
+
+class Client(Protocol):
+    """Somebody who uses the server."""
+
+    def do(self, operation: Operation, names: dict[str, str]) -> str | None:
+        """Do it; None where it went well, a dash where this client cannot, else what went wrong."""
+
+    def read(self, operation: Operation, names: dict[str, str]) -> list[list[Any]]:
+        """The rows the operation is read by."""
+
+
+def statements(text: str, names: dict[str, str], branch: str) -> Iterator[str]:
+    """The statements of a text, for this table."""
+    for one in text.split("; "):
+        if one:
+            yield one.format(**names, b=branch)
+
+
+class Sql:
+    """SQL over HTTP."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self._server = server
+
+    def do(self, operation: Operation, names: dict[str, str]) -> str | None:
+        return "–" if operation.sql is None else self.run(operation.sql, names)
+
+    def run(self, text: str, names: dict[str, str]) -> str | None:
+        try:
+            for one in statements(text, names, f"`{names['d']}`.`{names['n']}$branch_b`"):
+                self._server.sql(one)
+        except Refused as refusal:
+            return str(refusal)
+        return None
+
+    def read(self, operation: Operation, names: dict[str, str]) -> list[list[Any]]:
+        table = operation.read.format(**names).replace("$branch_b", "")
+        database, name = table.split(".")
+        branch = "$branch_b" if operation.read.endswith("$branch_b") else ""
+        hints = ", ".join(f"'{key}' = '{value}'" for key, value in operation.options.items())
+        return self._server.sql(f"SELECT * FROM `{database}`.`{name}{branch}`" + (f" /*+ OPTIONS({hints}) */" if hints else ""))
+
+
+class Pypaimon:
+    """pypaimon in a process of its own."""
+
+    def __init__(self, url: str, log: Path) -> None:
+        python = ROOT / ".venv-pypaimon" / "bin" / "python"
+        if not python.exists():
+            pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
+        with log.open("wb") as out:
+            command = [str(python), str(HERE / "pypaimon_matrix.py"), url]
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, text=True)
+
+    def _ask(self, do: str, table: str, **more: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"do": do, "table": table, **more}) + "\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+    def do(self, operation: Operation, names: dict[str, str]) -> str | None:
+        answer = self._ask(operation.name, names["t"])
+        return "–" if "none" in answer else answer.get("error")
+
+    def read(self, operation: Operation, names: dict[str, str]) -> list[list[Any]]:
+        answer = self._ask("read", operation.read.format(**names), options=operation.options)
+        assert "error" not in answer, answer
+        found: list[list[Any]] = answer["rows"]
+        return found
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+
+class Spark:
+    """Spark with Paimon's module."""
+
+    def __init__(self, spark: SparkClient) -> None:
+        self._spark = spark
+
+    def do(self, operation: Operation, names: dict[str, str]) -> str | None:
+        if operation.spark is None:
+            return "–"
+        for one in statements(operation.spark, {**names, "t": f"sluice.{names['t']}"}, f"sluice.{names['d']}.`{names['n']}$branch_b`"):
+            if error := self._spark.answer(one).get("error"):
+                return str(error)
+        return None
+
+    def read(self, operation: Operation, names: dict[str, str]) -> list[list[Any]]:
+        _, name = operation.read.format(**names).split(".")
+        tag = operation.options.get("scan.tag-name")
+        table = f"sluice.{names['d']}.`{name}`"
+        self._spark.answer(f"REFRESH TABLE {table}")
+        return [list(row) for row in self._spark.sql(f"SELECT * FROM {table}" + (f" VERSION AS OF '{tag}'" if tag else ""))]
+
+
+@pytest.fixture
+def pypaimon_client(server: RunningServer, tmp_path: Path) -> Iterator[Pypaimon]:
+    made = Pypaimon(server.url, tmp_path / "log")
+    yield made
+    made.close()
+
+
+def outcome(server: RunningServer, operation: Operation, doer: str, clients: dict[str, Client], names: dict[str, str]) -> str:
+    """*yes*, a dash, or what went wrong where."""
+    assert Sql(server).run(operation.before, names) is None
+    if (said := clients[doer].do(operation, names)) is not None:
+        return said if said == "–" else f"no: {said}"
+    wanted = sorted(operation.rows, key=str)
+    for reader, client in clients.items():
+        found = sorted(client.read(operation, names), key=str)
+        if found != [list(row) for row in wanted]:
+            return f"no: {TITLES[reader]} reads {found}"
+    return "yes"
+
+
+def run(
+    server: RunningServer, database: str, clients: dict[str, Client], operations: Sequence[Operation] = OPERATIONS
+) -> dict[tuple[str, str], str]:
+    """What came of operations by every client."""
+    found = {}
+    for at, operation in enumerate(operations):
+        for doer in clients:
+            name = f"{doer}_{at}"
+            found[operation.name, doer] = outcome(server, operation, doer, clients, {"d": database, "n": name, "t": f"{database}.{name}"})
+            print(f"{operation.name}, {doer}: {found[operation.name, doer]}", flush=True)
+    return found
+
+
+def shortened(said: str) -> str:
+    """What came of an operation, in a cell of the page."""
+    return re.sub(r"\s+", " ", said)[:160].replace("|", "/").strip()
+
+
+def cells(found: dict[tuple[str, str], str], doers: Sequence[str]) -> list[str]:
+    """The table's lines."""
+    lines = ["| operation | " + " | ".join(TITLES[doer] for doer in doers) + " |", "|---|" + "---|" * len(doers)]
+    for operation in OPERATIONS:
+        shown = [shortened(found[operation.name, doer]) for doer in doers]
+        lines.append(f"| {operation.name} | " + " | ".join(shown) + " |")
+    return lines
+
+
+def test_what_sql_and_pypaimon_do_is_read_by_both(server: RunningServer, database: str, pypaimon_client: Pypaimon) -> None:
+    light = [operation for operation in OPERATIONS if not operation.heavy]
+    found = run(server, database, {"sql": Sql(server), "pypaimon": pypaimon_client}, light)
+    assert {key: said for key, said in found.items() if said not in ("yes", "–")} == {}
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("with_spark", [False, True], ids=["without Spark", "with Spark"])
+def test_the_page_says_what_clients_do(
+    server: RunningServer, database: str, pypaimon_client: Pypaimon, tmp_path_factory: pytest.TempPathFactory, with_spark: bool
+) -> None:
+    clients: dict[str, Client] = {"sql": Sql(server), "pypaimon": pypaimon_client}
+    spark = SparkClient(server.url, tmp_path_factory.mktemp("matrix-spark") / "log") if with_spark else None
+    try:
+        found = run(server, database, clients | ({"spark": Spark(spark)} if spark else {}))
+    finally:
+        if spark is not None:
+            spark.close()
+    doers = [*clients, "spark"] if with_spark else list(clients)
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        PAGE.write_text(_INTRODUCTION + "\n".join(cells(found, doers)) + "\n")
+    shown = told()
+    differ = {key: said for key, said in found.items() if key[1] in {doer for _, doer in shown} and shown.get(key) != shortened(said)}
+    assert differ == {}, "run it with UPDATE_GOLDEN=1 and commit the diff"
+
+
+def told() -> dict[tuple[str, str], str]:
+    """What the page says, by operation and client."""
+    head, _, *lines = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.read_text().splitlines() if line.startswith("|")
+    ]
+    doers = [next(doer for doer, title in TITLES.items() if title == cell) for cell in head[1:]]
+    return {(line[0], doer): cell for line in lines for doer, cell in zip(doers, line[1:], strict=True)}
