@@ -43,14 +43,15 @@ def die(dsn: str, warehouse: Path, step: str, work: str) -> None:
     assert ended.returncode == -signal.SIGKILL, ended.stderr
 
 
-@pytest.mark.parametrize("step", ["built", "decided", "published", "hinted", "noted"])
+@pytest.mark.parametrize("step", ["built", "synced", "decided", "published", "hinted", "flushed", "noted"])
 def test_killed_while_committing(dsn: str, lake: Lake, table: LakeTable, warehouse: Path, step: str) -> None:
     lake.commit(table, append("a"))
     die(dsn, warehouse, step, "commit")
     lake.recover()
-    expected = ["a"] if step == "built" else ["a", "b"]
-    assert snapshot_file(warehouse, 2).exists() is (step != "built")
-    assert (snapshot_file(warehouse, 2).parent / "LATEST").read_text() == ("1" if step == "built" else "2")
+    decided = step not in ("built", "synced")
+    expected = ["a", "b"] if decided else ["a"]
+    assert snapshot_file(warehouse, 2).exists() is decided
+    assert (snapshot_file(warehouse, 2).parent / "LATEST").read_text() == ("2" if decided else "1")
     assert names(lake.open(T)) == expected
     lake.commit(lake.open(T), append("c"))
     assert names(lake.open(T)) == [*expected, "c"]
