@@ -11,7 +11,7 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake, LakeTable
 from lake.partitions import partitions
-from model.errors import Unavailable
+from model.errors import TableDamaged
 from model.identifier import Identifier
 from model.schema import column, new_schema
 from model.snapshot import CommitKind
@@ -57,7 +57,7 @@ def test_a_deletion_of_an_unknown_file_is_no_partition_but_corruption(lake: Lake
     orphan = replace(entry, kind=EntryKind.DELETE, file=replace(entry.file, file_name="never-added"))
     name, _ = table.files.new_manifest_list(table.files.new_manifests([orphan], [table.schema.fields[0].type], target=1 << 20))
     broken = replace(latest, base_manifest_list=latest.delta_manifest_list, delta_manifest_list=name)
-    with pytest.raises(Unavailable, match=rf"{table.location} is corrupt: snapshot 1 removes file never-added"):
+    with pytest.raises(TableDamaged, match=r"default.t is damaged: never-added \(named by snapshot 1\) is removed"):
         partitions(table, broken)
 
 
