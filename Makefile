@@ -30,7 +30,7 @@ check: $(VENV)/.dev ## Lint, format, types, and generated pages
 	@$(BIN)/pytest -q -p no:cacheprovider tests/docs/test_options_page.py tests/test_architecture.py
 
 docs: $(VENV)/.dev ## Write the generated pages anew
-	@UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/docs/test_options_page.py
+	@UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/docs/test_options_page.py tests/docs/test_security_page.py
 
 bench: install $(VENV)/.dev pypaimon ## Measure beside plain Spark and pypaimon and write docs/benchmarks.md (BENCH="commits peers": these parts)
 	@$(BIN)/python -m benchmarks $(BENCH)

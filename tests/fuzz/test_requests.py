@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from flask.testing import FlaskClient
 
+from server.paimon.routes import registered
 from tests.fuzz.inputs import deep, mutated, value
 from tests.fuzz.oracle import Flat, judge, sql
 
@@ -51,12 +52,40 @@ def segment(rng: random.Random, name: str) -> str:
     return quote(str(value(rng))[:200], safe="")
 
 
+def named(rng: random.Random, rule: str) -> list[str]:
+    """A path of the Paimon catalog, mostly about what is there."""
+    there = {"databases": "default", "tables": "t"}
+    found: list[str] = []
+    for part in rule.split("/"):
+        name = there.get(found[-1]) if found and part == "{}" and rng.random() < 0.8 else None
+        found.append(part if part != "{}" else name or segment(rng, "?"))
+    return found
+
+
+def commit(rng: random.Random) -> dict[str, object]:
+    """A commit as clients send it, with a member or two of other kinds."""
+    snapshot: dict[str, object] = {
+        "version": 3, "id": 2, "schemaId": 0, "baseManifestList": "manifest-list-a-0", "deltaManifestList": "manifest-list-a-1",
+        "changelogManifestList": None, "commitUser": "u", "commitIdentifier": 1, "commitKind": "APPEND", "timeMillis": 1700000000000,
+        "totalRecordCount": 1, "deltaRecordCount": 0, "statistics": None, "watermark": None, "properties": {},
+    }  # fmt: skip
+    for name in rng.sample(sorted(snapshot), rng.choice([1, 1, 2])):
+        snapshot[name] = value(rng)
+    return {
+        "tableId": None,
+        "snapshot": snapshot,
+        "statistics": rng.choice([[], [value(rng)], [{"spec": value(rng), "recordCount": value(rng)}]]),
+    }
+
+
 def routes(client: FlaskClient) -> list[tuple[str, str]]:
     """Every method and rule but static files."""
     found = []
     for rule in client.application.url_map.iter_rules():
         if not rule.rule.startswith(_QUIET):
             found += [(method, rule.rule) for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"})]
+    found = [(method, rule) for method, rule in found if not rule.startswith("/v1/sluice")]
+    found += [(method, f"/v1/sluice/{path}") for method, path in registered()]
     return sorted(found)
 
 
@@ -67,9 +96,15 @@ def campaign(client: FlaskClient, seeds: range) -> Counter[int]:
     for seed in seeds:
         rng = random.Random(f"request {seed}")
         method, rule = every[seed % len(every)]
-        parts = [segment(rng, part.strip("<>").rpartition(":")[2]) if part.startswith("<") else part for part in rule.split("/")]
+        parts = (
+            named(rng, rule)
+            if "{}" in rule
+            else [segment(rng, part.strip("<>").rpartition(":")[2]) if part.startswith("<") else part for part in rule.split("/")]
+        )
         query = urlencode({rng.choice(_NAMES): str(value(rng))[:100] for _ in range(rng.randrange(3))}, errors="replace")
         sent = b"" if method == "GET" else body(rng)
+        if rule.endswith("/commit") and rng.random() < 0.7:
+            sent = json.dumps(commit(rng)).replace("Infinity", "1e999").encode()
         headers = {
             "Content-Type": rng.choice(["application/json", "application/json", "text/plain", "application/x-www-form-urlencoded", ""])
         }
