@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -13,6 +14,7 @@ from weakref import WeakSet
 
 from catalog import CatalogStore
 from lake.consumers import ConsumerProgress
+from lake.followers import LOOK_AHEAD, Followers
 from lake.register.expired import forget_expired
 from lake.table import LakeTable
 from model.errors import SnapshotNotExist, TableDamaged, Unavailable
@@ -31,8 +33,6 @@ _REFRESH_SECONDS = 60.0
 """An idle consumer says so often that it is alive, before `consumer.expiration-time` takes it for dead."""
 _PATIENCE_SECONDS = 300.0
 """For so long a stream waits for a catalog database that is away."""
-_LOOK_AHEAD = 32
-"""Snapshots asked for at once."""
 
 
 class OpenStreams:
@@ -41,6 +41,7 @@ class OpenStreams:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: WeakSet[TableStream] = WeakSet()
+        self.followers = Followers()
 
     def of(self, table_id: UUID) -> list[TableStream]:
         """Those of a table, the oldest first."""
@@ -82,7 +83,7 @@ class StreamStep:
 
 
 class TableStream:
-    """A table followed from a cursor on; read by one thread, woken and closed from any."""
+    """A table followed from a cursor on; read by one thread at a time, woken and closed from any."""
 
     def __init__(
         self,
@@ -96,6 +97,7 @@ class TableStream:
         predicate: Predicate | None = None,
         consumer: ConsumerProgress | None = None,
         who: str = "",
+        rights: Hashable = None,
     ) -> None:
         self.cursor = cursor
         self._catalog = catalog
@@ -111,7 +113,12 @@ class TableStream:
         self._wake.set()
         self._closed = False
         self._away_since: float | None = None
-        self._unsubscribe = catalog.notices.subscribe(table.table_id, table.identifier.branch, self._wake.set)
+        self._waits = True
+        self._due = 0.0
+        self._call: Callable[[], None] | None = None
+        self._calling = threading.Lock()
+        self._rights = rights
+        self.follower, self._unsubscribe = among.followers.join(catalog, table.table_id, table.identifier.branch, self._woken)
         self.table_id = table.table_id
         self.who = who
         self.began = time.time()
@@ -128,7 +135,27 @@ class TableStream:
         self._closed = True
         self._among.discard(self)
         self._unsubscribe()
-        self._wake.set()
+        self._woken()
+
+    def never_wait(self) -> None:
+        """Let `steps` give None whenever nothing is there; `call_when_due` tells when to ask again."""
+        self._waits = False
+
+    def call_when_due(self, call: Callable[[], None]) -> float:
+        """Call once, from any thread, when there may be more to read or the stream has ended; returns in how many seconds to ask anyway."""
+        with self._calling:
+            if not self._wake.is_set() and not self._closed:
+                self._call = call
+                return max(0.01, self._due - time.monotonic())
+        call()
+        return math.inf
+
+    def _woken(self) -> None:
+        with self._calling:
+            self._wake.set()
+            call, self._call = self._call, None
+        if call is not None:
+            call()
 
     def steps(self) -> Iterator[StreamStep | None]:
         """Each snapshot with rows to read; None where none came for a moment. Ends at the watermark's bound or by `close`.
@@ -141,7 +168,8 @@ class TableStream:
             look_at = 0.0
             while not self._closed:
                 self._progress.tell(self._table)
-                woken = self._wake.wait(min(TICK_SECONDS, max(0.0, look_at - time.monotonic())))
+                self._set_due(look_at)
+                woken = self._wake.wait(min(TICK_SECONDS, max(0.0, look_at - time.monotonic())) if self._waits else 0)
                 if self._closed:
                     return
                 if not woken and time.monotonic() < look_at:
@@ -150,6 +178,7 @@ class TableStream:
                 self._wake.clear()
                 found = self._look()
                 look_at = time.monotonic() + (self._rules.discovery.total_seconds() if self._away_since is None else TICK_SECONDS)
+                self._set_due(look_at)
                 for snapshot in found:
                     if self._beyond(snapshot):
                         self._progress.tell(self._table, all_=True)
@@ -158,17 +187,20 @@ class TableStream:
                     if self._closed:
                         return
                     yield from self._step(snapshot)
-                if len(found) == _LOOK_AHEAD:
-                    self._wake.set()
+                if len(found) == LOOK_AHEAD:
+                    self._woken()
                 elif not found:
                     yield None
         finally:
             self.close()
 
+    def _set_due(self, look_at: float) -> None:
+        self._due = look_at if self._progress.consumer_name is None else min(look_at, time.monotonic() + TICK_SECONDS)
+
     def _step(self, snapshot: Snapshot) -> Iterator[StreamStep]:
         table = self._table
         try:
-            planned = plan_next(table.files, self._schema, snapshot, self.cursor, self._rules.stream, self._order, self._predicate)
+            planned = self._planned(table, snapshot)
         except (Unavailable, TableDamaged):
             if forget_expired(self._catalog, table) and snapshot.id < (past := self._past()).earliest_id:
                 raise expired(past, snapshot.id, f"The stream of table {table.identifier}") from None
@@ -180,6 +212,17 @@ class TableStream:
         self._progress.read(self.cursor.next_snapshot_id)
         self._progress.tell(table)
 
+    def _planned(self, table: LakeTable, snapshot: Snapshot) -> tuple[PlannedFile, ...]:
+        """What to read of a snapshot: the same for all streams of a kind, unless the order of partitions depends on what each has seen."""
+        rules, cursor = self._rules.stream, self.cursor
+
+        def plan() -> tuple[PlannedFile, ...]:
+            return plan_next(table.files, self._schema, snapshot, cursor, rules, self._order, self._predicate)
+
+        if cursor.whole or (self._schema.partition_keys and not rules.sort_partitions):
+            return plan()
+        return self.follower.once(("plan", snapshot.key, table.location, self._schema.id, repr(self._predicate), rules), plan)
+
     def _beyond(self, snapshot: Snapshot) -> bool:
         bound = self._rules.bounded_watermark
         return bound is not None and snapshot.watermark is not None and snapshot.watermark > bound
@@ -189,14 +232,16 @@ class TableStream:
             return
         due = snapshot.time_millis / 1000 + self._rules.delay.total_seconds()
         while not self._closed and (left := due - time.time()) > 0:
-            time.sleep(min(left, TICK_SECONDS / 4))
+            if self._waits:
+                time.sleep(min(left, TICK_SECONDS / 4))
+            self._due = time.monotonic() + left
             yield None
 
     def _look(self) -> list[Snapshot]:
         """The next snapshots, and the table as it is now; nothing while the catalog is away."""
         try:
             found = self._next()
-            self._table = self._reopen()
+            self._table = self.follower.once(("table", self._rights), self._reopen, max_age=self._rules.discovery.total_seconds())
         except Unavailable:
             now = time.monotonic()
             self._away_since = self._away_since or now
@@ -211,20 +256,19 @@ class TableStream:
         """Snapshots from the cursor on. Decided is decided: their files need not be published for their rows to be true."""
         table, cursor = self._table, self.cursor
         first = cursor.next_snapshot_id - (1 if self._last_key is not None else 0)
-        with self._catalog.reading() as tx:
-            rows = tx.snapshots.since(table.table_id, table.identifier.branch, first, limit=_LOOK_AHEAD + 1)
-            if not rows and self._last_key is not None:
+        found = self.follower.since(first, self._rules.discovery.total_seconds())
+        if not found and self._last_key is not None:
+            with self._catalog.reading() as tx:
                 latest = tx.snapshots.latest(table.table_id, table.identifier.branch)
                 if latest is not None or tx.tables.by_id(table.table_id) is not None:
                     raise self._rolled_back()
-        found = [Snapshot.from_json(row.body) for row in rows]
         if found and found[0].id < cursor.next_snapshot_id:
             if found[0].key != self._last_key:
                 raise self._rolled_back()
             found = found[1:]
         if found and found[0].id > cursor.next_snapshot_id:
             raise expired(self._past(), cursor.next_snapshot_id, f"The stream of table {table.identifier}")
-        return found[:_LOOK_AHEAD]
+        return found[:LOOK_AHEAD]
 
     def _past(self) -> Past:
         table = self._table

@@ -44,6 +44,7 @@ class LakeStreams(LakeBase):
             predicate=predicate,
             consumer=consumer,
             who=self.caller.principal,
+            rights=self.caller,
         )
 
     @needs(Access.SELECT)

@@ -172,6 +172,9 @@ def _pieces(chunks: Iterable[bytes], encoding: str, *, endless: bool) -> Iterato
     """
     compress, flush, end = _compressor(encoding)
     for chunk in chunks:
+        if not chunk:
+            yield chunk
+            continue
         data = compress(chunk)
         if endless or len(chunk) < _SMALL_PIECE:
             data += flush()

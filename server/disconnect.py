@@ -12,6 +12,8 @@ from server.http.workers import Workers
 _log = logging.getLogger(__name__)
 CONNECTION = "sluice.connection"
 """Where the WSGI environment has the `Client`; absent in tests that call the app directly."""
+WAITING = "sluice.waiting"
+"""Where the environment of an answer without end says what tells of more: its reader gets no thread while nothing comes."""
 PRINCIPAL = "sluice.principal"
 """Where the WSGI environment says who asked, once that was found out."""
 

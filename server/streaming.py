@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache, partial
 
-from flask import Response
+from flask import Response, request
 
+from server.disconnect import CONNECTION, WAITING
 from server.errors import problem_document, request_id
 from server.formats import Format
 from sql.results import ResultSet
@@ -50,7 +52,10 @@ def _endless(result: ResultSet, format_: Format, release: Callable[[], None]) ->
         raise
     chunks = format_.write(result.columns, result.batches(), partial(problem_document, id_=request_id()), lambda: result.truncated)
     if format_.idle_line is not None:
-        chunks = itertools.chain((format_.idle_line,), with_idle_lines(chunks, format_.idle_line))
+        chunks = itertools.chain((format_.idle_line,), with_signs_of_life(chunks, format_.idle_line))
+    if result.waiting is not None and CONNECTION in request.environ:
+        result.waiting.never_wait()
+        request.environ[WAITING] = result.waiting
     response = Response(ResultBody(chunks, result, release), 200, headers=_told(result), content_type=_content_type(format_))
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"  # proxies hold rows back otherwise
@@ -65,6 +70,17 @@ def with_idle_lines(chunks: Iterator[bytes], line: bytes, *, seconds: float = ID
             yield line
         if (chunk := coming.result()) is None:
             return
+        yield chunk
+
+
+def with_signs_of_life(chunks: Iterator[bytes], line: bytes, *, seconds: float = IDLE_SECONDS) -> Iterator[bytes]:
+    """The same for chunks that are empty where nothing came for a moment."""
+    spoken = time.monotonic()
+    for chunk in chunks:
+        if not chunk and time.monotonic() - spoken >= seconds:
+            chunk = line
+        if chunk:
+            spoken = time.monotonic()
         yield chunk
 
 

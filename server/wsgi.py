@@ -30,6 +30,7 @@ _BACKLOG = 4096
 _OTHER_BODIES = 64 << 20
 """The largest body but rows and statements: a commit of a Paimon client."""
 _ROWS_PATH = re.compile(r"/tables/[^/]+/[^/]+/rows/?")
+_STREAM_THREADS = 8
 _STOP_SECONDS = 10.0
 
 
@@ -46,6 +47,7 @@ class HttpServer:
             app=app.wsgi_app,
             admit=admission(app, settings),
             workers=self._workers,
+            streams=Workers(_STREAM_THREADS, "sluice-streams"),
             spool=settings.data / "bodies",
             scheme="http" if tls is None else "https",
             stall=settings.stall,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -34,6 +34,18 @@ class ResultColumn:
 def strings(*names: str) -> list[ResultColumn]:
     """Columns that are all STRING."""
     return [ResultColumn(name, VarCharType()) for name in names]
+
+
+class Waiting(Protocol):
+    """Rows that come from time to time, for a reader that does other things meanwhile."""
+
+    def never_wait(self) -> None:
+        """Give an empty batch at once whenever no row is there."""
+        ...
+
+    def call_when_due(self, call: Callable[[], None]) -> float:
+        """Call once when there may be more, from any thread; returns in how many seconds to ask anyway."""
+        ...
 
 
 class ResultKind(StrEnum):
@@ -92,6 +104,8 @@ class ResultSet:
         """Of a query that is only described: what running it can go on from, for whoever runs the same text next."""
         self.unbounded = False
         """Whether the rows go on for ever; an empty batch then says that none came for a moment."""
+        self.waiting: Waiting | None = None
+        """Of rows without end that need no thread while none comes."""
         self.truncated = False
         """Whether rows were cut off; known when all that are left were read."""
         self._open = open_batches
@@ -196,7 +210,7 @@ class ResultSet:
             affected_rows=self.affected_rows,
             close=self.close,
         )
-        made.snapshot_id, made.unbounded = self.snapshot_id, self.unbounded
+        made.snapshot_id, made.unbounded, made.waiting = self.snapshot_id, self.unbounded, self.waiting
         return made
 
     def _first(self, whole: ResultSet, most: int) -> Iterator[pa.RecordBatch]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +20,8 @@ from sql.results import ResultColumn, result_schema
 PIECE_BYTES = 1 << 20
 """Arrow bytes turned into text at a time."""
 
+NOTHING_NOW = b""
+"""What a writer gives for a batch without rows: of rows without end, that none is there now."""
 Batches = Iterator[pa.RecordBatch]
 More = Callable[[], bool]
 """Asked after the last row: whether rows were cut off."""
@@ -63,6 +67,8 @@ def write_ndjson(columns: Sequence[ResultColumn], batches: Batches, tell: Tell, 
     names = [orjson.dumps(c.name).decode() for c in columns]
     try:
         for batch in batches:
+            if not batch.num_rows:
+                yield NOTHING_NOW
             for piece in pieces(batch):
                 yield _objects(piece, columns, names)
     except Exception as failure:  # headers are gone: the failure becomes the last line, and `tell` logs a bug
@@ -75,6 +81,8 @@ def write_events(columns: Sequence[ResultColumn], batches: Batches, tell: Tell, 
     last = b"event: end\ndata: {}\n\n"
     try:
         for batch in batches:
+            if not batch.num_rows:
+                yield NOTHING_NOW
             for piece in pieces(batch):
                 yield b"".join(b"data: %b\n\n" % row for row in _objects(piece, columns, names).splitlines())
     except Exception as failure:  # headers are gone: the failure becomes the last event, and `tell` logs a bug
@@ -88,6 +96,8 @@ def write_csv(columns: Sequence[ResultColumn], batches: Batches, tell: Tell, mor
     yield (",".join(header) + "\n").encode()
     try:
         for batch in batches:
+            if not batch.num_rows:
+                yield NOTHING_NOW
             for piece in pieces(batch):
                 yield _rows(piece, columns, csv_texts, opening="", between=",", closing="\n")
     except Exception as failure:  # CSV has no place for it
@@ -106,6 +116,8 @@ def write_arrow(columns: Sequence[ResultColumn], batches: Batches, tell: Tell, m
                 writer.write_batch(piece)
                 yield _taken(sink)
                 begun = True
+            if not batch.num_rows:
+                yield NOTHING_NOW
     except Exception as failure:  # the format's own sign of a broken stream is a missing end
         tell(failure)
         raise BrokenStream from failure
@@ -140,6 +152,9 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     if batch.num_rows == 0:
         return
     step = max(1, batch.num_rows * PIECE_BYTES // max(1, batch.nbytes))
+    if step >= batch.num_rows:
+        yield batch  # itself: streams of one text get the same one, and its bytes are known by it
+        return
     for start in range(0, batch.num_rows, step):
         yield batch.slice(start, step)
 
@@ -161,7 +176,38 @@ def _rows(
     return _bytes_of(join(*parts, closing))
 
 
+class _LastWritten:
+    """The bytes of the small batches written last: streams of one text all write the same batch."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: deque[tuple[pa.RecordBatch, Sequence[str], list[str], bytes]] = deque(maxlen=8)
+
+    def find(self, batch: pa.RecordBatch, names: Sequence[str], types: list[str]) -> bytes | None:
+        with self._lock:
+            return next((one[3] for one in self._known if one[0] is batch and one[1] == names and one[2] == types), None)
+
+    def keep(self, batch: pa.RecordBatch, names: Sequence[str], types: list[str], data: bytes) -> None:
+        with self._lock:
+            self._known.append((batch, names, types, data))
+
+
+_LAST_WRITTEN = _LastWritten()
+_SMALL_BYTES = 64 << 10
+
+
 def _objects(batch: pa.RecordBatch, columns: Sequence[ResultColumn], names: Sequence[str]) -> bytes:
+    if batch.nbytes > _SMALL_BYTES:
+        return _written(batch, columns, names)
+    types = [str(column.type) for column in columns]
+    data = _LAST_WRITTEN.find(batch, names, types)
+    if data is None:
+        data = _written(batch, columns, names)
+        _LAST_WRITTEN.keep(batch, names, types, data)
+    return data
+
+
+def _written(batch: pa.RecordBatch, columns: Sequence[ResultColumn], names: Sequence[str]) -> bytes:
     if not columns:
         return b"{}\n" * int(batch.num_rows)
     parts: list[pa.Array | str] = []

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import logging
+import math
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import Context
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, Protocol
 
+from server.disconnect import WAITING
 from server.http.request import refused
+from server.http.workers import Workers
 
 _log = logging.getLogger(__name__)
 _RUN_BYTES = 1 << 20
 """What a thread makes of an answer before it looks whether the connection has taken it."""
+_MOST_SLEEP_SECONDS = 10.0
+"""An answer without end is looked at so often, for its signs of life."""
+_AWAKE_SECONDS = 0.25
 WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
@@ -33,18 +41,42 @@ class Wire(Protocol):
         """End the connection, so that the client sees that the answer is incomplete."""
         ...
 
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call on the event loop after some time, unless the connection has ended by then and nobody cares."""
+        ...
+
     def park(self, resume: Callable[[], None]) -> None:
         """Call ``resume``, on a worker thread, once the client has read most of what was written, or has gone."""
         ...
 
 
+class _Nap:
+    """Ends once, whoever ends it first."""
+
+    def __init__(self, resume: Callable[[], None]) -> None:
+        self.due = math.inf
+        self._resume = resume
+        self._lock = threading.Lock()
+        self._over = False
+
+    def end(self) -> None:
+        with self._lock:
+            if self._over:
+                return
+            self._over, self.due = True, math.inf
+        self._resume()
+
+
 class Answer:
     """Runs the app for one request and writes what it says."""
 
-    def __init__(self, app: WSGIApp, environ: dict[str, Any], wire: Wire, *, keep: bool, done: Callable[[], None]) -> None:
+    def __init__(
+        self, app: WSGIApp, environ: dict[str, Any], wire: Wire, streams: Workers, *, keep: bool, done: Callable[[], None]
+    ) -> None:
         self._app = app
         self._environ = environ
         self._wire = wire
+        self._streams = streams
         self._keep = keep
         self._done = done
         self._context = Context()
@@ -55,6 +87,9 @@ class Answer:
         self._empty = self._chunked = False
         self._made: Iterable[bytes] = ()
         self._pieces: Iterator[bytes] = iter(())
+        self._nap = _Nap(lambda: None)
+        self._tick_at = math.inf
+        self._ended = False
 
     def run(self) -> None:
         """Call the app and write until all is written or the reader is behind."""
@@ -76,6 +111,8 @@ class Answer:
                 if piece is None:
                     self._end()
                     break
+                if not piece and self._sleeps():
+                    return
                 made += len(piece)
                 if self._write(piece):
                     break
@@ -86,6 +123,34 @@ class Answer:
             _log.exception("An answer ended in the middle")
             self._wire.cut()
         self._close()
+
+    def _sleeps(self) -> bool:
+        """Leave the thread until there may be more, where the app has said what tells of it."""
+        waiting = self._environ.get(WAITING)
+        if waiting is None:
+            return False
+        self._nap = nap = _Nap(lambda: self._streams.submit(self._go_on))
+        seconds = waiting.call_when_due(nap.end)
+        nap.due = time.monotonic() + min(seconds, _MOST_SLEEP_SECONDS)
+        if nap.due < self._tick_at:
+            self._arm(nap.due)
+        return True
+
+    def _arm(self, at: float) -> None:
+        """One timer goes along with an answer, however often it is woken before; an earlier one takes the place of a later one."""
+        self._tick_at = at
+        self._wire.later(max(0.0, at - time.monotonic()), lambda: self._tick(at))
+
+    def _tick(self, at: float) -> None:
+        """On the event loop."""
+        if self._ended or at != self._tick_at:
+            return
+        now = time.monotonic()
+        left = self._nap.due - now
+        if left <= 0:
+            self._nap.end()
+        # Awake it has no time to be woken at; it is asked again soon.
+        self._arm(now + (left if 0 < left < math.inf else _AWAKE_SECONDS))
 
     def _write(self, piece: bytes) -> bool:
         """Write a piece; True where it was the last."""
@@ -120,6 +185,7 @@ class Answer:
         except Exception:
             _log.exception("An answer's resources could not be released")
         finally:
+            self._ended = True
             self._made, self._pieces = (), iter(())
             self._done()
 

@@ -254,7 +254,7 @@ class Connection(asyncio.Protocol):
         self._reckon()
         exchange.environ["wsgi.input"] = exchange.body
         keep = exchange.keep and not self._stopping and not self._eof
-        answer = Answer(self._site.app, exchange.environ, self, keep=keep, done=lambda: self.soon(exchange.close))
+        answer = Answer(self._site.app, exchange.environ, self, self._site.streams, keep=keep, done=lambda: self.soon(exchange.close))
         self._site.workers.submit(answer.run)
 
     def pass_on(self, data: bytes, *, last: bool, keep: bool) -> None:
@@ -287,6 +287,12 @@ class Connection(asyncio.Protocol):
 
     def cut(self) -> None:
         self.soon(self._abort)
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        def arm() -> None:
+            self._loop.call_later(seconds, call)
+
+        self.soon(arm)
 
     def park(self, resume: Callable[[], None]) -> None:
         self.soon(lambda: self._park(resume))

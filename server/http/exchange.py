@@ -27,6 +27,8 @@ class Site:
     app: WSGIApp
     admit: Admit
     workers: Workers
+    streams: Workers
+    """Those that write what came for answers without end."""
     spool: Path
     scheme: str
     stall: float

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -33,6 +34,8 @@ from table.read import Selection, read_batches
 
 STREAM_BATCH_ROWS = 8192
 """Rows handed on at once: what a slow client holds in memory."""
+_SHARED_BYTES = 256 << 10
+"""Data files of a commit whose rows are kept a moment for other streams."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +57,7 @@ class Tail(LocalStatement):
         stream = context.lake.follow(self.table, options, predicate=self.predicate, zone=context.zone)
         columns = [ResultColumn(name, field.type) for name, field in self.columns]
         result = ResultSet.streaming(columns, lambda: self._batches(stream), close=stream.close)
-        result.unbounded = True
+        result.unbounded, result.waiting = True, stream
         return result
 
     def _batches(self, stream: TableStream) -> Iterator[pa.RecordBatch]:
@@ -69,7 +72,10 @@ class Tail(LocalStatement):
             if step is None:
                 yield nothing
                 continue
-            for batch in self._rows(step, schema):
+            for batch in self._shared_rows(stream, step, schema):
+                if left is None and batch.num_rows <= STREAM_BATCH_ROWS:
+                    yield batch  # as it is, so that who writes it knows it again
+                    continue
                 for start in range(0, batch.num_rows, STREAM_BATCH_ROWS):
                     piece = batch.slice(start, STREAM_BATCH_ROWS)
                     if left is not None:
@@ -78,6 +84,16 @@ class Tail(LocalStatement):
                     yield piece
                     if left == 0:
                         return
+
+    def _shared_rows(self, stream: TableStream, step: StreamStep, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
+        """The rows of a step, read once for all streams of the same text; large ones are read by each, and never held whole."""
+        if sum(one.file.file_size for one in step.planned) > _SHARED_BYTES:
+            return self._rows(step, schema)
+        files = tuple(one.file.file_name for one in step.planned)
+        condition = None if self.condition is None else pickle.dumps(self.condition)
+        names = tuple((name, field.id) for name, field in self.columns)
+        key = ("rows", step.snapshot.key, files, self.table.schema.id, step.table.schema.id, names, condition)
+        return stream.follower.once(key, lambda: list(self._rows(step, schema)))
 
     def _rows(self, step: StreamStep, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         self._check_types(step.table.schema)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 from uuid import uuid4
 
@@ -21,6 +24,7 @@ from model.snapshot import CommitKind
 from model.view import View
 from sql.gateway import Gateway
 from table.commit import CommitRequest, everything
+from table.read import read_batches
 from tests.following import Follower
 from tests.waiting import eventually
 
@@ -137,7 +141,7 @@ def test_pages_by_token_in_the_flink_protocol(url: str, gateway: Gateway) -> Non
 def test_a_client_that_goes_away_leaves_nothing_behind(url: str, gateway: Gateway, lake: Lake) -> None:
     sql(url, QUEUE)
     streams = [Follower(url, f"SELECT * FROM t {NO_POLL}", accept=accept) for accept in ("application/x-ndjson", "text/event-stream") * 3]
-    assert eventually(lambda: gateway.streams() == lake.catalog.notices.waiters == 6)
+    assert eventually(lambda: (gateway.streams(), lake.catalog.notices.waiters) == (6, 1))  # one follower for all
     threads = threading.active_count()
     for stream in streams:
         stream.close()
@@ -145,6 +149,32 @@ def test_a_client_that_goes_away_leaves_nothing_behind(url: str, gateway: Gatewa
     assert threading.active_count() <= threads
     assert gateway.running() == []
     sql(url, "DROP TABLE t")
+
+
+def test_streams_of_one_text_read_a_commit_once_and_hold_no_thread(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sql(url, QUEUE)
+    read: list[object] = []
+
+    def counted(*args: Any) -> Any:
+        read.append(args)
+        return read_batches(*args)
+
+    monkeypatch.setattr("sql.local.tail.read_batches", counted)
+    with ExitStack() as opened:
+        streams = [opened.enter_context(Follower(url, f"SELECT id FROM t {NO_POLL}")) for _ in range(12)]
+        other = opened.enter_context(Follower(url, f"SELECT id FROM t {NO_POLL} WHERE id > 1"))
+        assert all(stream.silent(0.1) for stream in streams)
+
+        def steps() -> list[str]:
+            stacks = [traceback.extract_stack(frame) for frame in sys._current_frames().values()]
+            return [line.name for stack in stacks for line in stack if line.filename.endswith("lake/follow.py")]
+
+        assert eventually(lambda: steps() == [])
+        for number in (1, 2):
+            insert(url, number)
+            assert [stream.rows(1) for stream in streams] == [[{"id": number}]] * 12
+        assert other.rows(1) == [{"id": 2}]
+    assert len(read) == 3  # two commits for the one text; of the other the first holds nothing, as its statistics tell
 
 
 def test_a_commit_wakes_without_polling_and_polling_finds_what_was_not_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
