@@ -145,7 +145,10 @@ def test_upkeep_follows_tables_of_clients_that_give_no_uuid(rest: Rest, gateway:
     latest = table.latest()
     assert latest is not None
     sent: dict[str, Any] = {key: value for key, value in latest.to_json().items() if key not in ("uuid", "properties")}
-    sent |= {"id": 5, "deltaRecordCount": 0, "commitKind": "COMPACT", "baseManifestList": latest.base_manifest_list}
+    base, base_size = table.files.new_manifest_list(table.files.manifests_of(latest))
+    delta, delta_size = table.files.new_manifest_list([])
+    sent |= {"id": 5, "deltaRecordCount": 0, "commitKind": "COMPACT", "baseManifestList": base, "baseManifestListSize": base_size}
+    sent |= {"deltaManifestList": delta, "deltaManifestListSize": delta_size}
     assert rest.post(f"{T}/commit", {"snapshot": sent}) == {"success": True}
     changes = [{"action": "setOption", "key": f"snapshot.num-retained.{key}", "value": "1"} for key in ("min", "max")]
     rest.post(T, {"changes": changes})
