@@ -39,14 +39,20 @@ def ada(lake: Lake, gateway: Gateway) -> str:
     return user(lake, "ada")
 
 
+TAKES_AWAY = ("expire_snapshots", "rollback_to", "replace_tag", "delete_tag", "remove_orphan_files", "fast_forward")
+
+
 @pytest.mark.parametrize("call", CALLS)
-def test_maintenance_takes_update(gateway: Gateway, lake: Lake, ada: str, call: str) -> None:
+def test_maintenance_takes_update_or_delete(gateway: Gateway, lake: Lake, ada: str, call: str) -> None:
     with pytest.raises(Forbidden):
         gateway.run(call, caller=lake.access.caller(ada))
     gateway.run("GRANT SELECT ON t TO ada").close()
     with pytest.raises(Forbidden):
         gateway.run(call, caller=lake.access.caller(ada))
     gateway.run("GRANT UPDATE ON t TO ada").close()
+    takes_away = any(f"sys.{name}(" in call for name in TAKES_AWAY)
+    assert isinstance(outcome(gateway, lake, ada, call), Forbidden) is takes_away
+    gateway.run("GRANT DELETE ON t TO ada").close()
     assert not isinstance(outcome(gateway, lake, ada, call), Forbidden)  # some have nothing to do here, and say so
 
 
