@@ -50,7 +50,12 @@ def data_token(database: str, table: str) -> object:
             f"{here.caller.principal} sees only a part of table {opened.identifier}, and its files hold all of it: query it by SQL."
         )
     write = here.caller.may(Access.UPDATE, resource)
-    wanted = Wanted(principal=here.caller.principal, location=Location.parse(opened.location), write=write, remove=write)
+    wanted = Wanted(
+        principal=here.caller.principal,
+        location=Location.parse(opened.location),
+        write=write,
+        remove=here.caller.may(Access.DELETE, resource),
+    )
     token = services().data_tokens.of(wanted, administrator=here.caller.administrator)
     return {"token": dict(token.options), "expiresAtMillis": token.expires_at_millis}
 
