@@ -5,6 +5,7 @@ A crash between the two leaves files that `sys.remove_orphan_files` finds, and n
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime as dt
 import time
@@ -263,6 +264,8 @@ def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False
         kept = _beside(tx, table, dropped, [tag.snapshot for tag in tags if tag.name != name])
         if not dry_run:  # the file first: one that lies there without a row is taken for a tag some client made
             table.files.io.delete(table.files.layout.tag_file(name))
+            with contextlib.suppress(FileNotFoundError):  # a power cut must not bring it back once the catalog has forgotten it
+                table.files.io.sync([table.files.layout.tag_dir()])
         tx.tags.drop(table.table_id, name, table.identifier.branch)
     garbage = Garbage() if kept is None else left_by_tag(table.files, table.schema, dropped.snapshot, kept)
     if not dry_run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import logging
@@ -128,6 +129,8 @@ class Tags:
         """Remove a tag; raises `TagNotExist`."""
         self.get(table, name)
         table.files.io.delete(table.files.layout.tag_file(name))
+        with contextlib.suppress(FileNotFoundError):
+            table.files.io.sync([table.files.layout.tag_dir()])
         with self._catalog.transaction() as tx:
             tx.tags.drop(table.table_id, name, table.identifier.branch)
 

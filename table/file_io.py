@@ -139,6 +139,8 @@ class LocalFileIO:
         with translating(path):
             self._durability.moved(path)
             shutil.rmtree(path, onerror=_passing_over_what_is_gone)
+        with contextlib.suppress(FileNotFoundError):  # else a power cut brings back what the catalog takes for gone
+            self.sync([os.path.dirname(path)])
 
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory, making the target's parent where needed."""

@@ -180,6 +180,9 @@ class Publisher:
             for row in rows:
                 files.remove_marked(row.path, row.mark)
             if rows:
+                # A power cut that brought a file back, of which nothing is on record any more, would make the table diverged.
+                with contextlib.suppress(FileNotFoundError):
+                    files.io.sync({f"{files.location}/{row.path}".rpartition("/")[0] for row in rows})
                 tx.stale.removed(table_id)
         if rows:  # one of them may be the newest snapshot's again, taken away and put back
             self._notifier.forget(table_id)

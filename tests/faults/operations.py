@@ -54,6 +54,8 @@ def _asking(text: str, *, key: bool = False) -> Callable[[World, str], Sequence[
 def _repeated(world: World, table: str, done: bool) -> str:
     """The same request under the same key is answered, and has happened once."""
     answer = world.ask(f"INSERT INTO {table} VALUES (7, 'c'), (8, 'd')", f"{_KEY}-{table}")
+    if answer.status == 409 and not done:  # whoever began it is dead, and is taken for alive for half a minute
+        return table
     assert answer.ok, answer
     assert world.ids(table) == [*BEFORE, 7, 8]
     return table
@@ -238,7 +240,7 @@ def verified(world: World, operation: Operation, table: str, answers: Sequence[A
         assert [number for number in found if number <= 6] == list(BEFORE)
         assert len(found) == len(set(found)), found
     else:
-        assert found in ([list(operation.after)] if done or operation.check is _repeated else [list(BEFORE), list(operation.after)]), (
+        assert found in ([list(operation.after)] if done else [list(BEFORE), list(operation.after)]), (
             found,
             answers,
         )

@@ -18,7 +18,7 @@ SHORT_FORM = ["insert with a key", "compaction"]
 def reported(name: str, calls: int, faults: int) -> None:
     print(f"{name}: {calls} calls, {faults} faults")
     assert calls == faults
-    assert calls or name == "rename", "a rename is decided in Postgres alone"
+    assert calls or name in ("rename", "branch", "register"), "these change nothing below the warehouse"
 
 
 @pytest.mark.parametrize("name", SHORT_FORM)
