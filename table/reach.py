@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from model.errors import InvalidOption, TableDamaged
 from model.location import Location, is_plain_name
 from table.links import real
+from table.storage_errors import translating
 
 _TRUSTED_SECONDS = 1.0
 """For so long a directory whose links were followed is not looked at again."""
@@ -127,7 +128,7 @@ def _links_among(directory: str, names: Sequence[str]) -> Iterable[str]:
         return [name for name in names if os.path.islink(f"{directory}/{name}")]
     wanted = set(names)
     try:
-        with os.scandir(directory) as entries:
+        with translating(directory), os.scandir(directory) as entries:
             return [entry.name for entry in entries if entry.is_symlink() and entry.name in wanted]
     except FileNotFoundError:
         return ()

@@ -14,6 +14,8 @@ ELSEWHERE = {
     "table/column_cache.py": "the process's own cache",
     "table/spill.py": "buffers on the local disk",
     "table/links.py": "follows links, and opens nothing",
+    "table/reach.py": "looks for links, and translates what fails",
+    "lake/reserve.py": "asks how much room a disk has",
     "lake/places.py": "follows links of directories to import from",
     "sql/append.py": "a body held aside",
     "sql/kept.py": "results held aside",
@@ -23,8 +25,8 @@ ELSEWHERE = {
 PURE = {"path.join", "path.split", "path.basename", "path.dirname", "path.normpath", "path.isabs", "fspath", "pathsep.join"}
 PURE |= {"getpid", "kill", "environ.get", "environ.setdefault", "cpu_count", "sched_getaffinity", "register_at_fork"}
 OPENING = {"open_input_file", "open_input_stream", "open_output_stream", "open_append_stream"}
-READS_BY_ITSELF = {"table/read.py"}
-"""Tells a store that fails from a file that is damaged."""
+READS_BY_ITSELF = {"table/read.py", "table/retention/check.py"}
+"""Tell a store that fails from a file that is damaged."""
 
 
 def named(function: ast.expr) -> str:
