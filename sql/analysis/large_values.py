@@ -30,6 +30,8 @@ _ADDING = frozenset(_ADDING_NAMES.split())
 _REDUCING = frozenset({"aggregate", "reduce"})
 _WIDTH = re.compile(r"\d{5,}")
 _SECONDS = {"WEEK": 604800, "DAY": 86400, "HOUR": 3600, "MINUTE": 60, "SECOND": 1, "MILLISECOND": 1e-3, "MICROSECOND": 1e-6}
+_MADE_SECONDS = (86400, 3600, 60, 1)
+"""Of the arguments of `make_dt_interval`: days, hours, minutes, seconds."""
 
 
 def bound_values(tree: exp.Expr) -> None:
@@ -213,8 +215,8 @@ def _sequence(node: exp.Expr) -> None:
             raise _too_much(node, "sequence", most, "elements")
         return
     span: exp.Expr
-    if len(arguments) > 2 and isinstance(arguments[2], exp.Interval):
-        seconds = _seconds(arguments[2])
+    if len(arguments) > 2 and (isinstance(arguments[2], exp.Interval) or _is_made(arguments[2])):
+        seconds = _seconds(arguments[2]) if isinstance(arguments[2], exp.Interval) else _made_seconds(arguments[2])
         if seconds is None:
             return  # months and years: a hundred centuries are not too many
         instants = [exp.Cast(this=one.copy(), to=exp.DataType(this=exp.DType.TIMESTAMPLTZ)) for one in arguments[:2]]
@@ -230,6 +232,21 @@ def _sequence(node: exp.Expr) -> None:
             span = exp.Div(this=span, expression=call("nullif", double(arguments[2]), number(0)))
     condition = exp.GT(this=call("abs", span), expression=number(most))
     _set(node, 1, raising(condition, _says("sequence", most, "elements"), arguments[1]))
+
+
+def _is_made(step: exp.Expr) -> bool:
+    """Whether it is ``make_dt_interval`` of numbers, which the windows of event time are written with."""
+    if not isinstance(step, exp.Anonymous) or step.name.lower() != "make_dt_interval":
+        return False
+    return len(step.expressions) <= len(_MADE_SECONDS) and None not in map(literal_number, step.expressions)
+
+
+def _made_seconds(step: exp.Expr) -> float:
+    parts = zip(map(literal_number, step.expressions), _MADE_SECONDS, strict=False)
+    seconds = sum(abs(value or 0.0) * scale for value, scale in parts)
+    if not seconds:
+        raise UnsupportedStatement("sequence takes a step that is not zero.", fragment="sequence")
+    return seconds
 
 
 def _seconds(interval: exp.Interval) -> float | None:

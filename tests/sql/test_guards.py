@@ -65,6 +65,7 @@ GUARDED = [
     "array_repeat(a, 1000)",
     "sequence(1, a)",
     "sequence(a, b, INTERVAL '1' SECOND)",
+    "sequence(a, b, make_dt_interval(0, 0, 0, 5.000))",
     "replace(a, 'x', b)",
     "regexp_replace(a, 'x', 'a much longer replacement')",
     "array_join(a, b)",
