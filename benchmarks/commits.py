@@ -21,6 +21,7 @@ from benchmarks.rest_client import Client, Committer
 from benchmarks.run import Run
 from benchmarks.server import ROOT, BenchServer, free_port
 from benchmarks.timing import median_millis, seconds
+from table.manifest_codec import encode_manifest_list
 
 WRITERS = (1, 4, 16)
 TABLES = 16
@@ -150,7 +151,7 @@ def make_table(client: Client, warehouse: Path, name: str, columns: int = 2) -> 
     directory = warehouse / "default.db" / name / "manifest"
     directory.mkdir(parents=True)
     for at in range(2):
-        (directory / f"manifest-list-{at}").write_bytes(b"")
+        (directory / f"manifest-list-{at}").write_bytes(encode_manifest_list([]))
 
 
 def make_tables(run: Run, client: Client, count: int) -> int:

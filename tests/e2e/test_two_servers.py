@@ -11,6 +11,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from table.manifest_codec import encode_manifest_list
 from tests.fix_server import StartServer
 from tests.running import RunningServer
 
@@ -72,7 +73,7 @@ def test_one_of_two_servers_is_killed_under_commits(start_server: StartServer, d
     manifests = tmp_path / "warehouse" / "default.db" / "t" / "manifest"
     manifests.mkdir()
     for at in range(2):
-        (manifests / f"manifest-list-{at}").write_bytes(b"")
+        (manifests / f"manifest-list-{at}").write_bytes(encode_manifest_list([]))
     writers = [Writer(servers) for servers in ([first, second], [second, first], [first, second], [second, first])]
     stop = threading.Event()
     threads = [threading.Thread(target=writer.run, args=(stop,)) for writer in writers]
