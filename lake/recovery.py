@@ -40,6 +40,11 @@ class Recovered:
     """Not tried, for want of time."""
     failure: Exception | None = None
 
+    @property
+    def any(self) -> bool:
+        """Whether there was something to finish."""
+        return bool(self.directories or self.tables or self.branches or self.failed or self.left)
+
     def __str__(self) -> str:
         done = f"{self.directories} directories removed, {self.tables} tables and the snapshots of {self.branches} branches published"
         return done + (
@@ -108,5 +113,6 @@ def _run(lake: Lake, stop: threading.Event) -> None:
         except Exception:
             _log.exception("What an earlier run left half done could not be finished")
             return
-        _log.log(logging.WARNING if done.failed or done.left else logging.INFO, "Recovery after the start: %s", done)
+        level = logging.WARNING if done.failed or done.left else logging.INFO if done.any else logging.DEBUG
+        _log.log(level, "Recovery after the start: %s", done)
         return

@@ -107,6 +107,8 @@ class SparkPool:
                 return
             except Exception as problem:  # told to whoever needs Spark; the server itself lives on without it
                 self._failure = problem
+                if self._stopped:  # the server ends, and took away what Spark was to start with
+                    return
                 _log.exception("Spark did not start; the next attempt is in %d s", pause)
             finally:
                 self._started.set()

@@ -110,7 +110,7 @@ def test_a_stopping_server_finishes_what_runs(start_server: StartServer) -> None
     server = start_server()
     server.wait_for_spark()
     answers: list[httpx.Response] = []
-    query = "SELECT sum(id % 7) FROM (SELECT explode(sequence(1, 3000000)) AS id)"
+    query = "SELECT sum(id % 7) FROM (SELECT explode(sequence(1, 1000)) AS id FROM range(0, 10000))"
     asking = threading.Thread(target=lambda: answers.append(server.post(query)))
     asking.start()
     time.sleep(0.3)
@@ -136,7 +136,11 @@ def request(path: str, body: bytes, **headers: str) -> bytes:
 def test_a_client_that_goes_away_cancels_its_statement(server: RunningServer) -> None:
     server.wait_for_spark()
     with connect(server) as client:
-        client.sendall(request("/sql", b"SELECT count(*) FROM (SELECT explode(sequence(1, 40000000)) AS id) WHERE hash(id, 'x') % 7 = 3"))
+        client.sendall(
+            request(
+                "/sql", b"SELECT count(*) FROM (SELECT explode(sequence(1, 1000)) AS id FROM range(0, 40000)) WHERE hash(id, 'x') % 7 = 3"
+            )
+        )
         time.sleep(1.5)
     begin = time.monotonic()
     assert server.value("SELECT 0 + 1") == 1
