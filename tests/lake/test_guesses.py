@@ -28,11 +28,13 @@ def other(catalog: CatalogStore, warehouse: Path) -> Iterator[Lake]:
 
 def client_commit(table: LakeTable, base: Snapshot | None, *, user: str = "u") -> ClientCommit:
     """What a client builds on a snapshot: nothing new, under two lists of its own."""
-    before, after = table.files.new_manifest_list([]), table.files.new_manifest_list([])
+    before = table.files.new_manifest_list(table.files.manifests_of(base) if base else [])
+    after = table.files.new_manifest_list([])
     snapshot = Snapshot(
         id=base.id + 1 if base else 1, uuid=str(uuid4()), schema_id=0, base_manifest_list=before[0], base_manifest_list_size=before[1],
         delta_manifest_list=after[0], delta_manifest_list_size=after[1], commit_user=user, commit_identifier=BATCH_COMMIT_IDENTIFIER,
-        commit_kind=CommitKind.APPEND, time_millis=1, total_record_count=0, delta_record_count=0,
+        commit_kind=CommitKind.APPEND, time_millis=1, delta_record_count=0,
+        total_record_count=(base.total_record_count or 0) if base else 0,
     )  # fmt: skip
     return ClientCommit(snapshot=snapshot, table_id=table.table_id, base_given=True, base=base.uuid if base else None)
 
