@@ -44,10 +44,11 @@ class StorageReserve:
         self._rooms: tuple[DiskRoom, ...] = ()
 
     def rooms(self) -> tuple[DiskRoom, ...]:
-        """Each directory's disk, as of the last quarter of a second."""
+        """Each directory's disk, with room as of the last quarter of a second."""
         now = time.monotonic()
         with self._lock:
-            if not self._looked or now - self._looked >= _LOOK_SECONDS:
+            # One that is short is looked at each time: whoever made room goes on at once.
+            if not self._looked or now - self._looked >= _LOOK_SECONDS or any(room.short for room in self._rooms):
                 self._rooms = tuple(room for directory in self._directories if (room := self._room(directory)) is not None)
                 self._looked = now
             return self._rooms

@@ -102,7 +102,7 @@ def write(session: SparkSession, frame: DataFrame, table: LakeTable, *, arrange:
 def _close_what_failed(session: SparkSession) -> None:
     """Java closes a file whose writer failed when it collects the writer; until then a full disk stays full of deleted files."""
     with contextlib.suppress(Exception):  # a Spark that is gone keeps nothing open
-        session.sql("SELECT java_method('java.lang.System', 'gc')").collect()
+        session.range(1).select(F.java_method(F.lit("java.lang.System"), F.lit("gc"))).collect()
 
 
 def _routed(frame: DataFrame, schema: Schema) -> DataFrame:

@@ -10,6 +10,7 @@ import orjson
 from flask.testing import FlaskClient
 
 from lake import Lake
+from lake.commit.write_context import paths_of
 from table.manifest import EntryKind, ManifestEntry
 from tests.server.doors.common import Columns, Refused, Told, day_of, fields_of, identifier, two_rows
 from tests.server.paimon.speaking import PREFIX
@@ -99,6 +100,8 @@ class RestDoor:
         """As clients do: the files first, then the commit that names them."""
         table = self._lake.open(identifier(name))
         new, files, base = two_rows(day_of(table)), table.files, self._latest(name)
+        for path in paths_of(files, table.schema, new):
+            files.io.add(path, b"x" * new.file.file_size)
         entry = ManifestEntry(kind=EntryKind.ADD, partition=new.partition, bucket=0, total_buckets=-1, file=new.file)
         added = files.new_manifests([entry], [one.type for one in table.schema.partition_fields], target=1 << 20)
         latest = table.latest()
