@@ -134,10 +134,14 @@ class Inserts:
                 n += 1
 
 
-def _side_by_side(start_server: StartServer, dsn: str, tmp_path: Path, *, writers: int, seconds: float) -> None:
+def _side_by_side(start_server: StartServer, dsn: str, tmp_path: Path, *, writers: int, seconds: float, least: float) -> None:
+    """Each server gets at least this share of the commits; a writer without a turn got 3 to 7 % of them."""
     shared = {"SLUICE_CATALOG_DSN": dsn, "SLUICE_WAREHOUSE": str(tmp_path / "warehouse")}
     servers = [start_server(name, **shared) for name in ("first", "second")]
     servers[0].sql("CREATE TABLE t (id BIGINT) WITH ('bucket' = '-1')")
+    for number, server in enumerate(servers):  # nobody counts while a server still warms up
+        for n in range(3):
+            server.sql(f"INSERT INTO t VALUES ({-1 - 3 * number - n})")
     inserts = [Inserts(server, number, writers=writers) for number, server in enumerate(servers)]
     for one in inserts:
         one.start()
@@ -148,16 +152,17 @@ def _side_by_side(start_server: StartServer, dsn: str, tmp_path: Path, *, writer
     longest = max(max(one.seconds) for one in inserts)
     print(f"{counts} inserts in {seconds:g} s, the longest {longest:.2f} s")
     assert [problem for one in inserts for problem in one.problems] == []
-    assert min(counts) >= 0.3 * sum(counts), counts
-    assert servers[1].value("SELECT COUNT(DISTINCT id) FROM t") == servers[0].value("SELECT COUNT(*) FROM t") == sum(counts)
+    assert min(counts) >= least * sum(counts), counts
+    acknowledged = sum(counts) + 3 * len(servers)
+    assert servers[1].value("SELECT COUNT(DISTINCT id) FROM t") == servers[0].value("SELECT COUNT(*) FROM t") == acknowledged
 
 
 @pytest.mark.slow
 def test_two_servers_that_write_one_table_share_it(start_server: StartServer, dsn: str, tmp_path: Path) -> None:
-    _side_by_side(start_server, dsn, tmp_path, writers=3, seconds=6)
+    _side_by_side(start_server, dsn, tmp_path, writers=3, seconds=6, least=0.2)
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(1800)
 def test_two_servers_share_a_table_for_ten_minutes(start_server: StartServer, dsn: str, tmp_path: Path) -> None:
-    _side_by_side(start_server, dsn, tmp_path, writers=8, seconds=600)
+    _side_by_side(start_server, dsn, tmp_path, writers=8, seconds=600, least=0.4)
