@@ -54,6 +54,8 @@ CONF = {
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     # What a driver collects lies in the one heap that all statements share.
     "spark.driver.maxResultSize": "512m",
+    # Files of a shuffle go with their statement; otherwise they lie until the heap is collected, and fill the disk meanwhile.
+    "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     "spark.task.reaper.enabled": "true",
     "spark.task.reaper.killTimeout": "-1",
     "spark.python.worker.reuse": "true",

@@ -20,7 +20,8 @@ def frame_of(session: SparkSession, tree: exp.Expr, views: Collection[str] = (),
     except SqlError as refused:
         refused.line, refused.column = place(source, refused.fragment)
         raise
-    return session.sql(text)
+    # Spark removes the files of shuffles at the end of a frame's statement, but not of one that `sql` itself returned.
+    return session.sql(text).select("*")
 
 
 def column_of(tree: exp.Expr) -> Column:

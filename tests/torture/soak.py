@@ -1,0 +1,161 @@
+"""What a server holds after the same work again and again: memory, threads, files, connections, temporary files, log."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+
+import httpx
+import psutil
+
+from tests.running import RunningServer
+from tests.waiting import eventually
+
+_SQL = {"Content-Type": "application/sql", "Accept": "application/x-ndjson"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """Counts of one moment; memory and log in bytes."""
+
+    memory: int
+    threads: int
+    files: int
+    jvm_memory: int
+    jvm_threads: int
+    jvm_files: int
+    connections: int
+    workers: int
+    temporary_files: int
+    log: int
+
+    def beyond(self, earlier: Footprint, *, share: float, names: tuple[str, ...] = ()) -> dict[str, tuple[int, int]]:
+        """The counts that are larger than the earlier ones by more than the share, and those."""
+        pairs = {field.name: (getattr(earlier, field.name), getattr(self, field.name)) for field in fields(self)}
+        return {name: pair for name, pair in pairs.items() if (not names or name in names) and pair[1] > pair[0] * (1 + share)}
+
+
+def footprint(server: RunningServer) -> Footprint:
+    """What the server and its children hold now."""
+    process = server.process
+    children = process.children(recursive=True)
+    jvm = next(child for child in children if child.name() == "java")
+    elsewhere = [path for path in server.data.rglob("*") if not path.is_relative_to(server.warehouse)]
+    postgres = server.postgres_pid()
+    backends = psutil.Process(postgres).children() if postgres else []
+    return Footprint(
+        memory=process.memory_info().rss,
+        threads=process.num_threads(),
+        files=process.num_fds(),
+        jvm_memory=jvm.memory_info().rss,
+        jvm_threads=jvm.num_threads(),
+        jvm_files=jvm.num_fds(),
+        connections=len(backends),
+        workers=sum("python" in child.name() for child in children),
+        temporary_files=sum(path.is_file() and not path.is_relative_to(server.data / "postgres") for path in elsewhere),
+        log=server.log.stat().st_size,
+    )
+
+
+class Load:
+    """Requests of every kind, each by a thread of its own, some on connections that are kept and some on new ones."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self._server = server
+        self.failures: list[str] = []
+        server.sql("CREATE TABLE queue (id BIGINT, v STRING) WITH ('bucket' = '2', 'bucket-key' = 'id')")
+        server.sql("CREATE TABLE plain (id BIGINT, v STRING) WITH ('bucket' = '-1')")
+        self._kinds: list[Callable[[httpx.Client, int], None]] = [
+            self._insert,
+            self._read,
+            self._group,
+            self._insert_select,
+            self._body,
+            self._mistake,
+            self._tail,
+            self._look,
+        ]
+
+    def rounds(self, count: int, *, each: int = 10, pause: float = 0.0) -> None:
+        """Let every kind of request run ``count`` × ``each`` times."""
+        with ThreadPoolExecutor(len(self._kinds)) as pool:
+            for done in [pool.submit(self._run, kind, count, each, pause) for kind in self._kinds]:
+                done.result()
+
+    @contextlib.contextmanager
+    def running(self, pause: float) -> Iterator[None]:
+        """Let requests of every kind run, with a pause in seconds after each."""
+        stop = threading.Event()
+
+        def run(kind: Callable[[httpx.Client, int], None]) -> None:
+            while not stop.is_set():
+                self._run(kind, 1, 10, pause)
+
+        threads = [threading.Thread(target=run, args=(kind,)) for kind in self._kinds]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(300)
+
+    def _run(self, kind: Callable[[httpx.Client, int], None], count: int, each: int, pause: float) -> None:
+        for number in range(count):
+            with httpx.Client(timeout=120, base_url=self._server.url) as client:
+                for n in range(each):
+                    try:
+                        kind(client, number * each + n)
+                    except (httpx.HTTPError, AssertionError) as problem:
+                        self.failures.append(f"{kind.__name__}: {problem!r}")
+                    time.sleep(pause)
+
+    def _sql(self, client: httpx.Client, text: str, expected: int = 200) -> None:
+        answer = client.post("/sql", content=text, headers=_SQL)
+        assert answer.status_code == expected, answer.text
+
+    def _insert(self, client: httpx.Client, n: int) -> None:
+        self._sql(client, f"INSERT INTO queue VALUES ({n}, 'x')")
+
+    def _read(self, client: httpx.Client, n: int) -> None:
+        self._sql(client, "SELECT * FROM queue LIMIT 10")
+
+    def _group(self, client: httpx.Client, n: int) -> None:
+        self._sql(client, "SELECT v, count(*), sum(id) FROM plain GROUP BY v")
+
+    def _insert_select(self, client: httpx.Client, n: int) -> None:
+        if n % 5 == 0:
+            self._sql(client, "INSERT INTO plain SELECT id, upper(v) FROM queue WHERE id < 5")
+
+    def _body(self, client: httpx.Client, n: int) -> None:
+        answer = client.post(
+            "/tables/default/plain/rows", content='{"id": 1, "v": "b"}\n', headers={"Content-Type": "application/x-ndjson"}
+        )
+        assert answer.status_code == 200, answer.text
+
+    def _mistake(self, client: httpx.Client, n: int) -> None:
+        self._sql(client, "SELECT nope FROM queue", 400)
+
+    def _tail(self, client: httpx.Client, n: int) -> None:
+        """A stream that a client reads three lines of and goes."""
+        text = "SELECT * FROM queue /*+ OPTIONS('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '1') */"
+        with client.stream("POST", "/sql", content=text, headers=_SQL) as answer:
+            assert answer.status_code == 200
+            for _, _ in zip(range(3), answer.iter_lines(), strict=False):
+                pass
+
+    def _look(self, client: httpx.Client, n: int) -> None:
+        for path in ("/", "/metrics", "/readyz", "/v1/sluice/databases/default/tables/queue"):
+            answer = client.get(path, follow_redirects=True)
+            assert answer.status_code == 200, (path, answer.text)
+
+
+def settled(server: RunningServer, most: Footprint, *, share: float, names: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+    """What stays larger than it was, once the idle server has let go of what it lets go by itself."""
+    eventually(lambda: not footprint(server).beyond(most, share=share, names=names), seconds=60, pause=1)
+    return footprint(server).beyond(most, share=share, names=names)
