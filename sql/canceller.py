@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from model.errors import LakeError
 from sql.operation import Operation
@@ -20,6 +21,8 @@ _LOOK_SECONDS = 5.0
 class Patience:
     """For how many seconds a statement that was told to stop may go on."""
 
+    interrupt: float = 3.0
+    """Then its thread in the JVM is interrupted, whatever it waits for."""
     thread: float = 10.0
     """Then another thread takes the place of its own."""
     told: float = 30.0
@@ -28,33 +31,43 @@ class Patience:
     """Then Spark is started anew, which fails what runs there."""
 
 
+class SparkJobs(Protocol):
+    """Spark, as far as statements are stopped there; `sql.spark.pool` has the real one."""
+
+    def cancel(self, statement_id: str) -> None: ...
+    def interrupt(self, statement_id: str) -> None: ...
+    def stages_of(self, statement_id: str) -> set[tuple[str, int]]: ...
+    def live_tasks(self) -> list[tuple[str, int]]: ...
+    def restart(self, reason: str) -> None: ...
+
+
 class _Stopping:
     def __init__(self, operation: Operation, give_up: Callable[[], bool]) -> None:
         self.operation = operation
         self.give_up = give_up
         self.since = time.monotonic()
         self.given_up = False
+        self.stages: set[tuple[str, int]] = set()
+        """All that were ever seen: Spark forgets a job after a thousand others."""
+        self.tasks = 0
+        """Of its tasks that ran when it was last looked at."""
+
+    @property
+    def holds_spark(self) -> bool:
+        """Whether it keeps something of Spark's from others."""
+        return bool(self.tasks) or (self.operation.on_spark and not self.operation.worker_ended)
 
 
 class Canceller:
     """One thread of its own: a call into the JVM may take long, and each thread that makes one costs the JVM a thread.
 
     A statement is told to stop again and again until its worker and its tasks have ended, since Spark forgets a cancel that comes
-    between two of its jobs. A worker that does not end loses its place, and Spark is started anew where nothing else helps.
+    between two of its jobs. A worker that does not end is interrupted and then loses its place, and Spark is started anew where
+    nothing else helps.
     """
 
-    def __init__(
-        self,
-        cancel: Callable[[str], None],
-        *,
-        active: Callable[[str], int] = lambda _: 0,
-        restart: Callable[[str], None] = lambda _: None,
-        look: Callable[[], None] = lambda: None,
-        patience: Patience | None = None,
-    ) -> None:
-        self._cancel = cancel
-        self._active = active
-        self._restart = restart
+    def __init__(self, spark: SparkJobs, *, look: Callable[[], None] = lambda: None, patience: Patience | None = None) -> None:
+        self._spark = spark
         self._look = look
         self._patience = patience or Patience()
         self._woken = threading.Condition()
@@ -72,10 +85,10 @@ class Canceller:
             self._woken.notify()
 
     def outliving(self) -> list[str]:
-        """Statements that go on although they were told to stop a while ago."""
+        """Statements that go on in Spark although they were told to stop a while ago."""
         now = time.monotonic()
         with self._woken:
-            return [one.operation.handle for one in self._stopping if now - one.since > self._patience.told]
+            return [one.operation.handle for one in self._stopping if now - one.since > self._patience.told and one.holds_spark]
 
     def close(self, seconds: float = 2.0) -> None:
         """End the thread."""
@@ -94,31 +107,43 @@ class Canceller:
                 stopping = list(self._stopping)
             if not stopping:
                 self._guarded(self._look, "Spark could not be asked how it is")
+            self._count_tasks(stopping)
             ended = [one for one in stopping if self._ended(one)]
             with self._woken:
                 self._stopping = [one for one in self._stopping if one not in ended]
                 if self._stopping:
                     self._woken.wait(_AGAIN_SECONDS)
 
+    def _count_tasks(self, stopping: Sequence[_Stopping]) -> None:
+        """Look which tasks go on: Spark itself takes one for ended when it was told to stop."""
+        live: list[tuple[str, int]] = []
+        try:
+            for one in stopping:
+                one.stages |= self._spark.stages_of(one.operation.handle)
+            if any(one.stages for one in stopping):
+                live = self._spark.live_tasks()
+        except Exception:  # the JVM may be gone, and with it its tasks
+            _log.debug("Spark does not tell which tasks run", exc_info=True)
+        for one in stopping:
+            one.tasks = sum(stage in one.stages for stage in live)
+
     def _ended(self, one: _Stopping) -> bool:
         """Tell it to stop once more; whether it has ended."""
-        handle, waited = one.operation.handle, time.monotonic() - one.since
-        if not one.operation.worker_ended:
-            self._guarded(lambda: self._cancel(handle), f"The Spark jobs of statement {handle} could not be stopped")
+        operation, waited = one.operation, time.monotonic() - one.since
+        handle = operation.handle
+        if not operation.worker_ended:
+            self._guarded(lambda: self._spark.cancel(handle), f"The Spark jobs of statement {handle} could not be stopped")
+            if waited > self._patience.interrupt and operation.on_spark:
+                self._guarded(lambda: self._spark.interrupt(handle), f"The thread of statement {handle} could not be interrupted")
             if waited > self._patience.thread and not one.given_up:
                 one.given_up = one.give_up()
                 if one.given_up:
                     _log.warning("Statement %s was told to stop %d s ago; another thread takes its place", handle, waited)
-        active = 0
-        try:
-            active = self._active(handle)
-        except Exception:  # the JVM may be gone, and with it its tasks
-            _log.debug("Spark does not tell the tasks of statement %s", handle, exc_info=True)
-        if one.operation.worker_ended and not active:
+        if operation.worker_ended and not one.tasks:
             return True
-        if waited > self._patience.restart:
-            reason = f"statement {handle} goes on {waited:.0f} s after it was told to stop"
-            self._guarded(lambda: self._restart(reason), "Spark could not be started anew")
+        if waited > self._patience.restart and one.holds_spark:
+            reason = f"statement {handle} goes on {waited:.0f} s after it was told to stop, with {one.tasks} tasks"
+            self._guarded(lambda: self._spark.restart(reason), "Spark could not be started anew")
             return True
         return False
 

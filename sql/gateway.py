@@ -84,7 +84,7 @@ class Gateway:
         self._appender = Appender(lake, self.workers)
         self.ingest = Ingester(lake, self._executor.outside, self._sessions)
         self.session_options = SessionOptions(lake, self._sessions)
-        self._canceller = Canceller(spark.cancel, active=self._active_tasks, restart=spark.restart, look=self._look_at_spark)
+        self._canceller = Canceller(spark, look=self._look_at_spark)
         self._watch = SparkWatch(spark.progress)
         self.recent = RecentStatements()
         self._running: dict[str, Operation] = {}
@@ -281,9 +281,6 @@ class Gateway:
     def health(self) -> Health:
         """What of Postgres, Spark and the warehouse can be used now."""
         return check_health(self._lake, self._spark, self._canceller.outliving())
-
-    def _active_tasks(self, statement_id: str) -> int:
-        return sum(stage.active for stage in self._spark.progress(statement_id) or ())
 
     def _look_at_spark(self) -> None:
         """Notice a Spark that is gone before a statement does."""

@@ -10,12 +10,12 @@ from lake import Lake
 from model.errors import LakeError, Unavailable
 
 
-class Pingable(Protocol):
+class Checkable(Protocol):
     """Spark as health looks at it."""
 
     @property
     def ready(self) -> bool: ...
-    def ping(self) -> None: ...
+    def check(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Health:
         return self.postgres.ok and self.spark.ok and self.warehouse.ok
 
 
-def check_health(lake: Lake, spark: Pingable, outliving: Sequence[str] = ()) -> Health:
+def check_health(lake: Lake, spark: Checkable, outliving: Sequence[str] = ()) -> Health:
     """Ask each part once."""
     return Health(
         postgres=_ask(lambda: lake.catalog.ping()),
@@ -60,10 +60,10 @@ def _ask(question: Callable[[], object]) -> PartHealth:
     return PartHealth(ok=True)
 
 
-def _ask_spark(spark: Pingable, outliving: Sequence[str]) -> None:
+def _ask_spark(spark: Checkable, outliving: Sequence[str]) -> None:
     if not spark.ready:
         raise Unavailable("Spark is still starting.")
-    spark.ping()
+    spark.check()
     if outliving:
         raise Unavailable(
             f"Tasks of statement {outliving[0]} go on although it was told to stop; Spark is started anew if they do not end."

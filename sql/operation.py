@@ -79,6 +79,8 @@ class Operation:
         self.result: ResultSet | None = None
         self.begun = False
         """Whether a worker ever took it up."""
+        self.on_spark = False
+        """Whether its worker has gone to Spark."""
         self.worker_ended = False
         """Whether nothing works on it any more; after a cancel that may come later than the end its client sees."""
         self._state = OperationState.INITIALIZED

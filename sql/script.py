@@ -202,6 +202,7 @@ class ScriptRunner:
                 with span("queue", {"sluice.lane": Lane.SPARK}):
                     yield Lane.SPARK
                 operation.cancellation.check()
+                operation.on_spark = True
                 context.spark.require()
             with span("execute", {"sluice.statement.kind": type(statement).__name__}):
                 result = statement.run(context)

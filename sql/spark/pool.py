@@ -9,13 +9,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from model.errors import Unavailable
 from model.spans import Span, span, tracing
 from sql.progress import SparkStage
 from sql.spark.jvm import Jvm, Scratch
+from sql.spark.probe import JobProbe
 from sql.spark.settings import CONF, SparkSettings, driver_address, is_here
+from sql.spark.tasks import Stage, live_tasks, stages_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,6 +83,10 @@ class SparkPool:
         self._stopping = threading.Event()
         self._scratch = Scratch(self._settings.directory)
         self._java: Jvm | None = None
+        self._threads: dict[str, Any] = {}
+        """The JVM's thread that each statement calls into Spark on."""
+        self._interrupting = threading.Lock()
+        self._probe = JobProbe(self._small_job, lambda: bool(self.live_tasks()))
 
     def start_in_background(self) -> None:
         """Begin to start Spark; `session` waits for it."""
@@ -103,7 +109,8 @@ class SparkPool:
                 self._start()
                 root = self._root
                 if root is not None:
-                    root.newSession().sql("SELECT 1 AS a").toArrow()
+                    self._small_job()
+                    self._probe.renewed()
                 return
             except Exception as problem:  # told to whoever needs Spark; the server itself lives on without it
                 self._failure = problem
@@ -192,18 +199,29 @@ class SparkPool:
         """Mark what this thread starts as the statement's, in the pool of users' statements or in the one below it."""
         context = self.root().sparkContext
         try:
+            java = self._gateway().jvm.java.lang.Thread
+            java.interrupted()  # a late interrupt was for the statement that had this thread before
+            thread = java.currentThread()
             context.setJobGroup(statement_id, statement_id, interruptOnCancel=True)
             context.setLocalProperty("spark.scheduler.pool", "background" if background else "interactive")
         except Exception as problem:  # py4j has several for a JVM that is gone, and there is no other way for this to fail
             self.lost()
             raise Unavailable("Spark does not answer. It is being started anew; try again in a moment.") from problem
+        outer = self._threads.get(statement_id)
+        self._threads[statement_id] = thread
         try:
             with span("spark", {"spark.job_group": statement_id, "spark.background": background}) as traced:
                 try:
                     yield
+                    self._probe.succeeded()
                 finally:
                     self._tell(statement_id, traced)
         finally:
+            with self._interrupting:
+                if outer is None:
+                    self._threads.pop(statement_id, None)
+                else:
+                    self._threads[statement_id] = outer
             with contextlib.suppress(Exception):  # the JVM may be gone, and then so is the mark
                 context.setLocalProperty("spark.jobGroup.id", "")
                 context.setLocalProperty("spark.scheduler.pool", "")
@@ -213,6 +231,33 @@ class SparkPool:
         root = self._root
         if root is not None:
             root.sparkContext.cancelJobGroup(statement_id)
+
+    def interrupt(self, statement_id: str) -> None:
+        """Free a statement's thread that waits in the JVM for what does not come, as where the thread that would tell it has died."""
+        with self._interrupting:
+            thread = self._threads.get(statement_id)
+            if thread is not None:
+                thread.interrupt()
+
+    def stages_of(self, statement_id: str) -> set[Stage]:
+        """The stages of a statement, for `live_tasks`."""
+        root = self._root
+        return set() if root is None else stages_of(root.sparkContext, statement_id)
+
+    def live_tasks(self) -> list[Stage]:
+        """The stage of each task that runs now, whatever Spark was told of it; of executors on this machine's master only."""
+        root = self._root
+        return [] if root is None else live_tasks(root.sparkContext, self._gateway())
+
+    def _gateway(self) -> Any:
+        from pyspark import SparkContext
+
+        return self._java.gateway if self._java is not None else SparkContext._gateway
+
+    def _small_job(self) -> None:
+        root = self._root
+        if root is not None:
+            root.newSession().sql("SELECT 1 AS a").toArrow()
 
     def _tell(self, statement_id: str, traced: Span) -> None:
         """Say in a trace what Spark ran."""
@@ -255,6 +300,14 @@ class SparkPool:
         if _state(root) != "alive":
             self.lost()
             raise Unavailable(f"Spark does not answer. {self._says_why()}")
+        if self._probe.hopeless():
+            self.restart("a small job waits for it while no task runs")
+            raise Unavailable("Spark runs no jobs any more; it is being started anew.")
+
+    def check(self) -> None:
+        """Raise `Unavailable` unless Spark answers and runs jobs; where none has succeeded lately a small one is begun."""
+        self.ping()
+        self._probe.check()
 
     def _says_why(self) -> str:
         return "The server's log says why." if self._settings.log is None else f"Its log says why: {self._settings.log} on the server."
@@ -278,6 +331,7 @@ class SparkPool:
             self._root = None
             self._started.clear()
             self._sessions.clear()
+            self._threads.clear()
         _log.warning("Spark is gone (%s); starting it anew", state)
         with self._starting:
             if state == "stopped":
@@ -293,6 +347,7 @@ class SparkPool:
             self._stopping.set()
             root, self._root = self._root, None
             self._sessions.clear()
+        self._probe.close()
         if root is not None:
             if self._java is None:
                 _stop(root)

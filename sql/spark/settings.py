@@ -57,7 +57,9 @@ CONF = {
     # Files of a shuffle go with their statement; otherwise they lie until the heap is collected, and fill the disk meanwhile.
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     "spark.task.reaper.enabled": "true",
-    "spark.task.reaper.killTimeout": "-1",
+    # An executor on another machine whose task does not stop ends, and with it the task; what else ran there is run again by Spark.
+    # One in the driver's own JVM only says so: there `sql/canceller.py` starts Spark anew.
+    "spark.task.reaper.killTimeout": "60s",
     "spark.python.worker.reuse": "true",
     # A busy machine takes its time to start a Python process; 15 s, Spark's own, were not enough beside another JVM's start.
     "spark.python.authenticate.socketTimeout": "60s",

@@ -49,11 +49,23 @@ class NoSpark:
     def progress(self, statement_id: str) -> None:
         return None
 
+    def interrupt(self, statement_id: str) -> None:
+        """There is none."""
+
+    def stages_of(self, statement_id: str) -> set[tuple[str, int]]:
+        return set()
+
+    def live_tasks(self) -> list[tuple[str, int]]:
+        return []
+
     def restart(self, reason: str) -> None:
         """There is none."""
 
     def ping(self) -> None:
         raise Unavailable("There is no Spark in this test.")
+
+    def check(self) -> None:
+        self.ping()
 
 
 @pytest.fixture

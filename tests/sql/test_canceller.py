@@ -23,8 +23,25 @@ class Hanging:
 
     def __init__(self) -> None:
         self.canceled: list[str] = []
+        self.interrupted: list[str] = []
         self.restarted: list[str] = []
-        self.tasks = 0
+        self.stages: dict[str, set[tuple[str, int]]] = {}
+        self.live: list[tuple[str, int]] = []
+
+    def cancel(self, statement_id: str) -> None:
+        self.canceled.append(statement_id)
+
+    def interrupt(self, statement_id: str) -> None:
+        self.interrupted.append(statement_id)
+
+    def stages_of(self, statement_id: str) -> set[tuple[str, int]]:
+        return self.stages.pop(statement_id, set())
+
+    def live_tasks(self) -> list[tuple[str, int]]:
+        return self.live
+
+    def restart(self, reason: str) -> None:
+        self.restarted.append(reason)
 
 
 @pytest.fixture
@@ -34,8 +51,7 @@ def spark() -> Hanging:
 
 @pytest.fixture
 def canceller(spark: Hanging) -> Iterator[Canceller]:
-    patience = Patience(thread=0.0, told=0.0, restart=2.5)
-    made = Canceller(spark.canceled.append, active=lambda _: spark.tasks, restart=spark.restarted.append, patience=patience)
+    made = Canceller(spark, patience=Patience(interrupt=0.0, thread=0.0, told=0.0, restart=2.5))
     yield made
     made.close()
 
@@ -45,6 +61,7 @@ def operation() -> Operation:
     made = Operation("SELECT 1")
     made.move(OperationState.PENDING)
     made.begin()
+    made.on_spark = True
     return made
 
 
@@ -62,15 +79,43 @@ def test_a_worker_that_does_not_end_loses_its_place_and_spark_is_started_anew(
     wait_for(lambda: bool(spark.restarted))
     assert len(spark.canceled) >= 2, "Spark forgets a cancel that comes between two jobs"
     assert operation.handle in spark.restarted[0]
+    assert operation.handle in spark.interrupted
     wait_for(lambda: canceller.outliving() == [])
 
 
 def test_tasks_that_outlive_their_statement_are_told_and_end_with_spark(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
-    operation.worker_ended, spark.tasks = True, 2
+    """Also where Spark has forgotten the job meanwhile."""
+    operation.worker_ended = True
+    spark.stages = {operation.handle: {("app-1", 7)}}
+    spark.live = [("app-1", 7), ("app-1", 7), ("app-1", 8)]
     canceller.stop(operation)
     wait_for(lambda: canceller.outliving() == [operation.handle])
     wait_for(lambda: bool(spark.restarted))
     assert spark.canceled == []
+    assert "2 tasks" in spark.restarted[0]
+
+
+def test_tasks_of_others_and_of_a_former_spark_do_not_count(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
+    operation.worker_ended = True
+    spark.stages = {operation.handle: {("app-1", 7)}}
+    spark.live = [("app-1", 8), ("app-2", 7)]
+    canceller.stop(operation)
+    wait_for(lambda: not canceller._stopping)
+    assert spark.restarted == []
+
+
+def test_a_statement_that_hangs_outside_spark_is_no_reason_to_start_spark_anew(
+    canceller: Canceller, spark: Hanging, operation: Operation
+) -> None:
+    operation.on_spark = False
+    gave_up = threading.Event()
+    canceller.stop(operation, lambda: gave_up.set() or True)  # type: ignore[func-returns-value]
+    assert gave_up.wait(5)
+    canceller._stopping[0].since -= 60
+    wait_for(lambda: len(spark.canceled) >= 3)
+    assert (canceller.outliving(), spark.restarted, spark.interrupted) == ([], [], [])
+    operation.worker_ended = True
+    wait_for(lambda: not canceller._stopping)
 
 
 def test_what_ends_in_time_is_forgotten(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
@@ -86,8 +131,8 @@ def test_readiness_names_what_outlives(lake: Lake) -> None:
             super().__init__()
             self.ready = True
 
-        def ping(self) -> None:
-            """It answers."""
+        def check(self) -> None:
+            """It runs jobs."""
 
     assert check_health(lake, Ready()).spark.ok
     told = check_health(lake, Ready(), ["abc"]).spark

@@ -1,0 +1,103 @@
+"""A task that outlives its canceled statement is noticed, and ends with a new start of Spark; what needs no Spark goes on meanwhile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+# A process of its own: Spark is killed in it.
+SCRIPT = """
+import sys, threading, time
+from catalog import CatalogStore
+from lake import Lake
+from model.errors import LakeError, StatementTimeout, Unavailable
+from sql.canceller import Patience
+from sql.gateway import Gateway, GatewayLimits
+from sql.spark.pool import SparkPool
+from sql.spark.settings import SparkSettings
+
+LOOP = "id"
+for name in "xyz":  # 8,000 times 8,000 times 8,000 additions in one row, which nothing interrupts
+    LOOP = f"aggregate(sequence(1, 8000), id, ({name}, i) -> ({name} + {LOOP}) % 1000003)"
+TWO, ONE = f"SELECT {LOOP} AS a FROM range(0, 2, 1, 2)", f"SELECT {LOOP} AS b FROM range(1)"
+
+def outcome(text, timeout=None):
+    try:
+        return gateway.run(text, timeout=timeout).collect()
+    except LakeError as told:
+        return told
+
+def later(text, timeout=None):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(outcome(text, timeout)), daemon=True)
+    thread.start()
+    def join():
+        thread.join(120)
+        return found[0]
+    return join
+
+def wait_for(condition, seconds=60.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+pool = SparkPool(SparkSettings(master="local[2]", driver_memory="512m"))
+pool.start_in_background()
+gateway = Gateway(Lake(CatalogStore(sys.argv[1]), sys.argv[2]), pool, limits=GatewayLimits(local_threads=4, spark_statements=2))
+gateway.start()
+gateway._canceller._patience = Patience(told=1.0, restart=6.0)
+assert gateway.run("SELECT 40 + id FROM range(2, 3)").collect() == [(42,)]
+gateway.run("CREATE TABLE t (a INT)").close()
+
+zombie = later(TWO, timeout=2.0)
+ended = zombie()
+assert isinstance(ended, StatementTimeout), repr(ended)
+wait_for(lambda: not gateway.health().spark.ok)
+print("told:", gateway.health().spark.detail)
+assert pool.live_tasks(), "two tasks go on"
+bystanders = [later(ONE), later(ONE)]
+wait_for(lambda: len(gateway.running()) == 2 and all(pool.progress(one.handle) for one in gateway.running()))
+queued = [later("SELECT 40 + id FROM range(2, 3)", timeout=100.0) for _ in range(3)]
+first = pool.root()
+inserts = 0
+while pool._root is first or not pool.ready:  # metadata, literal inserts and plain scans, until Spark is back
+    gateway.run(f"INSERT INTO t VALUES ({inserts})", timeout=5.0).close()
+    inserts += 1
+    assert len(gateway.run("SELECT a FROM t", timeout=5.0).collect()) == inserts
+    assert len(gateway.run("SHOW TABLES", timeout=5.0).collect()) == 1
+    time.sleep(0.1)
+for failed in [join() for join in bystanders]:
+    assert type(failed) is Unavailable, repr(failed)
+    print("bystander:", failed.message)
+answers = [join() for join in queued]
+assert answers == [[(42,)]] * 3, answers
+assert not pool.live_tasks()
+assert gateway.health().spark.ok, gateway.health().spark
+print("inserts while Spark was stuck or away:", inserts)
+gateway.close()
+pool.stop()
+print("done")
+"""
+
+
+def test_a_task_that_cannot_be_stopped_ends_with_its_spark_and_holds_up_nobody_else(tmp_path: Path, dsn: str) -> None:
+    root = Path(__file__).parents[3]
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, str(script), dsn, str(tmp_path / "warehouse")],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout.splitlines()[-1:] == ["done"], done.stdout + done.stderr[-4000:]
+    assert "it was told to stop" in done.stdout
