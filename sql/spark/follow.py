@@ -16,7 +16,7 @@ from sql.results import ResultColumn, ResultSet, result_schema
 from sql.spark.damage import Reading
 from sql.spark.errors import translating
 from sql.spark.prepared import Prepared, prepared
-from sql.spark.results import fitted, in_arrow, result_of
+from sql.spark.results import in_arrow, result_of, rows_at, write_rows
 from sql.statements.base import ExecutionContext
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _TICK_SECONDS = 1.0
 _MOST_BATCHES = 16
 """Arrow batches that wait for a slow client; the query waits with them."""
-_BATCH_ROWS = 8192
 _MICRO_BATCH_BYTES = 64 << 20
 """Data files of one table read at once, so that a long history comes in parts."""
 
@@ -58,6 +57,7 @@ class _Running:
     def __init__(self, context: ExecutionContext, checkpoint: str, limit: int | None) -> None:
         self._context = context
         self._checkpoint = checkpoint
+        self._rows_in = f"{checkpoint}/rows"
         self._left = limit
         self._rows: queue.Queue[pa.RecordBatch] = queue.Queue(_MOST_BATCHES)
         self._closed = threading.Event()
@@ -83,12 +83,15 @@ class _Running:
                 started.stop()
 
     def _take(self, frame: DataFrame, number: int) -> None:
-        """One micro-batch, on a thread of Spark's; returns when there is room for its last row."""
-        for batch in frame.toArrow().to_batches(max_chunksize=_BATCH_ROWS):
+        """One micro-batch, on a thread of Spark's, through files; returns when there is room for its last row."""
+        path, io = f"{self._rows_in}/{number}", self._context.spool.file_io
+        write_rows(frame, path)
+        for batch in rows_at(io, path, self._columns):
             while not self._closed.is_set():
                 with contextlib.suppress(queue.Full):
-                    self._rows.put(fitted(batch, self._columns), timeout=_TICK_SECONDS / 4)
+                    self._rows.put(batch, timeout=_TICK_SECONDS / 4)
                     break
+        io.delete_tree(path)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as they come; an empty batch where none came for a moment. Raises what the query failed with."""
