@@ -4,10 +4,13 @@ MAKEFLAGS += --no-builtin-rules
 VENV := .venv
 BIN := $(VENV)/bin
 UV := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv --quiet --no-progress pip
+# The jar of Paimon's module for Spark 4.1, of which there is no release: tests that use it run where it is.
+SLUICE_TEST_PAIMON_SPARK_JAR ?= $(abspath ../shared/jars/paimon-spark-4.1_2.13-2.1-SNAPSHOT.jar)
+export SLUICE_TEST_PAIMON_SPARK_JAR
 SERVER_ROOMS := model catalog table lake workers sql server sluice migrations pyspark_sluice
 
 help: ## Show what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{ printf "  %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{ printf "  %-12s %s\n", $$1, $$2 }'
 
 run: install ## Install what is missing and start the server on 127.0.0.1:8083
 	@exec $(BIN)/sluice serve
@@ -18,9 +21,12 @@ java: ## See to it that Java 17 or newer is there
 	@scripts/java
 
 pypaimon: $(VENV)/.uv ## Install pypaimon into .venv-pypaimon, for the tests that read our tables with it
-	@scripts/pypaimon
+	@scripts/client-venv pypaimon
 
-test: install $(VENV)/.dev pypaimon ## Run the tests
+paimon-spark: $(VENV)/.uv ## Install Spark 4.1 into .venv-spark where the jar of Paimon's module is given, for the tests that use it as a client
+	@[ ! -e "$(SLUICE_TEST_PAIMON_SPARK_JAR)" ] || scripts/client-venv spark
+
+test: install $(VENV)/.dev pypaimon paimon-spark ## Run the tests
 	@$(BIN)/pytest -n 2 --dist loadgroup $(PYTEST)
 
 check: $(VENV)/.dev ## Lint, format, types, and generated pages
@@ -35,13 +41,14 @@ docs: $(VENV)/.dev ## Write the generated pages anew
 bench: install $(VENV)/.dev pypaimon ## Measure beside plain Spark and pypaimon and write docs/benchmarks.md (BENCH="commits peers": these parts)
 	@$(BIN)/python -m benchmarks $(BENCH)
 
-torture: install $(VENV)/.dev pypaimon ## Kill servers under load, for minutes
+torture: install $(VENV)/.dev pypaimon paimon-spark ## Kill servers under load, for minutes
 	@$(BIN)/pytest -m torture --timeout 3600 $(PYTEST)
 
 lock: $(VENV)/.uv ## Pin the newest versions that pyproject.toml allows
 	@$(BIN)/uv --quiet pip compile pyproject.toml --extra dev --generate-hashes --universal --python-version 3.11 -o requirements.txt
 	@$(BIN)/uv --quiet pip compile pyproject.toml --generate-hashes --universal --python-version 3.11 -c requirements.txt -o requirements-run.txt
 	@echo 'pypaimon==2.1.0' | $(BIN)/uv --quiet pip compile - --generate-hashes --universal --python-version 3.11 -o requirements-pypaimon.txt
+	@printf 'pyspark==4.1.0\npandas<3\n' | $(BIN)/uv --quiet pip compile - --generate-hashes --universal --python-version 3.11 -o requirements-spark.txt
 	@awk '/^uv==/ { p = 1 } p && /^[a-z]/ && !/^uv==/ { exit } p && !/^ *#/' requirements.txt > scripts/requirements-uv.txt
 
 clean: ## Remove what was built and installed here; data stays
@@ -65,4 +72,4 @@ $(VENV)/.dev: $(VENV)/.run requirements.txt
 	@$(UV) install --require-hashes --requirement requirements.txt
 	@touch $@
 
-.PHONY: help run install java pypaimon test check docs bench torture lock clean
+.PHONY: help run install java pypaimon paimon-spark test check docs bench torture lock clean

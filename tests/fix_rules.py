@@ -39,6 +39,7 @@ SHARED = {
     "spark": {"spark", "pool", "any_server"},
     "kafka": {"broker", "kafka_server"},
     "java": {"java"},
+    "paimon-spark": {"spark_client"},
 }
 """Workers, and the fixtures whose users all run in that one: what they start is started once, and warm for all of them but the first."""
 

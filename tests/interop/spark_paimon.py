@@ -16,16 +16,13 @@ JAR = "paimon-spark-4.1_2.13-2.1-SNAPSHOT.jar"
 
 
 def given() -> tuple[Path, Path]:
-    """The Python with pyspark 4.1.0 and pandas < 3, and the jar; skips the test where one is not there.
+    """The Python with pyspark 4.1.0 and pandas < 3 (`make paimon-spark`), and the jar; skips the test where one is not there.
 
-    ``SLUICE_TEST_PAIMON_SPARK_JAR`` names the jar, which else is looked for beside the project, and ``SLUICE_TEST_PAIMON_SPARK_PYTHON``
-    the Python, else ``.venv-spark``.
+    ``SLUICE_TEST_PAIMON_SPARK_JAR`` names the jar, which else is looked for beside the project.
     """
-    beside = [above / "shared" / "jars" / JAR for above in ROOT.resolve().parents[:2]]
-    named = os.environ.get("SLUICE_TEST_PAIMON_SPARK_JAR")
-    jar = next((path for path in ([Path(named)] if named else beside) if path.exists()), None)
-    python = Path(os.environ.get("SLUICE_TEST_PAIMON_SPARK_PYTHON") or ROOT / ".venv-spark" / "bin" / "python")
-    if jar is None or not python.exists():
+    jar = Path(os.environ.get("SLUICE_TEST_PAIMON_SPARK_JAR") or ROOT.parent / "shared" / "jars" / JAR)
+    python = ROOT / ".venv-spark" / "bin" / "python"
+    if not jar.exists() or not python.exists():
         pytest.skip("Spark with Paimon's module is not given here: it is not run.")
     return python, jar
 
