@@ -25,8 +25,8 @@ FORMAT = 1
 _HEAD = "catalog.json"
 _EPHEMERAL = frozenset({"maintenance_lease"})
 """Says who works on what now; nobody does after a restore."""
-_OF_A_SERVER = _EPHEMERAL | {"audit_log"}
-"""Rows that a server writes which only ran."""
+_OF_A_SERVER = _EPHEMERAL | {"audit_log", "catalog_state"}
+"""Rows of a server which only ran."""
 _IN_MEMORY = 16 << 20
 
 

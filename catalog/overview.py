@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from psycopg import Connection
 from psycopg.rows import class_row
 
@@ -48,16 +50,23 @@ class OverviewRepository:
         """Let the transaction be one that has to reach the disk; nothing is changed."""
         self._conn.execute("SELECT pg_logical_emit_message(true, 'sluice', '')")
 
-    def pointers(self) -> list[PointerRow]:
-        """The newest snapshot of every table and branch."""
+    def pointers(self, *, after: tuple[UUID, str] | None = None, limit: int | None = None) -> list[PointerRow]:
+        """Every table and branch with its newest snapshot, by the table's id; or a few after one."""
         query = """
-            SELECT t.database, t.name AS table_name, p.branch, t.location, s.body
-            FROM snapshot_pointer p JOIN sluice_table t USING (table_id)
-            JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
-            ORDER BY 1, 2, 3
+            SELECT t.table_id, t.database, t.name AS table_name, coalesce(p.branch, 'main') AS branch, t.location, s.body
+            FROM sluice_table t LEFT JOIN snapshot_pointer p USING (table_id)
+            LEFT JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
+            WHERE %(table)s::uuid IS NULL OR (t.table_id, coalesce(p.branch, 'main')) > (%(table)s, %(branch)s)
+            ORDER BY t.table_id, coalesce(p.branch, 'main') LIMIT %(limit)s
         """
+        table, branch = after or (None, "")
         with self._conn.cursor(row_factory=class_row(PointerRow)) as cur:
-            return cur.execute(query).fetchall()
+            return cur.execute(query, {"table": table, "branch": branch, "limit": limit}).fetchall()
+
+    def diverged(self) -> list[tuple[UUID, str, str, str]]:
+        """Tables whose files are ahead of or other than the catalog: id, database, name, and the file that shows it."""
+        query = "SELECT table_id, database, name, diverged_at FROM sluice_table WHERE diverged_at IS NOT NULL ORDER BY 2, 3"
+        return self._conn.execute(query).fetchall()
 
     def lagging(self, *, limit: int, behind: int = 1, branch: str | None = None) -> list[ConsumerLagRow]:
         """The consumers at least so many snapshots behind, those furthest behind first; of all branches, or of one."""

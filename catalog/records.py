@@ -241,14 +241,26 @@ class ConsumerLagRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClockRow:
+    """The time, by Postgres, and what is on record of earlier times."""
+
+    now: dt.datetime
+    seen_at: dt.datetime | None
+    """When expiry last ran by a clock that was right."""
+    confirmed_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PointerRow:
     """Where a table or branch points, and where it lies."""
 
+    table_id: UUID
     database: str
     table_name: str
     branch: str
     location: str
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] | None
+    """The snapshot; None where there is none yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,11 +26,12 @@ from catalog.partitions import PartitionRepository
 from catalog.principals import RoleRepository, TokenRepository
 from catalog.reservations import ReservationRepository
 from catalog.snapshots import SnapshotRepository
+from catalog.state import StateRepository
 from catalog.streams import ConsumerRepository
 from catalog.tables import TableRepository
 from catalog.tags import TagRepository
 from model.catalog_errors import FunctionAlreadyExist, ViewAlreadyExist
-from model.errors import InvalidData, OutcomeUnknown, Unavailable
+from model.errors import CatalogLost, InvalidData, OutcomeUnknown, Unavailable
 
 APPLICATION = "sluice"
 """What a server calls its connections, so that others see that one is running."""
@@ -68,6 +69,7 @@ class CatalogTransaction:
         self.audit = AuditRepository(conn)
         self.overview = OverviewRepository(conn)
         self.browse = BrowseRepository(conn)
+        self.state = StateRepository(conn)
 
 
 class CatalogStore:
@@ -126,6 +128,8 @@ class CatalogStore:
             raise away(problem) from problem
         except psycopg.DataError as problem:
             raise unfit(problem) from problem
+        except psycopg.errors.UndefinedTable as problem:
+            raise CatalogLost from problem
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[CatalogTransaction]:
@@ -138,6 +142,8 @@ class CatalogStore:
             raise away(problem) from problem
         except psycopg.DataError as problem:
             raise unfit(problem) from problem
+        except psycopg.errors.UndefinedTable as problem:
+            raise CatalogLost from problem
 
     def pool_stats(self) -> dict[str, float]:
         """How many connections there are, how many are free, and how many requests wait for one."""
@@ -171,6 +177,8 @@ class CatalogStore:
             raise away(problem) from problem
         except psycopg.DataError as problem:
             raise unfit(problem) from problem
+        except psycopg.errors.UndefinedTable as problem:
+            raise CatalogLost from problem
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Postgres answers."""

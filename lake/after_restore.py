@@ -35,19 +35,23 @@ def differences(catalog: CatalogStore, warehouse: str) -> Iterator[Difference]:
     for row in pointers:
         identifier = Identifier(row.database, row.table_name, row.branch)
         try:
-            yield from _of_table(TableFiles(file_io_for(row.location), row.location, row.branch), identifier, Snapshot.from_json(row.body))
+            files = TableFiles(file_io_for(row.location), row.location, row.branch)
+            yield from _of_table(files, identifier, None if row.body is None else Snapshot.from_json(row.body))
         except (LakeError, OSError) as problem:
             yield Difference(table=str(identifier), what=f"cannot be looked at: {problem}", statement="")
-    yield from _unknown(io, warehouse, known)
+    yield from unknown_tables(io, warehouse, known)
 
 
-def _of_table(files: TableFiles, identifier: Identifier, latest: Snapshot) -> Iterator[Difference]:
+def _of_table(files: TableFiles, identifier: Identifier, latest: Snapshot | None) -> Iterator[Difference]:
     repair = f"CALL sys.repair_table({literal(identifier.written())})"
     there = files.snapshot_ids()
-    later = [one for one in there if one > latest.id]
+    later = [one for one in there if latest is None or one > latest.id]
     if later:
-        what = f"snapshots {later[0]} to {later[-1]} are in the warehouse and newer than the catalog's {latest.id}"
+        known = latest.id if latest is not None else "table, which has none"
+        what = f"snapshots {later[0]} to {later[-1]} are in the warehouse and newer than the catalog's {known}"
         yield Difference(table=str(identifier), what=what, statement=repair)
+    if latest is None:
+        return
     lists = (latest.base_manifest_list, latest.delta_manifest_list)
     gone = [name for name in lists if not files.io.exists(files.layout.manifest(name))]
     if gone and not later:
@@ -58,7 +62,8 @@ def _of_table(files: TableFiles, identifier: Identifier, latest: Snapshot) -> It
         yield Difference(table=str(identifier), what=what, statement=repair)
 
 
-def _unknown(io: FileIO, warehouse: str, known: set[str]) -> Iterator[Difference]:
+def unknown_tables(io: FileIO, warehouse: str, known: set[str]) -> Iterator[Difference]:
+    """The tables that lie in a warehouse's databases and are none of the known locations."""
     for database in io.list(warehouse):
         name = database.path.rstrip("/").rpartition("/")[2]
         if not name.endswith(".db"):

@@ -22,6 +22,7 @@ from lake.jobs import Jobs
 from lake.permissions import Permissions, read_rules
 from lake.places import place_of_new, refuse_overlap, table_location
 from lake.register.damage import live_name
+from lake.register.standing import Standing
 from lake.reserve import StorageReserve
 from lake.table import LakeTable
 from model.access import Access, Grant, ReadRules, Resource
@@ -64,6 +65,8 @@ class LakeBase:
         self._hook = hook
         self._publisher = Publisher(catalog, hook)
         self._core = CommitCore(catalog, self._publisher, hook)
+        self.standing = Standing(catalog, self.file_io, self.warehouse, self._publisher)
+        """Whether catalog and warehouse belong together; asked before anything is written or removed."""
         self.open_streams = OpenStreams()
 
     def for_caller(self, caller: Caller) -> Self:
@@ -146,6 +149,7 @@ class LakeBase:
 
     def _place(self, tx: CatalogTransaction, table: Identifier, table_id: UUID, path: str | None) -> str:
         """The directory of a new table, held until the transaction ends: a place never moves, so a name's may be another table's."""
+        self.standing.require_own()
         if path is not None:
             chosen = place_of_new(self.warehouse_location, path)
             refuse_overlap(tx, chosen, f"Table {table} cannot be created")
@@ -166,6 +170,7 @@ class LakeBase:
     def _make_way(self, tx: CatalogTransaction, location: str) -> None:
         """Finish the removal of a dropped table's directory, and keep others from the place until the transaction ends."""
         if tx.tables.lock_location(location):
+            self.standing.require_own()
             self.file_io.delete_tree(location)
             tx.tables.directory_removed(location)
 

@@ -61,6 +61,7 @@ class LakeDatabases(LakeBase):
         """Remove a database; one that holds something only with ``cascade``, which drops all of it in one decision."""
         if name == DEFAULT_DATABASE:
             raise InvalidName("The database default cannot be dropped: statements without a database name mean it.")
+        self.standing.require_own()
         dropped: list[str] = []
         try:
             with self.catalog.transaction() as tx:

@@ -88,6 +88,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
     @asks_itself
     def commit(self, table: LakeTable, request: CommitRequest, *, claim: Claim | None = None, answer: AnswerOf | None = None) -> Snapshot:
         """Commit to one table; see `Committer.commit`."""
+        self.standing.require_own()
         self._require(table, request)
         claimed = Claimed(claim=claim, answer=answer or _bare_answer) if claim else None
         return self._committer.commit(table, self._signed(request), claimed)
@@ -115,6 +116,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         answer: AnswerOf | None = None,
     ) -> list[Snapshot]:
         """Commit to several tables in one transaction, all of them or none; appends to the same table share a snapshot."""
+        self.standing.require_own()
         for table, request in commits:
             self._require(table, request)
         claimed = [Claimed(claim=claim, answer=answer or _bare_answer)] if claim else []
@@ -154,6 +156,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
     @asks_itself
     def client_commit(self, table: Identifier, commit: ClientCommit) -> bool:
         """Take a commit a client built, who may take rows away only with DELETE; see `ClientCommitter.commit`."""
+        self.standing.require_own()
         resource = table_resource(table)
         if not self.caller.may(Access.DELETE, resource):
             self.caller.require(Access.UPDATE, resource)
@@ -188,6 +191,12 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         return list(dropped), missing
 
     # After a crash, or after somebody else's commit
+
+    @asks_itself
+    def claim_warehouse(self, *, dry_run: bool = False) -> UUID:
+        """Say that the warehouse is this catalog's, whosever it was; for administrators. Returns the catalog's id."""
+        self.caller.administers()
+        return self.standing.claim(dry_run=dry_run)
 
     @needs(Access.ALTER)
     def repair_table(self, table: Identifier, *, dry_run: bool = False) -> Repair:

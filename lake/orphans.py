@@ -39,6 +39,7 @@ def remove_orphan_files(
     Raises `InvalidOption` for a moment in the future.
     """
     lake.caller.require(Access.DELETE, table_resource(table.identifier))
+    lake.standing.require_own()
     now = time.time_ns() // 1_000_000
     limit = now - YOUNGEST_MILLIS if older_than_millis is None else older_than_millis
     if limit > now:

@@ -90,7 +90,8 @@ def _lock(tx: CatalogTransaction, table: LakeTable) -> None:
 
 
 def _may(lake: Lake, table: LakeTable) -> None:
-    """Raise `Forbidden` unless the caller may take history away."""
+    """Raise `Forbidden` unless the caller may take history away, `WarehouseMismatch` where it is another catalog's."""
+    lake.standing.require_own()
     lake.caller.require(Access.DELETE, table_resource(table.identifier))
 
 

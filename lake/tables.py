@@ -202,6 +202,7 @@ class LakeTables(LakeMetadata):
     def drop_table(self, table: Identifier, *, if_exists: bool = False) -> None:
         """Remove a table; its directory is garbage from the decision on, and removed right after."""
         _refuse_branch(table, "dropped")
+        self.standing.require_own()
         try:
             with self.catalog.transaction() as tx:
                 row = tx.tables.lock(table)

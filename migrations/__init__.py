@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 _HERE = Path(__file__).parent
+_REVISION = re.compile(r'^revision, down_revision = "(\w+)", (?:"(\w+)"|None)$', re.MULTILINE)
 _LOCK = 0x51_1C_E0_01
 """Two servers starting at once must not both migrate."""
 
@@ -49,8 +51,24 @@ def revision_of(dsn: str) -> str | None:
 
 
 def newest() -> str:
-    """The newest revision: files are named by theirs, in order (`README.md`)."""
-    return max(file.name for file in (_HERE / "versions").glob("[0-9]*.py")).partition("_")[0]
+    """The newest revision: the one no other follows."""
+    followed = _followed()
+    return next(revision for revision in followed if revision not in followed.values())
+
+
+def knows(revision: str) -> bool:
+    """Whether this version has a revision; one it does not have is of a newer version."""
+    return revision in _followed()
+
+
+def _followed() -> dict[str, str | None]:
+    """Every revision with the one before it, read from the files: alembic takes most of a second to load."""
+    found = {}
+    for file in sorted((_HERE / "versions").glob("[0-9]*.py")):
+        names = _REVISION.search(file.read_text())
+        assert names is not None, file
+        found[names[1]] = names[2]
+    return found
 
 
 def _config(dsn: str) -> Config:

@@ -112,15 +112,16 @@ class TableAlreadyExist(AlreadyExist):
 
 
 class TableDiverged(ResourceError, status=409):
-    """Someone wrote the table's files past the catalog; commits stop until it is repaired."""
+    """A table's files are ahead of or other than the catalog; commits stop until it is repaired."""
 
     resource_type = "TABLE"
 
     def __init__(self, table: Identifier, *, path: str) -> None:
+        name = literal(table.written())
         super().__init__(
-            f"Table {table} has a snapshot file this catalog did not decide: {path}. Someone committed past the catalog. "
-            f"Nothing was changed. CALL sys.repair_table({literal(table.written())}, true) shows what can be adopted, "
-            "without true it is done.",
+            f"Table {table} has a snapshot file this catalog did not decide: {path}. Someone committed past the catalog, or the catalog is "
+            f"older than the warehouse. Nothing was changed. CALL sys.repair_table({name}, true) shows what can be adopted, without true "
+            "it is done.",
             resource_name=str(table),
         )
         self.path = path
@@ -145,6 +146,10 @@ class TableDamaged(ResourceError, status=503):
         self.file = file
         self.problem = problem
         self.snapshot_id = snapshot_id
+
+
+class WarehouseMismatch(LakeError, status=409):
+    """The catalog and the warehouse do not belong together; nothing is written until they do."""
 
 
 class ColumnNotExist(ResourceError, status=404):
@@ -340,6 +345,16 @@ class IdempotencyInProgress(LakeError, status=409):
 
 class Unavailable(LakeError, status=503):
     """A part the request needs (Postgres, Spark, the warehouse) is away; try again later."""
+
+
+class CatalogLost(Unavailable):
+    """Postgres answers and holds no catalog any more: it was emptied or replaced under the server."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The catalog database answers, but holds no catalog: it was emptied, or another one was put in its place. Nothing was changed. "
+            "Stop the server, run `sluice restore` with the newest backup, or set SLUICE_CATALOG_DSN to the right database."
+        )
 
 
 class StorageFull(LakeError, status=507):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from catalog import CatalogStore
 from catalog.archive import contents, let_go, read_head, restore_archive, servers, write_archive
+from lake import Lake
 from lake.after_restore import Difference, differences
-from migrations import downgrade, newest, upgrade
+from migrations import downgrade, knows, newest, upgrade
 from model.access import Grant
 from model.errors import IllegalMove, InvalidData
 from model.sql_text import quote
@@ -50,6 +51,19 @@ def _given_again(before: list[Grant], after: list[Grant]) -> Iterator[Difference
             yield Difference(table=str(grant.resource), what=what, statement=statement)
 
 
+def _of_identity(catalog: CatalogStore, settings: Settings, *, known: bool) -> Iterator[Difference]:
+    """A warehouse of another catalog; a backup of before catalogs had an identity takes the one its warehouse has (not ``known``)."""
+    lake = Lake(catalog, settings.warehouse)
+    try:
+        if not known:
+            lake.standing.become()
+        lake.standing.compare(look_only=True)
+        if lake.standing.mismatch is not None:
+            yield Difference(table="the warehouse", what=lake.standing.mismatch.rstrip("."), statement="CALL sys.claim_warehouse()")
+    finally:
+        lake.close()
+
+
 def backup(settings: Settings, path: Path) -> str:
     """Write the catalog to a file, beside running servers; returns what was written, in a line."""
     with present_dsn(settings) as dsn:
@@ -64,7 +78,7 @@ def restore(settings: Settings, path: Path, *, replace: bool) -> tuple[str, list
     Raises `IllegalMove` for a catalog that is in use or not empty, and `InvalidData` for a file that is no backup.
     """
     head = read_head(path)
-    if head.revision > newest():
+    if not knows(head.revision):
         raise InvalidData(f"{path} was written by a newer Sluice: its schema is {head.revision}, and this one knows {newest()}.")
     if settings.catalog_dsn is None and running_dsn(settings.data) is not None:
         raise IllegalMove(f"A server runs on {settings.data}: stop it first.")
@@ -86,7 +100,8 @@ def restore(settings: Settings, path: Path, *, replace: bool) -> tuple[str, list
         let_go(dsn)
         catalog = CatalogStore(dsn)
         try:
-            found = list(differences(catalog, settings.warehouse))
+            found = list(_of_identity(catalog, settings, known=any(table.name == "catalog_state" for table in head.tables)))
+            found += differences(catalog, settings.warehouse)
             found += _given_again(before, _grants(dsn)) if before is not None else []
         finally:
             catalog.close()

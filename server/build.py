@@ -10,6 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 from catalog import CatalogStore
 from lake import MANIFEST_CACHE, Lake, StorageReserve, recovery
 from lake.register import upgrade
+from model.errors import LakeError
 from model.location import Location
 from server.settings import Settings
 from sql.gateway import Gateway, GatewayLimits
@@ -35,6 +36,9 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
         reserve=reserve,
     )
     cleanup.callback(lake.close)
+    with contextlib.suppress(LakeError, OSError):  # what is away now is asked again and again by the watch
+        lake.standing.compare()  # before anything is recovered: nothing is removed where the warehouse is another's
+    cleanup.callback(lake.standing.watch())
     cleanup.callback(recovery.in_background(lake).set)
     cleanup.callback(upgrade.in_background(lake).set)
     if settings.audit_kept:

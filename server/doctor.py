@@ -19,7 +19,7 @@ from catalog import CatalogStore
 from lake import Lake
 from lake.after_restore import Difference, differences
 from lake.overview import Overview, consumer_table, overview
-from migrations import newest, revision_of
+from migrations import knows, newest, revision_of
 from model.errors import LakeError
 from model.identifier import Identifier
 from model.sql_text import literal
@@ -71,6 +71,7 @@ def examine(settings: Settings, *, java_home: str | None = None) -> list[Finding
         lake = Lake(catalog, settings.warehouse)
         cleanup.callback(lake.close)
         found += _guarded("warehouse", lambda: _warehouse(lake))
+        found += _guarded("identity", lambda: _identity(lake))
         found += _guarded("clock", lambda: _clock(catalog))
         found += _guarded("commit", lambda: _commit(catalog))
         found += _guarded("catalog", lambda: of_catalog(overview(catalog)))
@@ -151,7 +152,7 @@ def _server(settings: Settings) -> Check:
 def _migrated(at: str | None) -> Finding:
     if at == newest():
         return Finding(check="postgres", level=OK, detail=f"reachable, schema {at}")
-    if at is not None and at > newest():
+    if at is not None and not knows(at):
         detail = f"the catalog's schema is {at}, and this Sluice knows {newest()}"
         return Finding(check="postgres", level=FAIL, detail=detail, way_out="Install the Sluice that made it, or a newer one.")
     detail = "it cannot be reached, or holds no catalog" if at is None else f"the catalog's schema is {at}; the newest is {newest()}"
@@ -163,6 +164,12 @@ def _warehouse(lake: Lake) -> Check:
     lake.file_io.write(path, b"")
     lake.file_io.delete(path)
     yield Finding(check="warehouse", level=OK, detail=f"{lake.warehouse} can be written ({(time.perf_counter() - began) * 1000:.0f} ms)")
+
+
+def _identity(lake: Lake) -> Check:
+    lake.standing.compare(look_only=True)
+    level = FAIL if lake.standing.mismatch else WARN if lake.standing.warning else OK
+    yield Finding(check="identity", level=level, detail=lake.standing.mismatch or lake.standing.warning or "the warehouse is the catalog's")
 
 
 def _clock(catalog: CatalogStore) -> Check:

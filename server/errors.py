@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from flask import Response, g, has_request_context, request
+from flask import Response, current_app, g, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
 from model.errors import LakeError, ResourceError, TableDamaged
+from server.services import EXTENSION, services
 
 _log = logging.getLogger(__name__)
 _FLINK_PATHS = re.compile(r"/(v\d+|api_versions|info|sessions)(/|$)")
@@ -135,7 +136,9 @@ def _lake_failure(error: LakeError, id_: str) -> Failure:
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if error.status in (429, 503) and not isinstance(error, TableDamaged) else {}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if error.status >= 500:
+    if isinstance(error, TableDamaged) and has_request_context() and EXTENSION in current_app.extensions:
+        services().gateway.lake.standing.met(error)
+    elif error.status >= 500:
         _log.warning("Request %s: %s: %s", id_, error.error_class, error.message, exc_info=error.__cause__)
     return Failure(
         status=error.status,

@@ -139,7 +139,16 @@ SCHEMAS: dict[str, Any] = {
     ),
     "Revoked": _object("open", open={"type": "boolean", "description": "Whether it was the last one: nobody needs a token now."}),
     "Part": _object("ok", ok={"type": "boolean"}, detail=TEXT),
-    "Health": _object("status", status=TEXT, postgres=_ref["Part"], spark=_ref["Part"], warehouse=_ref["Part"], disk=_ref["Part"]),
+    "Health": _object(
+        "status",
+        status=TEXT,
+        postgres=_ref["Part"],
+        spark=_ref["Part"],
+        warehouse=_ref["Part"],
+        disk=_ref["Part"],
+        catalog=_ref["Part"],
+        tables=_ref["Part"],
+    ),
     "Document": {"type": "object", "description": "OpenAPI 3.1."},
 }
 

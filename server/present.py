@@ -56,6 +56,11 @@ class OfServer:
         yield _gauges("sluice_disk_free_bytes", "Bytes that can still be written.", "directory", free)
         reserved = {room.directory: room.reserved for room in rooms}
         yield _gauges("sluice_disk_reserved_bytes", "Bytes kept free: below them new rows are refused.", "directory", reserved)
+        standing = gateway.lake.standing
+        damaged = "Tables found damaged or diverged by this server."
+        yield GaugeMetricFamily("sluice_tables_in_trouble", damaged, value=len(standing.troubles()))
+        belongs = "1 when the warehouse is the catalog's; where not nothing is written."
+        yield GaugeMetricFamily("sluice_warehouse_own", belongs, value=float(standing.mismatch is None))
         catalog = gateway.lake.catalog
         yield _gauges("sluice_catalog_pool", "Connections to Postgres, and who waits for one.", "what", catalog.pool_stats())
         yield _totals(catalog.pool_totals())

@@ -91,7 +91,7 @@ class Gateway:
         self._streams: dict[int, ResultSet] = {}
         self.upkeep: Coordinator | None = None
         """Who looks after tables in this process, where anybody does."""
-        self._listeners: list[Callable[[Operation], None]] = [self.recent.note]
+        self._listeners: list[Callable[[Operation], None]] = [self.recent.note, lambda operation: lake.standing.met(operation.error)]
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._keeper = threading.Thread(target=self._keep_house, name="sluice-housekeeper", daemon=True)

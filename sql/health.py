@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lake import Lake
+from lake.register.standing import Trouble
 from model.errors import LakeError, Unavailable
 
 
@@ -35,11 +36,15 @@ class Health:
     warehouse: PartHealth
     disk: PartHealth = PartHealth(ok=True)
     """Whether there is room for new rows; without it reads go on."""
+    catalog: PartHealth = PartHealth(ok=True)
+    """Whether catalog and warehouse belong together; where not nothing is written."""
+    troubles: Sequence[Trouble] = ()
+    """Tables that need a hand; all others work."""
 
     @property
     def ok(self) -> bool:
         """Whether all parts can be used."""
-        return self.postgres.ok and self.spark.ok and self.warehouse.ok
+        return self.postgres.ok and self.spark.ok and self.warehouse.ok and self.catalog.ok
 
 
 def check_health(lake: Lake, spark: Checkable, outliving: Sequence[str] = ()) -> Health:
@@ -49,6 +54,8 @@ def check_health(lake: Lake, spark: Checkable, outliving: Sequence[str] = ()) ->
         spark=_ask(lambda: _ask_spark(spark, outliving)),
         warehouse=_ask(lambda: _ask_warehouse(lake)),
         disk=_ask(lake.reserve.require),
+        catalog=PartHealth(ok=lake.standing.mismatch is None, detail=lake.standing.mismatch or lake.standing.warning or ""),
+        troubles=lake.standing.troubles(),
     )
 
 

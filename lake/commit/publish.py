@@ -26,6 +26,8 @@ from table.store import Published, TableFiles
 _log = logging.getLogger(__name__)
 DOUBT_SECONDS = 1.0
 """For so long after a lost race the newest snapshot is asked for and not guessed."""
+LOOKED_SECONDS = 10.0
+"""A commit reads the hint, which may tell of snapshots beyond the next, once in so long."""
 TOLD_SECONDS = 60.0
 """The log tells of a branch that cannot be published once in so long."""
 
@@ -43,6 +45,8 @@ class Publisher:
         self._doubted: TTLCache[tuple[UUID, str], None] = TTLCache(10_000, DOUBT_SECONDS)
         self._put_off: TTLCache[tuple[UUID, str], None] = TTLCache(10_000, TOLD_SECONDS)
         """Branches of which the log has said that they are behind."""
+        self._looked: TTLCache[tuple[UUID, str], None] = TTLCache(10_000, LOOKED_SECONDS)
+        """Branches whose hint was held against the catalog."""
         self._unflushed: set[tuple[UUID, str, int]] = set()
         """Snapshots whose files could not be flushed: they are written anew, as what a disk dropped is not flushed by a second try."""
         self._behind: set[tuple[UUID, str]] = set()
@@ -196,16 +200,37 @@ class Publisher:
 
         A file another server has decided and published meanwhile is no divergence but a lost race: `CommitConflict`.
         """
+        with self._lock:
+            looked = (table_id, table.branch) in self._looked
+            self._looked[table_id, table.branch] = None
         path = files.layout.snapshot_file(snapshot_id)
-        if not files.io.exists(path):
+        if not files.io.exists(path) and (looked or _newer(files, snapshot_id) is None):
             return
-        if self.remove_stale(table_id, files) and not files.io.exists(path):
-            return
+        ahead = self.mark_ahead(table_id, files, table.branch)
+        if ahead is not None:
+            raise TableDiverged(table, path=ahead)
         with self._catalog.reading() as tx:
             row = tx.snapshots.latest(table_id, table.branch)
         if row is not None and row.snapshot_id >= snapshot_id:
             raise CommitConflict(str(table), expected=str(snapshot_id - 1))
-        raise TableDiverged(table, path=path)
+
+    def mark_ahead(self, table_id: UUID, files: TableFiles, branch: str) -> str | None:
+        """The file of a snapshot newer than the catalog's newest, which marks the table as diverged; None where there is none.
+
+        The next id is looked for, and the one the hint names: where snapshots in between have expired only the hint tells.
+        """
+        with self._catalog.reading() as tx:
+            row = tx.snapshots.latest(table_id, branch)
+        path = _newer(files, row.snapshot_id if row else 0)
+        if path is None or (self.remove_stale(table_id, files) and not files.io.exists(path)):
+            return None
+        with self._catalog.transaction() as tx:  # nobody decides meanwhile: what lies there now is not on its way
+            tx.snapshots.wait_for_deciders(table_id)
+            row = tx.snapshots.latest(table_id, branch)
+            path = None if tx.stale.lock(table_id) else _newer(files, row.snapshot_id if row else 0)
+            if path is not None:
+                tx.tables.set_diverged(table_id, path)
+        return path
 
     def schemas(self, table_id: UUID, files: TableFiles | None, branch: str, *, published: int, newest: Schema) -> None:
         """Put the files of all decided schema versions there; without ``files`` the table has none besides its rows'."""
@@ -217,3 +242,11 @@ class Publisher:
         self._hook("schema published")
         with self._catalog.reading() as tx:
             tx.tables.schema_published(table_id, newest.id, branch)
+
+
+def _newer(files: TableFiles, newest: int) -> str | None:
+    """The file of a snapshot after the newest one known: the next, or the one the hint names."""
+    for snapshot_id in (newest + 1, files.read_hint(files.layout.latest_hint()) or 0):
+        if snapshot_id > newest and files.io.exists(path := files.layout.snapshot_file(snapshot_id)):
+            return path
+    return None

@@ -10,6 +10,8 @@ from flask.typing import ResponseReturnValue
 
 from catalog.browse import DatabaseSums
 from lake.browse import Attention, attention, databases
+from lake.register.standing import Trouble
+from model.access import table_resource
 from model.identifier import Identifier
 from model.job import Job, JobState
 from model.sql_text import literal
@@ -54,6 +56,8 @@ class OverviewPage:
     jobs: list[ShownJob]
     troubled: list[Job]
     attention: Attention
+    damaged: list[Trouble]
+    """Tables whose files are damaged or ahead of the catalog."""
 
     @property
     def calm(self) -> bool:
@@ -61,6 +65,7 @@ class OverviewPage:
         found = self.attention
         health = self.health
         well = health.postgres.ok and health.warehouse.ok and health.disk.ok and (health.spark.ok or self.spark_starts)
+        well = well and not (health.catalog.detail or self.damaged)
         return well and not (self.troubled or found.debts or found.lagging or found.leases)
 
 
@@ -72,8 +77,10 @@ def overview() -> ResponseReturnValue:
     lake = gateway.lake.for_caller(caller())
     operations = [one for one in gateway.running() if caller().administrator or one.principal == caller().principal]
     jobs = lake.jobs.all()
+    health = gateway.health()
     page = OverviewPage(
-        health=gateway.health(),
+        health=health,
+        damaged=[one for one in health.troubles if caller().sees(table_resource(one.table))][:_MOST_RUNNING],
         spark_starts=not gateway.spark_ready(),
         databases=databases(lake),
         running=[

@@ -21,7 +21,7 @@ from uuid import UUID, uuid4
 from catalog.maintenance import LEASE_SECONDS
 from catalog.records import WatchedTable
 from lake import Lake
-from model.errors import LakeError, StatementCanceled, TableNotExist
+from model.errors import LakeError, StatementCanceled, TableDamaged, TableDiverged, TableNotExist, WarehouseMismatch
 from model.identifier import MAIN_BRANCH, Identifier
 from sql.jobs.keeper import Keeper, Means
 from sql.jobs.leases import HeldLeases
@@ -213,6 +213,9 @@ class Coordinator:
             keeper.failures += 1
             pause = min(_LONGEST_PAUSE, 5.0 * 2**keeper.failures)
             self._pauses[table_id] = time.monotonic() + pause
+            if isinstance(problem, TableDamaged | TableDiverged | WarehouseMismatch):  # told once in an hour, and by whom it is mended
+                self._lake.standing.met(problem)
+                return False
             detail = problem.message if isinstance(problem, LakeError) else "unexpected"
             _log.warning("Looking after %s failed (%s); again in %d s", keeper.identifier, detail, pause, exc_info=problem)
         return False

@@ -44,6 +44,13 @@ def check_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     return ResultSet.of_rows(list(_FAULT), [_row(fault) for fault in found])
 
 
+@procedure("claim_warehouse", required=0)
+def claim_warehouse(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Say that the warehouse is this catalog's, whosever it was: writes go on. For administrators."""
+    catalog_id = context.lake.claim_warehouse(dry_run=arguments.dry_run)
+    return ResultSet.of_rows([ResultColumn("catalog_id", STRING), DRY_COLUMN], [(str(catalog_id), arguments.dry_run)])
+
+
 @procedure("remove_unexisting_files", required=1, table=str, dry_run=bool, parallelism=int, deep=bool)
 def remove_unexisting_files(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Commit a snapshot without the files that cannot be read; unless ``dry_run => false`` says so they are only told, one row each."""

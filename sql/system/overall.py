@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from lake import LakeTable
+from model.access import table_resource
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import DatabaseNotExist, Forbidden, TableNotExist
-from model.identifier import Identifier
+from model.identifier import MAIN_BRANCH, Identifier
 from model.option import masked_all
 from model.predicate import And, Compare, Op
 from sql.system.base import Rows, SystemScan, SystemTable, columns_of, in_batches
@@ -130,3 +132,21 @@ def audit_log(scan: SystemScan) -> Iterable[Sequence[Any]]:
             row.time, row.principal, row.door, row.address, row.request_id, row.session, row.statement_id, row.action, row.outcome,
             row.error_class, row.millis,
         )  # fmt: skip
+
+
+@_overall(
+    "damaged_tables",
+    database_name="STRING NOT NULL",
+    table_name="STRING NOT NULL",
+    branch="STRING",
+    problem="STRING NOT NULL",
+    statement="STRING NOT NULL",
+    since="TIMESTAMP_LTZ(3) NOT NULL",
+)
+def damaged_tables(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """Tables this server found damaged or ahead of the catalog, and the statement that helps."""
+    for one in scan.lake.standing.troubles():
+        if scan.lake.caller.sees(table_resource(one.table)):
+            branch = None if one.table.branch == MAIN_BRANCH else one.table.branch
+            since = dt.datetime.fromtimestamp(round(one.since, 3), dt.UTC)
+            yield one.table.database, one.table.table, branch, one.problem, one.statement, since

@@ -1,0 +1,51 @@
+"""What the catalog says of itself: its identity, its schema, and the time as its last run of expiry saw it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row
+
+from catalog.records import ClockRow
+
+
+class StateRepository:
+    """Reads and writes ``catalog_state`` inside the caller's transaction; the clock is Postgres's."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def identity(self) -> tuple[UUID | None, str, bool]:
+        """The catalog's id, None where its row is gone; its schema's revision; and whether it holds a table."""
+        query = """
+            SELECT (SELECT catalog_id FROM catalog_state), (SELECT max(version_num) FROM alembic_version),
+                   EXISTS (SELECT 1 FROM sluice_table)
+        """
+        row = self._conn.execute(query).fetchone()
+        assert row is not None
+        return row[0], str(row[1]), bool(row[2])
+
+    def become(self, catalog_id: UUID) -> None:
+        """Take the identity a warehouse knows, as a restored catalog of before there was one does."""
+        query = "INSERT INTO catalog_state (catalog_id) VALUES (%s) ON CONFLICT (one) DO UPDATE SET catalog_id = excluded.catalog_id"
+        self._conn.execute(query, (catalog_id,))
+
+    def clock(self) -> ClockRow:
+        """Postgres's time now, and what is on record."""
+        query = """
+            SELECT clock_timestamp() AS now, s.clock_seen_at AS seen_at, s.clock_confirmed_at AS confirmed_at
+            FROM (SELECT 1) one LEFT JOIN catalog_state s ON true
+        """
+        with self._conn.cursor(row_factory=class_row(ClockRow)) as cur:
+            row = cur.execute(query).fetchone()
+        assert row is not None
+        return row
+
+    def note_run(self) -> None:
+        """Expiry runs now, by a clock that is right."""
+        self._conn.execute("UPDATE catalog_state SET clock_seen_at = clock_timestamp()")
+
+    def confirm_clock(self) -> None:
+        """Somebody says that the clock is right."""
+        self._conn.execute("UPDATE catalog_state SET clock_seen_at = clock_timestamp(), clock_confirmed_at = clock_timestamp()")

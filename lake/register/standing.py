@@ -1,0 +1,285 @@
+"""Whether catalog and warehouse belong together, and which tables do not fit: looked for at the start and while a server runs.
+
+The warehouse knows the catalog's identity (``.sluice/catalog.json``). A catalog that is another one, as after Postgres was emptied or
+a DSN was mistyped, writes nothing until somebody says that it is meant (``CALL sys.claim_warehouse()``). A table whose files are ahead
+of the catalog, as after an old dump, is marked as diverged; one of which something was found missing or changed is remembered until it
+is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+from cachetools import TTLCache
+
+from catalog import CatalogStore
+from catalog.records import PointerRow
+from lake.after_restore import unknown_tables
+from lake.commit.publish import Publisher
+from lake.register.damage import live_name
+from model.errors import LakeError, TableDamaged, WarehouseMismatch
+from model.identifier import MAIN_BRANCH, Identifier, parse_name
+from model.snapshot import Snapshot
+from model.sql_text import literal
+from table.file_io import FileIO, file_io_for
+from table.store import TableFiles
+
+_log = logging.getLogger(__name__)
+MARKER = ".sluice/catalog.json"
+_TOLD_SECONDS = 3600.0
+"""The log tells of a table once in so long; for so long damage that cannot be looked for cheaply is told after it was last met."""
+_MOST_TROUBLES = 10_000
+_LOOKED_AT = 20
+"""Tables looked at in one round."""
+_ROUND_SECONDS = 5.0
+_CLAIM = "CALL sys.claim_warehouse()"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What is wrong with a table, and what mends it."""
+
+    table: Identifier
+    problem: str
+    statement: str
+    since: float
+    """Seconds of the epoch at which this server first noticed it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Damage:
+    """Damage of a table that was met."""
+
+    trouble: Trouble
+    file: str
+    missing: bool
+    met: float
+
+
+class Standing:
+    """What one server knows of it."""
+
+    def __init__(self, catalog: CatalogStore, io: FileIO, warehouse: str, publisher: Publisher) -> None:
+        self._catalog = catalog
+        self._io = io
+        self._warehouse = warehouse
+        self._publisher = publisher
+        self._lock = threading.Lock()
+        self._mismatch: str | None = None
+        self._warning: str | None = None
+        self._diverged: dict[UUID, Trouble] = {}
+        self._damaged: dict[str, _Damage] = {}
+        self._told: TTLCache[str, None] = TTLCache(_MOST_TROUBLES, _TOLD_SECONDS)
+        self._after: tuple[UUID, str] | None = None
+
+    # The catalog as a whole
+
+    @property
+    def mismatch(self) -> str | None:
+        """Why nothing is written, where catalog and warehouse do not belong together."""
+        return self._mismatch
+
+    @property
+    def warning(self) -> str | None:
+        """What is strange about the catalog and stops nothing."""
+        return self._warning
+
+    def require_own(self) -> None:
+        """Raise `WarehouseMismatch` where the warehouse is another catalog's."""
+        if self._mismatch is not None:
+            raise WarehouseMismatch(self._mismatch)
+
+    def compare(self, *, look_only: bool = False) -> None:
+        """Hold the catalog's identity against the warehouse's; a warehouse without one gets it, unless only the warehouse holds tables.
+
+        With ``look_only`` nothing is written.
+        """
+        with self._catalog.reading() as tx:
+            ours, revision, has_tables = tx.state.identity()
+        theirs, known_revision = self._marker()
+        mismatch = warning = None
+        if theirs is None and ours is not None:
+            found = None if has_tables else next(unknown_tables(self._io, self._warehouse, set()), None)
+            if found is None and not look_only:
+                self._write_marker(ours, revision)
+            elif found is not None:
+                warning = (
+                    f"The catalog is empty and the warehouse {self._warehouse} holds tables ({found.table} is one). If Postgres was "
+                    "emptied, stop the server and run `sluice restore` with the newest backup; if not, "
+                    f"{found.statement} registers a table, and {_CLAIM} says that it is meant."
+                )
+        elif theirs != ours:
+            mismatch = (
+                f"The warehouse {self._warehouse} belongs to the catalog {theirs}, and Postgres holds "
+                f"{'none' if ours is None else f'the catalog {ours}'}{'' if has_tables else ', which is empty'}. Nothing is written. Set "
+                "SLUICE_CATALOG_DSN or SLUICE_WAREHOUSE to what belongs together, or run `sluice restore` with the newest backup; "
+                f"{_CLAIM} makes the warehouse this catalog's."
+            )
+        elif ours is not None and known_revision != revision and not look_only:
+            self._write_marker(ours, revision)
+        for text in (mismatch, warning):
+            if text is not None:
+                self._tell(text)
+        self._mismatch, self._warning = mismatch, warning
+
+    def claim(self, *, dry_run: bool = False) -> UUID:
+        """Make the warehouse the catalog's, whosever it was; returns the catalog's id."""
+        with self._catalog.reading() as tx:
+            ours, revision, _ = tx.state.identity()
+        if ours is None:
+            raise WarehouseMismatch("Postgres holds no catalog with an identity: run `sluice restore` with the newest backup.")
+        if not dry_run:
+            self._write_marker(ours, revision)
+            self._mismatch = self._warning = None
+        return ours
+
+    def become(self) -> None:
+        """Give the catalog the identity that the warehouse knows, where it knows one."""
+        theirs, _ = self._marker()
+        if theirs is not None:
+            with self._catalog.transaction() as tx:
+                tx.state.become(theirs)
+
+    def _marker(self) -> tuple[UUID | None, str]:
+        """The identity and revision the warehouse knows; what is no marker, as after a loss of power, counts as none."""
+        try:
+            found = json.loads(self._io.read(f"{self._warehouse}/{MARKER}"))
+            return UUID(found["catalog"]), str(found["revision"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None, ""
+
+    def _write_marker(self, catalog_id: UUID, revision: str) -> None:
+        body = {"catalog": str(catalog_id), "revision": revision}
+        self._io.write(f"{self._warehouse}/{MARKER}", json.dumps(body, indent=1).encode())
+
+    # Its tables
+
+    def troubles(self) -> list[Trouble]:
+        """The tables that need a hand, by name, as far as this server has noticed."""
+        with self._lock:
+            found = [*self._diverged.values(), *(damage.trouble for damage in self._damaged.values())]
+        return sorted(found, key=lambda one: (one.table.database, one.table.table, one.table.branch or "", one.since))
+
+    def met(self, problem: BaseException | None) -> None:
+        """Remember damage that somebody came upon."""
+        if not isinstance(problem, TableDamaged) or (table := _named(problem.resource_name)) is None:
+            return
+        with self._lock:
+            known = self._damaged.get(problem.resource_name)
+            if known is None and len(self._damaged) >= _MOST_TROUBLES:
+                return
+            trouble = Trouble(
+                table=table, problem=f"{problem.file} {problem.problem}",
+                statement=f"CALL sys.check_table({literal(problem.resource_name)})",
+                since=time.time() if known is None else known.trouble.since,
+            )  # fmt: skip
+            missing = "missing" in problem.problem
+            self._damaged[problem.resource_name] = _Damage(trouble=trouble, file=problem.file, missing=missing, met=time.monotonic())
+        self._tell(f"Table {problem.resource_name} is damaged: {trouble.problem}. {trouble.statement} lists all of it.")
+
+    def look_around(self, *, tables: int | None = _LOOKED_AT) -> None:
+        """Look at the next few tables, or at all, and anew at those that were damaged; raises `Unavailable`."""
+        with self._catalog.reading() as tx:
+            rows = tx.overview.pointers(after=None if tables is None else self._after, limit=tables)
+        self._after = (rows[-1].table_id, rows[-1].branch) if rows and len(rows) == tables else None
+        for row in rows:
+            try:
+                self._look_at(row)
+            except (LakeError, OSError) as problem:
+                self.met(problem)
+        with self._catalog.reading() as tx:
+            diverged = tx.overview.diverged()
+        self._note_diverged(diverged)
+        for name in list(self._damaged):
+            self._forget_mended(name)
+
+    def _look_at(self, row: PointerRow) -> None:
+        table = Identifier(row.database, row.table_name, row.branch)
+        files = TableFiles(file_io_for(row.location), row.location, row.branch, name=table.written())
+        if self._publisher.mark_ahead(row.table_id, files, row.branch) is not None:
+            return
+        if row.body is None:
+            return
+        latest = Snapshot.from_json(row.body)
+        for name in (latest.base_manifest_list, latest.delta_manifest_list):
+            path = files.layout.manifest(name)
+            if not files.io.exists(path) and live_name(self._catalog, files.io, row.table_id, row.location, path) is not None:
+                raise files.damaged(path, "is missing", snapshot_id=latest.id)
+
+    def _note_diverged(self, rows: list[tuple[UUID, str, str, str]]) -> None:
+        found = {}
+        for table_id, database, name, path in rows:
+            table, known = Identifier(database, name), self._diverged.get(table_id)
+            found[table_id] = Trouble(
+                table=table, problem=f"{path} is not the catalog's: it was written past it, or the catalog is older; commits stop",
+                statement=f"CALL sys.repair_table({literal(table.written())})", since=time.time() if known is None else known.since,
+            )  # fmt: skip
+        with self._lock:
+            self._diverged = found
+        for trouble in found.values():
+            self._tell(f"Table {trouble.table}: {trouble.problem}. {trouble.statement} mends it.")
+
+    def _forget_mended(self, name: str) -> None:
+        """Forget damage that is mended: the file is there, nothing names it any more, or nobody met it for long."""
+        with self._lock:
+            damage = self._damaged.get(name)
+        if damage is None:
+            return
+        table = damage.trouble.table
+        with self._catalog.reading() as tx:
+            row = tx.tables.find(table)
+        mended = row is None or time.monotonic() - damage.met > _TOLD_SECONDS
+        if row is not None and not mended:
+            io = file_io_for(row.location)
+            path = damage.file if "/" in damage.file else f"{row.location}/manifest/{damage.file}"
+            mended = (damage.missing and io.exists(path)) or live_name(self._catalog, io, row.table_id, row.location, path) is None
+        if mended:
+            with self._lock:
+                self._damaged.pop(name, None)
+
+    def _tell(self, text: str) -> None:
+        """One line of the log in an hour."""
+        key = text[:200]
+        with self._lock:
+            told = key in self._told
+            if not told:
+                self._told[key] = None
+        if not told:
+            _log.warning("%s", text)
+
+    # While a server runs
+
+    def watch(self) -> Callable[[], None]:
+        """Look around in a thread of its own until what is returned is called; all tables first, then a few at a time."""
+        stop = threading.Event()
+        thread = threading.Thread(target=self._run, args=(stop,), name="sluice-standing", daemon=True)
+        thread.start()
+        return stop.set
+
+    def _run(self, stop: threading.Event) -> None:
+        whole: int | None = None
+        while not stop.is_set():
+            try:
+                self.compare()
+                self.look_around(tables=whole)
+                whole = _LOOKED_AT
+            except (LakeError, OSError) as problem:  # Postgres or the warehouse is away, which others tell
+                _log.debug("Catalog and warehouse could not be compared: %s", problem)
+            except Exception:
+                _log.exception("Catalog and warehouse could not be compared")
+            stop.wait(_ROUND_SECONDS)
+
+
+def _named(text: str) -> Identifier | None:
+    """The table or branch an error is about; None where it tells only a directory."""
+    if "/" in text:
+        return None
+    database, *name = parse_name(text)
+    table, _, branch = ".".join(name).partition("$branch_")
+    return Identifier(database, table, branch or MAIN_BRANCH) if table else None

@@ -1,0 +1,202 @@
+"""Catalog and warehouse that do not belong together, and tables that do not fit: noticed, told, and nothing made worse."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from catalog import CatalogStore
+from catalog.archive import restore_archive, write_archive
+from lake import Lake
+from lake.orphans import remove_orphan_files
+from lake.register.standing import MARKER
+from lake.retention import expire_snapshots
+from model.errors import CatalogLost, TableDamaged, TableDiverged, WarehouseMismatch
+from model.identifier import Identifier
+from model.schema import column, new_schema
+from table.expire import ExpiryRules
+from tests.fix_postgres import database
+from tests.lake.test_commit import T, append, names, snapshot_file
+from tests.lake.test_commit import table as table
+
+SCHEMA = new_schema([column("id", "BIGINT")], options={"bucket": "1", "bucket-key": "id"})
+
+
+@pytest.fixture
+def other(server_dsn: str, template: str, warehouse: Path) -> Iterator[Lake]:
+    """Another, empty catalog on the same warehouse: what a server has whose Postgres was emptied, or whose DSN is mistyped."""
+    with database(server_dsn, template) as dsn:
+        catalog = CatalogStore(dsn)
+        with catalog.transaction() as tx:
+            tx.state.become(uuid4())  # databases of tests are copies of one, its identity too
+        made = Lake(catalog, str(warehouse))
+        yield made
+        made.close()
+        catalog.close()
+
+
+def test_another_catalog_writes_nothing_until_it_is_meant(lake: Lake, other: Lake, warehouse: Path) -> None:
+    lake.standing.compare()
+    assert lake.standing.mismatch is None
+    other.standing.compare()
+    assert "which is empty" in (other.standing.mismatch or "")
+    with pytest.raises(WarehouseMismatch, match=r"sluice restore.*CALL sys.claim_warehouse"):
+        other.create_table(T, SCHEMA)
+    lake.create_table(T, SCHEMA)
+    lake.commit(lake.open(T), append("a"))
+    other.claim_warehouse()
+    other.standing.compare()
+    assert other.standing.mismatch is None
+    lake.standing.compare()
+    opened = lake.open(T)
+    with pytest.raises(WarehouseMismatch):
+        lake.commit(opened, append("b"))
+    with pytest.raises(WarehouseMismatch):
+        remove_orphan_files(lake, opened, check=lambda: None)
+    with pytest.raises(WarehouseMismatch):
+        lake.drop_table(T)
+    assert names(lake.open(T)) == ["a"]  # reads go on
+    lake.claim_warehouse()
+    lake.commit(lake.open(T), append("b"))
+
+
+def test_a_first_look_at_a_full_warehouse_says_so_and_claims_nothing(lake: Lake, table: object, other: Lake, warehouse: Path) -> None:
+    other.standing.compare()
+    assert other.standing.mismatch is None
+    assert "CALL sys.register_table" in (other.standing.warning or "")
+    assert not (warehouse / MARKER).exists()
+    lake.standing.compare(look_only=True)
+    assert not (warehouse / MARKER).exists()
+    lake.standing.compare()
+    assert json.loads((warehouse / MARKER).read_text())["revision"] >= "0019"
+    (warehouse / MARKER).write_text("")  # torn by a loss of power
+    lake.standing.compare()
+    assert lake.standing.mismatch is None
+
+
+def test_an_emptied_postgres_is_named(lake: Lake, catalog: CatalogStore, dsn: str) -> None:
+    lake.standing.compare()
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    for look in (lake.standing.compare, catalog.ping, lake.list_databases):
+        with pytest.raises(CatalogLost, match="sluice restore"):
+            look()
+
+
+def older(dsn: str, file: Path, *, back: bool = False) -> None:
+    """Keep the catalog as it is, or go ``back`` to it, as a promoted standby that lagged."""
+    restore_archive(dsn, file) if back else write_archive(dsn, file, warehouse="")
+
+
+def test_a_catalog_older_than_its_warehouse_stops_commits_to_the_table_alone(
+    lake: Lake, table: object, dsn: str, catalog: CatalogStore, warehouse: Path, tmp_path: Path
+) -> None:
+    """Snapshots in between have expired: the next id is free, and only the hint tells."""
+    for name in ("a", "b"):
+        lake.commit(lake.open(T), append(name))
+    older(dsn, tmp_path / "old")
+    for name in ("c", "d", "e"):
+        lake.commit(lake.open(T), append(name))
+    older(dsn, tmp_path / "old", back=True)
+    for snapshot_id in (1, 2, 3):
+        snapshot_file(warehouse, snapshot_id).unlink()
+    fresh = Lake(catalog, str(warehouse))
+    fresh.standing.look_around()
+    (trouble,) = fresh.standing.troubles()
+    assert (str(trouble.table), trouble.statement) == ("default.t", "CALL sys.repair_table('default.t')")
+    assert "snapshot-5" in trouble.problem
+    with pytest.raises(TableDiverged, match="older than the warehouse"):
+        fresh.commit(fresh.open(T), append("lost"))
+    assert fresh.repair_table(T).adopted == (4, 5)
+    fresh.standing.look_around()
+    assert fresh.standing.troubles() == []
+    fresh.commit(fresh.open(T), append("f"))
+    assert names(fresh.open(T)) == ["a", "b", "c", "d", "e", "f"]
+    fresh.close()
+
+
+def test_a_commit_notices_it_before_anybody_looked(
+    lake: Lake, table: object, dsn: str, catalog: CatalogStore, warehouse: Path, tmp_path: Path
+) -> None:
+    lake.commit(lake.open(T), append("a"))
+    older(dsn, tmp_path / "old")
+    for name in ("b", "c"):
+        lake.commit(lake.open(T), append(name))
+    older(dsn, tmp_path / "old", back=True)
+    snapshot_file(warehouse, 2).unlink()
+    fresh = Lake(catalog, str(warehouse))
+    with pytest.raises(TableDiverged):
+        fresh.commit(fresh.open(T), append("lost"))
+    with catalog.reading() as tx:
+        assert [name for _, _, name, _ in tx.overview.diverged()] == ["t"]
+    fresh.close()
+
+
+def test_expiry_of_a_diverged_table_takes_nothing(
+    lake: Lake, table: object, dsn: str, catalog: CatalogStore, warehouse: Path, tmp_path: Path
+) -> None:
+    lake.commit(lake.open(T), append("a"))
+    older(dsn, tmp_path / "old")
+    lake.commit(lake.open(T), append("b"))
+    older(dsn, tmp_path / "old", back=True)
+    lake.standing.look_around()
+    before = sorted(p.name for p in (warehouse / "default.db/t").rglob("*"))
+    rules = ExpiryRules.of(lake.open(T).schema)
+    assert expire_snapshots(lake, lake.open(T), rules).snapshots == ()
+    assert sorted(p.name for p in (warehouse / "default.db/t").rglob("*")) == before
+
+
+def test_rollback_and_the_next_commit_are_no_divergence(lake: Lake, table: object, warehouse: Path) -> None:
+    for name in ("a", "b", "c"):
+        lake.commit(lake.open(T), append(name))
+    lake.history.rollback_to_snapshot(lake.open(T), 1)
+    lake.standing.look_around()
+    assert lake.standing.troubles() == []
+    lake.commit(lake.open(T), append("d"))
+
+
+def test_two_damaged_tables_among_many(lake: Lake, warehouse: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tables = [Identifier("default", f"t{i}") for i in range(60)]
+    for one in tables:
+        lake.create_table(one, SCHEMA)
+        lake.commit(lake.open(one), append("a"))
+    damaged = [tables[7], tables[41]]
+    kept = {one: warehouse / "kept" / one.table for one in damaged}
+    for one, copy in kept.items():
+        place = warehouse / "default.db" / one.table / "manifest"
+        shutil.copytree(place, copy)
+        for file in place.glob("manifest-list-*"):
+            file.unlink()
+    caplog.set_level(logging.WARNING)
+    for _ in range(6):
+        lake.standing.look_around()
+    assert [one.table for one in lake.standing.troubles()] == sorted(damaged, key=lambda one: one.table)
+    for one in damaged:
+        told = [record for record in caplog.records if f"{one} is damaged" in record.getMessage()]
+        assert len(told) == 1
+    for one in tables:
+        if one not in damaged:
+            lake.commit(lake.open(one), append("b"))
+    for one, copy in kept.items():
+        shutil.copytree(copy, warehouse / "default.db" / one.table / "manifest", dirs_exist_ok=True)
+    lake.standing.look_around()
+    assert lake.standing.troubles() == []
+
+
+def test_damage_somebody_met_is_remembered_until_the_file_is_back(lake: Lake, table: object, warehouse: Path) -> None:
+    lake.commit(lake.open(T), append("a"))
+    (file,) = (warehouse / "default.db/t").glob("bucket-*/*")
+    moved = file.rename(warehouse / "moved")
+    lake.standing.met(TableDamaged("default.t", file=str(file), problem="is missing"))
+    lake.standing.look_around()
+    assert [str(one.table) for one in lake.standing.troubles()] == ["default.t"]
+    moved.rename(file)
+    lake.standing.look_around()
+    assert lake.standing.troubles() == []
