@@ -259,6 +259,14 @@ CONNECTIONS_OF_ONE = SERVER_OPTIONS.declare(
 STALL = SERVER_OPTIONS.declare(
     Option("http.stall-seconds", number(at_least=1), 120.0, "A connection on which nothing moves for so long is closed.")
 )
+FLIGHT_MESSAGE_BYTES = SERVER_OPTIONS.declare(
+    Option(
+        "flight.message-bytes",
+        memory_size(),
+        512 * 1024**2,
+        "Largest message an Arrow Flight SQL client may send, that is a batch of rows as it travels; a larger one is refused.",
+    )
+)
 FLIGHT_STALL = SERVER_OPTIONS.declare(
     Option(
         "flight.stall-seconds",

@@ -31,6 +31,7 @@ from server.options import (
     DRAIN,
     DRAIN_DELAY,
     FLIGHT_LISTEN,
+    FLIGHT_MESSAGE_BYTES,
     FLIGHT_STALL,
     IMPORT_DIRS,
     JOBS_CHECKPOINTS,
@@ -132,6 +133,7 @@ class Settings:
     connections: int = CONNECTIONS.default
     connections_of_one: int = CONNECTIONS_OF_ONE.default
     stall: float = STALL.default
+    flight_message_bytes: int = FLIGHT_MESSAGE_BYTES.default
     flight_stall: float = FLIGHT_STALL.default
     drain: float = DRAIN.default
     drain_delay: float = DRAIN_DELAY.default
@@ -199,6 +201,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         connections=CONNECTIONS.read(raw),
         connections_of_one=CONNECTIONS_OF_ONE.read(raw),
         stall=STALL.read(raw),
+        flight_message_bytes=FLIGHT_MESSAGE_BYTES.read(raw),
         flight_stall=FLIGHT_STALL.read(raw),
         drain=DRAIN.read(raw),
         drain_delay=DRAIN_DELAY.read(raw),

@@ -6,18 +6,18 @@ import hashlib
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import IO
 
 from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, LakeTable, Replay
 from model.errors import OutcomeUnknown, UnsupportedMediaType
 from model.identifier import Identifier
-from sql.writing import append_written
+from sql.writing import append_written, written_by_worker
 from table.manifest import NewFile
 from table.write import write_batches
 from workers.pool import WorkerPool
 from workers.readers import READERS, TEXTS, readable
 from workers.spool import first_bytes, spooled
-from workers.task import BodyTask
 
 _SMALL_BYTES = 256 << 10
 """Text up to here is decoded in this process: handing it over would take longer."""
@@ -61,24 +61,13 @@ class Appender:
             seen(begin)
             return self._claimed(lake, table, self._here(table, kind, begin), idempotency_key, digest.hexdigest)
         with spooled(body, begin=begin, seen=seen) as held:
-            return self._claimed(lake, table, self._in_worker(table, kind, held), idempotency_key, digest.hexdigest)
+            write = partial(written_by_worker, self._workers, self._lake, table, kind, held)
+            return self._claimed(lake, table, write, idempotency_key, digest.hexdigest)
 
     @staticmethod
     def _here(table: LakeTable, kind: str, body: bytes) -> Write:
         batches = READERS[kind](io.BytesIO(body), table.schema, str(table.identifier))
         return lambda: write_batches(table.files, table.schema, readable(batches))
-
-    def _in_worker(self, table: LakeTable, kind: str, held: IO[bytes]) -> Write:
-        files = table.files
-        task = BodyTask(
-            media_type=kind,
-            table=str(table.identifier),
-            warehouse=self._lake.warehouse,
-            location=files.location,
-            branch=files.layout.branch,
-            schema=table.schema,
-        )
-        return lambda: self._workers.write(task, held.fileno(), files.io.delete)
 
     def _claimed(self, lake: Lake, table: LakeTable, write: Write, key: str | None, digest: Callable[[], str]) -> AppendResult:
         """Write and commit, once for each key."""

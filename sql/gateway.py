@@ -82,7 +82,7 @@ class Gateway:
         self._ends_workers = workers is None
         self.workers = workers if workers is not None else WorkerPool(self.limits.workers)
         self._appender = Appender(lake, self.workers)
-        self.ingest = Ingester(lake, self._executor.outside, self._sessions)
+        self.ingest = Ingester(lake, self.workers, self._executor.outside, self._sessions)
         self.session_options = SessionOptions(lake, self._sessions)
         self._canceller = Canceller(spark, look=self._look_at_spark)
         self._watch = SparkWatch(spark.progress)

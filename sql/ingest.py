@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from enum import StrEnum
+from typing import IO
 
 import pyarrow as pa
 
@@ -21,11 +22,12 @@ from sql.parsing.ddl import TableDefinition
 from sql.session import Session
 from sql.sessions import Sessions
 from sql.statements.tables import schema_of
-from sql.writing import append_batches, before_commit
+from sql.writing import append_written, before_commit, written_by_worker
 from table.arrow import data_type
-from table.cast import Fitting, fit
 from table.commit import everything
-from table.write import write_batches
+from table.manifest import NewFile
+from workers.pool import WorkerPool
+from workers.readers import ARROW_STREAM
 
 _FINEST = 6
 """Digits of a second that columns made here have at most; finer values must be zero behind them."""
@@ -40,10 +42,11 @@ class IfExists(StrEnum):
 
 
 class Ingester:
-    """Takes batches on the caller's thread."""
+    """Takes bodies in; workers decode them."""
 
-    def __init__(self, lake: Lake, outside: Callable[[], AbstractContextManager[None]], sessions: Sessions) -> None:
+    def __init__(self, lake: Lake, workers: WorkerPool, outside: Callable[[], AbstractContextManager[None]], sessions: Sessions) -> None:
         self._lake = lake
+        self._workers = workers
         self._outside = outside
         self._sessions = sessions
 
@@ -56,17 +59,18 @@ class Ingester:
         self,
         identifier: Identifier,
         schema: pa.Schema,
-        batches: Iterable[pa.RecordBatch],
+        body: Callable[[], IO[bytes]],
         *,
         create: bool,
         if_exists: IfExists,
         options: Mapping[str, str] | None = None,
         caller: Caller = EVERYBODY,
     ) -> AppendResult:
-        """Write the batches in one commit; a table made for them is gone again where they do not fit.
+        """Write the rows of an Arrow IPC stream in one commit; a table made for them is gone again where they do not fit.
 
-        Raises `TableAlreadyExist`, `TableNotExist`, and what an append raises. Replacing a table by one with other columns is two
-        decisions: the table is emptied with its new columns, then filled.
+        ``body`` gives the stream, whose columns ``schema`` tells, as a file, and is asked for it when the caller may write. Raises
+        `TableAlreadyExist`, `TableNotExist`, and what an append raises. Replacing a table by one with other columns is two decisions:
+        the table is emptied with its new columns, then filled.
         """
         with self._outside():
             lake = self._lake.for_caller(caller)
@@ -76,38 +80,50 @@ class Ingester:
             except TableNotExist:
                 if not create:
                     raise
-                return self._created(lake, identifier, schema, batches, options or {})
-            match if_exists:
-                case IfExists.FAIL:
-                    raise TableAlreadyExist(str(identifier))
-                case IfExists.APPEND:
-                    return _append(lake, table, batches)
-            return self._replaced(lake, table, schema, batches)
+                return self._created(lake, identifier, schema, body, options or {})
+            if if_exists is IfExists.FAIL:
+                raise TableAlreadyExist(str(identifier))
+            with body() as held:
+                if if_exists is IfExists.REPLACE:
+                    return self._replaced(lake, table, schema, held)
+                return self._append(lake, table, held)
 
-    @staticmethod
     def _created(
-        lake: Lake, identifier: Identifier, schema: pa.Schema, batches: Iterable[pa.RecordBatch], options: Mapping[str, str]
+        self, lake: Lake, identifier: Identifier, schema: pa.Schema, body: Callable[[], IO[bytes]], options: Mapping[str, str]
     ) -> AppendResult:
         lake.create_table(identifier, table_schema(schema, options))
         try:
-            return _append(lake, lake.open(identifier), batches)
+            with body() as held:
+                return self._append(lake, lake.open(identifier), held)
         except OutcomeUnknown:
             raise  # the rows may be there
         except BaseException:
             lake.drop_table(identifier, if_exists=True)
             raise
 
-    @staticmethod
-    def _replaced(lake: Lake, table: LakeTable, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> AppendResult:
+    def _replaced(self, lake: Lake, table: LakeTable, schema: pa.Schema, held: IO[bytes]) -> AppendResult:
         kept = {key: value for key, value in table.schema.options.items() if not key.startswith("schema.")}
         if not set(table.schema.bucket_keys) <= set(schema.names):  # chosen anew, as for a table that is made
             kept.pop("bucket-key", None)
             kept.pop("bucket", None)
         wanted = table_schema(schema, kept, partition_keys=table.schema.partition_keys)
         if _columns(wanted) == _columns(table.schema):
-            return _overwrite(lake, table, batches)
+            return self._overwrite(lake, table, held)
         lake.replace_table(table.identifier, wanted)
-        return _append(lake, lake.open(table.identifier), batches)
+        return self._append(lake, lake.open(table.identifier), held)
+
+    def _append(self, lake: Lake, table: LakeTable, held: IO[bytes]) -> AppendResult:
+        rows, snapshot = append_written(lake, table, self._written(lake, table, held))
+        return AppendResult(rows=rows, snapshot_id=snapshot.id if snapshot else None)
+
+    def _overwrite(self, lake: Lake, table: LakeTable, held: IO[bytes]) -> AppendResult:
+        with table.write() as write:
+            write.add(before_commit(table, self._written(lake, table, held)))
+            request = write.request(CommitKind.OVERWRITE, overwrite=everything, operation="OVERWRITE")
+            return AppendResult(rows=write.rows, snapshot_id=lake.commit(table, request).id)
+
+    def _written(self, lake: Lake, table: LakeTable, held: IO[bytes]) -> list[NewFile]:
+        return written_by_worker(self._workers, lake, table, ARROW_STREAM, held)
 
 
 def table_schema(schema: pa.Schema, options: Mapping[str, str], *, partition_keys: tuple[str, ...] = ()) -> Schema:
@@ -130,22 +146,3 @@ def _column_type(type_: pa.DataType) -> DataType:
 
 def _columns(schema: Schema) -> list[tuple[str, DataType]]:
     return [(field.name, field.type.with_nullable(True)) for field in schema.fields]
-
-
-def _fitted(batches: Iterable[pa.RecordBatch], table: LakeTable) -> Iterator[pa.RecordBatch]:
-    rows = 0
-    for batch in batches:
-        yield fit(batch, table.schema, Fitting(first_row=rows), table=str(table.identifier))
-        rows += batch.num_rows
-
-
-def _append(lake: Lake, table: LakeTable, batches: Iterable[pa.RecordBatch]) -> AppendResult:
-    rows, snapshot = append_batches(lake, table, _fitted(batches, table))
-    return AppendResult(rows=rows, snapshot_id=snapshot.id if snapshot else None)
-
-
-def _overwrite(lake: Lake, table: LakeTable, batches: Iterable[pa.RecordBatch]) -> AppendResult:
-    with table.write() as write:
-        write.add(before_commit(table, write_batches(table.files, table.schema, _fitted(batches, table))))
-        request = write.request(CommitKind.OVERWRITE, overwrite=everything, operation="OVERWRITE")
-        return AppendResult(rows=write.rows, snapshot_id=lake.commit(table, request).id)

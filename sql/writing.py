@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import IO
 from uuid import uuid4
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ from sql.cancellation import Cancellation
 from table.manifest import NewFile
 from table.rewrite import merged_before_commit
 from table.write import write_batches
+from workers.pool import WorkerPool
+from workers.task import BodyTask
 
 COMMIT_USER = str(uuid4())
 """Who this process is in the snapshots it commits."""
@@ -37,6 +40,20 @@ def append_batches(
 ) -> tuple[int, Snapshot | None]:
     """Write rows that fit the table and commit them; returns how many, and the snapshot (None for no rows)."""
     return append_written(lake, table, write_batches(table.files, table.schema, batches), claim=claim, cancellation=cancellation)
+
+
+def written_by_worker(workers: WorkerPool, lake: Lake, table: LakeTable, media_type: str, body: IO[bytes]) -> list[NewFile]:
+    """Let a worker decode a body that lies in a file, and write its rows as data files, which are the caller's from then on."""
+    files = table.files
+    task = BodyTask(
+        media_type=media_type,
+        table=str(table.identifier),
+        warehouse=lake.warehouse,
+        location=files.location,
+        branch=files.layout.branch,
+        schema=table.schema,
+    )
+    return workers.write(task, body.fileno(), files.io.delete)
 
 
 def append_written(

@@ -130,9 +130,10 @@ def _fitted(batches: Iterator[pa.RecordBatch], schema: Schema, table: str, how: 
 
 Reader = Callable[[IO[bytes], Schema, str], Iterator[pa.RecordBatch]]
 """Batches of a body that fit a schema; the name is the table's, for errors."""
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
 READERS: dict[str, Reader] = {
     "application/vnd.apache.parquet": parquet_batches,
-    "application/vnd.apache.arrow.stream": arrow_batches,
+    ARROW_STREAM: arrow_batches,
     "text/csv": csv_batches,
     "application/x-ndjson": ndjson_batches,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
 _MEMORY_BYTES = 4 << 20
@@ -16,17 +16,27 @@ def spooled(body: IO[bytes], *, begin: bytes = b"", seen: Callable[[bytes], obje
 
     ``seen`` is called with each part.
     """
-    held = in_memory()
-    try:
+
+    def parts() -> Iterator[bytes]:
         chunk = begin or body.read(_CHUNK_BYTES)
-        size, small = 0, True
         while chunk:
             seen(chunk)
-            size += len(chunk)
+            yield chunk
+            chunk = body.read(_CHUNK_BYTES)
+
+    return spooled_parts(parts())
+
+
+def spooled_parts(parts: Iterable[bytes]) -> IO[bytes]:
+    """The same of a body that comes in parts."""
+    held = in_memory()
+    size, small = 0, True
+    try:
+        for part in parts:
+            size += len(part)
             if small and size > _MEMORY_BYTES:
                 held, small = _moved(held), False
-            held.write(chunk)
-            chunk = body.read(_CHUNK_BYTES)
+            held.write(part)
         held.flush()
         held.seek(0)
     except BaseException:

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.flight as fl
 
 from model.errors import AnalysisError, BadRequest, InvalidOption, NotExist, NotImplementedHere
 from server.flight.calls import Call
@@ -80,12 +79,8 @@ class Actions:
         )
 
     def _cancel(self, call: Call, info: bytes) -> int:
-        try:
-            endpoints = fl.FlightInfo.deserialize(info).endpoints
-        except pa.ArrowException:
-            raise BadRequest("The action holds no FlightInfo of this server.") from None
         canceled = False
-        for endpoint in endpoints:
+        for endpoint in parsed("FlightInfo", info).endpoint:
             name, ticket = unpacked(endpoint.ticket.ticket)
             if name == "TicketStatementQuery":
                 canceled |= self._results.cancel(ticket.statement_handle, call.caller.principal)

@@ -10,15 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow.flight as fl
-
 from lake import EVERYBODY, Caller
 
 _log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.1
 COOKIE = "sluice-session"
-MIDDLEWARE = "sluice"
-_STREAMS_TO_US = ("DO_PUT", "DO_EXCHANGE")
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
@@ -27,13 +23,14 @@ class Call:
     """A call being answered."""
 
     context: Any
-    """Flight's own; good until the answer's last byte."""
+    """gRPC's own."""
     method: str
     token: str | None
     cookie: str | None
     request_id: str
     caller: Caller = EVERYBODY
-    _told: bool = field(default=False)
+    _headers: dict[str, str] = field(default_factory=dict)
+    _sent: bool = False
 
     @property
     def peer(self) -> str:
@@ -48,72 +45,43 @@ class Call:
 
     def gone(self) -> bool:
         """Whether the client has hung up or canceled."""
-        return bool(self.context.is_cancelled())
+        return not self.context.is_active()
 
     def set_cookie(self, value: str) -> None:
         """Let the client name its session from now on, if it keeps cookies."""
-        self.context.add_header("set-cookie", f"{COOKIE}={value}; HttpOnly")
+        self.set_header("set-cookie", f"{COOKIE}={value}; HttpOnly")
+
+    def set_header(self, name: str, value: str) -> None:
+        """Put a header before the answer; nothing once it has begun."""
+        self._headers[name] = value
+
+    def begin_answer(self) -> None:
+        """Send the headers, once."""
+        if not self._sent:
+            self._sent = True
+            self.context.send_initial_metadata((("x-request-id", self.request_id), *self._headers.items()))
 
 
-class CallHeaders(fl.ServerMiddleware):  # type: ignore[misc]
-    """What a call's headers say; of a handshake, the answer that lets the client in."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallHeaders:
+    """What a call's headers say."""
 
-    def __init__(self, method: str, headers: dict[str, list[Any]], over: Callable[[CallHeaders], None]) -> None:
-        super().__init__()
-        self._over = over
-        given = {key.lower(): [_text(value) for value in values] for key, values in headers.items()}
-        self.method = method
-        self.token = token_of(given.get("authorization", [""])[0])
-        self.cookie = _cookie(given.get("cookie", []))
+    token: str | None
+    cookie: str | None
+    request_id: str
+
+    @classmethod
+    def of(cls, context: Any) -> CallHeaders:
+        """The headers gRPC has read."""
+        given: dict[str, list[str]] = {}
+        for key, value in context.invocation_metadata():
+            given.setdefault(key.lower(), []).append(_text(value))
         asked = (given.get("x-request-id") or [""])[0]
-        self.request_id = asked if _SANE_ID.fullmatch(asked) else f"{random.getrandbits(128):032x}"
-
-    def sending_headers(self) -> dict[str, str]:
-        """The answer's headers; a handshake gives the token back in the form every other call has it."""
-        found = {"x-request-id": self.request_id}
-        if self.method == "HANDSHAKE":
-            found["authorization"] = f"Bearer {self.token or 'anonymous'}"
-        return found
-
-    def call_completed(self, exception: Any) -> None:
-        """Called by Flight at the end of every call, also of one that never came as far as being answered."""
-        self._over(self)
-
-
-class HeadersFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Reads each call's headers; turns away a handshake, and streams to us, with a token the server does not know.
-
-    Of a stream to us Flight waits for the first message, on a thread, before it hands the call on; ``began`` is told of it here
-    already, and ``over`` when it has ended.
-    """
-
-    def __init__(
-        self, check: Callable[[CallHeaders], None], began: Callable[[CallHeaders], None], over: Callable[[CallHeaders], None]
-    ) -> None:
-        super().__init__()
-        self._check = check
-        self._began = began
-        self._over = over
-
-    def start_call(self, info: Any, headers: dict[str, list[Any]]) -> CallHeaders:
-        """Called by Flight before the call itself."""
-        found = CallHeaders(info.method.name, headers, self._over)
-        if found.method == "HANDSHAKE" or found.method in _STREAMS_TO_US:
-            self._check(found)
-        if found.method in _STREAMS_TO_US:
-            self._began(found)
-        return found
-
-
-class Handshake(fl.ServerAuthHandler):  # type: ignore[misc]
-    """There must be one for the Handshake call to exist; who calls is told by the headers of each call."""
-
-    def authenticate(self, outgoing: Any, incoming: Any) -> None:
-        """The headers were looked at already."""
-
-    def is_valid(self, token: bytes) -> bytes:
-        """See `authenticate`."""
-        return b""
+        return cls(
+            token=token_of(given.get("authorization", [""])[0]),
+            cookie=_cookie(given.get("cookie", [])),
+            request_id=asked if _SANE_ID.fullmatch(asked) else f"{random.getrandbits(128):032x}",
+        )
 
 
 def token_of(header: str) -> str | None:

@@ -6,15 +6,12 @@ import contextlib
 import ipaddress
 import os
 import socket
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psutil
 
 Endpoint = tuple[str, int]
-_LAST_RECEIVED = 52
-"""Where ``tcpi_last_data_recv``, in milliseconds, stands in Linux's ``struct tcp_info``."""
 
 
 def endpoint(peer: str) -> Endpoint | None:
@@ -40,22 +37,10 @@ def cut(other: Endpoint, port: int) -> bool:
     return False
 
 
-def heard(port: int) -> dict[Endpoint, float]:
-    """How many seconds ago each connection to a port of ours brought its last byte; empty where the system is not Linux."""
-    if not hasattr(socket, "TCP_INFO"):
-        return {}
-    found = {}
-    for held in _held(port):
-        with contextlib.suppress(OSError):
-            told = held.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_RECEIVED + 4)
-            found[_end(held.getpeername())] = struct.unpack_from("=I", told, _LAST_RECEIVED)[0] / 1000
-    return found
-
-
-def _held(port: int, other: Endpoint | None = None) -> Iterator[socket.socket]:
-    """The connections to a port of ours, or the one from another end, each good until the next is asked for."""
+def _held(port: int, other: Endpoint) -> Iterator[socket.socket]:
+    """The connection from another end to a port of ours, good until the next is asked for."""
     for one in _established():
-        if one.laddr.port == port and other in (None, _remote(one)):
+        if one.laddr.port == port and _remote(one) == other:
             with contextlib.suppress(OSError), socket.socket(fileno=os.dup(one.fd)) as held:
                 if _end(held.getpeername()) == _remote(one):  # the number may be another connection's by now
                     yield held

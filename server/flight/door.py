@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
+import grpc
 import pyarrow as pa
-import pyarrow.flight as fl
 
-from model.errors import BadRequest, InvalidOption, LakeError, NotAuthorized, NotImplementedHere, Unavailable
+from model.errors import BadRequest, InvalidOption, NotAuthorized, NotImplementedHere, StatementCanceled, Unavailable
 from server.flight.actions import ACTIONS, Actions
-from server.flight.calls import MIDDLEWARE, Call, CallHeaders, Handshake, HangUps, HeadersFactory
+from server.flight.calls import Call, CallHeaders, HangUps
 from server.flight.clients import ClientSessions
-from server.flight.errors import flight_error
+from server.flight.errors import FlightFailure, flight_failure
 from server.flight.held import PreparedStatements, Results
-from server.flight.messages import unpacked
+from server.flight.messages import message, parsed, unpacked
 from server.flight.metadata import is_metadata, metadata, metadata_schema
 from server.flight.puts import Puts
+from server.flight.received import Message, ReceivedRows
+from server.flight.sent import batch_message, schema_message
+from server.flight.service import Context, FlightServer
 from server.flight.stalls import Stalls
 from server.flight.statements import Statements, pieces
 from server.metrics import Metrics
@@ -30,6 +35,8 @@ from sql.origin import ORIGIN, Origin
 
 _log = logging.getLogger(__name__)
 _TEND_SECONDS = 2.0
+_COMMAND = 2
+"""The number of a `FlightDescriptor` that is a command."""
 T = TypeVar("T")
 
 
@@ -47,10 +54,10 @@ class FlightDoor:
         prepared = PreparedStatements()
         self._statements = Statements(gateway, self._clients, self._results, prepared, self._hang_ups)
         self._stalls = Stalls(services.settings.flight_stall)
-        self._puts = Puts(services, self._statements, self._stalls)
+        self._puts = Puts(services, self._statements)
         self._actions = Actions(gateway, self._clients, self._results, prepared, self._statements)
         self._stopped = threading.Event()
-        self._server: fl.FlightServerBase | None = None
+        self._server: FlightServer | None = None
         self.where = ("", 0)
         """Host and port, once it listens."""
         self._keeper = threading.Thread(target=self._keep, name="sluice-flight-keeper", daemon=True)
@@ -62,14 +69,13 @@ class FlightDoor:
         host, port = listen
         shown = f"[{host}]" if ":" in host else host
         try:
-            self._server = _Server(
+            self._server = FlightServer(
                 self,
-                f"grpc://{shown}:{port}" if self._tls is None else f"grpc+tls://{shown}:{port}",
-                auth_handler=Handshake(),
-                middleware={MIDDLEWARE: HeadersFactory(self._check_token, self._stalls.began, self._stalls.spoke)},
-                tls_certificates=None if self._tls is None else [self._tls.pem()],
+                f"{shown}:{port}",
+                message_bytes=self._services.settings.flight_message_bytes,
+                tls=None if self._tls is None else self._tls.pem(),
             )
-        except (pa.ArrowException, OSError) as problem:
+        except OSError as problem:
             raise InvalidOption(
                 f"SLUICE_FLIGHT_LISTEN names {shown}:{port}, where this server cannot listen: another program may have the port. "
                 "Name another one, 0 for any that is free, or 'off' to do without Flight SQL."
@@ -83,7 +89,7 @@ class FlightDoor:
         self._stopped.set()
         server, self._server = self._server, None
         if server is not None:
-            ending = threading.Thread(target=server.shutdown, name="sluice-flight-stop", daemon=True)
+            ending = threading.Thread(target=server.stop, args=(seconds,), name="sluice-flight-stop", daemon=True)
             ending.start()
             ending.join(seconds)
             self._results.close()
@@ -105,12 +111,6 @@ class FlightDoor:
 
     # Who calls
 
-    def _check_token(self, headers: CallHeaders) -> None:
-        try:
-            self._access(headers.token)
-        except LakeError as error:
-            raise flight_error(error, headers.request_id)[1] from None
-
     def _access(self, token: str | None) -> Any:
         access = self._services.gateway.lake.access
         listen = self._services.settings.flight_listen
@@ -118,10 +118,28 @@ class FlightDoor:
             raise NotAuthorized("This server is reachable from other machines and has no token; make one, or restart it with SLUICE_TOKEN.")
         return access.caller(token)
 
-    def answer(self, context: Any, method: str, work: Callable[[Call], T]) -> T:
+    def one(self, context: Context, method: str, request: bytes) -> bytes:
+        """Answer a call that has one answer."""
+        work = {"GetFlightInfo": self._flight_info, "GetSchema": self._schema}[method]
+        call, found = self._answered(context, method, lambda call: work(call, parsed("FlightDescriptor", request)))
+        call.begin_answer()
+        return found
+
+    def many(self, context: Context, method: str, request: bytes) -> Iterator[bytes]:
+        """Answer a call that has several answers."""
+        call, answers = self._answered(context, method, lambda call: self._several(call, method, request))
+        call.begin_answer()
+        yield from answers
+
+    def stream(self, context: Context, method: str, requests: Iterator[bytes]) -> Iterator[bytes]:
+        """Answer a call whose client sends a stream."""
+        call, answers = self._answered(context, method, lambda call: self._sent(call, method, requests))
+        call.begin_answer()
+        yield from answers
+
+    def _answered(self, context: Context, method: str, work: Callable[[Call], T]) -> tuple[Call, T]:
         """Answer one call: find out who it is, do the work, count it, and tell failures as Flight tells them."""
-        headers: CallHeaders = context.get_middleware(MIDDLEWARE)
-        self._stalls.spoke(headers)
+        headers = CallHeaders.of(context)
         call = Call(context=context, method=method, token=headers.token, cookie=headers.cookie, request_id=headers.request_id)
         began = time.perf_counter()
         status = 200
@@ -131,99 +149,107 @@ class FlightDoor:
                 raise Unavailable("The server is stopping; connect again in a moment.")
             call.caller = self._access(call.token)
             with self._stalls.at_work(call):
-                return work(call)
+                return call, work(call)
         except BaseException as error:
-            status, told = flight_error(error, call.request_id)
-            raise told from None
+            failure = flight_failure(error, call.request_id)
+            status = failure.status
+            _refuse(call, failure)
         finally:
             self._metrics.call_answered("flight", method, status, time.perf_counter() - began)
 
     # The calls
 
-    def flight_info(self, call: Call, descriptor: Any) -> Any:
+    def _flight_info(self, call: Call, descriptor: Any) -> bytes:
         """Run what the descriptor asks for; its rows wait under the ticket."""
         name, command = unpacked(_command(descriptor))
         if is_metadata(name):
-            return _info(metadata_schema(name, command), descriptor, descriptor.command)
+            return _info(metadata_schema(name, command), descriptor, descriptor.cmd)
         return _info(*self._statements.flight_info(call, name, command, descriptor))
 
-    def schema(self, call: Call, descriptor: Any) -> Any:
+    def _schema(self, call: Call, descriptor: Any) -> bytes:
         """The columns the descriptor would give."""
         name, command = unpacked(_command(descriptor))
         found = metadata_schema(name, command) if is_metadata(name) else self._statements.schema(call, name, command)
-        return fl.SchemaResult(found)
+        return bytes(message("SchemaResult", schema=bytes(found.serialize())).SerializeToString())
 
-    def get(self, call: Call, ticket: Any) -> Any:
+    def _several(self, call: Call, method: str, request: bytes) -> Iterator[bytes]:
+        match method:
+            case "DoGet":
+                return self._rows(call, parsed("Ticket", request))
+            case "DoAction":
+                action = parsed("Action", request)
+                bodies = self._actions.act(call, action.type, action.body)
+                return iter([message("Result", body=body).SerializeToString() for body in bodies])
+            case "ListActions":
+                return iter([message("ActionType", type=name, description=told).SerializeToString() for name, told in ACTIONS.items()])
+        return iter(())  # ListFlights: there is nothing to list
+
+    def _rows(self, call: Call, ticket: Any) -> Iterator[bytes]:
         """Stream the rows of a ticket."""
         name, command = unpacked(ticket.ticket)
         if is_metadata(name):
             table = metadata(self._services.gateway.lake, call.caller, name, command)
-            parts = (piece for batch in table.to_batches() for piece in pieces(batch))
-            return fl.GeneratorStream(table.schema, self._stalls.sending(call, parts))
-        schema, batches = self._statements.rows(call, name, command)
-        return fl.GeneratorStream(schema, self._stalls.sending(call, self._told(call, batches)))
+            schema = table.schema
+            batches: Iterator[pa.RecordBatch] = (piece for batch in table.to_batches() for piece in pieces(batch))
+        else:
+            schema, batches = self._statements.rows(call, name, command)
+        return self._stalls.sending(call, itertools.chain([schema_message(schema)], self._told(call, map(batch_message, batches))))
 
-    def put(self, call: Call, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Run an update, bind parameters or take rows in."""
-        name, command = unpacked(_command(descriptor))
-        self._puts.put(call, name, command, reader, writer)
+    def _sent(self, call: Call, method: str, requests: Iterator[bytes]) -> Iterator[bytes]:
+        if method == "Handshake":  # who calls is told by the headers, and they are answered in the form every other call has them
+            call.set_header("authorization", f"Bearer {call.token or 'anonymous'}")
+            return iter(())
+        if method == "DoExchange":
+            raise NotImplementedHere("Flight SQL exchanges nothing: ask for the FlightInfo of a command, or send rows with DoPut.")
+        messages = self._received(call, requests)
+        first = next(messages, None)
+        if first is None:
+            raise BadRequest("The call ended before its first message, which says what the rows are for.")
+        name, command = unpacked(_command(first.flight_descriptor))
+        sent = (Message(one.data_header, one.data_body) for one in itertools.chain([first], messages) if one.data_header)
+        return iter([self._puts.put(call, name, command, ReceivedRows(sent, self._services.settings.rows_bytes))])
 
-    def action(self, call: Call, action: Any) -> list[Any]:
-        """Do what is neither rows out nor rows in."""
-        return [fl.Result(body) for body in self._actions.act(call, action.type, action.body.to_pybytes() if action.body else b"")]
+    def _received(self, call: Call, requests: Iterator[bytes]) -> Iterator[Any]:
+        """What the client sends, to its end; one that hangs up has not sent all of it, whatever the stream looks like."""
+        while True:
+            try:
+                with self._stalls.waiting(call):
+                    request = next(requests)
+            except StopIteration:
+                break
+            except grpc.RpcError:  # canceled, or longer than a message may be
+                break
+            yield parsed("FlightData", request)
+        # A call that is canceled ends its stream a moment before gRPC calls it canceled: what is asked for now is answered after that.
+        with contextlib.suppress(StopIteration, grpc.RpcError):
+            next(requests)
+        if call.gone():
+            raise StatementCanceled("The client went away before all rows had come; none were kept.")
 
     @staticmethod
-    def exchange() -> None:
-        """Refuse what Flight SQL has no use for."""
-        raise NotImplementedHere("Flight SQL exchanges nothing: ask for the FlightInfo of a command, or send rows with DoPut.")
-
-    @staticmethod
-    def _told(call: Call, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _told(call: Call, messages: Iterator[bytes]) -> Iterator[bytes]:
         try:
-            yield from batches
+            yield from messages
         except GeneratorExit:
             raise
         except BaseException as error:
-            raise flight_error(error, call.request_id)[1] from None
+            _refuse(call, flight_failure(error, call.request_id))
 
 
-class _Server(fl.FlightServerBase):  # type: ignore[misc]
-    """Flight's own server, which knows nothing but its door."""
-
-    def __init__(self, door: FlightDoor, location: str, **settings: Any) -> None:
-        self._door = door
-        super().__init__(location, **settings)
-
-    def get_flight_info(self, context: Any, descriptor: Any) -> Any:
-        return self._door.answer(context, "GetFlightInfo", lambda call: self._door.flight_info(call, descriptor))
-
-    def get_schema(self, context: Any, descriptor: Any) -> Any:
-        return self._door.answer(context, "GetSchema", lambda call: self._door.schema(call, descriptor))
-
-    def do_get(self, context: Any, ticket: Any) -> Any:
-        return self._door.answer(context, "DoGet", lambda call: self._door.get(call, ticket))
-
-    def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        self._door.answer(context, "DoPut", lambda call: self._door.put(call, descriptor, reader, writer))
-
-    def do_action(self, context: Any, action: Any) -> list[Any]:
-        return self._door.answer(context, "DoAction", lambda call: self._door.action(call, action))
-
-    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        self._door.answer(context, "DoExchange", lambda call: self._door.exchange())
-
-    def list_flights(self, context: Any, criteria: bytes) -> Iterator[Any]:
-        return self._door.answer(context, "ListFlights", lambda call: iter(()))
-
-    def list_actions(self, context: Any) -> list[tuple[str, str]]:
-        return self._door.answer(context, "ListActions", lambda call: list(ACTIONS.items()))
+def _refuse(call: Call, failure: FlightFailure) -> NoReturn:
+    call.begin_answer()
+    call.context.abort(failure.code, failure.text)
+    raise AssertionError("gRPC ends a call that is aborted by an exception")
 
 
 def _command(descriptor: Any) -> bytes:
-    if descriptor.descriptor_type != fl.DescriptorType.CMD or descriptor.command is None:
+    if descriptor.type != _COMMAND:
         raise BadRequest("This server speaks Flight SQL: the descriptor is a command of it, not a path.")
-    return bytes(descriptor.command)
+    return bytes(descriptor.cmd)
 
 
-def _info(schema: pa.Schema, descriptor: Any, ticket: bytes) -> Any:
-    return fl.FlightInfo(schema, descriptor, [fl.FlightEndpoint(ticket, [])], -1, -1)
+def _info(schema: pa.Schema, descriptor: Any, ticket: bytes) -> bytes:
+    endpoint = message("FlightEndpoint", ticket=message("Ticket", ticket=ticket))
+    columns = bytes(schema.serialize())
+    info = message("FlightInfo", schema=columns, flight_descriptor=descriptor, endpoint=[endpoint], total_records=-1, total_bytes=-1)
+    return bytes(info.SerializeToString())

@@ -2,55 +2,49 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.flight as fl
+from dataclasses import dataclass
+
+import grpc
 
 from server.errors import Failure, failure_of
 
-
-class _Untraced:
-    """Keeps our stack out of a message: Arrow adds what `traceback` makes of an exception, and where that fails, only its class."""
-
-    @property
-    def __cause__(self) -> None:
-        raise RuntimeError("not for clients")
-
-
-# Flight has no classes of its own for these; Arrow's give the gRPC status their names say.
-class InvalidArgument(_Untraced, pa.ArrowInvalid):  # type: ignore[misc]
-    """INVALID_ARGUMENT."""
-
-
-class NotFound(_Untraced, pa.ArrowKeyError):  # type: ignore[misc]
-    """NOT_FOUND."""
-
-
-class Unimplemented(_Untraced, pa.ArrowNotImplementedError):  # type: ignore[misc]
-    """UNIMPLEMENTED."""
-
-
-_BY_STATUS: dict[int, type[Exception]] = {
-    401: fl.FlightUnauthenticatedError,
-    403: fl.FlightUnauthorizedError,
-    404: NotFound,
-    408: fl.FlightTimedOutError,
-    429: fl.FlightUnavailableError,
-    501: Unimplemented,
-    503: fl.FlightUnavailableError,
+_LONGEST_TEXT = 3000
+"""Bytes: a status travels in a header, of which clients take 8 KB with everything in it percent-encoded."""
+_CODE = grpc.StatusCode
+_BY_STATUS: dict[int, grpc.StatusCode] = {
+    401: _CODE.UNAUTHENTICATED,
+    403: _CODE.PERMISSION_DENIED,
+    404: _CODE.NOT_FOUND,
+    408: _CODE.DEADLINE_EXCEEDED,
+    429: _CODE.UNAVAILABLE,
+    501: _CODE.UNIMPLEMENTED,
+    503: _CODE.UNAVAILABLE,
 }
-_BY_CLASS: dict[str, type[Exception]] = {
-    "StatementCanceled": fl.FlightCancelledError,
-    "InternalError": fl.FlightInternalError,
-    "TableDamaged": fl.FlightInternalError,
+_BY_CLASS: dict[str, grpc.StatusCode] = {
+    "StatementCanceled": _CODE.CANCELLED,
+    "InternalError": _CODE.INTERNAL,
+    "TableDamaged": _CODE.INTERNAL,
 }
 
 
-def flight_error(error: BaseException, id_: str) -> tuple[int, Exception]:
-    """The HTTP status the other doors would answer with, and the exception that tells a client of Flight the same."""
+@dataclass(frozen=True, slots=True)
+class FlightFailure:
+    """A failure as a client of Flight is told of it."""
+
+    status: int
+    """The HTTP status the other protocols would answer with."""
+    code: grpc.StatusCode
+    text: str
+
+
+def flight_failure(error: BaseException, id_: str) -> FlightFailure:
+    """What a client is told of an error."""
     failure = failure_of(error, id_)
-    default = InvalidArgument if failure.status < 500 else fl.FlightServerError
-    kind = _BY_CLASS.get(failure.error_class) or _BY_STATUS.get(failure.status, default)
-    return failure.status, kind(_text(failure))
+    default = _CODE.INVALID_ARGUMENT if failure.status < 500 else _CODE.INTERNAL
+    code = _BY_CLASS.get(failure.error_class) or _BY_STATUS.get(failure.status, default)
+    text = _text(failure).encode()
+    shown = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + b"..."
+    return FlightFailure(failure.status, code, shown.decode(errors="ignore"))
 
 
 def _text(failure: Failure) -> str:

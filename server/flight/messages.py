@@ -58,6 +58,18 @@ _SQL_MESSAGES = {
     "ActionCancelQueryResult": "result=1 int32",
 }
 _FLIGHT_MESSAGES = {
+    "FlightDescriptor": "type=1 int32, cmd=2 bytes, path=3 string[]",
+    "Ticket": "ticket=1 bytes",
+    "FlightEndpoint": "ticket=1 Ticket",
+    "FlightInfo": (
+        "schema=1 bytes, flight_descriptor=2 FlightDescriptor, endpoint=3 FlightEndpoint[], total_records=4 int64, total_bytes=5 int64"
+    ),
+    "SchemaResult": "schema=1 bytes",
+    "FlightData": "flight_descriptor=1 FlightDescriptor, data_header=2 bytes, app_metadata=3 bytes, data_body=1000 bytes",
+    "PutResult": "app_metadata=1 bytes",
+    "Action": "type=1 string, body=2 bytes",
+    "Result": "body=1 bytes",
+    "ActionType": "type=1 string, description=2 string",
     "StringListValue": "values=1 string[]",
     "SessionOptionValue": (
         "string_value=1 string, bool_value=2 bool, int64_value=3 sfixed64, double_value=4 double, string_list_value=5 StringListValue"

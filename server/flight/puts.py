@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import IO, Any
 
 import pyarrow as pa
 
 from catalog.records import AuditRow
-from model.errors import BadRequest, InvalidParameter, NotImplementedHere, StatementCanceled, StatementTooLarge
+from model.errors import BadRequest, InvalidParameter, NotImplementedHere
 from model.identifier import Identifier
 from server.flight.calls import Call
 from server.flight.messages import message
-from server.flight.stalls import Stalls
+from server.flight.received import ReceivedRows, file_of
 from server.flight.statements import Statements, refuse_transaction
 from server.services import Services
 from sql.ingest import IfExists
 from sql.parameter_types import PlainInsert
 from sql.session import CATALOG
 from sql.session_options import SCHEMA_OPTION, defaults
-from workers.validation import validated
 
 _CREATE, _EXISTS = {1: True, 2: False}, {1: IfExists.FAIL, 2: IfExists.APPEND, 3: IfExists.REPLACE}
 """What the numbers of ``TableDefinitionOptions`` mean."""
@@ -30,54 +29,51 @@ _CREATE, _EXISTS = {1: True, 2: False}, {1: IfExists.FAIL, 2: IfExists.APPEND, 3
 class Puts:
     """Takes what clients send."""
 
-    def __init__(self, services: Services, statements: Statements, stalls: Stalls) -> None:
+    def __init__(self, services: Services, statements: Statements) -> None:
         self._services = services
         self._statements = statements
-        self._stalls = stalls
 
-    def put(self, call: Call, name: str, command: Any, reader: Any, writer: Any) -> None:
-        """Do what a command says with the rows that come; the answer goes to the writer."""
+    def put(self, call: Call, name: str, command: Any, rows: ReceivedRows) -> bytes:
+        """Do what a command says with the rows that come; returns the body of the answer."""
         match name:
             case "CommandStatementUpdate":
                 refuse_transaction(command)
-                rows = self._statements.update(call, str(command.query))
+                count = self._statements.update(call, str(command.query))
             case "CommandPreparedStatementUpdate":
-                rows = self._update(call, command.prepared_statement_handle, reader)
+                count = self._update(call, command.prepared_statement_handle, rows)
             case "CommandStatementIngest":
-                rows = self._ingest(call, command, reader)
+                count = self._ingest(call, command, rows)
             case "CommandPreparedStatementQuery":
                 handle = command.prepared_statement_handle
-                self._statements.bind(handle, self._statements.prepared(call, handle), list(self._batches(call, reader)))
-                answer = message("DoPutPreparedStatementResult", prepared_statement_handle=handle)
-                writer.write(pa.py_buffer(answer.SerializeToString()))
-                return
+                self._statements.bind(handle, self._statements.prepared(call, handle), list(rows.batches()))
+                return _answer("DoPutPreparedStatementResult", prepared_statement_handle=handle)
             case _:
                 raise BadRequest(f"{name} is no command that takes rows.")
-        writer.write(pa.py_buffer(message("DoPutUpdateResult", record_count=rows).SerializeToString()))
+        return _answer("DoPutUpdateResult", record_count=count)
 
-    def _update(self, call: Call, handle: bytes, reader: Any) -> int:
+    def _update(self, call: Call, handle: bytes, rows: ReceivedRows) -> int:
         """Run a prepared statement once for each row of parameters; rows for a plain INSERT become one commit."""
         statement = self._statements.prepared(call, handle)
         if not len(statement.parameters):
             return self._statements.update(call, statement.text)
-        sent = [batch for batch in self._batches(call, reader) if batch.num_rows]
+        if rows.several() and (target := self._statements.plain_insert(call, statement)) is not None:
+            schema = _renamed(rows.schema, target)
+            return self._insert(call, target, schema, lambda: rows.as_file(schema))
+        sent = [batch for batch in rows.batches() if batch.num_rows]
         batches = sent or [batch for batch in statement.bound if batch.num_rows]
         if sum(batch.num_rows for batch in batches) > 1 and (target := self._statements.plain_insert(call, statement)) is not None:
-            return self._insert(call, target, batches)
-        rows = 0
+            bound = _renamed(batches[0].schema, target)
+            return self._insert(call, target, bound, lambda: file_of(bound, batches))
+        count = 0
         for batch in batches:
             for number in range(batch.num_rows):
-                rows += self._statements.update(call, statement.text, statement.row(batch, number))
-        return rows
+                count += self._statements.update(call, statement.text, statement.row(batch, number))
+        return count
 
-    def _insert(self, call: Call, target: PlainInsert, batches: list[pa.RecordBatch]) -> int:
-        wide = next((batch.num_columns for batch in batches if batch.num_columns != len(target.columns)), None)
-        if wide is not None:
-            raise InvalidParameter(f"The statement takes {len(target.columns)} parameters, and {wide} were sent.")
-        renamed = [batch.rename_columns(list(target.columns)) for batch in batches]
-        return self._take_in(call, target.table, renamed[0].schema, renamed, f"INSERT INTO {target.table} VALUES", create=False)
+    def _insert(self, call: Call, target: PlainInsert, schema: pa.Schema, body: Callable[[], IO[bytes]]) -> int:
+        return self._take_in(call, target.table, schema, body, f"INSERT INTO {target.table} VALUES", create=False)
 
-    def _ingest(self, call: Call, command: Any, reader: Any) -> int:
+    def _ingest(self, call: Call, command: Any, rows: ReceivedRows) -> int:
         refuse_transaction(command)
         if command.temporary:
             raise NotImplementedHere("Rows are not ingested into temporary tables here; name a table of the catalog.")
@@ -88,18 +84,16 @@ class Puts:
         if create is None or exists is None:
             raise BadRequest("An ingest says what to do where the table exists (fail, append, replace) and where not (create, fail).")
         target = Identifier(command.schema or self._database(call), command.table)
-        with self._stalls.waiting(call):
-            schema = reader.schema
-        batches = self._batches(call, reader)
-        action = f"INGEST {target} ({exists})"
-        return self._take_in(call, target, schema, batches, action, create=create, if_exists=exists, options=dict(command.options))
+        schema, action = rows.schema, f"INGEST {target} ({exists})"
+        options = dict(command.options)
+        return self._take_in(call, target, schema, rows.as_file, action, create=create, if_exists=exists, options=options)
 
     def _take_in(
         self,
         call: Call,
         target: Identifier,
         schema: pa.Schema,
-        batches: Iterable[pa.RecordBatch],
+        body: Callable[[], IO[bytes]],
         action: str,
         *,
         create: bool,
@@ -110,7 +104,7 @@ class Puts:
         began, outcome, error_class = time.time(), "ERROR", None
         ingest = self._services.gateway.ingest
         try:
-            done = ingest(target, schema, batches, create=create, if_exists=if_exists, options=options, caller=call.caller)
+            done = ingest(target, schema, body, create=create, if_exists=if_exists, options=options, caller=call.caller)
             outcome = "FINISHED"
             return done.rows
         except Exception as error:
@@ -123,29 +117,6 @@ class Puts:
         session = self._statements.session(call)
         options = defaults() if session is None else self._services.gateway.session_options.get(session)
         return options[SCHEMA_OPTION]
-
-    def _batches(self, call: Call, reader: Any) -> Iterator[pa.RecordBatch]:
-        """What the client sends, to its end; one that hangs up has not sent all of it, whatever the stream looks like."""
-        limit, read = self._services.settings.rows_bytes, 0
-        while True:
-            try:
-                with self._stalls.waiting(call):
-                    chunk = reader.read_chunk()
-            except StopIteration:
-                break
-            except pa.ArrowException as problem:
-                if call.gone():
-                    raise StatementCanceled("The client went away before all rows had come; none were kept.") from problem
-                raise BadRequest(f"The rows cannot be read: {problem}") from problem
-            if chunk.data is None:
-                continue
-            batch = validated(chunk.data)
-            read += batch.nbytes
-            if read > limit:
-                raise StatementTooLarge(f"The rows are more than the {limit} bytes this server takes at once; send them in parts.")
-            yield batch
-        if call.gone():
-            raise StatementCanceled("The client went away before all rows had come; none were kept.")
 
     def _note(self, call: Call, action: str, outcome: str, error_class: str | None, began: float) -> None:
         if not self._services.settings.audit_kept:
@@ -165,3 +136,14 @@ class Puts:
                 millis=max(0, int((time.time() - began) * 1000)),
             )
         )
+
+
+def _renamed(schema: pa.Schema, target: PlainInsert) -> pa.Schema:
+    """The columns of parameters, named as those they fill; raises `InvalidParameter` where they are not as many."""
+    if len(schema) != len(target.columns):
+        raise InvalidParameter(f"The statement takes {len(target.columns)} parameters, and {len(schema)} were sent.")
+    return pa.schema([field.with_name(name) for field, name in zip(schema, target.columns, strict=True)])
+
+
+def _answer(name: str, **fields: object) -> bytes:
+    return bytes(message("PutResult", app_metadata=message(name, **fields).SerializeToString()).SerializeToString())

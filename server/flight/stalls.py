@@ -6,15 +6,14 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from server.flight.calls import Call, CallHeaders
-from server.flight.connections import Endpoint, cut, endpoint, heard
+from server.flight.calls import Call
+from server.flight.connections import cut, endpoint
 
 _log = logging.getLogger(__name__)
-_NEAR_SECONDS = 5.0
 T = TypeVar("T")
 
 
@@ -39,18 +38,6 @@ class Stalls:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._connections: dict[str, _Connection] = {}
-        self._silent: dict[CallHeaders, float] = {}
-        """Streams to us without a first message yet, and when each began."""
-
-    def began(self, stream: CallHeaders) -> None:
-        """A stream to us waits for its first message."""
-        with self._lock:
-            self._silent[stream] = time.monotonic()
-
-    def spoke(self, stream: CallHeaders) -> None:
-        """Its first message has come, or it is over."""
-        with self._lock:
-            self._silent.pop(stream, None)
 
     @contextlib.contextmanager
     def at_work(self, call: Call) -> Iterator[None]:
@@ -84,10 +71,6 @@ class Stalls:
         until = time.monotonic() - self._seconds
         with self._lock:
             stalled = {endpoint(peer) for peer, one in self._connections.items() if one.waiting and not one.at_work and one.moved < until}
-            known = {endpoint(peer) for peer in self._connections}
-            silent = [began for began in self._silent.values() if began < until]
-        if silent:
-            stalled |= _last_heard_at(silent, port) - known
         for end in stalled:
             if end is not None and cut(end, port):
                 _log.warning(
@@ -104,13 +87,3 @@ class Stalls:
             one.moved = time.monotonic()
             if not one.at_work and not one.waiting:
                 del self._connections[peer]
-
-
-def _last_heard_at(moments: Sequence[float], port: int) -> set[Endpoint]:
-    """The ends of the connections on which nothing has come since about one of these moments.
-
-    Flight does not say whose a call is before its first message, so that this is how the connection of a silent one is found. An idle
-    connection that went quiet at the same time goes with it; its client connects anew with its next call.
-    """
-    now = time.monotonic()
-    return {end for end, ago in heard(port).items() if any(abs(now - ago - moment) < _NEAR_SECONDS for moment in moments)}

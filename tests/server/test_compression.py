@@ -15,7 +15,7 @@ import pyarrow.ipc as ipc
 import pytest
 from backports import zstd
 
-from model.errors import InvalidOption
+from model.errors import InvalidOption, StatementTooLarge
 from server.compression import PlainBody
 from server.settings import read_settings
 from tests.server.doors_of_a_module import Doors, doors
@@ -136,6 +136,16 @@ def test_a_bomb_is_never_held_whole() -> None:
     body = PlainBody(io.BytesIO(gzip.compress(bytes(200 << 20))), "gzip")
     piece = bytearray(1 << 16)
     assert body.readinto(piece) == 1 << 16
+
+
+@pytest.mark.parametrize("encoding", WAYS)
+def test_a_bomb_ends_at_two_hundred_times_its_size(encoding: str) -> None:
+    bomb = WAYS[encoding][0](bytes(300 << 20))
+    body, read, piece = PlainBody(io.BytesIO(bomb), encoding), 0, bytearray(1 << 20)
+    with pytest.raises(StatementTooLarge, match="200 times"):
+        while size := body.readinto(piece):
+            read += size
+    assert read <= (64 << 20) + 200 * len(bomb)
 
 
 def test_pages_of_named_origins_may_call(http: httpx.Client) -> None:

@@ -21,15 +21,19 @@ from server.tls import TlsFiles
 from sql.gateway import Gateway, GatewayLimits
 from tests import fix_postgres
 from tests.server.conftest import NoSpark
+from workers.pool import WorkerPool
 
 
 class Door:
     """A Flight door in this process, on a gateway without Spark."""
 
-    def __init__(self, dsn: str, directory: Path, tls: TlsFiles | None = None, **settings: str) -> None:
+    def __init__(
+        self, dsn: str, directory: Path, tls: TlsFiles | None = None, *, workers: WorkerPool | None = None, **settings: str
+    ) -> None:
         self.catalog = CatalogStore(dsn)
         self.lake = Lake(self.catalog, str(directory / "warehouse"))
-        self.gateway = Gateway(self.lake, NoSpark(), limits=GatewayLimits(local_threads=8, spark_statements=1))
+        limits = GatewayLimits(local_threads=8, spark_statements=1)
+        self.gateway = Gateway(self.lake, NoSpark(), limits=limits, workers=workers)
         self.gateway.start()
         given = {"SLUICE_DATA": str(directory), "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0", **settings}
         self.services = Services(gateway=self.gateway, settings=read_settings(given))

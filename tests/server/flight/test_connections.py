@@ -199,8 +199,8 @@ INGEST = packed(
 
 @pytest.mark.parametrize(
     ("method", "descriptor"),
-    [("DoPut", None), ("DoExchange", None), ("DoPut", fl.FlightDescriptor.for_command(INGEST).serialize())],
-    ids=["put", "exchange", "rows without columns"],
+    [("DoPut", None), ("DoPut", fl.FlightDescriptor.for_command(INGEST).serialize())],
+    ids=["put", "rows without columns"],
 )
 def test_who_begins_to_send_and_sends_nothing_is_cut_off(dsn: str, tmp_path: Path, method: str, descriptor: bytes | None) -> None:
     door = Door(dsn, tmp_path, SLUICE_FLIGHT_STALL_SECONDS="1")

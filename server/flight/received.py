@@ -1,0 +1,210 @@
+"""Rows a client sends over Flight, as the messages they come in: handed on undecoded, or decoded here where they are few.
+
+A message of 4 KB may unfold to gigabytes. How large it becomes stands in its header and in front of each compressed buffer; Arrow believes
+both before it unfolds anything, so that they are added up first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import IO
+
+import pyarrow as pa
+
+from model.errors import BadRequest, StatementTooLarge, UnsupportedType
+from workers.spool import spooled_parts
+from workers.validation import check_schema, validated
+
+_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
+"""Numbers of ``MessageHeader`` in Arrow's `Message.fbs`."""
+_END = b"\xff\xff\xff\xff\0\0\0\0"
+_LONGEST_HEADER = 4 << 20
+"""A batch of tens of thousands of columns."""
+PLACE_BYTES = 64 << 20
+PLACE_ROWS = 1_000_000
+"""Parameters that are decoded in this process take no more, all batches of a call together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of an Arrow stream."""
+
+    header: bytes
+    body: bytes
+
+    @property
+    def kind(self) -> int:
+        """The number of its header's type; raises `BadRequest` for bytes that are none."""
+        return _root(self.header).number("B", 1)
+
+    @property
+    def rows(self) -> int:
+        """Rows of a batch; 0 for anything else."""
+        return self._batch.number("q", 0) if self.kind == _BATCH else 0
+
+    def unfolded_bytes(self) -> int:
+        """What its buffers take once they are decompressed; raises `BadRequest` for a header that does not fit its body."""
+        if self.kind not in (_DICTIONARY, _BATCH):
+            return 0
+        if _root(self.header).number("q", 3) != len(self.body):
+            raise BadRequest("The rows cannot be read: a message's body is not as long as its header says.")
+        batch, total = self._batch, 0
+        compressed = batch.has(3)
+        for offset, length in batch.pairs(2):
+            if offset < 0 or length < 0:
+                raise BadRequest("The rows cannot be read: a buffer begins or ends before its message.")
+            if compressed and length:
+                told = _number("q", self.body, offset)
+                length = length - 8 if told == -1 else told
+                if length < 0:
+                    raise BadRequest("The rows cannot be read: a compressed buffer tells a negative size.")
+            total += length
+        return total
+
+    def framed(self) -> Iterator[bytes]:
+        """Its bytes in an Arrow IPC stream."""
+        padding = -len(self.header) % 8
+        yield struct.pack("<iI", -1, len(self.header) + padding) + self.header + bytes(padding)
+        if self.body:
+            yield self.body
+
+    @property
+    def _batch(self) -> _Table:
+        header = _root(self.header).table(2)
+        return header.table(1) if self.kind == _DICTIONARY else header
+
+
+class ReceivedRows:
+    """A stream of messages, to be read once."""
+
+    def __init__(self, messages: Iterable[Message], most_bytes: int) -> None:
+        """``most_bytes`` bounds the stream as it comes."""
+        self._messages = iter(messages)
+        self._most_bytes = most_bytes
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns; raises `BadRequest` where the stream does not begin with them."""
+        first = next(self._messages, None)
+        if first is None or first.kind != _SCHEMA:
+            raise BadRequest("The rows cannot be read: their stream does not begin with a schema.")
+        try:
+            return pa.ipc.read_schema(pa.py_buffer(b"".join(first.framed())))
+        except (pa.ArrowException, OSError) as problem:
+            raise BadRequest(f"The rows cannot be read: {problem}") from None
+
+    def several(self) -> bool:
+        """Whether there is more than one row; looks two batches ahead at most."""
+        ahead: list[Message] = []
+        for message in self._messages:
+            ahead.append(message)
+            if sum(one.rows for one in ahead) > 1 or len(ahead) > 2:
+                break
+        self._messages = itertools.chain(ahead, self._messages)
+        return sum(one.rows for one in ahead) > 1
+
+    def as_file(self, schema: pa.Schema | None = None) -> IO[bytes]:
+        """The stream as a file for a worker, with other names of the columns where a schema is given."""
+        schema = schema or self.schema
+        return spooled_parts(itertools.chain([bytes(schema.serialize())], self._counted(), [_END]))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Each batch, validated; raises `StatementTooLarge` past what is decoded in this process."""
+        schema = self.schema
+        check_schema(schema)
+        if any(pa.types.is_dictionary(field.type) for field in schema):
+            raise UnsupportedType("Parameters that are encoded by a dictionary are not read here; send plain values.")
+        rows = size = 0
+        for message in self._messages:
+            rows += message.rows
+            size += message.unfolded_bytes()
+            if rows > PLACE_ROWS or size > PLACE_BYTES:
+                raise StatementTooLarge(
+                    f"The parameters are more than {PLACE_ROWS} rows or, decompressed, {PLACE_BYTES} bytes; send them in parts, "
+                    "or ingest rows."
+                )
+            try:
+                batch = pa.ipc.read_record_batch(pa.py_buffer(b"".join(message.framed())), schema)
+            except (pa.ArrowException, OSError) as problem:
+                raise BadRequest(f"The rows cannot be read: {problem}") from None
+            yield validated(batch)
+
+    def _counted(self) -> Iterator[bytes]:
+        size = 0
+        for message in self._messages:
+            for part in message.framed():
+                size += len(part)
+                if size > self._most_bytes:
+                    raise StatementTooLarge(
+                        f"The rows are more than the {self._most_bytes} bytes this server takes at once; send them in parts."
+                    )
+                yield part
+
+
+def file_of(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> IO[bytes]:
+    """Batches that were decoded already as a file for a worker."""
+    return spooled_parts(itertools.chain([bytes(schema.serialize())], (bytes(batch.serialize()) for batch in batches), [_END]))
+
+
+class _Table:
+    """A table of a flatbuffer, read as Arrow's own reader does; everything outside the bytes is a `BadRequest`."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data = data
+        self._at = at
+        self._fields = at - _number("i", data, at)
+        self._size = _number("H", data, self._fields)
+
+    def has(self, slot: int) -> bool:
+        """Whether the field is there."""
+        return self._where(slot) is not None
+
+    def number(self, kind: str, slot: int) -> int:
+        """A number; 0 where it is left out."""
+        where = self._where(slot)
+        return 0 if where is None else _number(kind, self._data, where)
+
+    def table(self, slot: int) -> _Table:
+        """Another table."""
+        where = self._where(slot)
+        if where is None:
+            raise _damaged()
+        return _Table(self._data, where + _number("I", self._data, where))
+
+    def pairs(self, slot: int) -> Iterator[tuple[int, int]]:
+        """A vector of two 64-bit numbers each."""
+        where = self._where(slot)
+        if where is None:
+            return
+        start = where + _number("I", self._data, where)
+        for number in range(_number("I", self._data, start)):
+            at = start + 4 + 16 * number
+            yield _number("q", self._data, at), _number("q", self._data, at + 8)
+
+    def _where(self, slot: int) -> int | None:
+        place = 4 + 2 * slot
+        offset = _number("H", self._data, self._fields + place) if place + 2 <= self._size else 0
+        return self._at + offset if offset else None
+
+
+def _root(data: bytes) -> _Table:
+    if len(data) > _LONGEST_HEADER:
+        raise BadRequest(f"The rows cannot be read: a message's header is longer than {_LONGEST_HEADER} bytes.")
+    return _Table(data, _number("I", data, 0))
+
+
+def _number(kind: str, data: bytes, at: int) -> int:
+    if at < 0:
+        raise _damaged()
+    try:
+        return int(struct.unpack_from(f"<{kind}", data, at)[0])
+    except struct.error:
+        raise _damaged() from None
+
+
+def _damaged() -> BadRequest:
+    return BadRequest("The rows cannot be read: a message's header is damaged.")

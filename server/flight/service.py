@@ -1,0 +1,93 @@
+"""Flight's gRPC service on bytes: rows that clients send come here undecoded (`docs/decisions/bodies-in-workers.md`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import grpc
+
+_SERVICE = "/arrow.flight.protocol.FlightService/"
+_MOST_CALLS = 1000
+"""Calls at a time; each holds a thread."""
+Context = Any
+"""What gRPC knows of a call; its package is untyped."""
+
+
+class Answering(Protocol):
+    """What answers the calls: requests and answers are serialized messages of Flight."""
+
+    def one(self, context: Context, method: str, request: bytes) -> bytes:
+        """The answer of a call that has one."""
+
+    def many(self, context: Context, method: str, request: bytes) -> Iterator[bytes]:
+        """The answers of a call that has several."""
+
+    def stream(self, context: Context, method: str, requests: Iterator[bytes]) -> Iterator[bytes]:
+        """The answers of a call whose client sends a stream."""
+
+
+_KINDS = {
+    "Handshake": "stream", "ListFlights": "many", "GetFlightInfo": "one", "GetSchema": "one", "DoGet": "many", "DoPut": "stream",
+    "DoExchange": "stream", "DoAction": "many", "ListActions": "many",
+}  # fmt: skip
+
+
+class FlightService(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Finds who answers a call."""
+
+    def __init__(self, answering: Answering) -> None:
+        self._handlers = {_SERVICE + method: _handler(answering, method, kind) for method, kind in _KINDS.items()}
+
+    def service(self, handler_call_details: Any) -> Any:
+        """Called by gRPC for each call; None is UNIMPLEMENTED."""
+        return self._handlers.get(handler_call_details.method)
+
+
+def _handler(answering: Answering, method: str, kind: str) -> Any:
+    answer: Callable[..., Any] = getattr(answering, kind)
+
+    def work(request: Any, context: Context) -> Any:
+        return answer(context, method, request)
+
+    make = {
+        "one": grpc.unary_unary_rpc_method_handler,
+        "many": grpc.unary_stream_rpc_method_handler,
+        "stream": grpc.stream_stream_rpc_method_handler,
+    }
+    return make[kind](work)
+
+
+class FlightServer:
+    """A gRPC server with that service alone."""
+
+    def __init__(self, answering: Answering, address: str, *, message_bytes: int, tls: tuple[bytes, bytes] | None) -> None:
+        """Listen at ``host:port``; ``tls`` is a certificate and its key. Raises `OSError` where the address cannot be had."""
+        self._threads = ThreadPoolExecutor(_MOST_CALLS, thread_name_prefix="sluice-flight")
+        self._server = grpc.server(
+            self._threads,
+            handlers=[FlightService(answering)],
+            maximum_concurrent_rpcs=_MOST_CALLS,
+            options=[
+                ("grpc.max_receive_message_length", message_bytes),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.so_reuseport", 0),
+                # A compressed message is unfolded before anybody asks for its size; Arrow has its own compression.
+                ("grpc.compression_enabled_algorithms_bitset", 1),
+            ],
+        )
+        try:
+            if tls is None:
+                self.port = int(self._server.add_insecure_port(address))
+            else:
+                certificate, key = tls
+                self.port = int(self._server.add_secure_port(address, grpc.ssl_server_credentials([(key, certificate)])))
+        except RuntimeError as problem:
+            raise OSError(str(problem)) from problem
+        self._server.start()
+
+    def stop(self, seconds: float) -> None:
+        """Take no more calls, and end those at work after so long."""
+        self._server.stop(seconds).wait(seconds + 1.0)
+        self._threads.shutdown(wait=False)
