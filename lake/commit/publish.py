@@ -147,7 +147,9 @@ class Publisher:
                 tx.tables.set_diverged(table_id, path)
             return False
         # Before it is noted, so that a crash in between leaves a snapshot that is published again, hints and all.
-        files.write_hints(snapshot.id, place, earliest=1 if snapshot.id == 1 else None)
+        # A file that was there may be an older one than the hint names, as with an old dump: then only the hint tells of the newer ones.
+        if outcome is Published.WRITTEN or not _hints_beyond(files, snapshot.id):
+            files.write_hints(snapshot.id, place, earliest=1 if snapshot.id == 1 else None)
         self._hook("hinted")
         if not place.follows and not self._lies_there(table_id, files, branch, snapshot):
             # Dropped meanwhile: a file left here would be in the way of the next table of this name.
@@ -242,6 +244,12 @@ class Publisher:
         self._hook("schema published")
         with self._catalog.reading() as tx:
             tx.tables.schema_published(table_id, newest.id, branch)
+
+
+def _hints_beyond(files: TableFiles, newest: int) -> bool:
+    """Whether the hint names a later snapshot whose file is there."""
+    hint = files.read_hint(files.layout.latest_hint()) or 0
+    return hint > newest and files.io.exists(files.layout.snapshot_file(hint))
 
 
 def _newer(files: TableFiles, newest: int) -> str | None:

@@ -226,7 +226,7 @@ class Standing:
             self._tell(f"Table {trouble.table}: {trouble.problem}. {trouble.statement} mends it.")
 
     def _forget_mended(self, name: str) -> None:
-        """Forget damage that is mended: the file is there, nothing names it any more, or nobody met it for long."""
+        """Forget damage that is mended: the file is there, the newest snapshot does without it, or nobody met it for long."""
         with self._lock:
             damage = self._damaged.get(name)
         if damage is None:
@@ -234,11 +234,14 @@ class Standing:
         table = damage.trouble.table
         with self._catalog.reading() as tx:
             row = tx.tables.find(table)
+            latest = None if row is None else tx.snapshots.latest(row.table_id, table.branch)
         mended = row is None or time.monotonic() - damage.met > _TOLD_SECONDS
         if row is not None and not mended:
             io = file_io_for(row.location)
             path = damage.file if "/" in damage.file else f"{row.location}/manifest/{damage.file}"
-            mended = (damage.missing and io.exists(path)) or live_name(self._catalog, io, row.table_id, row.location, path) is None
+            named_by = live_name(self._catalog, io, row.table_id, row.location, path)
+            past = latest is not None and named_by is not None and 0 < named_by < latest.snapshot_id
+            mended = (damage.missing and io.exists(path)) or named_by is None or past
         if mended:
             with self._lock:
                 self._damaged.pop(name, None)
