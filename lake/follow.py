@@ -166,6 +166,8 @@ class TableStream:
         """
         try:
             look_at = 0.0
+            if self._over_before():
+                return
             while not self._closed:
                 self._progress.tell(self._table)
                 self._set_due(look_at)
@@ -180,13 +182,17 @@ class TableStream:
                 look_at = time.monotonic() + (self._rules.discovery.total_seconds() if self._away_since is None else TICK_SECONDS)
                 self._set_due(look_at)
                 for snapshot in found:
-                    if self._beyond(snapshot):
+                    whole = self.cursor.whole
+                    if not whole and self._beyond(snapshot):
                         self._progress.tell(self._table, all_=True)
                         return
                     yield from self._wait_until_old_enough(snapshot)
                     if self._closed:
                         return
                     yield from self._step(snapshot)
+                    if whole and self._beyond(snapshot):  # where it starts it reads all there is, as Paimon does
+                        self._progress.tell(self._table, all_=True)
+                        return
                 if len(found) == LOOK_AHEAD:
                     self._woken()
                 elif not found:
@@ -226,6 +232,13 @@ class TableStream:
     def _beyond(self, snapshot: Snapshot) -> bool:
         bound = self._rules.bounded_watermark
         return bound is not None and snapshot.watermark is not None and snapshot.watermark > bound
+
+    def _over_before(self) -> bool:
+        """Whether a stream that reads nothing of the past begins beyond its bound already."""
+        if self._rules.bounded_watermark is None or self.cursor.whole:
+            return False
+        before = self.cursor.next_snapshot_id - 1
+        return any(snapshot.id == before and self._beyond(snapshot) for snapshot in self._past().snapshots)
 
     def _wait_until_old_enough(self, snapshot: Snapshot) -> Iterator[None]:
         if self._rules.delay is None:

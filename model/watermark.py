@@ -13,6 +13,9 @@ from model.schema import Schema
 from model.types import Field, LocalZonedTimestampType, TimestampType
 
 PREFIX = "schema.watermark."
+END_OF_TIME = 253_402_300_799_000
+"""The event time of the row after a stream's last, in milliseconds since 1970: the last second of the year 9999."""
+_LONGEST_DELAY = 100 * 366 * 86_400_000
 _FIRST = PREFIX + "0."
 _UNITS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 _DELAY = re.compile(
@@ -48,6 +51,11 @@ class Watermark:
             f"WATERMARK FOR {self.column} AS {self.expression} is not understood by streams here; "
             f"{self.column} or {self.column} - INTERVAL '5' SECOND is."
         )
+
+
+def is_over(watermark: int) -> bool:
+    """Whether a watermark, in milliseconds since 1970, says that no row comes any more: that of `END_OF_TIME`, less a delay."""
+    return watermark >= END_OF_TIME - _LONGEST_DELAY
 
 
 def interval_millis(text: str, unit: str, to: str | None = None) -> int:

@@ -95,6 +95,13 @@ class History:
         """Whether the stream ends before a snapshot."""
         return self._bound is not None and snapshot.watermark is not None and snapshot.watermark > self._bound
 
+    def over_before(self, start: Position) -> bool:
+        """Whether a stream that reads nothing of the past begins beyond its bound already."""
+        if self._bound is None or start.cursor.whole or start.after is not None or start.inside:
+            return False
+        before = self.files.read_snapshot(start.snapshot - 1)
+        return before is not None and self.beyond(before)
+
     def between(self, start: Position, before: int) -> Iterator[Snapshot]:
         """The snapshots from a position on and before an id; raises `SnapshotNotExist` where one of them has expired."""
         for snapshot_id in range(start.snapshot, before):

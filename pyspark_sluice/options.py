@@ -30,6 +30,9 @@ _SOURCE_OPTIONS: dict[str, Option[Any]] = {
         Option("columns", optional(text()), None, "A JSON list of the columns to read; all without it."),
         Option("filter", optional(text()), None, "A condition by which partitions, buckets and files are left out, as JSON."),
         Option("startingOffset", optional(text()), None, "Where a query without a checkpoint begins: an offset as a checkpoint holds it."),
+        Option(
+            "endOfTime", optional(text()), None, "A column of event time: where the stream ends, one more row has the last time there is."
+        ),
         Option("timeZone", text(), "UTC", "The zone of times written without one, as `scan.timestamp`."),
         Option("commitUser", optional(text()), None, "Who writes, for recognizing a repeated micro-batch; from the checkpoint without it."),
         Option("queryName", optional(text()), None, "Spark's own."),
@@ -52,6 +55,7 @@ class SourceOptions:
     columns: tuple[str, ...] | None = None
     filter: str | None = None
     start: str | None = None
+    end_of_time: str | None = None
     zone: str = "UTC"
     commit_user: str | None = None
     checkpoint: str | None = None
@@ -83,6 +87,7 @@ class SourceOptions:
             columns=_columns(value("columns")),
             filter=value("filter"),
             start=value("startingOffset"),
+            end_of_time=value("endOfTime"),
             zone=value("timeZone"),
             commit_user=value("commitUser"),
             checkpoint=value("checkpointLocation"),

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from model.schema import Schema
+from model.watermark import END_OF_TIME
 from table.file_io import file_io_for
 from table.manifest import SimpleStats
 from table.read import Selection, read_batches
@@ -54,6 +55,22 @@ class Split(InputPartition):
         self.branch = branch
         self.schema = schema
         self.pieces = [_slim(piece) for piece in pieces]
+
+
+class LastRow(InputPartition):
+    """The row after a stream's last: in its event time time is over, all else is NULL."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(None)
+        self.column = column
+
+
+def read_last(row: LastRow, target: StructType) -> Iterator[pa.RecordBatch]:
+    """That row, in exactly the Arrow types Spark expects."""
+    wanted = to_arrow_schema(target, timezone="UTC")
+    moment = pa.array([END_OF_TIME * 1000])
+    arrays = [moment.cast(field.type) if field.name == row.column else pa.nulls(1, field.type) for field in wanted]
+    yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
 def _slim(piece: Piece) -> Piece:

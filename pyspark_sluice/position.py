@@ -20,6 +20,8 @@ class Position:
     rows: int = 0
     after: str | None = None
     """The key of the snapshot before, which tells a table that was rolled back."""
+    ending: bool = False
+    """Whether only the row that ends event time is still to come (`SourceOptions.end_of_time`)."""
     end: bool = False
     """Whether the stream ends here: what comes next is beyond its watermark."""
 
@@ -52,6 +54,8 @@ class Position:
             found |= {"files": self.files, "rows": self.rows}
         if self.after is not None:
             found["after"] = self.after
+        if self.ending:
+            found["ending"] = True
         if self.end:
             found["end"] = True
         return found
@@ -68,7 +72,14 @@ class Position:
     def from_json(cls, body: dict[str, Any]) -> Position:
         """Read it back."""
         cursor = Cursor(next_snapshot_id=body["snapshot"], whole=body.get("whole", False), created_since=body.get("since"))
-        return cls(cursor=cursor, files=body.get("files", 0), rows=body.get("rows", 0), after=body.get("after"), end=body.get("end", False))
+        return cls(
+            cursor=cursor,
+            files=body.get("files", 0),
+            rows=body.get("rows", 0),
+            after=body.get("after"),
+            ending=body.get("ending", False),
+            end=body.get("end", False),
+        )
 
 
 class Budget:

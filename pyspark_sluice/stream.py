@@ -26,7 +26,7 @@ from model.schema import Schema
 from pyspark_sluice.catalog import RemoteTable
 from pyspark_sluice.history import History
 from pyspark_sluice.options import SourceOptions
-from pyspark_sluice.pieces import Piece, Split, read_split, splits
+from pyspark_sluice.pieces import LastRow, Piece, Split, read_last, read_split, splits
 from pyspark_sluice.position import Budget, Position
 
 _POLL_SECONDS = 0.05
@@ -94,9 +94,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = start
         if start.end:
             return start
+        if start.ending:
+            return replace(start, ending=False, end=True)
+        if self._table.over_before(start):
+            return self._ended(start)
         for snapshot in self._table.snapshots(start, patience=patience, before=self._target):
-            if self._table.beyond(snapshot):
-                return replace(end, end=True)
+            whole = end.cursor.whole
+            if not whole and self._table.beyond(snapshot):
+                return self._ended(end)
             planned = self._table.planned(snapshot, end.cursor)
             for number in range(end.files, len(planned)):
                 file = planned[number].file
@@ -105,8 +110,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if first + taken < file.row_count:
                     return end.within(number, first + taken)
             end = end.past(snapshot)
+            if whole and self._table.beyond(snapshot):  # where it starts it reads all there is, as Paimon does
+                return self._ended(end)
         skipped = end.snapshot - start.snapshot
         return end if budget.taken or skipped >= _MOST_SKIPPED or self._target is not None else start
+
+    def _ended(self, position: Position) -> Position:
+        return replace(position, end=True) if self._options.end_of_time is None else replace(position, ending=True)
 
     def _budget(self, limit: ReadLimit) -> Budget:
         if isinstance(limit, ReadAllAvailable):
@@ -115,10 +125,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Budget(rows=options.max_rows, nbytes=options.max_bytes, files=options.max_files)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One for each partition and bucket with rows between two offsets."""
+        """One for each partition and bucket with rows between two offsets, or the row that ends event time."""
         table = self._table
-        pieces = self._pieces(Position.from_json(start), Position.from_json(end))
-        return splits(table.files, table.schema, pieces, parallelism=self._options.parallelism)
+        first, last = Position.from_json(start), Position.from_json(end)
+        if first.ending and last.end and self._options.end_of_time is not None:
+            return [LastRow(self._options.end_of_time)]
+        return splits(table.files, table.schema, self._pieces(first, last), parallelism=self._options.parallelism)
 
     def _pieces(self, start: Position, end: Position) -> Iterator[Piece]:
         last = end.snapshot + (1 if end.inside else 0)
@@ -137,6 +149,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one, in order."""
+        if isinstance(partition, LastRow):
+            return read_last(partition, self._shape)
         assert isinstance(partition, Split)
         return read_split(partition, self._shape.names, self._shape)
 

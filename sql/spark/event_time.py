@@ -8,11 +8,12 @@ from datetime import timedelta
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as st
 from sqlglot import exp
 
 from model.errors import InvalidSchema, UnsupportedStatement
-from model.watermark import Watermark
+from model.watermark import END_OF_TIME, Watermark
 from sql.analysis.windows import WINDOW_COLUMNS, window_of
 from sql.parsing.windows import Window
 from sql.spark.reads import named
@@ -27,13 +28,21 @@ _HIDDEN = "__sluice_event_time"
 _ONE_WATERMARK = "spark.sql.streaming.statefulOperator.allowMultiple"
 
 
-def with_watermark(frame: DataFrame, watermark: Watermark) -> DataFrame:
-    """A streaming frame whose event time is the watermark's column; a TIMESTAMP is read as UTC, which Spark's own refuses."""
+def with_watermark(frame: DataFrame, watermark: Watermark, *, ends: bool = False) -> DataFrame:
+    """A streaming frame whose event time is the watermark's column; a TIMESTAMP is read as UTC, which Spark's own refuses.
+
+    ``ends``: the frame's last row ends event time and is none of the table's. It is left out behind the watermark by a condition
+    Spark does not move another past (one that is not deterministic): those of the query would keep the row from the watermark.
+    """
     millis = int(watermark.delay() / timedelta(milliseconds=1))
     field = frame.schema[watermark.column]
     with plain(frame.sparkSession):
         instant = named(watermark.column).cast(st.TimestampType())
-        marked = frame.withColumn(_HIDDEN, instant).withWatermark(_HIDDEN, f"{millis} milliseconds").drop(_HIDDEN)
+        marked = frame.withColumn(_HIDDEN, instant).withWatermark(_HIDDEN, f"{millis} milliseconds")
+        if ends:
+            hidden = F.col(_HIDDEN)
+            marked = marked.where((hidden.isNull() | (hidden < F.timestamp_millis(F.lit(END_OF_TIME)))) & (F.spark_partition_id() >= 0))
+        marked = marked.drop(_HIDDEN)
     return marked.withMetadata(watermark.column, {**field.metadata, _DELAY: millis, _ROWTIME: millis})
 
 

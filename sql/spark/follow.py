@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
 import queue
 import threading
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from model.watermark import is_over
 from sql.results import ResultColumn, ResultSet, result_schema
 from sql.spark.damage import Reading
 from sql.spark.errors import translating
@@ -124,11 +126,19 @@ class _Running:
 
 
 def at_end(progress: Any) -> bool:
-    """Whether all sources of a query have told that they end here (`scan.bounded.watermark`)."""
+    """Whether all sources of a query have told that they end here (`scan.bounded.watermark`), and what it held back has come out."""
     if progress is None:
         return False
-    sources = (progress if isinstance(progress, Mapping) else progress.jsonValue)["sources"]
-    return bool(sources) and all(_ended(source.get("endOffset")) for source in sources)
+    found: Mapping[str, Any] = progress if isinstance(progress, Mapping) else progress.jsonValue
+    if not found["sources"] or not all(_ended(source.get("endOffset")) for source in found["sources"]):
+        return False
+    watermark = (found.get("eventTime") or {}).get("watermark")
+    return not found.get("stateOperators") or watermark is None or is_over(millis_of(watermark))
+
+
+def millis_of(text: str) -> int:
+    """A time as Spark's progress has it, in milliseconds since 1970."""
+    return int(dt.datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def _ended(offset: Any) -> bool:

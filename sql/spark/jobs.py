@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import threading
 import time
@@ -20,6 +19,7 @@ from model.errors import InvalidOption, JobLeaseLost, StreamEnded, TableNotExist
 from model.job import Job, JobLease
 from model.schema import Schema
 from model.snapshot import CommitKind
+from model.watermark import is_over
 from sql.analysis.references import TableReference, table_references
 from sql.connectors import Bound, ConnectorTable, connector_named
 from sql.connectors.stored import find_connector
@@ -30,7 +30,7 @@ from sql.spark.connectors import spark_connector
 from sql.spark.damage import Reading
 from sql.spark.errors import damage_in, translated
 from sql.spark.event_time import rowtime_of
-from sql.spark.follow import at_end
+from sql.spark.follow import at_end, millis_of
 from sql.spark.prepared import prepared
 from sql.spark.source_tables import SourceTables
 from sql.spark.streams import StartPositions
@@ -65,17 +65,13 @@ def batch_watermark(batch: Batch) -> int | None:
     Spark's own, of the batches before this one; and, as in Flink, that of the batch's own rows, where they keep their event time.
     """
     told = (batch.progress or {}).get("eventTime", {}).get("watermark")
-    millis = None if told is None else _millis(told)
-    known = [millis] if millis else []
+    millis = None if told is None else millis_of(told)
+    known = [millis] if millis and not is_over(millis) else []  # at a stream's end time is over, and its table goes on
     if batch.rowtime is not None:
         column, delay = batch.rowtime
         latest = largest_time(batch.files, batch.schema, column)
         known += [] if latest is None else [latest - delay]
     return max(known, default=None)
-
-
-def _millis(text: str) -> int:
-    return int(dt.datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def check(context: ExecutionContext, insert: exp.Insert) -> StartPositions | None:
@@ -186,7 +182,7 @@ class JobQuery:
         if self._alignment is None:
             return
         told = ((self._progress() or {}).get("eventTime") or {}).get("watermark")
-        self._alignment.advance((_millis(told) or None) if told else None)
+        self._alignment.advance((millis_of(told) or None) if told else None)
         self._alignment.wait(lambda: self._stopping)
         if self._stopping:
             raise StreamEnded("The job is stopping.")

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from lake import LakeTable
 from model.errors import InvalidOption, UnsupportedStatement
-from model.table_options import stream_options
+from model.table_options import TABLE_OPTIONS, stream_options
 from model.watermark import watermark_of
 from pyspark_sluice.position import Position
 from pyspark_sluice.pushed import predicate_text
@@ -76,7 +76,8 @@ def stream_of(
     if is_bounded(table, reference):
         return None
     reading.add(table, None)
-    start = starts.begin(context, place, table, stream_options(table.schema.options, reference.options))
+    options = stream_options(table.schema.options, reference.options)
+    start = starts.begin(context, place, table, options)
     door = context.own_door()
     columns = needed_columns(tree, table.schema)
     watermark = watermark_of(table.schema.options)
@@ -91,6 +92,9 @@ def stream_of(
         "parallelism": str(session.sparkContext.defaultParallelism),
         "startingOffset": start,
     }
+    ends = watermark is not None and TABLE_OPTIONS.read(options, "scan.bounded.watermark") is not None
+    if watermark is not None and ends:
+        given["endOfTime"] = watermark.column
     if micro_batch is not None:
         given["maxBytesPerTrigger"] = str(micro_batch)
     if door.token is not None:
@@ -100,4 +104,4 @@ def stream_of(
         given["filter"] = predicate_text(predicate)
     frame = session.readStream.format("sluice").options(**given).load(str(table.identifier))
     frame = frame.select(*[tagged(named(name), table.schema.field(name)) for name in columns])
-    return frame if watermark is None else with_watermark(frame, watermark)
+    return frame if watermark is None else with_watermark(frame, watermark, ends=ends)

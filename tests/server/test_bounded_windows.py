@@ -1,0 +1,105 @@
+"""Windows over a stream that ends: at its end every open window comes out, as with Flink's last watermark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections import Counter
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.running import RunningServer
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+COLUMNS = "(id BIGINT, kind STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)"
+MINUTES = range(4)
+
+
+def streamed(server: RunningServer, database: str, text: str) -> list[dict[str, Any]]:
+    """The rows of a stream, to its end."""
+    found = []
+    with httpx.stream("POST", f"{server.url}/sql?mode=streaming&database={database}", content=text.encode(), timeout=120) as answer:
+        for line in answer.iter_lines():
+            if line:
+                row = json.loads(line)
+                assert "$error" not in row, row
+                found.append(row)
+    return found
+
+
+def finished(server: RunningServer, database: str, text: str) -> None:
+    """Run a statement as a job, to its end."""
+    answer = httpx.post(f"{server.url}/sql?mode=streaming&database={database}", content=text.encode(), timeout=120)
+    assert answer.status_code == 200, answer.text
+    ((job_id,),) = answer.json()["rows"]
+    assert eventually(lambda: server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] in ("FINISHED", "FAILED"), 120)
+    assert server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] == "FINISHED"
+
+
+@pytest.fixture(scope="module")
+def bounded(server: RunningServer) -> Any:
+    """A table whose snapshots carry watermarks, one a minute of event time, each with rows of two kinds; its last watermark."""
+    name = "bounded_windows"
+    server.sql(f"CREATE DATABASE {name}")
+    server.sql(f"CREATE TABLE {name}.source {COLUMNS} WITH ('bucket' = '1', 'bucket-key' = 'id')")
+    server.sql(f"CREATE TABLE {name}.t {COLUMNS} WITH ('bucket' = '1', 'bucket-key' = 'id')")
+    answer = httpx.post(
+        f"{server.url}/sql?mode=streaming&database={name}",
+        content="INSERT INTO t SELECT * FROM source /*+ OPTIONS('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '1') */",
+        timeout=120,
+    )
+    ((job_id,),) = answer.json()["rows"]
+    for minute in MINUTES:
+        values = ", ".join(f"({minute * 10 + n}, '{'ab'[n % 2]}', TIMESTAMP '2024-01-01 00:{minute:02}:{10 * n:02}')" for n in range(5))
+        server.sql(f"INSERT INTO {name}.source VALUES {values}")
+        rows = 5 * (minute + 1)
+        assert eventually(lambda: bool(server.value(f"SELECT count(*) FROM {name}.t") == rows), 60)  # noqa: B023 - asked at once
+    server.sql(f"STOP JOB '{job_id}'")
+    yield name
+    server.sql(f"DROP DATABASE {name} CASCADE")
+
+
+def minute_of(text: str) -> int:
+    return dt.datetime.fromisoformat(text).minute
+
+
+@pytest.mark.parametrize("where", ["", "WHERE kind = 'a' AND upper(kind) <> 'C'"], ids=["all", "filtered"])
+def test_a_stream_that_ends_gives_every_window(server: RunningServer, bounded: str, where: str) -> None:
+    snapshots = server.sql(f"SELECT watermark, total_record_count FROM {bounded}.`t$snapshots` ORDER BY snapshot_id")
+    bound, within = snapshots[len(snapshots) // 2]
+    hint = f"/*+ OPTIONS('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '1', 'scan.bounded.watermark' = '{bound}') */"
+    query = f"""
+        SELECT window_start, kind, count(*) AS n FROM TABLE(
+            TUMBLE((SELECT * FROM t {hint} {where}), DESCRIPTOR(ts), INTERVAL '1' MINUTES)) GROUP BY window_start, window_end, kind
+    """
+    expected = Counter((i // 5, "ab"[i % 5 % 2]) for i in range(within) if not where or i % 5 % 2 == 0)
+    found = {(minute_of(row["window_start"]), row["kind"]): int(row["n"]) for row in streamed(server, bounded, query)}
+    assert found == expected
+
+
+def test_a_job_over_a_stream_that_ends_writes_every_window(server: RunningServer, bounded: str) -> None:
+    server.sql(f"CREATE TABLE {bounded}.w (window_start TIMESTAMP(3), window_end TIMESTAMP(3), n BIGINT)")
+    bound = server.value(f"SELECT max(watermark) FROM {bounded}.`t$snapshots`")
+    hint = f"/*+ OPTIONS('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '1', 'scan.bounded.watermark' = '{int(bound) - 1}') */"
+    finished(
+        server,
+        bounded,
+        f"""INSERT INTO w SELECT window_start, window_end, COUNT(id) FROM TABLE(
+            TUMBLE((SELECT * FROM t {hint}), DESCRIPTOR(ts), INTERVAL '1' MINUTES)) GROUP BY window_start, window_end""",
+    )
+    found = server.sql(f"SELECT window_start, n FROM {bounded}.w ORDER BY window_start")
+    assert [(minute_of(at), n) for at, n in found] == [(minute, 5) for minute in MINUTES[:-1]]
+    marks = [mark for (mark,) in server.sql(f"SELECT watermark FROM {bounded}.`w$snapshots`")]
+    assert all(mark is None or int(mark) < int(bound) for mark in marks), "the end of time is no watermark of a table"
+
+
+def test_where_it_starts_it_is_read_whole_though_its_bound_has_passed(server: RunningServer, bounded: str) -> None:
+    hint = "/*+ OPTIONS('scan.bounded.watermark' = '1') */"
+    assert len(streamed(server, bounded, f"SELECT id FROM t {hint}")) == 5 * len(MINUTES)
+    assert len(streamed(server, bounded, f"SELECT id, upper(kind) AS kind FROM t {hint}")) == 5 * len(MINUTES)
+    newest = "/*+ OPTIONS('scan.bounded.watermark' = '1', 'scan.mode' = 'latest') */"
+    assert streamed(server, bounded, f"SELECT id FROM t {newest}") == []
+    assert streamed(server, bounded, f"SELECT id, upper(kind) AS kind FROM t {newest}") == []
