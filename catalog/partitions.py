@@ -60,20 +60,21 @@ class PartitionRepository:
         """  # noqa: S608
         return self._conn.execute(query, {"table": table_id, "branch": branch, "names": list(names), "by": by}).rowcount
 
-    def add(self, table_id: UUID, branch: str, changes: Iterable[tuple[str, PartitionStatistics]]) -> None:
-        """Follow a commit; a partition whose files are all gone goes too unless it was made by name."""
+    def add(self, table_id: UUID, branch: str, changes: Iterable[tuple[str, PartitionStatistics]], *, by: str | None) -> None:
+        """Follow a commit by somebody; a partition whose files are all gone goes too unless it was made by name."""
         query = """
             INSERT INTO table_partition AS p (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis,
-                                              total_buckets)
-            VALUES (%(table)s, %(branch)s, %(name)s, %(spec)s, %(records)s, %(size)s, %(files)s, %(last)s, %(buckets)s)
+                                              total_buckets, created_by, updated_by)
+            VALUES (%(table)s, %(branch)s, %(name)s, %(spec)s, %(records)s, %(size)s, %(files)s, %(last)s, %(buckets)s, %(by)s, %(by)s)
             ON CONFLICT (table_id, branch, name) DO UPDATE
               SET record_count = p.record_count + excluded.record_count, file_size = p.file_size + excluded.file_size,
                   file_count = p.file_count + excluded.file_count, total_buckets = excluded.total_buckets,
-                  last_file_millis = greatest(p.last_file_millis, excluded.last_file_millis), updated_at = now()
+                  last_file_millis = greatest(p.last_file_millis, excluded.last_file_millis), updated_at = now(),
+                  updated_by = coalesce(excluded.updated_by, p.updated_by)
         """
         values = [self._values(table_id, branch, name, change) for name, change in sorted(changes, key=lambda change: change[0])]
         with self._conn.cursor() as cur:
-            cur.executemany(query, values)
+            cur.executemany(query, [one | {"by": by} for one in values])
         if any(change["files"] <= 0 for change in values):  # type: ignore[operator] # it is a whole number
             gone = f"DELETE FROM table_partition {_OF_BRANCH} AND file_count <= 0 AND NOT explicit"  # noqa: S608
             self._conn.execute(gone, {"table": table_id, "branch": branch})
@@ -100,7 +101,7 @@ class PartitionRepository:
             WHERE table_id = %(table)s AND branch = %(branch)s
         """
         self._conn.execute(clear, {"table": table_id, "branch": branch})
-        self.add(table_id, branch, counted)
+        self.add(table_id, branch, counted, by=None)
         gone = f"DELETE FROM table_partition {_OF_BRANCH} AND file_count <= 0 AND NOT explicit"  # noqa: S608
         self._conn.execute(gone, {"table": table_id, "branch": branch})
 

@@ -12,8 +12,9 @@ from lake.commit.write_context import Write
 from lake.table import LakeTable
 from model.errors import LakeError, RewriteConflict, UnsupportedType
 from model.snapshot import CommitKind, Snapshot
-from table.commit import CommitRequest
+from table.commit import CommitRequest, check_writable
 from table.compact import BucketKey, CompactionRules, CompactionTask, choose
+from table.formats import FileFormat
 from table.manifest import EntryKind, ManifestEntry, NewFile
 from table.rewrite import Check, go_on, rewrite
 from table.touched import Touched
@@ -51,6 +52,15 @@ class Compacted:
             conflicts=self.conflicts + other.conflicts,
             snapshots=self.snapshots + other.snapshots,
         )
+
+
+def check_mergeable(table: LakeTable, latest: Snapshot | None) -> None:
+    """Raise `UnsupportedType` for a table whose files are not written here: before its files are merged, not after."""
+    try:
+        check_writable(table.schema, latest)
+        FileFormat.of(table.schema)
+    except UnsupportedType as refusal:
+        raise UnsupportedType(f"Table {table.identifier} is not compacted here: {refusal.message}") from None
 
 
 def live_files(

@@ -8,12 +8,14 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.listing import EVERYTHING, Slice
 from catalog.records import CountsRow, PartitionRow
 from catalog.snapshots import Added
+from lake.access import EVERYBODY
 from lake.commit.publish import Publisher
 from lake.table import LakeTable
 from model.partition import PartitionStatistics, partition_name
 from model.schema import Schema
 from model.snapshot import Snapshot
 from table import binary_row
+from table.commit import COMMITTED_BY
 from table.layout import partition_spec
 from table.manifest import EntryKind, ManifestEntry
 
@@ -68,10 +70,16 @@ def added_by(changes: Sequence[PartitionStatistics], *, listed: bool = True) -> 
     )
 
 
-def follow(tx: CatalogTransaction, table: LakeTable, changes: Sequence[PartitionStatistics]) -> None:
+def committed_by(snapshot: Snapshot) -> str:
+    """Who made a snapshot; everybody has one name where callers are not told apart."""
+    return snapshot.properties.get(COMMITTED_BY, EVERYBODY.principal)
+
+
+def follow(tx: CatalogTransaction, table: LakeTable, changes: Sequence[PartitionStatistics], snapshot: Snapshot) -> None:
     """Let the partitions' rows follow a commit."""
     if keys := table.schema.partition_keys:
-        tx.partitions.add(table.table_id, table.identifier.branch, [(partition_name(change.spec, keys), change) for change in changes])
+        named = [(partition_name(change.spec, keys), change) for change in changes]
+        tx.partitions.add(table.table_id, table.identifier.branch, named, by=committed_by(snapshot))
 
 
 def totals(catalog: CatalogStore, publisher: Publisher, table: LakeTable) -> tuple[Snapshot, CountsRow] | None:

@@ -184,7 +184,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
             raise PartitionNotExist(partition_name(missing[0], keys), str(table.identifier))
         if any(row.file_count for row in there.values()) and other_kind(table.schema.options) is None:
             filled = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=partition_filter(table, dropped), commit_user=str(uuid4()))
-            self._committer.commit(table, filled)
+            self._committer.commit(table, self._signed(filled))
         with self.catalog.transaction() as tx:
             for name in there:
                 tx.partitions.drop(table.table_id, table.identifier.branch, name)

@@ -22,7 +22,7 @@ from lake.commit.judgement import Judge, Judged, Require, Rights, nothing
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
 from lake.commit.turns import ClientTurns, writer_of
-from lake.counts import added_by
+from lake.counts import added_by, committed_by
 from model.catalog_errors import InvalidCommit
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
 from model.identifier import Identifier
@@ -244,7 +244,7 @@ class ClientCommitter:
                 )
                 if decided and keys:
                     changes = [(partition_name(change.spec, keys), change) for change in judged.statistics]
-                    tx.partitions.add(head.table_id, table.branch, changes)
+                    tx.partitions.add(head.table_id, table.branch, changes, by=committed_by(snapshot))
                 return decided
         except Unavailable as away:  # its client is not told before Postgres answers again
             raise OutcomeUnknown(away.message) from away

@@ -231,7 +231,7 @@ class Committer:
                 added=added_by(changed),
                 writer=self._writer,
             )
-            follow(tx, table, changed)
+            follow(tx, table, changed, snapshot)
 
 
 def _written(built: Sequence[_Built], requests: Sequence[Sequence[CommitRequest]]) -> set[str]:

@@ -12,19 +12,16 @@ from typing import Any
 from uuid import UUID
 
 from lake import Lake, LakeTable
-from lake.compaction import Compacted, Rewriter, compact, in_this_process, plan
+from lake.compaction import Compacted, Rewriter, check_mergeable, compact, in_this_process, plan
 from model.errors import UnsupportedType
 from model.identifier import Identifier
-from model.schema import Schema
 from model.snapshot import CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
 from sql.jobs.limits import UpkeepLimits
 from sql.jobs.notes import RunNote, forget_running
 from sql.jobs.retention import Retention
-from table.commit import check_writable
 from table.compact import BucketKey, CompactionRules
 from table.debt import Debt, DebtLedger, due
-from table.formats import FileFormat
 
 _log = logging.getLogger(__name__)
 _SPARK_BYTES = 1 << 30
@@ -91,9 +88,9 @@ class Keeper:
         if TABLE_OPTIONS.read(table.schema.options, "write-only"):
             self.seen, self._ledger = latest.key, None
             return
-        if (reason := _unmergeable(table.schema, latest)) is not None:
+        if (reason := _unmergeable(table, latest)) is not None:
             if reason != self._told:
-                _log.info("Files of %s are not merged, and what is too old goes as elsewhere: %s", self.identifier, reason)
+                _log.info("What is too old goes, and files are not merged: %s", reason)
             self.seen, self._ledger, self._told = latest.key, None, reason
             return
         if not self._begun:
@@ -233,11 +230,10 @@ class Keeper:
             return compact(self._means.lake.commit, table, [task], rewriter=_spark(session), check=check)
 
 
-def _unmergeable(schema: Schema, latest: Snapshot) -> str | None:
+def _unmergeable(table: LakeTable, latest: Snapshot) -> str | None:
     """Why files of a table cannot be written here; None where they can."""
     try:
-        check_writable(schema, latest)
-        FileFormat.of(schema)
+        check_mergeable(table, latest)
     except UnsupportedType as refusal:
         return refusal.message
     return None

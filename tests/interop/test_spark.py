@@ -47,3 +47,32 @@ def test_a_format_table_of_spark_holds_its_rows_alone(server: RunningServer, dat
         spark_client.sql(f"CREATE TABLE {name} (id INT, v STRING) USING {kind}")
         spark_client.sql(f"INSERT INTO {name} VALUES (1, 'x')")
         assert spark_client.sql(f"SELECT * FROM {name}") == [(1, "x")]
+
+
+def test_a_view_has_a_query_for_each_of_its_dialects(server: RunningServer, database: str, spark_client: SparkClient) -> None:
+    def dialect(action: str, engine: str, id_: int) -> None:
+        query = f"SELECT id FROM {database}.t WHERE id = {id_}"
+        spark_client.sql(
+            f"CALL sluice.sys.alter_view_dialect(`view` => '{database}.v', `action` => '{action}', `engine` => '{engine}', "
+            f"`query` => '{query}')"
+        )
+
+    spark_client.sql(f"CREATE TABLE sluice.{database}.t (id INT)")
+    spark_client.sql(f"INSERT INTO sluice.{database}.t VALUES (1), (2), (3)")
+    server.sql(f"CREATE VIEW {database}.v AS SELECT id FROM {database}.t WHERE id = 1")
+    shown = f"SELECT id FROM sluice.{database}.v"
+    spark_client.sql("USE sluice")  # Spark looks for the tables of a view in its current catalog
+    assert spark_client.sql(shown) == [(1,)], "a view without Spark's dialect is read by its plain query"
+    dialect("add", "spark", 2)
+    dialect("add", "flink", 3)
+    assert (spark_client.sql(shown), server.sql(f"SELECT id FROM {database}.v")) == ([(2,)], [[1]])
+    dialect("update", "spark", 3)
+    assert (spark_client.sql(shown), server.sql(f"SELECT id FROM {database}.v")) == ([(3,)], [[1]])
+    assert (
+        "DialectAlreadyExist"
+        in spark_client.answer(
+            f"CALL sluice.sys.alter_view_dialect(`view` => '{database}.v', `action` => 'add', `engine` => 'flink', `query` => 'SELECT 1')"
+        )["error"]
+    )
+    server.sql(f"ALTER VIEW {database}.v AS SELECT id FROM {database}.t WHERE id < 3")
+    assert sorted(spark_client.sql(shown)) == [(1,), (2,)], "the other dialects held the old query"

@@ -113,6 +113,22 @@ UNMERGEABLE = [{"file.format": "avro"}, {"deletion-vectors.enabled": "true"}]
 
 
 @pytest.mark.parametrize("options", UNMERGEABLE, ids=lambda options: next(iter(options)))
+def test_compaction_by_hand_is_refused_before_files_are_merged(rest: Rest, gateway: Gateway, options: dict[str, str]) -> None:
+    """It merged all files and had its commit refused."""
+    rest.post("databases/d/tables", new_table("t", schema(("a", "INT"), partition=None, bucket="-1")))
+    for n in range(3):
+        gateway.run(f"INSERT INTO d.t VALUES ({n})")
+    rest.post(T, {"changes": [{"action": "setOption", "key": key, "value": value} for key, value in options.items()]})
+    bucket = Path(gateway.lake.open(Identifier("d", "t")).location) / "bucket-0"
+    before = bucket.stat().st_mtime_ns  # a file that comes and goes leaves its trace here
+    for call in ("compact(`table` => 'd.t', compact_strategy => 'full')", "compact(`table` => 'd.t', dry_run => true)"):
+        with pytest.raises(UnsupportedType, match=r"Table d\.t is not compacted here: .*" + "|".join(options)):
+            gateway.run(f"CALL sys.{call}")
+    assert gateway.run("CALL sys.compact_database('d')").collect() == []
+    assert bucket.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("options", UNMERGEABLE, ids=lambda options: next(iter(options)))
 def test_tables_that_are_not_merged_expire_and_are_told_of_once(
     rest: Rest, gateway: Gateway, caplog: pytest.LogCaptureFixture, options: dict[str, str]
 ) -> None:

@@ -119,6 +119,7 @@ def test_partitions(rest: Rest, gateway: Gateway) -> None:
         {"dt": "19723", "h": "1"}, {"dt": "19723", "h": "2"}, {"dt": "__DEFAULT_PARTITION__", "h": "__DEFAULT_PARTITION__"},
     ]  # fmt: skip
     assert all((one["recordCount"], one["fileCount"], one["done"]) == (1, 1, False) for one in listed)
+    assert {(one["createdBy"], one["updatedBy"]) for one in listed} == {("anonymous", "anonymous")}
     new, old = {"dt": "1", "h": "1"}, {"dt": "19723", "h": "1"}
     assert rest.refused("POST", f"{T}/partitions", {"partitionSpecs": [new, old], "ignoreIfExists": False})[:2] == (409, "PARTITION")
     assert len(rest.get(f"{T}/partitions")["partitions"]) == 3
