@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,6 +15,7 @@ from catalog.records import TableRow
 from lake.access import EVERYBODY, AccessControl, Caller
 from lake.commit.core import CommitCore
 from lake.commit.publish import Hook, Publisher, no_hook
+from lake.decided import follow
 from lake.follow import OpenStreams
 from lake.guard import asks_itself
 from lake.jobs import Jobs
@@ -26,14 +26,13 @@ from lake.register.standing import Standing
 from lake.reserve import StorageReserve
 from lake.table import LakeTable
 from model.access import Access, Grant, ReadRules, Resource
-from model.errors import Forbidden, InvalidName, LakeError, TableNotExist
+from model.errors import Forbidden, InvalidName, TableNotExist
 from model.identifier import Identifier
 from model.location import Location
 from model.schema import DIRECTORY_KINDS, Schema, other_kind
 from table.file_io import FileIO, file_io_for
 from table.store import TableFiles
 
-_log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -190,10 +189,7 @@ class LakeBase:
 
     def _remove_soon(self, location: str) -> None:
         """Remove the directory of a table that is dropped; where the store fails it stays on record, and goes when a server starts."""
-        try:
-            self._remove_directory(location)
-        except (LakeError, OSError) as problem:
-            _log.warning("The directory %s of a dropped table could not be removed, which is tried again: %s", location, problem)
+        follow(lambda: self._remove_directory(location), f"The directory {location} of a dropped table could not be removed")
 
     def _remove_directory(self, location: str) -> None:
         """Remove the directory of a dropped table, once; another server may be at it."""

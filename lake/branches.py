@@ -9,6 +9,7 @@ from dataclasses import replace
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
 from lake.commit.publish import Publisher
+from lake.decided import follow, require_writable
 from lake.guard import needs
 from lake.history import clear_expired, stale_file
 from lake.names import check_name
@@ -55,9 +56,8 @@ class Branches:
                 if tag and tx.tags.find(table.table_id, tag.name) is None:
                     raise TagNotExist(tag.name, str(table.identifier))
                 newest = snapshot.schema_id if snapshot else row.schema_id
-                if not dry_run and tx.tables.lock_location(directory := TableLayout(table.location, name).branch_dir):
-                    table.files.io.delete_tree(directory)
-                    tx.tables.directory_removed(directory)
+                if not dry_run:
+                    _removed(tx, table, TableLayout(table.location, name).branch_dir)
                 tx.branches.create(table.table_id, name, schema_id=newest, table=str(table.identifier))
                 for schema_id, body in tx.tables.schemas(table.table_id, MAIN_BRANCH):
                     if schema_id <= newest:
@@ -86,10 +86,12 @@ class Branches:
             tx.tables.discard(directory := TableLayout(table.location, name).branch_dir)
         if dry_run:
             return gone
-        with self._catalog.transaction() as tx:
-            if tx.tables.lock_location(directory):
-                table.files.io.delete_tree(directory)
-                tx.tables.directory_removed(directory)
+
+        def remove() -> None:
+            with self._catalog.transaction() as tx:
+                _removed(tx, table, directory)
+
+        follow(remove, f"The directory {directory} of a dropped branch could not be removed")
         return gone
 
     @needs(Access.UPDATE)
@@ -99,16 +101,27 @@ class Branches:
         old, new = TableLayout(table.location, name).branch_dir, TableLayout(table.location, to).branch_dir
         with self._catalog.transaction(keep=not dry_run) as tx:
             _held(tx, table)
+            if not dry_run:
+                _removed(tx, table, new)
             if not tx.branches.rename(table.table_id, name, to, table=str(table.identifier)):
                 raise BranchNotExist(name, str(table.identifier))
+            tx.tables.discard(old)
         if dry_run:
             return
         # Decided; what lies under the new name is written anew by whoever needs it, so a crash here loses nothing.
         io = table.files.io
-        if io.atomic_rename and io.exists(old) and not io.exists(new):
-            io.rename(old, new)
-        else:
-            io.delete_tree(old)
+
+        def move() -> None:
+            with self._catalog.transaction() as tx:
+                if not tx.tables.lock_location(old):
+                    return
+                if io.atomic_rename and io.exists(old) and not io.exists(new):
+                    io.rename(old, new)
+                else:
+                    io.delete_tree(old)
+                tx.tables.directory_removed(old)
+
+        follow(move, f"The directory {old} of a renamed branch could not be moved")
 
     @needs(Access.DELETE)
     def fast_forward(self, table: LakeTable, name: str, *, dry_run: bool = False) -> tuple[list[Snapshot], Snapshot]:
@@ -123,6 +136,8 @@ class Branches:
             files=TableFiles(table.files.io, table.location, name),
         )
         forget_expired(self._catalog, opened)
+        if not dry_run:
+            require_writable(table.files.io, table.files.layout.manifest_dir())
         with self._catalog.transaction(keep=not dry_run) as tx:
             main = _held(tx, table)
             branch = tx.tables.find(Identifier(main.database, main.name, name))
@@ -151,7 +166,7 @@ class Branches:
             for tag in tx.tags.all(table.table_id, name):
                 tx.tags.put(table.table_id, tag.name, tag.snapshot, created_millis=tag.created_millis, retained=tag.retained)
         if not dry_run:
-            self._publisher.remove_stale(table.table_id, table.files)
+            follow(lambda: self._publisher.remove_stale(table.table_id, table.files), f"Files that {table.identifier} left are still there")
         return lost, Snapshot.from_json(history[-1].body)
 
     @staticmethod
@@ -182,6 +197,13 @@ class Branches:
         with contextlib.suppress(ValueError):
             int(name)
             raise InvalidName(f"The branch name {name!r} is a number, which Paimon's clients take for a snapshot.")
+
+
+def _removed(tx: CatalogTransaction, table: LakeTable, directory: str) -> None:
+    """Finish the removal of a branch's directory, where it is on record, and keep others from the place until the transaction ends."""
+    if tx.tables.lock_location(directory):
+        table.files.io.delete_tree(directory)
+        tx.tables.directory_removed(directory)
 
 
 def _held(tx: CatalogTransaction, table: LakeTable) -> TableRow:

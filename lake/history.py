@@ -8,6 +8,7 @@ from typing import Any
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
 from lake.commit.publish import Publisher
+from lake.decided import follow, require_writable
 from lake.guard import needs
 from lake.register.expired import check_there, forget_expired
 from lake.table import LakeTable
@@ -59,12 +60,13 @@ class History:
         return Snapshot.from_json(row.body)
 
     @needs(Access.DELETE)
-    def rollback_to_snapshot(self, table: LakeTable, snapshot_id: int, *, expected: int | None = None) -> None:
-        """Make a snapshot the latest again; later ones, and the tags on them, are gone.
+    def rollback_to_snapshot(self, table: LakeTable, snapshot_id: int, *, expected: int | None = None) -> bool:
+        """Make a snapshot the latest again; later ones, and the tags on them, are gone, and with True their files, too.
 
         Raises `SnapshotNotExist`, `TableDamaged`, or `StaleRollback` where the latest is not the one expected.
         """
         forget_expired(self._catalog, table)
+        _require_writable(table)
         with self._catalog.transaction() as tx:
             self._hold(tx, table)
             _check_latest(tx, table, expected)
@@ -73,17 +75,18 @@ class History:
                 raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {snapshot_id}.", resource_name=str(snapshot_id))
             check_there(table, row)
             self._back_to(tx, table, row)
-        self.tidy(table)
+        return self.tidy(table)
 
     @needs(Access.DELETE)
-    def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None) -> None:
-        """Make a tag's snapshot the latest again, also where it has expired.
+    def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None) -> bool:
+        """Make a tag's snapshot the latest again, also where it has expired; True once the files of later ones are gone.
 
         Raises `TagNotExist`, `StaleRollback`, or `SnapshotNotExist` for a tag of a line the table has left.
         """
         forget_expired(self._catalog, table)
         tag = self._tags.find(table, name)
         branch = table.identifier.branch
+        _require_writable(table)
         with self._catalog.transaction() as tx:
             self._hold(tx, table)
             _check_latest(tx, table, expected)
@@ -99,13 +102,14 @@ class History:
                 )
                 row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
             self._back_to(tx, table, row)
-        self.tidy(table)
+        return self.tidy(table)
 
     @needs(Access.ALTER)
     def rollback_schema(self, table: LakeTable, schema_id: int) -> None:
         """Make an older schema the current one; newer ones are gone. Raises `SchemaStillUsed` while snapshots or tags need one of them."""
         branch = table.identifier.branch
         tags = self._tags.all(table)
+        _require_writable(table)
         with self._catalog.transaction() as tx:
             row = self._hold(tx, table)
             body = tx.tables.schema(table.table_id, schema_id, branch)
@@ -129,7 +133,7 @@ class History:
                     tx.stale.add(table.table_id, path, {"id": newer, "timeMillis": old.get("timeMillis")})
             tx.tables.drop_schemas(table.table_id, branch, above=schema_id)
             tx.tables.set_schema(table.table_id, branch, schema_id, published=min(schema_id, row.published_schema_id))
-        self._publisher.remove_stale(table.table_id, table.files)
+        follow(lambda: self._publisher.remove_stale(table.table_id, table.files), f"Schemas that {table.identifier} left are still there")
 
     def _hold(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
         """The table's row, no commit going on until the transaction ends."""
@@ -150,13 +154,20 @@ class History:
                 stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
         tx.snapshots.point(table.table_id, branch, row)
 
-    def tidy(self, table: LakeTable) -> None:
-        """Remove the files of what is gone, and let the hints say what is."""
+    def tidy(self, table: LakeTable) -> bool:
+        """Remove the files of what is gone, and let the hints say what is; False where that is still to be done."""
+        return follow(lambda: self._tidied(table), f"Files of what {table.identifier} had are still there")
+
+    def _tidied(self, table: LakeTable) -> None:
         self._publisher.remove_stale(table.table_id, table.files)
         latest = table.latest()
         if latest is not None:
             with table.files.snapshots() as place:
                 table.files.write_hints(latest.id, place)
+
+
+def _require_writable(table: LakeTable) -> None:
+    require_writable(table.files.io, table.files.layout.manifest_dir())
 
 
 def stale_file(tx: CatalogTransaction, table: LakeTable, path: str, snapshot: Mapping[str, Any]) -> None:

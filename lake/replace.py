@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
 from lake.commit.core import CommitCore, Prepared
+from lake.decided import follow, require_writable
 from lake.table import LakeTable
-from model.errors import CommitConflict, InvalidSchemaChange, LakeError, TableNotExist
+from model.errors import CommitConflict, InvalidSchemaChange, TableNotExist
 from model.schema import Schema, other_kind
 from model.snapshot import CommitKind, Snapshot
 from table import binary_row
 from table.commit import CommitRequest, build_snapshot, everything, metadata_written
 from table.layout import partition_spec
-
-_log = logging.getLogger(__name__)
 
 
 def partition_filter(table: LakeTable, specs: Sequence[dict[str, str]]) -> Callable[[bytes], bool]:
@@ -37,17 +35,14 @@ def replace_schema(core: CommitCore, open_table: Callable[[], LakeTable], schema
             raise InvalidSchemaChange(f"Table {table.identifier} can be replaced by an append table only, and only where it is one.")
         if schema.partition_keys != table.schema.partition_keys:
             raise InvalidSchemaChange(f"Table {table.identifier} cannot be replaced with other partition keys; drop it and make it anew.")
+        require_writable(table.files.io, table.files.layout.manifest_dir())
         try:
             replaced = _replace(core, table, schema, by)
         except CommitConflict:
             continue
         if replaced:
             break
-    try:
-        open_table()
-    except Exception as problem:  # it is decided; whoever opens the table next writes its schema's file
-        bug = None if isinstance(problem, LakeError | OSError) else problem
-        _log.warning("The new schema of %s could not be published, which is tried again: %s", table.identifier, problem, exc_info=bug)
+    follow(open_table, f"The new schema of {table.identifier} could not be published")
 
 
 def _replace(core: CommitCore, table: LakeTable, schema: Schema, by: str) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from catalog import CatalogTransaction
 from catalog.records import TagRow
+from lake.decided import follow, require_writable
 from lake.history import clear_expired, stale_file
 from lake.names import check_name
 from lake.register.expired import check_there, forget_expired
@@ -89,6 +90,10 @@ def _lock(tx: CatalogTransaction, table: LakeTable) -> None:
         raise TableNotExist(str(table.identifier))
 
 
+def _require_writable(table: LakeTable) -> None:
+    require_writable(table.files.io, table.files.layout.manifest_dir())
+
+
 def _may(lake: Lake, table: LakeTable) -> None:
     """Raise `Forbidden` unless the caller may take history away, `WarehouseMismatch` where it is another catalog's."""
     lake.standing.require_own()
@@ -118,9 +123,10 @@ def _tags(tx: CatalogTransaction, table: LakeTable) -> list[Tag]:
     return [_tag(row) for row in tx.tags.all(table.table_id, table.identifier.branch)]
 
 
-def _delete(table: LakeTable, garbage: Garbage) -> None:
-    """Data first, then what names it: a half done deletion is never visible as a snapshot that lacks files."""
-    table.files.delete((*garbage.data, *garbage.metadata))
+def _deleted(table: LakeTable, garbage: Garbage) -> bool:
+    """Data first, then what names it: a half done deletion is never visible as a snapshot that lacks files. False where files stay."""
+    paths = (*garbage.data, *garbage.metadata)
+    return follow(lambda: table.files.delete(paths), f"Files that {table.identifier} does not need, as orphans, are still there")
 
 
 def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_run: bool = False, now_millis: int | None = None) -> Removed:
@@ -131,6 +137,8 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
     lake.tags.all(table)  # a client may have put one there itself
     table.latest()  # publishes what is decided, so that no file is missing below
     forget_expired(lake.catalog, table)
+    if not dry_run:
+        _require_writable(table)
     now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
     with lake.catalog.transaction() as tx:
         _lock(tx, table)
@@ -151,8 +159,10 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
     garbage = left_by_expiry(table.files, table.schema, expired, kept, first)
     if not dry_run:
         lake.step("expiry decided")
-        clear_stale_snapshots(lake, table)  # first, so that nobody who goes by files finds a snapshot whose rows are gone
-        _delete(table, garbage)
+        # First, so that nobody who goes by files finds a snapshot whose rows are gone.
+        cleared = follow(lambda: clear_stale_snapshots(lake, table), f"Snapshot files of {table.identifier} that expired are still there")
+        if not (cleared and _deleted(table, garbage)):
+            garbage = Garbage()
     return _removed(expired, garbage)
 
 
@@ -213,6 +223,8 @@ def replace_tag(
     lake.tags.get(table, name)
     forget_expired(lake.catalog, table)
     table.latest()  # publishes what is decided, so that no file is missing below
+    if not dry_run:
+        _require_writable(table)
     with lake.catalog.transaction(keep=not dry_run) as tx:
         _lock(tx, table)
         snapshot = _to_tag(tx, table, snapshot_id)
@@ -226,9 +238,10 @@ def replace_tag(
     assert made is not None
     garbage = Garbage() if kept is None else left_by_tag(table.files, table.schema, before.snapshot, kept)
     if not dry_run:
-        lake.tags.publish(table, made)
+        published = lake.tags.publish_soon(table, made)
         lake.step("tag replaced")
-        _delete(table, garbage)
+        if not (published and _deleted(table, garbage)):
+            garbage = Garbage()
     return _tag(made), _removed([], garbage, [name])
 
 
@@ -237,6 +250,8 @@ def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: boo
     check_name(to, "tag")
     lake.caller.require(Access.UPDATE, table_resource(table.identifier))
     lake.tags.get(table, name)
+    if not dry_run:
+        _require_writable(table)
     with lake.catalog.transaction(keep=not dry_run) as tx:
         _lock(tx, table)
         row = tx.tags.find(table.table_id, name, table.identifier.branch)
@@ -249,7 +264,7 @@ def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: boo
         tx.tags.drop(table.table_id, name, branch)
     renamed = dataclasses.replace(row, name=to)
     if not dry_run:
-        lake.tags.publish(table, renamed)
+        lake.tags.publish_soon(table, renamed)
         lake.history.tidy(table)
     return _tag(renamed)
 
@@ -271,7 +286,8 @@ def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False
     garbage = Garbage() if kept is None else left_by_tag(table.files, table.schema, dropped.snapshot, kept)
     if not dry_run:
         lake.step("tag dropped")
-        _delete(table, garbage)
+        if not _deleted(table, garbage):
+            garbage = Garbage()
     return _removed([], garbage, [name])
 
 
@@ -312,11 +328,12 @@ def rollback(lake: Lake, table: LakeTable, to: Snapshot, *, tag: str | None = No
     garbage = left_by_rollback(table.files, table.schema, removed, to, kept)
     if not dry_run:
         if tag is not None:
-            lake.history.rollback_to_tag(table, tag)
+            tidy = lake.history.rollback_to_tag(table, tag)
         else:
-            lake.history.rollback_to_snapshot(table, to.id)
+            tidy = lake.history.rollback_to_snapshot(table, to.id)
         lake.step("rolled back")
-        _delete(table, garbage)
+        if not (tidy and _deleted(table, garbage)):
+            garbage = Garbage()
     return _removed(removed, garbage, later)
 
 

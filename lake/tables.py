@@ -12,6 +12,7 @@ from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.base import seen
 from lake.databases import own_directory
+from lake.decided import follow, require_writable
 from lake.guard import asks_itself, its_database, needs
 from lake.metadata import LakeMetadata
 from lake.names import check_name
@@ -23,7 +24,7 @@ from model.catalog_errors import MetadataOnlyTable
 from model.errors import CommitConflict, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
-from model.schema import Schema, other_kind
+from model.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.schema_change import SchemaChange, apply_changes
 
 Decided = Callable[[Schema], None]
@@ -141,6 +142,8 @@ class LakeTables(LakeMetadata):
                 tx.databases.get(table.database)
                 table_id = uuid4()
                 location = self._place(tx, table, table_id, path)
+                if other_kind(schema.options) not in DIRECTORY_KINDS:
+                    require_writable(self.file_io, location.rpartition("/")[0])
                 tx.tables.create(
                     table,
                     table_id,
@@ -159,9 +162,13 @@ class LakeTables(LakeMetadata):
             return False
         self._owns(owned)
         self._hook("table decided")
-        opened = self._open(table)
-        if other_kind(schema.options) == "object-table":  # its makers put files there at once
-            self.file_io.mkdirs(opened.location)
+
+        def publish() -> None:
+            opened = self._open(table)
+            if other_kind(schema.options) == "object-table":  # its makers put files there at once
+                self.file_io.mkdirs(opened.location)
+
+        follow(publish, f"The files of the new table {table} could not be written")
         return True
 
     @needs(Access.ALTER)
@@ -176,13 +183,16 @@ class LakeTables(LakeMetadata):
                 check(new)
             if replace(new, id=opened.schema.id, time_millis=opened.schema.time_millis) == opened.schema:
                 return opened.schema
+            if other_kind(new.options) not in DIRECTORY_KINDS:
+                require_writable(self.file_io, opened.files.layout.manifest_dir())
             with contextlib.suppress(CommitConflict):
                 with self.catalog.transaction() as tx:
                     tx.tables.advance_schema(
                         opened.table_id, table.branch, base=opened.schema.id, to=new.id, schema=new.to_json(), by=self.caller.principal
                     )
                 self._hook("schema decided")
-                return self._open(table).schema
+                follow(lambda: self._open(table), f"The new schema of {table} could not be published")
+                return new
 
     @needs(Access.ALTER)
     def rename_table(self, source: Identifier, target: Identifier) -> None:

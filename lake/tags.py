@@ -13,6 +13,7 @@ from typing import Any
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import TagRow
 from lake.access import EVERYBODY, Caller
+from lake.decided import follow, require_writable
 from lake.guard import needs
 from lake.names import check_name
 from lake.register.expired import check_there, forget_expired
@@ -57,6 +58,8 @@ class Tags:
         forget_expired(self._catalog, table)
         self.all(table)  # a client may have put a file of that name there
         branch = table.identifier.branch
+        if not dry_run:
+            require_writable(table.files.io, table.files.layout.manifest_dir())
         with self._catalog.transaction(keep=not dry_run) as tx:
             tx.tables.lock_retention(table.identifier)  # the snapshot must not expire at this moment
             wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
@@ -73,8 +76,12 @@ class Tags:
                 raise TagAlreadyExist(name, str(table.identifier))
             return False
         if not dry_run:
-            self.publish(table, TagRow(name=name, snapshot=body, created_millis=now, retained=retained, published=False))
+            self.publish_soon(table, TagRow(name=name, snapshot=body, created_millis=now, retained=retained, published=False))
         return True
+
+    def publish_soon(self, table: LakeTable, tag: TagRow) -> bool:
+        """Write the file of a tag that is decided; False where that failed, and whoever looks at the tags does it."""
+        return follow(lambda: self.publish(table, tag), f"The file of tag {tag.name} of {table.identifier} could not be written")
 
     def publish(self, table: LakeTable, tag: TagRow) -> None:
         """Write a tag's file."""
@@ -88,7 +95,7 @@ class Tags:
             rows = self.take_in(tx, table)
         for row in rows:
             if not row.published:
-                self.publish(table, row)
+                self.publish_soon(table, row)
         return rows
 
     def take_in(self, tx: CatalogTransaction, table: LakeTable) -> list[TagRow]:

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from lake.counts import sums_of_entries
 from model.catalog_errors import InvalidCommit
-from model.errors import LakeError, Unavailable
+from model.errors import LakeError, StorageFull, Unavailable
 from model.identifier import Identifier
 from model.partition import PartitionStatistics
 from model.schema import Schema
@@ -83,7 +83,7 @@ class Judge:
             case.check_names()
             merged_away, merged = case.check_base()
             changes = case.changes()
-        except (InvalidCommit, Unavailable):
+        except (InvalidCommit, StorageFull, Unavailable):
             raise
         except LakeError as problem:  # a name that leads elsewhere, a file that is no manifest
             raise case.fault(problem.message) from problem
@@ -189,7 +189,7 @@ class _Case:
             return
         try:
             new = [entry for meta in merged for entry in self._read(meta)]
-        except (InvalidCommit, Unavailable):
+        except (InvalidCommit, StorageFull, Unavailable):
             raise
         except Exception as problem:
             raise self.fault(f"a merged manifest cannot be read: {problem or type(problem).__name__}") from problem
