@@ -8,15 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from catalog import CatalogStore
 from catalog.records import TableRow
 from model.errors import LakeError, TableNotExist
-
-if TYPE_CHECKING:
-    from lake.lake import Lake
 
 _log = logging.getLogger(__name__)
 _MOST_SECONDS = 300.0
@@ -95,18 +91,22 @@ def _steps(catalog: CatalogStore, finishing: Finishing) -> Iterator[tuple[str, C
         yield "branches", partial(finishing.publish, table_id, branch)
 
 
-def in_background(lake: Lake) -> threading.Event:
+Finish = Callable[[Callable[[], bool]], Recovered]
+"""Finishes what is half done (`Lake.finish_half_done`), as long as what it is given says that it is to go on."""
+
+
+def in_background(finish: Finish) -> threading.Event:
     """Recover in a thread of its own; setting the event ends it after the step it is at."""
     stop = threading.Event()
-    threading.Thread(target=_run, args=(lake, stop), name="sluice-recovery", daemon=True).start()
+    threading.Thread(target=_run, args=(finish, stop), name="sluice-recovery", daemon=True).start()
     return stop
 
 
-def _run(lake: Lake, stop: threading.Event) -> None:
+def _run(finish: Finish, stop: threading.Event) -> None:
     until = time.monotonic() + _MOST_SECONDS
     while not stop.is_set() and time.monotonic() < until:
         try:
-            done = lake.finish_half_done(lambda: not stop.is_set() and time.monotonic() < until)
+            done = finish(lambda: not stop.is_set() and time.monotonic() < until)
         except LakeError:  # Postgres is away
             stop.wait(_PAUSE_SECONDS)
             continue

@@ -39,7 +39,7 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     with contextlib.suppress(LakeError, OSError):  # what is away now is asked again and again by the watch
         lake.standing.compare()  # before anything is recovered: nothing is removed where the warehouse is another's
     cleanup.callback(lake.standing.watch())
-    cleanup.callback(recovery.in_background(lake).set)
+    cleanup.callback(recovery.in_background(lake.finish_half_done).set)
     cleanup.callback(upgrade.in_background(lake).set)
     if settings.audit_kept:
         lake.audit.start()

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
 
 from lake.register.operations import rewrite_operation
 from lake.table import LakeTable
+from lake.tables import LakeTables
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema import DIRECTORY_KINDS, other_kind
 from model.snapshot import Operation, Snapshot
 from table.store import TableFiles
-
-if TYPE_CHECKING:
-    from lake.lake import Lake
 
 _BATCH = 200
 """Files that are written under one lock of the table's retention: an expiry waits for no more."""
@@ -24,7 +21,7 @@ _PAUSE_SECONDS = 30.0
 _log = logging.getLogger(__name__)
 
 
-def upgrade_operations(lake: Lake) -> int:
+def upgrade_operations(lake: LakeTables) -> int:
     """Bring all tables' files and rows to words that every reader parses; returns how many rows. What fails raises after all others."""
     with lake.catalog.reading() as tx:
         waiting = tx.snapshots.tables_told_otherwise(tuple(Operation))
@@ -41,7 +38,7 @@ def upgrade_operations(lake: Lake) -> int:
     return done
 
 
-def remove_schema_files(lake: Lake) -> None:
+def remove_schema_files(lake: LakeTables) -> None:
     """Take the schema files away that version 0.1 put among the rows of format and object tables, whose readers list the directory."""
     with lake.catalog.reading() as tx:
         rows = [row for row in tx.tables.all() if row.branch == MAIN_BRANCH and other_kind(row.schema["options"]) in DIRECTORY_KINDS]
@@ -58,7 +55,7 @@ def remove_schema_files(lake: Lake) -> None:
             files.io.delete_tree(place)
 
 
-def _upgrade(lake: Lake, table: LakeTable) -> int:
+def _upgrade(lake: LakeTables, table: LakeTable) -> int:
     """Some files of a table or branch and their rows; returns how many."""
     files, branch, id_ = table.files, table.identifier.branch, table.table_id
     with lake.catalog.transaction() as tx:
@@ -80,14 +77,14 @@ def _upgrade(lake: Lake, table: LakeTable) -> int:
     return len(snapshots) + len(tags)
 
 
-def in_background(lake: Lake, *, pause: float = _PAUSE_SECONDS) -> threading.Event:
+def in_background(lake: LakeTables, *, pause: float = _PAUSE_SECONDS) -> threading.Event:
     """Upgrade all tables in a thread of its own until nothing is left to do; setting the event ends it."""
     stop = threading.Event()
     threading.Thread(target=_until_done, args=(lake, stop, pause), name="sluice-upgrade", daemon=True).start()
     return stop
 
 
-def _until_done(lake: Lake, stop: threading.Event, pause: float) -> None:
+def _until_done(lake: LakeTables, stop: threading.Event, pause: float) -> None:
     told = False
     while not stop.is_set():
         try:
