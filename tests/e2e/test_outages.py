@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,11 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from server.postgres import EmbeddedPostgres
+from tests.disks import MEGABYTE, fill, mounted
 from tests.e2e.agreement import assert_agreement, embedded_dsn
 from tests.fix_server import StartServer
 from tests.running import Refused, RunningServer, runs
-
-MEGABYTE = 1 << 20
 
 
 def until(reached: Callable[[], bool], seconds: float = 60) -> float:
@@ -125,23 +122,6 @@ def one_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 300 MB, for all that a server writes."""
     with mounted(tmp_path / "disk", megabytes=300) as directory:
         yield directory
-
-
-@contextlib.contextmanager
-def mounted(directory: Path, *, megabytes: int) -> Iterator[Path]:
-    directory.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(directory)]
-    if os.getuid() or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("Only root can mount a small disk: the full disk is not tried.")
-    yield directory
-    subprocess.run(["umount", "-l", str(directory)], check=True)
-
-
-def fill(file: Path, *, leave: int) -> None:
-    """Take the file's disk but for so many bytes."""
-    with contextlib.suppress(OSError), file.open("ab", buffering=0) as ballast:
-        while (free := shutil.disk_usage(file.parent).free) > leave and ballast.write(b"x" * min(MEGABYTE, free - leave)):
-            pass
 
 
 def test_one_disk_nearly_full_takes_no_new_rows_and_all_else_goes_on(start_server: StartServer, one_disk: Path) -> None:

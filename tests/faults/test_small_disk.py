@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.disks import PAGE, fill, mounted
 from tests.faults.operations import BY_NAME, OPERATIONS, Operation, made, verified
 from tests.faults.world import Answer, World, world
 
-PAGE = 4096
 MEGABYTES = 16
 MOST_PAGES = 60
 SHORT_FORM = ["insert with a key", "compaction"]
@@ -23,22 +20,14 @@ SHORT_FORM = ["insert with a key", "compaction"]
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A warehouse on a disk of its own."""
-    warehouse = tmp_path / "warehouse"
-    warehouse.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m", "tmpfs", str(warehouse)]
-    if os.getuid() or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("Only root can mount a small disk: the full disk is not tried.")
-    yield tmp_path
-    subprocess.run(["umount", "-l", str(warehouse)], check=True)
+    with mounted(tmp_path / "warehouse", megabytes=MEGABYTES):
+        yield tmp_path
 
 
-def fill(disk: Path, *, leave: int) -> Path:
-    """Take all of a disk but so many pages."""
+def filled(disk: Path, *, leave: int) -> Path:
+    """The file that takes all of a disk but so many pages."""
     ballast = disk / "ballast"
-    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
-        while file.write(b"x" * PAGE) == PAGE:
-            pass
-    os.truncate(ballast, ballast.stat().st_size // PAGE * PAGE - leave * PAGE)
+    fill(ballast, leave=leave * PAGE)
     assert shutil.disk_usage(disk).free == leave * PAGE
     return ballast
 
@@ -51,7 +40,7 @@ def at_every_page(dsn: str, directory: Path, operation: Operation, pages: Sequen
             table = f"t{number}"
             made(full, table)
             operation.prepare(full, table)
-            ballast = fill(directory / "warehouse", leave=number)
+            ballast = filled(directory / "warehouse", leave=number)
             answers = operation.run(full, table)
             ballast.unlink()
             _looked_at(dsn, directory, operation, table, answers, full)
