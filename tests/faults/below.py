@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -54,6 +54,7 @@ class CampaignBelow:
         table = f"t{self._tables}"
         made(self._maker, table)
         operation.prepare(self._maker, table)
+        self._maker.settle()
         disk = Disk(self._shim.root) if left else None
         self._shim.load(fail_at=fail_at, error=POWER_CUT if left else error)
         answers = self._asked(operation, table, goes_on=left is None)
@@ -66,6 +67,23 @@ class CampaignBelow:
             verified(fresh, operation, table, answers)
             fresh.must(*(f"DROP TABLE {row[0]}" for row in fresh.rows("SHOW TABLES") if row[0] != "t0"))
         return faults if fail_at else calls
+
+    def traced(self, operation: Operation, look: Callable[[Disk, Path, set[Path], Path], None]) -> None:
+        """Do an operation that commits snapshot 4, and look at its journal, at the files it put there, and at the snapshot's own."""
+        self._tables += 1
+        name = f"t{self._tables}"
+        made(self._maker, name)
+        self._maker.settle()
+        table = self._shim.root / "default.db" / name
+        before, disk = set(table.rglob("*")), Disk(self._shim.root)
+        self._shim.load()
+        answers = self._asked(operation, name, goes_on=True)
+        self._shim.disarm()
+        assert all(answer.ok for answer in answers), answers
+        new = {path for path in set(table.rglob("*")) - before if path.is_file()}
+        look(disk, self._shim.journal, new, table / "snapshot" / "snapshot-4")
+        with world(self._dsn, self._directory) as fresh:
+            fresh.must(f"DROP TABLE {name}")
 
     def _asked(self, operation: Operation, table: str, *, goes_on: bool) -> Sequence[Answer]:
         request = {"operation": operation.name, "table": table, "dsn": self._dsn, "directory": str(self._directory), "goes_on": goes_on}

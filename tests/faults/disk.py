@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -32,6 +33,11 @@ class _Directory:
 _Node = _File | _Directory
 
 
+def lines_of(journal: Path) -> list[str]:
+    """The lines of a journal."""
+    return journal.read_text(errors="surrogateescape").splitlines() if journal.exists() else []
+
+
 class Disk:
     """A directory tree, its journal replayed; all that was there when the journal began is taken as flushed."""
 
@@ -48,8 +54,27 @@ class Disk:
         return _Directory(dict(found), dict(found))
 
     def replay(self, journal: Path) -> int:
-        """Take in a journal; returns how many calls it holds."""
-        lines = journal.read_text(errors="surrogateescape").splitlines() if journal.exists() else []
+        """Take in a journal; returns how many lines it holds."""
+        return self._take(lines_of(journal), journal)
+
+    def replay_until_sent(self, journal: Path, text: str, *, after: int = 0) -> int:
+        """Take in the lines after so many, up to the one that sends a text to another process; returns the number of that line."""
+        lines = lines_of(journal)
+        end = next(number for number in range(after, len(lines)) if lines[number].startswith("Q\t") and text in lines[number])
+        self._take(lines[after:end], journal)
+        return end
+
+    def kept(self, path: Path) -> bytes | None:
+        """What a power cut now would leave of a file at the least; None where nothing would lead to it."""
+        at: _Node = self.top
+        for part in path.relative_to(self._root).parts:
+            inner = at.flushed.get(part) if isinstance(at, _Directory) else None
+            if inner is None:
+                return None
+            at = inner
+        return at.flushed if isinstance(at, _File) else None
+
+    def _take(self, lines: Sequence[str], journal: Path) -> int:
         for line in lines:
             what, _, one, other = line.split("\t")
             self._apply(what, one, other, journal)

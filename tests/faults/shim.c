@@ -1,7 +1,8 @@
 /* Counts the system calls that change or open files below one directory, fails the n-th, and keeps a journal of all.
  *
  * Preloaded under Python, Arrow and the JVM. What it is to do stands in a file that all processes map (struct control); the
- * journal tells `tests/faults/disk.py` what a power cut would leave. Calls that fail by themselves are not written down.
+ * journal tells `tests/faults/disk.py` what a power cut would leave. Calls that fail by themselves are not written down; what a
+ * process sends to others is, so that one sees what was on disk when somebody was told of it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -46,8 +48,8 @@ static __thread int inside;
     if (!real_##name) real_##name = dlsym(RTLD_NEXT, #name);
 
 __attribute__((constructor)) static void begin(void) {
-    const char *where = getenv("SLUICE_TEST_FAULT_CONTROL"), *below = getenv("SLUICE_TEST_FAULT_ROOT");
-    const char *journal = getenv("SLUICE_TEST_FAULT_JOURNAL");
+    const char *where = getenv("TEST_FAULT_CONTROL"), *below = getenv("TEST_FAULT_ROOT");
+    const char *journal = getenv("TEST_FAULT_JOURNAL");
     if (!where || !below) return;
     int file = syscall(SYS_openat, AT_FDCWD, where, O_RDWR | O_CLOEXEC, 0);
     if (file < 0) return;
@@ -138,6 +140,33 @@ static uint64_t inode_of(const char *path) {
     uint64_t inode = syscall(SYS_newfstatat, AT_FDCWD, path, &found, AT_SYMLINK_NOFOLLOW) ? 0 : found.st_ino;
     errno = kept;
     return inode;
+}
+
+/* Sending */
+
+#define MOST_SENT 8000
+
+static void sent(const void *data, size_t size) {
+    char text[MOST_SENT + 1];
+    size_t length = size < MOST_SENT ? size : MOST_SENT;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = ((const unsigned char *)data)[i];
+        text[i] = byte > ' ' && byte < 127 ? (char)byte : ' ';
+    }
+    text[length] = 0;
+    noted('Q', 0, text, NULL);
+}
+
+ssize_t send(int handle, const void *data, size_t size, int flags) {
+    REAL(ssize_t, send, int, const void *, size_t, int)
+    if (watching()) sent(data, size);
+    return real_send(handle, data, size, flags);
+}
+
+ssize_t sendto(int handle, const void *data, size_t size, int flags, const struct sockaddr *to, socklen_t length) {
+    REAL(ssize_t, sendto, int, const void *, size_t, int, const struct sockaddr *, socklen_t)
+    if (watching()) sent(data, size);
+    return real_sendto(handle, data, size, flags, to, length);
 }
 
 /* Opening */

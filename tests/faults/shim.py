@@ -32,9 +32,9 @@ class Shim:
         """What a process is started with."""
         return {
             "LD_PRELOAD": str(self.library),
-            "SLUICE_TEST_FAULT_CONTROL": str(self.control),
-            "SLUICE_TEST_FAULT_ROOT": str(self.root),
-            "SLUICE_TEST_FAULT_JOURNAL": str(self.journal),
+            "TEST_FAULT_CONTROL": str(self.control),
+            "TEST_FAULT_ROOT": str(self.root),
+            "TEST_FAULT_JOURNAL": str(self.journal),
         }
 
     def __getitem__(self, name: str) -> int:

@@ -28,9 +28,11 @@ class Campaign:
         table = f"t{self._tables}"
         made(self._failing, table)
         operation.prepare(self._failing, table)
+        self._failing.settle()
         self._faults.arm(fail_at, error)
         try:
             answers = operation.run(self._failing, table)
+            self._failing.settle()
         finally:
             self._faults.disarm()
         with world(self._dsn, self._failing.directory) as fresh:

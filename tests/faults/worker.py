@@ -27,10 +27,12 @@ def _run(request: dict[str, Any], control: mmap.mmap) -> list[dict[str, Any]]:
     """Do the operation; then the same server goes on as if nothing had happened."""
     operation, table = BY_NAME[request["operation"]], request["table"]
     world = World(request["dsn"], Path(request["directory"]))
+    world.settle()
     world.ids("t0")  # connections are open and modules loaded: what is counted is the operation
     _arm(control, 1)
     try:
         answers = operation.run(world, table)
+        world.settle()
     finally:
         _arm(control, 0)
     if request["goes_on"]:
@@ -68,7 +70,7 @@ def _child(request: dict[str, Any], control: mmap.mmap) -> dict[str, Any]:
 
 def main() -> None:
     """Serve requests until there are no more."""
-    with open(os.environ["SLUICE_TEST_FAULT_CONTROL"], "r+b") as file:
+    with open(os.environ["TEST_FAULT_CONTROL"], "r+b") as file:
         control = mmap.mmap(file.fileno(), 0)
     for line in sys.stdin:
         print(json.dumps(_child(json.loads(line), control)), flush=True)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from catalog import CatalogStore
 from lake import Lake
+from model.identifier import MAIN_BRANCH
 from server.app import create_app
 from server.services import Services
 from server.settings import read_settings
 from sql.gateway import Gateway, GatewayLimits
 from table.file_io import FileIO
 from tests.server.conftest import NoSpark
+
+_SETTLE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,7 @@ class World:
 
     def __init__(self, dsn: str, directory: Path, *, file_io: FileIO | None = None, warehouse: str | None = None) -> None:
         self.directory = directory
+        self._put_off: set[UUID] = set()
         self._catalog = CatalogStore(dsn)
         where = warehouse or str(directory / "warehouse")
         self.lake = Lake(self._catalog, where, file_io=file_io, import_dirs=[str(directory / "elsewhere")])
@@ -74,6 +80,20 @@ class World:
         found = sorted(row[0] for row in self.rows(f"SELECT id FROM {table}"))
         assert self.rows(f"SELECT COUNT(*) FROM {table}") == [(len(found),)]
         return found
+
+    def settle(self) -> None:
+        """Wait for the thread that flushes and notes what was published, so that its calls count for the operation they belong to.
+
+        What a fault has put off stays behind, and is not waited for again.
+        """
+        until = time.monotonic() + _SETTLE_SECONDS
+        while (behind := self._behind() - self._put_off) and time.monotonic() < until:
+            time.sleep(0.005)
+        self._put_off |= behind
+
+    def _behind(self) -> set[UUID]:
+        with self._catalog.reading() as tx:
+            return {table_id for table_id, branch in tx.snapshots.tables_with_unpublished() if branch == MAIN_BRANCH}
 
     def close(self) -> None:
         """Stop the server."""
