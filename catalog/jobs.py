@@ -67,6 +67,14 @@ class JobRepository:
         """  # noqa: S608 - the columns are a literal of this module
         return self._jobs(query, {"principal": principal})
 
+    def unended(self, principal: str) -> int:
+        """How many jobs of a principal have not ended; until the transaction ends nobody else asks for the same one."""
+        self._conn.execute("SELECT pg_advisory_xact_lock(hashtext('stream_job'), hashtext(%s))", (principal,))
+        query = f"SELECT count(*) FROM stream_job WHERE principal = %s AND state NOT IN {_ENDED}"  # noqa: S608
+        row = self._conn.execute(query, (principal,)).fetchone()
+        assert row is not None
+        return int(row[0])
+
     def figures(self) -> list[tuple[UUID, int, int, str | None]]:
         """Job, batches, rows and lag of all that have not ended."""
         query = f"SELECT job_id, batches, rows, lag FROM stream_job WHERE state NOT IN {_ENDED}"  # noqa: S608

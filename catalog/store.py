@@ -24,6 +24,7 @@ from catalog.notices import Notices
 from catalog.overview import OverviewRepository
 from catalog.partitions import PartitionRepository
 from catalog.principals import RoleRepository, TokenRepository
+from catalog.quotas import QuotaRepository
 from catalog.reservations import ReservationRepository
 from catalog.snapshots import SnapshotRepository
 from catalog.state import StateRepository
@@ -64,6 +65,7 @@ class CatalogTransaction:
         self.roles = RoleRepository(conn)
         self.grants = GrantRepository(conn)
         self.policies = PolicyRepository(conn)
+        self.quotas = QuotaRepository(conn)
         self.consumers = ConsumerRepository(conn)
         self.jobs = JobRepository(conn)
         self.audit = AuditRepository(conn)

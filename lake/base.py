@@ -21,6 +21,7 @@ from lake.guard import asks_itself
 from lake.jobs import Jobs
 from lake.permissions import Permissions, read_rules
 from lake.places import place_of_new, refuse_overlap, table_location
+from lake.quotas import Quotas
 from lake.register.damage import live_name
 from lake.register.standing import Standing
 from lake.reserve import StorageReserve
@@ -61,6 +62,8 @@ class LakeBase:
         """Where what lies may be read and taken over."""
         self.reserve = reserve or StorageReserve()
         """Asked before rows, results and compactions are written."""
+        self.quotas = Quotas(catalog)
+        """How much of everything each user may take, and takes."""
         self._hook = hook
         self._publisher = Publisher(catalog, hook)
         self._core = CommitCore(catalog, self._publisher, hook)
@@ -82,7 +85,7 @@ class LakeBase:
     @property
     def jobs(self) -> Jobs:
         """Streaming INSERTs, as the caller may see and steer them."""
-        return Jobs(self.catalog, self.caller)
+        return Jobs(self.catalog, self.caller, self.quotas)
 
     @asks_itself
     def read_rules(self, table: LakeTable) -> ReadRules:

@@ -9,8 +9,10 @@ from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
 from lake.access import Caller
+from lake.quotas import Quotas, exceeded
 from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
 from model.job import Job, JobLease, Wish
+from model.quota import JOBS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +44,10 @@ class BatchClaim:
 class Jobs:
     """The jobs of all servers; everybody sees and steers their own, administrators all."""
 
-    def __init__(self, catalog: CatalogStore, caller: Caller) -> None:
+    def __init__(self, catalog: CatalogStore, caller: Caller, quotas: Quotas) -> None:
         self._catalog = catalog
         self._caller = caller
+        self._quotas = quotas
 
     def create(
         self,
@@ -56,9 +59,14 @@ class Jobs:
         tables: Mapping[str, Any],
         starts: Mapping[str, Any] | None = None,
     ) -> UUID:
-        """Add a job of the caller's, for whichever server takes it first; ``starts``: for each INSERT, where its tables begin."""
+        """Add a job of the caller's, for whichever server takes it first; ``starts``: for each INSERT, where its tables begin.
+
+        Raises `QuotaExceeded`.
+        """
         job_id = uuid4()
         with self._catalog.transaction() as tx:
+            if (most := self._quotas.limit(self._caller, JOBS)) is not None and (count := tx.jobs.unended(self._caller.principal)) >= most:
+                raise exceeded(self._caller.principal, JOBS, most, f"{count} jobs that have not ended")
             tx.jobs.create(
                 job_id,
                 name=name,

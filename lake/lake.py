@@ -82,6 +82,7 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         self.idempotency.close()
         self._publisher.close()
         self.audit.close()
+        self.quotas.close()
 
     # Commits
 

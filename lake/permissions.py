@@ -115,6 +115,7 @@ class Permissions:
         with self._catalog.transaction() as tx:
             if not tx.roles.drop(name) and not if_exists:
                 raise AccessNotExist(f"There is no role {name}.")
+            tx.quotas.forget_role(name)
         self._access.forget()
 
     def grant_role(self, role: str, member: str) -> None:

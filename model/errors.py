@@ -249,6 +249,14 @@ class TooManyStatements(LakeError, status=429):
     """The queue of waiting statements is full."""
 
 
+class QuotaExceeded(TooManyStatements, status=429):
+    """The caller has as much of something as its quota lets."""
+
+    def __init__(self, quota: str, message: str) -> None:
+        super().__init__(message)
+        self.quota = quota
+
+
 class StatementTooLarge(LakeError, status=413):
     """The statement's text or body is larger than the server reads."""
 

@@ -131,6 +131,7 @@ def _document(failure: Failure, id_: str) -> dict[str, Any]:
 
 def _lake_failure(error: LakeError, id_: str) -> Failure:
     facts: dict[str, Any] = {"line": error.line, "column": error.column, "fragment": error.fragment}
+    facts["quota"] = getattr(error, "quota", None)
     facts["statementIndex"] = getattr(error, "statement_index", None)
     facts["completed"] = getattr(error, "completed", None) or None
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if error.status in (429, 503) and not isinstance(error, TableDamaged) else {}

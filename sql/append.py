@@ -54,8 +54,14 @@ class Appender:
         lake = self._lake.for_caller(caller)
         table = lake.open_to_write(identifier)
         lake.reserve.require()
+        lake.quotas.check_ingest(caller)
         digest = hashlib.sha256(f"{identifier}\0{kind}\0".encode())
-        seen = digest.update if idempotency_key is not None else lambda chunk: None
+
+        def seen(chunk: bytes) -> None:
+            lake.quotas.ingested(caller, len(chunk))
+            if idempotency_key is not None:
+                digest.update(chunk)
+
         begin = first_bytes(body, _SMALL_BYTES + 1) if kind in TEXTS else b""
         if kind in TEXTS and len(begin) <= _SMALL_BYTES:
             seen(begin)

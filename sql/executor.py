@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from model.errors import TooManyStatements, Unavailable
+from model.quota import QUEUED, RUNNING
 from sql.fair_queue import FairQueue
 
 _log = logging.getLogger(__name__)
@@ -112,6 +113,18 @@ class Executor:
         """Works that wait for a thread, by lane."""
         with self._lock:
             return {lane.value: len(queue.works) for lane, queue in self._queues.items()}
+
+    def usage(self) -> dict[tuple[str, str], int]:
+        """How many statements of each principal run on Spark and wait for it, by (principal, quota)."""
+        with self._lock:
+            works = self._queues[Lane.SPARK].works
+            counted = ((RUNNING, works.running()), (QUEUED, works.waiting()))
+        return {(owner, quota): count for quota, counts in counted for owner, count in counts.items() if owner is not None}
+
+    def wake(self) -> None:
+        """Look again which work may run: a principal's limit may have changed."""
+        with self._lock:
+            self._queues[Lane.SPARK].filled.notify_all()
 
     def chain(self) -> Chain:
         """An order of its own, for one session."""

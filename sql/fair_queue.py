@@ -6,7 +6,8 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from model.errors import TooManyStatements
+from model.errors import QuotaExceeded, TooManyStatements
+from model.quota import QUEUED
 
 
 class Owned(Protocol):
@@ -48,9 +49,10 @@ class FairQueue(Generic[W]):
         """Raise `TooManyStatements` where no more may wait, or no more of this owner."""
         waiting = len(self._waiting.get(owner, ()))
         if queued_limit is not None and waiting >= queued_limit:
-            raise TooManyStatements(
-                f"{waiting} statements of {owner} wait already, as many as the quota statements.queued = {queued_limit} lets. "
-                "Try again later."
+            raise QuotaExceeded(
+                QUEUED,
+                f"{waiting} statements of {owner} wait for Spark already, as many as the quota {QUEUED} = {queued_limit} lets. "
+                "Try again later.",
             )
         if self._length >= self.limit:
             raise TooManyStatements(f"{self.limit} statements already wait; try again later.")
@@ -104,3 +106,7 @@ class FairQueue(Generic[W]):
     def running(self) -> dict[str | None, int]:
         """How many works of each owner run."""
         return dict(self._running)
+
+    def waiting(self) -> dict[str | None, int]:
+        """How many works of each owner wait."""
+        return {owner: len(works) for owner, works in self._waiting.items()}

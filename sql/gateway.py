@@ -10,10 +10,11 @@ from typing import IO, Unpack
 from lake import EVERYBODY, Caller, Lake
 from model.errors import IllegalMove, InvalidToken, LakeError, OperationNotExist, StreamEnded
 from model.identifier import Identifier
+from model.quota import QUEUED, RUNNING, SECONDS, SESSIONS
 from sql.append import Appender, AppendResult
 from sql.canceller import Canceller
 from sql.complete import complete
-from sql.executor import Executor, Work
+from sql.executor import Executor, StatementLimits, Work
 from sql.health import Health, check_health
 from sql.ingest import Ingester
 from sql.jobs.coordinator import Coordinator
@@ -51,13 +52,17 @@ class Gateway:
         self._lake = lake
         self._spark = spark
         spool_limits = SpoolLimits(per_result=self.limits.result_bytes, overall=self.limits.spool_bytes)
-        self._spool = Spool(lake.file_io, lake.warehouse, spool_limits, lake.reserve)
+        self._spool = Spool(lake.file_io, lake.warehouse, spool_limits, lake.reserve, lake.quotas)
         self._executor = Executor(
             local_threads=self.limits.local_threads,
             spark_threads=self.limits.spark_statements,
             queue_limit=self.limits.queued_statements,
             chain_limit=self.limits.queued_per_session,
+            limits=lambda owner: StatementLimits(running=lake.quotas.room(owner, RUNNING), queued=lake.quotas.room(owner, QUEUED)),
         )
+        for gauge in (self._executor.usage, self._spool.usage):
+            lake.quotas.measure(gauge)
+        lake.quotas.listen(self._executor.wake)
         self._sessions = Sessions(
             max_sessions=self.limits.sessions,
             idle_seconds=self.limits.session_idle_seconds,
@@ -103,6 +108,7 @@ class Gateway:
         except LakeError:  # the warehouse is away; it will be cleaned at the next start
             _log.warning("The spool could not be cleaned", exc_info=True)
         self._keeper.start()
+        self._lake.quotas.start()
 
     def serve_at(self, uri: str) -> None:
         """Begin to run jobs; the server answers at this address now, where Spark's own processes ask for tables."""
@@ -157,8 +163,15 @@ class Gateway:
         return self._lake
 
     def open_session(self, name: str | None = None, properties: Mapping[str, str] | None = None, *, caller: Caller = EVERYBODY) -> str:
-        """Open a session of the caller and return its handle."""
-        return self._sessions.open(name, properties or {}, owner=caller.principal).handle
+        """Open a session of the caller and return its handle; raises `TooManyStatements` and `QuotaExceeded`."""
+        give_back = self._lake.quotas.take(caller, SESSIONS, "open sessions")
+        try:
+            opened = self._sessions.open(name, properties or {}, owner=caller.principal)
+        except LakeError:
+            give_back()
+            raise
+        opened.on_close = give_back
+        return opened.handle
 
     def check_owner(self, handle: str, caller: Caller) -> None:
         """Raise `SessionNotExist` for a session that is somebody else's."""
@@ -326,6 +339,8 @@ class Gateway:
     def _submit(self, operation: Operation, script: Script, managed: GatewaySession | None) -> Work:
         """Hand a script to the executor; whichever way its operation ends, no place stays taken for it."""
         operation.move(OperationState.PENDING)
+        most = self._lake.quotas.limit(script.caller, SECONDS)
+        operation.limited_by = SECONDS if most is not None and operation.timeout == most else ""
         with self._lock:
             self._running[operation.handle] = operation
         if managed is not None:

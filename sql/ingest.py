@@ -75,6 +75,8 @@ class Ingester:
         with self._outside():
             lake = self._lake.for_caller(caller)
             lake.reserve.require()
+            lake.quotas.check_ingest(caller)
+            batches = _counted(batches, lake, caller)
             try:
                 table = lake.open_to_write(identifier, overwrite=if_exists is IfExists.REPLACE)
             except TableNotExist:
@@ -146,3 +148,9 @@ def _column_type(type_: pa.DataType) -> DataType:
 
 def _columns(schema: Schema) -> list[tuple[str, DataType]]:
     return [(field.name, field.type.with_nullable(True)) for field in schema.fields]
+
+
+def _counted(batches: Iterable[pa.RecordBatch], lake: Lake, caller: Caller) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        lake.quotas.ingested(caller, batch.nbytes)
+        yield batch

@@ -73,6 +73,8 @@ class Operation:
         self.submitted = time.time()
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self.timeout = timeout
+        self.limited_by = ""
+        """The quota the time limit comes from, where one made it shorter."""
         self.ended: float | None = None
         """When its client was told the end, in seconds since the epoch."""
         self.error: BaseException | None = None
@@ -172,7 +174,8 @@ class Operation:
 
     def expire(self) -> bool:
         """Stop it because its time is over; False where it has ended already."""
-        return self.stop(OperationState.TIMEOUT, StatementTimeout(f"The statement ran longer than its limit of {self.timeout:g} s."))
+        quota = f", the quota {self.limited_by} of {self.principal}" if self.limited_by else ""
+        return self.stop(OperationState.TIMEOUT, StatementTimeout(f"The statement ran longer than its limit of {self.timeout:g} s{quota}."))
 
     def overdue(self) -> bool:
         """Whether it runs past its limit."""

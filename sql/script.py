@@ -12,6 +12,7 @@ from sqlglot import exp
 from lake import EVERYBODY, Caller, IdempotencyClaim, Replay
 from model.errors import BadRequest, InvalidParameter, LakeError, OutcomeUnknown, ResourceError, SqlSyntaxError, UnsupportedStatement
 from model.option import masked_text
+from model.quota import STREAMS
 from model.spans import Value, span, tracing
 from sql.answers import answer_of, replayed
 from sql.describe import Analysed, Described, described_last
@@ -152,10 +153,20 @@ class ScriptRunner:
             if script.index + 1 < len(texts):
                 yield Lane.LOCAL
         assert result is not None
+        if result.unbounded and not script.kept:
+            self._count_stream(result, script.caller)
         if script.kept and result.unbounded:
             result.close()
             raise UnsupportedStatement("The rows of a streaming query are read as they come; run it without asking for its result later.")
         return result if script.max_rows is None else result.limited(script.max_rows)
+
+    def _count_stream(self, result: ResultSet, caller: Caller) -> None:
+        """Count an open stream; raises `QuotaExceeded` where the caller has as many as it may."""
+        try:
+            result.on_close(self._lake.quotas.take(caller, STREAMS, "open streams"))
+        except LakeError:
+            result.close()
+            raise
 
     @staticmethod
     def _bound(script: Script, texts: Sequence[StatementText]) -> list[exp.Expr] | None:
@@ -185,6 +196,9 @@ class ScriptRunner:
             raise BadRequest(
                 "Only statements that shape a session (SET, RESET, USE, CREATE, DROP, ALTER) configure it; submit this one instead."
             )
+        if not script.dry_run and not script.describe and (insert is not None or _holds_rows(tree)):
+            self._lake.quotas.check_ingest(script.caller)
+            self._lake.quotas.ingested(script.caller, len(text.text) + len(script.parameters.spelled()))
         claim: IdempotencyClaim | None = None
         if script.idempotent and not script.dry_run and not (tree and is_query(tree)):
             claimed = self._claim(script.idempotent, script)
@@ -250,6 +264,11 @@ class ScriptRunner:
             self._lake.idempotency.release(claim)
         else:
             self._lake.idempotency.abandon(claim)
+
+
+def _holds_rows(tree: exp.Expr | None) -> bool:
+    """Whether a statement brings rows of its own: ``INSERT … VALUES``."""
+    return isinstance(tree, exp.Insert) and isinstance(tree.args.get("expression"), exp.Values)
 
 
 def _place(error: LakeError, script: Script, text: StatementText, count: int) -> None:

@@ -27,6 +27,7 @@ class GatewaySession:
         self.owner = owner
         """The principal who opened it; nobody else may use it."""
         self.chain = chain
+        self.on_close: Callable[[], None] = lambda: None
         self._operations: dict[str, Operation] = {}
         self._lock = threading.Lock()
         self.opened = time.time()
@@ -81,6 +82,7 @@ class GatewaySession:
         for operation in self.operations():
             operation.close()
             self.forget(operation.handle)
+        self.on_close()
 
 
 class Sessions:

@@ -9,11 +9,14 @@ import re
 import socket
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
 from uuid import uuid4
 
-from lake import StorageReserve
-from model.errors import LakeError, ResultTooLarge
+from lake import Caller, StorageReserve
+from lake.quotas import Quotas, exceeded
+from model.errors import LakeError, QuotaExceeded, ResultTooLarge
+from model.quota import QUOTAS, RESULT, SPOOL
 from sql.cancellation import Cancellation
 from table.file_io import FileIO
 
@@ -38,8 +41,10 @@ class SpoolLimits:
 class SpoolEntry:
     """The directory of one result."""
 
-    def __init__(self, spool: Spool, path: str, cancellation: Cancellation | None) -> None:
+    def __init__(self, spool: Spool, path: str, cancellation: Cancellation | None, caller: Caller | None) -> None:
         self._spool = spool
+        self.caller = caller
+        """Whose quotas it counts for; None for nobody's."""
         self.path = path
         """Where the files go; the writer makes the directory."""
         self.bytes = 0
@@ -47,13 +52,13 @@ class SpoolEntry:
         self.growing = True
 
     def measure(self) -> int:
-        """Count the bytes there now; raise `ResultTooLarge` where a cap is passed."""
+        """Count the bytes there now; raise `ResultTooLarge` where a cap is passed, and `QuotaExceeded`."""
         self.bytes = _bytes_under(self._spool.file_io, self.path)
         self._spool.check(self)
         return self.bytes
 
     def finish(self) -> int:
-        """Count the bytes once more when the writer is done; raises `ResultTooLarge`."""
+        """Count the bytes once more when the writer is done; raises `ResultTooLarge` and `QuotaExceeded`."""
         self.growing = False
         return self.measure()
 
@@ -65,7 +70,15 @@ class SpoolEntry:
 class Spool:
     """Hands out directories under ``<warehouse>/.sluice/spool``, counts their bytes and clears what the dead left."""
 
-    def __init__(self, file_io: FileIO, warehouse: str, limits: SpoolLimits, reserve: StorageReserve | None = None) -> None:
+    def __init__(
+        self,
+        file_io: FileIO,
+        warehouse: str,
+        limits: SpoolLimits,
+        reserve: StorageReserve | None = None,
+        quotas: Quotas | None = None,
+    ) -> None:
+        self._quotas = quotas
         self.file_io = file_io
         self.limits = limits
         self._reserve = reserve or StorageReserve()
@@ -77,14 +90,15 @@ class Spool:
         self._beaten = 0.0
         _LIVING.add(self._owner)
 
-    def new(self, cancellation: Cancellation | None = None) -> SpoolEntry:
+    def new(self, cancellation: Cancellation | None = None, *, caller: Caller | None = None) -> SpoolEntry:
         """A fresh directory for one result; a result that outgrows a cap while it is written is canceled.
 
-        Raises `StorageFull` where the disk is nearly full.
+        Raises `StorageFull` where the disk is nearly full, and `QuotaExceeded` for a caller whose results hold as much as they may.
         """
         self._reserve.require()
         self._beat()
-        entry = SpoolEntry(self, f"{self._root}/{uuid4().hex}", cancellation)
+        entry = SpoolEntry(self, f"{self._root}/{uuid4().hex}", cancellation, caller)
+        self._check_quota(entry)
         with self._lock:
             self._entries[entry.path] = entry
         return entry
@@ -94,8 +108,33 @@ class Spool:
         with self._lock:
             return sum(entry.bytes for entry in self._entries.values())
 
+    def usage(self) -> dict[tuple[str, str], int]:
+        """Bytes the results of each principal hold, by (principal, quota)."""
+        found: Counter[tuple[str, str]] = Counter()
+        with self._lock:
+            for entry in self._entries.values():
+                if entry.caller is not None:
+                    found[(entry.caller.principal, SPOOL)] += entry.bytes
+        return found
+
+    def _check_quota(self, entry: SpoolEntry) -> None:
+        if self._quotas is None or entry.caller is None:
+            return
+        most = self._quotas.limit(entry.caller, RESULT)
+        if most is not None and entry.bytes > most:
+            raise ResultTooLarge(
+                f"The result has grown past the quota {RESULT} = {QUOTAS[RESULT].parser.show(most)} of {entry.caller.principal}. "
+                "Add a LIMIT, or write it to a table with INSERT."
+            )
+        principal = entry.caller.principal
+        room = self._quotas.room(principal, SPOOL)
+        if room is not None and (held := self.usage().get((principal, SPOOL), 0)) >= max(room, 1):
+            limit = self._quotas.limit(entry.caller, SPOOL)
+            raise exceeded(principal, SPOOL, limit or 0, f"results of {held} bytes here that wait to be read")
+
     def check(self, entry: SpoolEntry) -> None:
-        """Raise `ResultTooLarge` where the entry, or all together, hold more than they may."""
+        """Raise `ResultTooLarge` where the entry, or all together, hold more than they may; `QuotaExceeded` for its caller's results."""
+        self._check_quota(entry)
         if entry.bytes > self.limits.per_result:
             raise ResultTooLarge(
                 f"The result has grown past {self.limits.per_result} bytes, the most one result may hold. "
@@ -122,7 +161,7 @@ class Spool:
         for entry in growing:
             try:
                 entry.measure()
-            except ResultTooLarge as too_large:
+            except (ResultTooLarge, QuotaExceeded) as too_large:
                 if entry.cancellation is not None:
                     entry.cancellation.cancel(too_large)
             except LakeError:  # the store is away: the writer itself will say so

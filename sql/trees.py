@@ -161,6 +161,24 @@ class ShowPolicies(LookingTree):
     arg_types: ClassVar[dict[str, bool]] = {"table": True}
 
 
+class SetQuota(FlinkStatement):
+    """``SET QUOTA name = value FOR USER | ROLE principal``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "value": True, "holder": True, "principal": True}
+
+
+class ResetQuota(FlinkStatement):
+    """``RESET QUOTA name FOR USER | ROLE principal``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "holder": True, "principal": True}
+
+
+class ShowQuotas(LookingTree):
+    """``SHOW QUOTAS [FOR USER | ROLE principal]``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"holder": False, "principal": False}
+
+
 class Call(FlinkStatement):
     """``CALL procedure(arguments)``; arguments are (name or None, Python value) pairs; ``dry_run`` where it is only looked at."""
 

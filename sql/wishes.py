@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from lake import EVERYBODY, Caller, Lake
 from model.errors import StatementTooLarge
+from model.quota import SECONDS
 from sql.describe import Analysed
 from sql.limits import GatewayLimits
 from sql.operation import Operation
@@ -92,8 +93,9 @@ class WishReader:
             )
 
     def seconds(self, script: Script, asked: float | None) -> float | None:
-        """The time limit of a text: its own, its session's, or the server's."""
-        if asked is not None:
-            return asked
-        own = statement_seconds(STATEMENT_TIMEOUT.read({**script.session.settings, **script.settings}))
-        return own if own is not None else self._limits.statement_seconds
+        """The time limit of a text: its own, its session's, or the server's; at most what the caller's quota lets."""
+        most = self._lake.quotas.limit(script.caller, SECONDS)
+        if asked is None:
+            own = statement_seconds(STATEMENT_TIMEOUT.read({**script.session.settings, **script.settings}))
+            asked = own if own is not None else self._limits.statement_seconds
+        return asked if most is None else float(most) if asked is None else min(asked, float(most))

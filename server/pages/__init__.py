@@ -17,6 +17,7 @@ def add_pages(app: Flask, services: Services) -> None:
         catalog,
         login,
         overview,
+        quotas,
         settings,
         shell,
         sql,

@@ -20,7 +20,7 @@ from server.pages.actions import told
 from server.visitor import FORM_FIELD, PAGES, check_form, form_secret, is_page
 
 bp = Blueprint("pages", __name__, url_prefix=PAGES, template_folder="templates", static_folder="static", static_url_path="/static")
-_LABELS = ("Overview", "Catalog", "SQL", "Jobs", "Statements", "Sessions", "Compactions", "Access", "Settings")
+_LABELS = ("Overview", "Catalog", "SQL", "Jobs", "Statements", "Sessions", "Compactions", "Access", "Quotas", "Settings")
 _STATIC_SECONDS = 3600
 _THEMES = ("light", "dark")
 _THEME = "sluice_theme"

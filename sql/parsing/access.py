@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from model.access import CATALOG, EVERYTHING, Access, Columns, Resource, ResourceType, access_of
 from model.errors import InvalidGrant
+from model.quota import Holder
 from sql import trees
 from sql.parsing.views import ViewParser
 
@@ -200,6 +201,39 @@ class AccessParser(ViewParser):
         principal = self._principal() if self.eat("FOR") or self.eat("TO") else None
         self.finish()
         return trees.ShowGrants(principal=principal)
+
+    # Quotas
+
+    def set_quota(self) -> exp.Expr:
+        """``SET QUOTA name = value FOR USER | ROLE principal``, from behind both words."""
+        name = self.key_or_value("a quota's name, such as statements.running")
+        self.need("=")
+        value = self.key_or_value("the quota's value")
+        while self.here is not None and self.word() not in ("FOR", ";"):  # 10 GB
+            value += f" {self.key_or_value('FOR USER or FOR ROLE')}"
+        holder, principal = self._holder()
+        self.finish()
+        return trees.SetQuota(name=name, value=value, holder=holder, principal=principal)
+
+    def reset_quota(self) -> exp.Expr:
+        """``RESET QUOTA name FOR USER | ROLE principal``, from behind both words."""
+        name = self.key_or_value("a quota's name, such as statements.running")
+        holder, principal = self._holder()
+        self.finish()
+        return trees.ResetQuota(name=name, holder=holder, principal=principal)
+
+    def show_quotas(self) -> exp.Expr:
+        """``SHOW QUOTAS [FOR USER | ROLE principal]``, from behind both words."""
+        holder, principal = self._holder() if self.word() == "FOR" else (None, None)
+        self.finish()
+        return trees.ShowQuotas(holder=holder, principal=principal)
+
+    def _holder(self) -> tuple[Holder, str]:
+        self.need("FOR")
+        for holder in Holder:
+            if self.eat(holder.value):
+                return holder, self.name(f"the {holder.value.lower()}'s name")
+        return self.fail("USER or ROLE, and a name")
 
     def show_roles(self) -> exp.Expr:
         """``SHOW ROLES``, from behind both words."""

@@ -129,7 +129,12 @@ class StatementParser(JobParser):
                 self.fail("CATALOG or DATABASE")
             self._advance()
             return self._shown(f"CURRENT {what}", None)
-        for what, parse in (("GRANTS", self.show_grants), ("ROLES", self.show_roles), ("POLICIES", self.show_policies)):
+        for what, parse in (
+            ("GRANTS", self.show_grants),
+            ("ROLES", self.show_roles),
+            ("POLICIES", self.show_policies),
+            ("QUOTAS", self.show_quotas),
+        ):
             if self.eat(what):
                 return parse()
         if self.eat("USER", "FUNCTIONS"):
@@ -201,6 +206,9 @@ class StatementParser(JobParser):
         if self.here is None or self.word() == ";":
             self.finish()
             return trees.SetOption()
+        if self.word() == "QUOTA" and self._following() != "=":
+            self._advance()
+            return self.set_quota()
         key = self.key_or_value("an option's key")
         if key.upper() in ("TIME", "ROLE", "VAR", "VARIABLE", "CATALOG") and self.word() != "=":
             self.refuse(f"SET {key.upper()} is not available; SET 'key' = 'value' is.")
@@ -209,8 +217,15 @@ class StatementParser(JobParser):
         self.finish()
         return trees.SetOption(key=key, value=value)
 
+    def _following(self) -> str:
+        """The text of the token after the next one."""
+        return self._tokens[self._index + 1].text if self._index + 1 < len(self._tokens) else ""
+
     def reset_option(self) -> exp.Expr:
         """``RESET …``, from behind the word."""
+        if self.word() == "QUOTA" and self._following() not in ("", ";"):
+            self._advance()
+            return self.reset_quota()
         key = None if self.here is None or self.word() == ";" else self.key_or_value("an option's key")
         self.finish()
         return trees.ResetOption(key=key)

@@ -34,7 +34,7 @@ _MICRO_BATCH_BYTES = 64 << 20
 
 def follow(context: ExecutionContext, tree: exp.Expr, limit: int | None) -> ResultSet:
     """Start a query; its rows come as the result is read, and closing that stops it."""
-    entry = context.spool.new(context.cancellation)
+    entry = context.spool.new(context.cancellation, caller=context.lake.caller)
     running = _Running(context, entry.path, limit)
     try:
         with prepared(context, tree, stream=True, micro_batch=_MICRO_BATCH_BYTES) as found:

@@ -17,6 +17,7 @@ from sql.progress import SparkStage
 from sql.spark.jvm import Jvm, Scratch
 from sql.spark.probe import JobProbe
 from sql.spark.settings import CONF, SparkSettings, driver_address, is_here
+from sql.spark.shares import BACKGROUND, Shares, allocations
 from sql.spark.tasks import Stage, live_tasks, stages_of
 
 if TYPE_CHECKING:
@@ -25,20 +26,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _START_SECONDS = 120.0
 _LONGEST_PAUSE = 60.0
-_POOLS = """<?xml version="1.0"?>
-<allocations>
-  <pool name="interactive"><schedulingMode>FAIR</schedulingMode><weight>10</weight><minShare>1</minShare></pool>
-  <pool name="background"><schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare></pool>
-</allocations>
-"""
 
 
 class SparkLease:
     """A gateway session's hand on the pool; the Spark session is made when it is first needed."""
 
-    def __init__(self, pool: SparkPool, handle: str) -> None:
+    def __init__(self, pool: SparkPool, handle: str, principal: str) -> None:
         self._pool = pool
         self._handle = handle
+        self._principal = principal
 
     def require(self) -> None:
         """Wait until Spark runs; raises `Unavailable` where it does not."""
@@ -51,12 +47,12 @@ class SparkLease:
     @contextlib.contextmanager
     def running(self, statement_id: str) -> Iterator[SparkSession]:
         """The Spark session, with everything this thread starts on it cancellable under the statement's id."""
-        with self._pool.running(statement_id):
+        with self._pool.running(statement_id, principal=self._principal):
             yield self.session()
 
     def marked(self, statement_id: str) -> contextlib.AbstractContextManager[None]:
         """The same for what was made in another Spark session before."""
-        return self._pool.running(statement_id)
+        return self._pool.running(statement_id, principal=self._principal)
 
     def made(self, session: SparkSession) -> bool:
         """Whether a Spark session is one of the Spark that runs now."""
@@ -86,6 +82,7 @@ class SparkPool:
         self._threads: dict[str, Any] = {}
         """The JVM's thread that each statement calls into Spark on."""
         self._interrupting = threading.Lock()
+        self._shares = Shares()
         self._probe = JobProbe(self._small_job, lambda: bool(self.live_tasks()))
 
     def start_in_background(self) -> None:
@@ -136,7 +133,7 @@ class SparkPool:
             from pyspark.sql import SparkSession
 
             pools = self._scratch.path / "pools.xml"
-            pools.write_text(_POOLS)
+            pools.write_text(allocations())
             conf = self._conf(pools)
             if SparkContext._gateway is None:  # no JVM yet, and pyspark's own launch would leave it where a terminal's signals arrive
                 self._scratch.sweep()
@@ -174,9 +171,9 @@ class SparkPool:
             raise Unavailable(f"Spark did not start: {type(self._failure).__name__}. {self._says_why()}")
         return self._root
 
-    def lease(self, handle: str) -> SparkLease:
-        """A hand on the pool for one gateway session; costs nothing until it is used."""
-        return SparkLease(self, handle)
+    def lease(self, handle: str, principal: str = "") -> SparkLease:
+        """A hand on the pool for one gateway session of a user; costs nothing until it is used."""
+        return SparkLease(self, handle, principal)
 
     def session(self, handle: str) -> SparkSession:
         """The Spark session of a gateway session; raises `Unavailable` where too many have one."""
@@ -195,15 +192,21 @@ class SparkPool:
             self._sessions.pop(handle, None)
 
     @contextlib.contextmanager
-    def running(self, statement_id: str, *, background: bool = False) -> Iterator[None]:
-        """Mark what this thread starts as the statement's, in the pool of users' statements or in the one below it."""
+    def running(self, statement_id: str, *, principal: str = "", background: bool = False) -> Iterator[None]:
+        """Mark what this thread starts as the statement's, in its user's share of Spark or in the one below all users'."""
+        share = contextlib.nullcontext(BACKGROUND) if background else self._shares.pool_of(principal)
+        with share as pool, self._marked(statement_id, pool, background=background):
+            yield
+
+    @contextlib.contextmanager
+    def _marked(self, statement_id: str, pool: str, *, background: bool) -> Iterator[None]:
         context = self.root().sparkContext
         try:
             java = self._gateway().jvm.java.lang.Thread
             java.interrupted()  # a late interrupt was for the statement that had this thread before
             thread = java.currentThread()
             context.setJobGroup(statement_id, statement_id, interruptOnCancel=True)
-            context.setLocalProperty("spark.scheduler.pool", "background" if background else "interactive")
+            context.setLocalProperty("spark.scheduler.pool", pool)
         except Exception as problem:  # py4j has several for a JVM that is gone, and there is no other way for this to fail
             self.lost()
             raise Unavailable("Spark does not answer. It is being started anew; try again in a moment.") from problem

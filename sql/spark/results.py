@@ -132,7 +132,7 @@ def _as(array: pa.Array, wanted: pa.DataType, type_: DataType) -> pa.Array:
 
 
 def _spooled(context: ExecutionContext, shown: DataFrame, columns: list[ResultColumn]) -> ResultSet:
-    entry = context.spool.new(context.cancellation)
+    entry = context.spool.new(context.cancellation, caller=context.lake.caller)
     try:
         write_rows(shown, entry.path)
         entry.finish()

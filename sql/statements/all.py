@@ -12,6 +12,7 @@ import sql.statements.insert
 import sql.statements.jobs
 import sql.statements.procedures
 import sql.statements.query
+import sql.statements.quotas
 import sql.statements.retention
 import sql.statements.settings
 import sql.statements.show

@@ -150,3 +150,17 @@ def damaged_tables(scan: SystemScan) -> Iterable[Sequence[Any]]:
             branch = None if one.table.branch == MAIN_BRANCH else one.table.branch
             since = dt.datetime.fromtimestamp(round(one.since, 3), dt.UTC)
             yield one.table.database, one.table.table, branch, one.problem, one.statement, since
+
+
+@_overall(
+    "quotas",
+    holder="STRING NOT NULL",
+    principal="STRING NOT NULL",
+    quota="STRING NOT NULL",
+    value="BIGINT NOT NULL",
+    taken="BIGINT NOT NULL",
+)
+def quotas(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """What users and roles may take, and what is taken: all to an administrator, what binds them to everybody else."""
+    for row in scan.lake.quotas.shown(scan.lake.caller):
+        yield row.quota.holder.value, row.quota.principal, row.quota.name, row.quota.value, row.taken

@@ -37,7 +37,7 @@ class NoSpark:
 
     ready = starting = False
 
-    def lease(self, handle: str) -> Any:
+    def lease(self, handle: str, principal: str = "") -> Any:
         return _Lease()
 
     def release(self, handle: str) -> None:

@@ -51,7 +51,7 @@ class NoSpark:
         self.released: list[str] = []
         self.canceled: list[str] = []
 
-    def lease(self, handle: str) -> NoSparkLease:
+    def lease(self, handle: str, principal: str = "") -> NoSparkLease:
         return NoSparkLease()
 
     def release(self, handle: str) -> None:
