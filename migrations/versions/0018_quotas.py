@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0018", "0016"
+revision, down_revision = "0018", "0019"
 
 
 def upgrade() -> None:
