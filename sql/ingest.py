@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -76,7 +77,6 @@ class Ingester:
             lake = self._lake.for_caller(caller)
             lake.reserve.require()
             lake.quotas.check_ingest(caller)
-            batches = _counted(batches, lake, caller)
             try:
                 table = lake.open_to_write(identifier, overwrite=if_exists is IfExists.REPLACE)
             except TableNotExist:
@@ -125,6 +125,7 @@ class Ingester:
             return AppendResult(rows=write.rows, snapshot_id=lake.commit(table, request).id)
 
     def _written(self, lake: Lake, table: LakeTable, held: IO[bytes]) -> list[NewFile]:
+        lake.quotas.ingested(lake.caller, _size(held))
         return written_by_worker(self._workers, lake, table, ARROW_STREAM, held)
 
 
@@ -150,7 +151,9 @@ def _columns(schema: Schema) -> list[tuple[str, DataType]]:
     return [(field.name, field.type.with_nullable(True)) for field in schema.fields]
 
 
-def _counted(batches: Iterable[pa.RecordBatch], lake: Lake, caller: Caller) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        lake.quotas.ingested(caller, batch.nbytes)
-        yield batch
+def _size(held: IO[bytes]) -> int:
+    at = held.tell()
+    try:
+        return held.seek(0, os.SEEK_END)
+    finally:
+        held.seek(at)

@@ -158,7 +158,7 @@ def test_sessions_streams_jobs_and_ingest_are_counted(gateway: Gateway) -> None:
     for again in (
         lambda: gateway.append(table, io.BytesIO(rows), "text/csv", caller=ANNA),
         lambda: gateway.run("INSERT INTO t VALUES (1)", caller=ANNA),
-        lambda: gateway.ingest(table, pa.schema([("a", pa.int32())]), (), create=False, if_exists=IfExists.APPEND, caller=ANNA),
+        lambda: gateway.ingest(table, pa.schema([("a", pa.int32())]), io.BytesIO, create=False, if_exists=IfExists.APPEND, caller=ANNA),
     ):
         with pytest.raises(QuotaExceeded, match=r"quota ingest.bytes-per-minute = 40 bytes"):
             again()
