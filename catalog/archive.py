@@ -118,7 +118,8 @@ def let_go(dsn: str) -> None:
         conn.execute("UPDATE stream_job SET owner = NULL, lease_until = NULL, epoch = epoch + 1 WHERE lease_until IS NOT NULL")
 
 
-_STARTS_WITH = {"sluice_database": "name <> 'default' OR options <> '{}'", "access_role": "name NOT IN ('admin', 'public')"}
+_DEFAULT_ONLY = "name <> 'default' OR options <> '{}'"
+_STARTS_WITH = {"sluice_database": _DEFAULT_ONLY, "database_entry": _DEFAULT_ONLY, "access_role": "name NOT IN ('admin', 'public')"}
 """The rows a new catalog has, by what all others are."""
 
 

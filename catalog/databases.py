@@ -55,18 +55,13 @@ class DatabaseRepository:
         query = "UPDATE sluice_database SET options = %s, updated_at = now(), updated_by = coalesce(%s, updated_by) WHERE name = %s"
         self._conn.execute(query, (Jsonb(dict(options)), by, name))
 
-    def drop(self, name: str) -> None:
-        """Remove it; raises `DatabaseNotExist` or, while it has tables, `DatabaseNotEmpty`."""
-        try:
-            with self._conn.transaction():
-                gone = self._conn.execute("DELETE FROM sluice_database WHERE name = %s", (name,)).rowcount
-        except errors.ForeignKeyViolation as held:
-            counts = """
-                SELECT (SELECT count(*) FROM sluice_table WHERE database = %(name)s),
-                       (SELECT count(*) FROM catalog_view WHERE database = %(name)s),
-                       (SELECT count(*) FROM catalog_function WHERE database = %(name)s)
-            """
-            row = self._conn.execute(counts, {"name": name}).fetchone() or (0, 0, 0)
-            raise DatabaseNotEmpty(name, tables=int(row[0]), views=int(row[1]), functions=int(row[2])) from held
-        if not gone:
-            raise DatabaseNotExist(name)
+    def require_empty(self, name: str) -> None:
+        """Raise `DatabaseNotEmpty` while there are tables, views or functions in it."""
+        counts = """
+            SELECT (SELECT count(*) FROM sluice_table WHERE database = %(name)s),
+                   (SELECT count(*) FROM catalog_view WHERE database = %(name)s),
+                   (SELECT count(*) FROM catalog_function WHERE database = %(name)s)
+        """
+        row = self._conn.execute(counts, {"name": name}).fetchone()
+        if row is not None and any(row):
+            raise DatabaseNotEmpty(name, tables=int(row[0]), views=int(row[1]), functions=int(row[2]))

@@ -15,8 +15,19 @@ from model.errors import AccessAlreadyExist, DatabaseNotExist
 _OF_TABLE = (ResourceType.TABLE, ResourceType.COLUMN)
 _SELECT = """
     SELECT g.resource_type, coalesce(t.database, g.database), coalesce(t.name, g.object), g.access, g.principal, g.columns, g.expires_at
-    FROM access_grant g LEFT JOIN sluice_table t ON t.table_id = g.table_id
+    FROM access_grant g LEFT JOIN sluice_table t ON t.table_id = g.table_id LEFT JOIN sluice_database d ON d.name = g.database
     WHERE (g.expires_at IS NULL OR g.expires_at > now())
+      AND (g.table_id IS NULL OR t.table_id IS NOT NULL) AND (g.database IS NULL OR d.name IS NOT NULL)
+"""
+_ON_DROPPED_TABLES = """
+    SELECT g.table_id, g.resource_type, t.database, t.name, g.access, g.principal, g.columns, g.expires_at
+    FROM access_grant g JOIN table_entry t ON t.table_id = g.table_id AND t.drop_id IS NOT NULL
+    WHERE (g.expires_at IS NULL OR g.expires_at > now()) AND g.principal = ANY(%s)
+"""
+_ON_DROPPED_DATABASES = """
+    SELECT g.resource_type, g.database, g.object, g.access, g.principal, g.columns, g.expires_at
+    FROM access_grant g JOIN database_entry d ON d.name = g.database AND d.drop_id IS NOT NULL
+    WHERE (g.expires_at IS NULL OR g.expires_at > now()) AND g.principal = ANY(%s)
 """
 _ORDER = " ORDER BY g.principal, g.resource_type, 2, 3, g.access"
 
@@ -84,6 +95,17 @@ class GrantRepository:
     def all(self) -> list[Grant]:
         """Every grant that has not expired."""
         return self._read("")
+
+    def of_dropped_tables(self, principals: Iterable[str]) -> dict[UUID, list[Grant]]:
+        """The grants of any of these on dropped tables that are kept, by table; named as the catalog's rows name them."""
+        found: dict[UUID, list[Grant]] = {}
+        for table_id, *row in self._conn.execute(_ON_DROPPED_TABLES, (list(principals),)).fetchall():
+            found.setdefault(table_id, []).append(_grant(*row))
+        return found
+
+    def of_dropped_databases(self, principals: Iterable[str]) -> list[Grant]:
+        """The grants of any of these on dropped databases that are kept; named as the catalog's rows name them."""
+        return [_grant(*row) for row in self._conn.execute(_ON_DROPPED_DATABASES, (list(principals),)).fetchall()]
 
     def _read(self, condition: LiteralString, *values: object) -> list[Grant]:
         return [_grant(*row) for row in self._conn.execute(_SELECT + condition + _ORDER, values).fetchall()]

@@ -21,8 +21,9 @@ class OverviewRepository:
         query = """
             SELECT clock_timestamp() AS asked_at,
                    (SELECT count(*) FROM sluice_table) AS tables,
-                   (SELECT count(*) FROM table_snapshot WHERE NOT published) AS unpublished_snapshots,
-                   (SELECT count(*) FROM maintenance_lease WHERE lease_until <= now()) AS expired_table_leases,
+                   (SELECT count(*) FROM table_snapshot JOIN sluice_table USING (table_id) WHERE NOT published) AS unpublished_snapshots,
+                   (SELECT count(*) FROM maintenance_lease JOIN sluice_table USING (table_id)
+                    WHERE lease_until <= now()) AS expired_table_leases,
                    (SELECT count(*) FROM stream_job WHERE lease_until <= now()) AS expired_job_leases,
                    ARRAY(SELECT ARRAY[database, name] FROM sluice_table WHERE diverged_at IS NOT NULL ORDER BY 1) AS diverged,
                    ARRAY(SELECT database || '.' || name FROM sluice_table t JOIN snapshot_pointer p USING (table_id)

@@ -385,5 +385,5 @@ class SnapshotRepository:
 
     def tables_with_unpublished(self) -> list[tuple[UUID, str]]:
         """Tables and branches a crash may have left behind their pointers."""
-        query = "SELECT DISTINCT table_id, branch FROM table_snapshot WHERE NOT published"
+        query = "SELECT DISTINCT s.table_id, s.branch FROM table_snapshot s JOIN sluice_table t USING (table_id) WHERE NOT s.published"
         return [(table_id, branch) for table_id, branch in self._conn.execute(query).fetchall()]

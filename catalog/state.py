@@ -17,10 +17,10 @@ class StateRepository:
         self._conn = conn
 
     def identity(self) -> tuple[UUID | None, str, bool]:
-        """The catalog's id, None where its row is gone; its schema's revision; and whether it holds a table."""
+        """The catalog's id, None where its row is gone; its schema's revision; and whether it holds a table, dropped ones that are kept included."""
         query = """
             SELECT (SELECT catalog_id FROM catalog_state), (SELECT max(version_num) FROM alembic_version),
-                   EXISTS (SELECT 1 FROM sluice_table)
+                   EXISTS (SELECT 1 FROM table_entry)
         """
         row = self._conn.execute(query).fetchone()
         assert row is not None

@@ -15,6 +15,7 @@ from catalog.audit import AuditRepository
 from catalog.branches import BranchRepository, StaleFileRepository
 from catalog.browse import BrowseRepository
 from catalog.databases import DatabaseRepository
+from catalog.drops import DropRepository
 from catalog.grants import GrantRepository, PolicyRepository
 from catalog.idempotency import IdempotencyRepository
 from catalog.jobs import JobRepository
@@ -49,6 +50,7 @@ class CatalogTransaction:
 
     def __init__(self, conn: Connection) -> None:
         self.databases = DatabaseRepository(conn)
+        self.drops = DropRepository(conn)
         self.tables = TableRepository(conn)
         self.snapshots = SnapshotRepository(conn)
         self.reservations = ReservationRepository(conn)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from enum import Enum
 from typing import Any
 from uuid import UUID
 
@@ -34,6 +36,14 @@ _OF_TYPE = """
     AND CASE WHEN %(type)s = 'table' THEN coalesce(s.body -> 'options' ->> 'type', 'table') = 'table'
              ELSE s.body -> 'options' ->> 'type' = %(type)s END
 """
+
+
+class Taken(Enum):
+    """What a place is taken by."""
+
+    TABLE = "a table"
+    DROPPED_TABLE = "a dropped table that can be brought back"
+    GARBAGE = "a directory that is being removed"
 
 
 class TableRepository:
@@ -237,7 +247,10 @@ class TableRepository:
         self._conn.execute("UPDATE sluice_table SET diverged_at = %s WHERE table_id = %s", (path, table_id))
 
     def drop(self, table_id: UUID, location: str | None) -> None:
-        """Remove it and remember its directory as garbage; None for one whose files are not ours to remove."""
+        """Remove it for good and remember its directory as garbage; None for one whose files are not ours to remove.
+
+        `DropRepository.keep_table` drops one that can be brought back.
+        """
         self._conn.execute("DELETE FROM sluice_table WHERE table_id = %s", (table_id,))
         if location is not None:
             self.discard(location)
@@ -246,9 +259,10 @@ class TableRepository:
         """Remember a directory as garbage."""
         self._conn.execute("INSERT INTO dropped_directory (location) VALUES (%s) ON CONFLICT DO NOTHING", (location,))
 
-    def dropped_directories(self) -> list[str]:
-        """Directories of dropped tables that may still hold files."""
-        return [location for (location,) in self._conn.execute("SELECT location FROM dropped_directory").fetchall()]
+    def dropped_directories(self, *, older_than: timedelta = timedelta(0)) -> list[str]:
+        """Directories of removed tables that may still hold files, garbage for so long at least."""
+        query = "SELECT location FROM dropped_directory WHERE dropped_at <= now() - %s"
+        return [location for (location,) in self._conn.execute(query, (older_than,)).fetchall()]
 
     def lock_location(self, location: str) -> bool:
         """Keep others from making or removing this directory until the transaction ends; True when it is garbage now."""
@@ -263,16 +277,17 @@ class TableRepository:
         """Keep others from choosing a place by path until the transaction ends."""
         self._conn.execute("SELECT pg_advisory_xact_lock(hashtextextended('sluice places', 0))")
 
-    def locations(self) -> list[tuple[str | None, str]]:
-        """Every place that is taken: with the table's name, or None for garbage."""
+    def locations(self) -> list[tuple[Taken, str]]:
+        """Every place that is taken, and by what."""
         query = """
-            SELECT database || '.' || name, location FROM sluice_table
-            UNION ALL SELECT database || '.' || name, moving_from FROM sluice_table WHERE moving_from IS NOT NULL
+            SELECT drop_id IS NOT NULL, location FROM table_entry
+            UNION ALL SELECT drop_id IS NOT NULL, moving_from FROM table_entry WHERE moving_from IS NOT NULL
             UNION ALL SELECT NULL, location FROM dropped_directory
         """
-        return [(name, location) for name, location in self._conn.execute(query).fetchall()]
+        by = {False: Taken.TABLE, True: Taken.DROPPED_TABLE, None: Taken.GARBAGE}
+        return [(by[dropped], location) for dropped, location in self._conn.execute(query).fetchall()]
 
     def location_in_use(self, location: str) -> bool:
-        """Whether a table lies there or is being moved away from there."""
-        query = "SELECT 1 FROM sluice_table WHERE location = %s OR moving_from = %s"
+        """Whether a table, also a dropped one that is kept, lies there or is being moved away from there."""
+        query = "SELECT 1 FROM table_entry WHERE location = %s OR moving_from = %s"
         return self._conn.execute(query, (location, location)).fetchone() is not None

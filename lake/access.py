@@ -24,7 +24,9 @@ OUTAGE_SECONDS = 60.0
 """So long it still counts while Postgres cannot be asked: results are fetched and sessions kept through a restart of it."""
 _ANY_TOKEN = b""
 _MOST_LENT = 10_000
-_OBJECT_ACCESSES = frozenset({Access.ALL, Access.SELECT, Access.UPDATE, Access.DELETE, Access.ALTER, Access.DROP, Access.GRANT})
+_OBJECT_ACCESSES = frozenset(
+    {Access.ALL, Access.SELECT, Access.UPDATE, Access.DELETE, Access.ALTER, Access.DROP, Access.PURGE, Access.GRANT}
+)
 
 
 @dataclass(frozen=True, kw_only=True)

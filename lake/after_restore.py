@@ -31,7 +31,7 @@ def differences(catalog: CatalogStore, warehouse: str) -> Iterator[Difference]:
     io = file_io_for(warehouse)
     with catalog.reading() as tx:
         pointers = tx.overview.pointers()
-        known = {row.location.rstrip("/") for row in tx.tables.all()}
+        known = {row.location.rstrip("/") for row in (*tx.tables.all(), *tx.drops.tables())}
     for row in pointers:
         identifier = Identifier(row.database, row.table_name, row.branch)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Self, TypeVar
 from uuid import UUID
@@ -64,6 +65,8 @@ class LakeBase:
         """Asked before rows, results and compactions are written."""
         self.quotas = Quotas(catalog)
         """How much of everything each user may take, and takes."""
+        self.drop_retention = timedelta(0)
+        """How long what is dropped can be brought back, where the table does not say."""
         self._hook = hook
         self._publisher = Publisher(catalog, hook)
         self._core = CommitCore(catalog, self._publisher, hook)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from catalog.listing import EVERYTHING, Slice
-from catalog.records import DatabaseRow, TableRow
+from catalog.records import DatabaseRow
 from lake.base import LakeBase, seen
 from lake.guard import asks_itself, needs, the_catalog
 from lake.names import check_name
 from model.access import Access, database_resource, inside, table_resource
-from model.errors import DatabaseAlreadyExist, DatabaseNotExist, InvalidName
-from model.identifier import DEFAULT_DATABASE, Identifier
+from model.errors import DatabaseAlreadyExist
+from model.identifier import Identifier
 
 
 class LakeDatabases(LakeBase):
@@ -56,35 +56,6 @@ class LakeDatabases(LakeBase):
             tx.databases.set_options(name, options | dict(set_options), by=self.caller.principal)
         return removed, [key for key in remove if key not in removed]
 
-    @needs(Access.DROP)
-    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Remove a database; one that holds something only with ``cascade``, which drops all of it in one decision."""
-        if name == DEFAULT_DATABASE:
-            raise InvalidName("The database default cannot be dropped: statements without a database name mean it.")
-        self.standing.require_own()
-        dropped: list[str] = []
-        try:
-            with self.catalog.transaction() as tx:
-                tables: list[str] = []
-                if cascade:
-                    tx.databases.lock(name)
-                    tables = tx.tables.names(name)
-                    if tables or tx.views.page(name, Slice(limit=1)) or tx.functions.page(name, Slice(limit=1)):
-                        self.caller.require(Access.DROP, inside(name))
-                    tx.views.drop_all(name)
-                    tx.functions.drop_all(name)
-                for table in tables:
-                    row = tx.tables.lock(Identifier(name, table))
-                    dropped += filter(None, [garbage := own_directory(row)])
-                    tx.tables.drop(row.table_id, garbage)
-                tx.databases.drop(name)
-        except DatabaseNotExist:
-            if not if_exists:
-                raise
-        for location in dropped:
-            self._remove_soon(location)
-        self.access.forget()
-
     @asks_itself
     def list_tables(self, database: str, wanted: Slice = EVERYTHING, *, type_: str | None = None) -> list[str]:
         """The names of a database's tables the caller may see, in code-point order; raises `DatabaseNotExist`."""
@@ -115,8 +86,3 @@ class LakeDatabases(LakeBase):
                     break
                 after = page[-1]
         return found[:limit]
-
-
-def own_directory(row: TableRow) -> str | None:
-    """The directory that goes with a table; None for an external one, whose files are its maker's."""
-    return None if row.external else row.moving_from or row.location

@@ -16,6 +16,7 @@ from lake.commit.client import ClientCommit, ClientCommitter
 from lake.commit.decide import AnswerOf, Claim, Claimed, Committer, Listener
 from lake.commit.metrics import CommitNote
 from lake.commit.publish import Hook, no_hook
+from lake.drops import LakeDrops
 from lake.guard import asks_itself, needs
 from lake.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.metadata import Spec
@@ -42,7 +43,7 @@ from table.file_io import FileIO, file_io_for
 from table.travel import BatchScan, resolve
 
 
-class Lake(LakeTables, LakeAdoption, LakeStreams):
+class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
     """All tables of one catalog and warehouse, as one caller may use them."""
 
     def __init__(
@@ -57,9 +58,12 @@ class Lake(LakeTables, LakeAdoption, LakeStreams):
         import_dirs: Sequence[str] = (),
         audit_kept: timedelta = timedelta(days=30),
         reserve: StorageReserve | None = None,
+        drop_retention: timedelta = timedelta(0),
     ) -> None:
+        """``drop_retention``: how long dropped tables and databases can be brought back; 0 removes them at once."""
         file_io = file_io or file_io_for(warehouse, sync=sync)
         super().__init__(catalog, warehouse, file_io=file_io, hook=hook, token=token, import_dirs=import_dirs, reserve=reserve)
+        self.drop_retention = drop_retention
         self.listeners: list[Listener] = []
         """Told of each commit made through this lake."""
         self.commit_counters: list[Callable[[CommitNote], None]] = []

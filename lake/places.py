@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from catalog import CatalogTransaction
+from catalog.tables import Taken
 from model.errors import Forbidden, InvalidName
 from model.identifier import Identifier
 from model.location import Location
@@ -69,11 +70,16 @@ def refuse_overlap(tx: CatalogTransaction, location: Location, doing: str) -> No
     tx.tables.lock_places()
     places = RealPlaces()
     mine = places.of(location)
-    for name, text in tx.tables.locations():
+    for taken, text in tx.tables.locations():
         other = Location.parse(text)
         if not other.same_store(mine) or not (found := places.of(other)).overlaps(mine):
             continue
-        if name is None:
+        if taken is Taken.DROPPED_TABLE:
+            raise InvalidName(
+                f"{doing}: {other} is the directory of a dropped table. UNDROP TABLE brings that one back with its grants, policies and "
+                "tags, and SHOW DROPPED TABLES lists what can be brought back."
+            )
+        if taken is Taken.GARBAGE:
             raise InvalidName(f"{doing}: {other} is the directory of a dropped table, which is being removed.")
         if found == mine:
             raise InvalidName(f"{doing}: the table at {location} is a table of this catalog already.")

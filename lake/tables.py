@@ -11,7 +11,6 @@ from uuid import UUID, uuid4
 from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.base import seen
-from lake.databases import own_directory
 from lake.decided import follow, require_writable
 from lake.guard import asks_itself, its_database, needs
 from lake.metadata import LakeMetadata
@@ -207,25 +206,6 @@ class LakeTables(LakeMetadata):
             tx.tables.rename(row.table_id, target)
         self.access.forget()
         self._hook("rename decided")
-
-    @needs(Access.DROP)
-    def drop_table(self, table: Identifier, *, if_exists: bool = False) -> None:
-        """Remove a table; its directory is garbage from the decision on, and removed right after."""
-        _refuse_branch(table, "dropped")
-        self.standing.require_own()
-        try:
-            with self.catalog.transaction() as tx:
-                row = tx.tables.lock(table)
-                garbage = own_directory(row)
-                tx.tables.drop(row.table_id, garbage)
-        except TableNotExist:
-            if not if_exists:
-                raise
-            return
-        self.access.forget()
-        self._hook("drop decided")
-        if garbage is not None:
-            self._remove_soon(garbage)
 
     @needs(Access.ALTER)
     def replace_table(self, table: Identifier, schema: Schema, *, path: str | None = None) -> None:

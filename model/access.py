@@ -37,6 +37,8 @@ class Access(StrEnum):
     """Paimon's word for adding rows; SQL writes INSERT, too."""
     DELETE = "DELETE"
     """Taking live rows or history away: a word of our own."""
+    PURGE = "PURGE"
+    """Removing for good what a drop would keep for a while: a word of our own."""
     GRANT = "GRANT"
 
 
@@ -58,15 +60,15 @@ _OBJECT = frozenset({_A.ALL, _A.SELECT, _A.ALTER, _A.DROP, _A.GRANT})
 _IN_DATABASE = frozenset({_A.DESCRIBE, _A.ALTER, _A.DROP, _A.GRANT, _A.CREATETABLE, _A.CREATEVIEW, _A.CREATEFUNCTION, _A.LIST})
 ACCESSES: Mapping[ResourceType, frozenset[Access]] = {
     _R.CATALOG: frozenset({_A.ALL, _A.ALTER, _A.DROP, _A.GRANT, _A.CREATEDATABASE}),
-    _R.CATALOG_ALL: _IN_DATABASE | {_A.ALL, _A.SELECT, _A.UPDATE, _A.DELETE},
+    _R.CATALOG_ALL: _IN_DATABASE | {_A.ALL, _A.SELECT, _A.UPDATE, _A.DELETE, _A.PURGE},
     _R.DATABASE: _IN_DATABASE | {_A.ALL},
-    _R.DATABASE_ALL: _OBJECT | {_A.UPDATE, _A.DELETE},
-    _R.TABLE: _OBJECT | {_A.UPDATE, _A.DELETE},
+    _R.DATABASE_ALL: _OBJECT | {_A.UPDATE, _A.DELETE, _A.PURGE},
+    _R.TABLE: _OBJECT | {_A.UPDATE, _A.DELETE, _A.PURGE},
     _R.COLUMN: frozenset({_A.SELECT}),
     _R.VIEW: _OBJECT,
     _R.FUNCTION: _OBJECT,
 }
-"""Which accesses can be granted on which resource (pypaimon 2.1, ``PermissionAccess``, and DELETE)."""
+"""Which accesses can be granted on which resource (pypaimon 2.1, ``PermissionAccess``, with DELETE and PURGE)."""
 _OBJECTS = frozenset({_R.TABLE, _R.COLUMN, _R.VIEW, _R.FUNCTION})
 _WORDS = {_R.CATALOG_ALL: "everything in the catalog", _R.CATALOG: "the catalog"}
 

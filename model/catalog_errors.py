@@ -23,6 +23,20 @@ class BranchAlreadyExist(AlreadyExist):
     resource_type = "BRANCH"
 
 
+class DropNotExist(ResourceError, status=404):
+    """Nothing of that name was dropped, or it is removed for good by now."""
+
+    resource_type = "DROP"
+
+    def __init__(self, what: str, drop_id: int | None = None) -> None:
+        which = f"no drop {drop_id} of {what}" if drop_id is not None else f"no dropped {what}"
+        super().__init__(
+            f"There is {which} that can be brought back. SHOW DROPPED TABLES and SHOW DROPPED DATABASES list what can be; what was "
+            "dropped longer ago than drop.retention, or with PURGE, is removed for good.",
+            resource_name=what.partition(" ")[2],
+        )
+
+
 class PartitionAlreadyExist(AlreadyExist):
     """A partition of that name exists; none of the request's was made."""
 

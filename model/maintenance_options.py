@@ -9,6 +9,13 @@ from model.clustering import CLUSTERING_OPTIONS
 from model.option import Option, boolean, duration, integer, memory_size, number, one_of, only_false, optional, text
 
 PRECOMMIT_COMPACT = Option("precommit-compact", boolean(), False, "Merge the small files of one commit before it becomes a snapshot.")
+DROP_RETENTION = Option(
+    "drop.retention",
+    optional(duration()),
+    None,
+    "How long the table can be brought back by UNDROP once it is dropped; without it the server's SLUICE_DROP_RETENTION. "
+    "Dropping a table that says less than the server takes PURGE.",
+)
 
 MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     *CLUSTERING_OPTIONS,
@@ -28,6 +35,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     ),
     Option("changelog.num-retained.max", optional(integer(at_least=1)), None, "Same."),
     Option("changelog.time-retained", optional(duration()), None, "Same."),
+    DROP_RETENTION,
     Option("consumer.expiration-time", optional(duration()), None, "Consumers not updated for this long are removed."),
     Option("consumer.changelog-only", boolean(), False, "Consumers pin only changelogs."),
     Option(

@@ -33,6 +33,7 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
         token=settings.token,
         import_dirs=settings.import_dirs,
         audit_kept=settings.audit_kept,
+        drop_retention=settings.drop_retention,
         reserve=reserve,
     )
     cleanup.callback(lake.close)

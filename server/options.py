@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from model.option import Option, OptionGroup, boolean, integer, memory_size, number, one_of, optional, text
+from datetime import timedelta
+
+from model.option import Option, OptionGroup, boolean, duration, integer, memory_size, number, one_of, optional, text
 from server.option_kinds import address, address_or_off, directories, origins, packages, pairs
 from server.option_kinds import is_loopback as is_loopback
 from sql.jobs.limits import hours
@@ -328,6 +330,15 @@ JOBS_CHECKPOINTS = SERVER_OPTIONS.declare(
 )
 JOBS_KEPT = SERVER_OPTIONS.declare(
     Option("jobs.kept-days", integer(at_least=0), 30, "How long a job that has ended is shown and can be started again.")
+)
+DROP_RETENTION = SERVER_OPTIONS.declare(
+    Option(
+        "drop.retention",
+        duration(),
+        timedelta(days=7),
+        "How long dropped tables and databases can be brought back by UNDROP, and their files stay; 0 removes them at once. "
+        "A table's own 'drop.retention' says otherwise for that table.",
+    )
 )
 AUDIT_DAYS = SERVER_OPTIONS.declare(
     Option("audit.days", number(at_least=0), 30.0, "How long `sys.audit_log` keeps who ran what; 0 keeps no such log.")

@@ -30,6 +30,7 @@ from server.options import (
     DATA_TOKEN_SHARED,
     DRAIN,
     DRAIN_DELAY,
+    DROP_RETENTION,
     FLIGHT_LISTEN,
     FLIGHT_MESSAGE_BYTES,
     FLIGHT_STALL,
@@ -138,6 +139,7 @@ class Settings:
     drain: float = DRAIN.default
     drain_delay: float = DRAIN_DELAY.default
     audit_kept: timedelta = timedelta(days=AUDIT_DAYS.default)
+    drop_retention: timedelta = DROP_RETENTION.default
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
     jobs: JobLimits = field(default_factory=JobLimits)
     log_level: str = LOG_LEVEL.default
@@ -206,6 +208,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         drain=DRAIN.read(raw),
         drain_delay=DRAIN_DELAY.read(raw),
         audit_kept=timedelta(days=AUDIT_DAYS.read(raw)),
+        drop_retention=DROP_RETENTION.read(raw),
         upkeep=UpkeepLimits(
             enabled=COMPACTION_ENABLED.read(raw),
             jobs=COMPACTION_JOBS.read(raw),

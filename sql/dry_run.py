@@ -15,6 +15,7 @@ _LOOKS = (
     trees.ShowRoles,
     trees.ShowPolicies,
     trees.ShowJobs,
+    trees.ShowDropped,
     trees.DescribeTable,
     trees.DescribeDatabase,
     trees.DescribeJob,

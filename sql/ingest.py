@@ -100,7 +100,7 @@ class Ingester:
         except OutcomeUnknown:
             raise  # the rows may be there
         except BaseException:
-            lake.drop_table(identifier, if_exists=True)
+            lake.discard_table(identifier)
             raise
 
     def _replaced(self, lake: Lake, table: LakeTable, schema: pa.Schema, held: IO[bytes]) -> AppendResult:

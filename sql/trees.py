@@ -18,9 +18,9 @@ class CreateDatabase(FlinkStatement):
 
 
 class DropDatabase(FlinkStatement):
-    """``DROP DATABASE [IF EXISTS] name [RESTRICT | CASCADE]``."""
+    """``DROP DATABASE [IF EXISTS] name [RESTRICT | CASCADE] [PURGE]``."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"name": True, "if_exists": False, "cascade": False}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "if_exists": False, "cascade": False, "purge": False}
 
 
 class AlterDatabase(FlinkStatement):
@@ -36,9 +36,21 @@ class CreateTable(FlinkStatement):
 
 
 class DropTable(FlinkStatement):
-    """``DROP [TEMPORARY] TABLE [IF EXISTS] name``."""
+    """``DROP [TEMPORARY] TABLE [IF EXISTS] name [PURGE]``."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"name": True, "temporary": False, "if_exists": False}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "temporary": False, "if_exists": False, "purge": False}
+
+
+class Undrop(FlinkStatement):
+    """``UNDROP TABLE | DATABASE name [WITH ID n] [AS name] [RESTART JOBS]``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"what": True, "name": True, "drop_id": False, "to": False, "restart_jobs": False}
+
+
+class PurgeTable(FlinkStatement):
+    """``PURGE TABLE name [WITH ID n]``: a dropped table."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "drop_id": False}
 
 
 class AlterTable(FlinkStatement):
@@ -239,3 +251,9 @@ class AlterJob(FlinkStatement):
     """``ALTER JOB 'id' RESTART``."""
 
     arg_types: ClassVar[dict[str, bool]] = {"job": True}
+
+
+class ShowDropped(LookingTree):
+    """``SHOW DROPPED TABLES [IN database]`` or ``SHOW DROPPED DATABASES``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"what": True, "name": False}

@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 _WAKING_FILES = 16
 """Files added by this process's own commits after which a table is looked at without waiting for the next round."""
 _LONGEST_PAUSE = 600.0
+_SWEEP_SECONDS = 60.0
 
 
 class Coordinator:
@@ -57,6 +58,8 @@ class Coordinator:
         self._running: dict[UUID, Future[None]] = {}
         self._retaining: dict[UUID, Future[bool]] = {}
         self._pauses: dict[UUID, float] = {}
+        self._sweeping: Future[None] | None = None
+        self._sweep_at = 0.0
         self._added: dict[UUID, int] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -127,6 +130,7 @@ class Coordinator:
             watched = tx.leases.watched(MAIN_BRANCH)
         self._forget({table.table_id for table in watched})
         now = time.monotonic()
+        self._sweep(now)
         for table in watched:
             if self._stop.is_set():
                 return
@@ -138,6 +142,21 @@ class Coordinator:
                 raise
             except Exception:  # one table's trouble must not keep the others waiting
                 _log.exception("%s.%s could not be looked at", table.database, table.name)
+
+    def _sweep(self, now: float) -> None:
+        """Remove for good what was dropped longer ago than it is kept, once a minute and beside all else."""
+        if now < self._sweep_at or _busy(self._sweeping):
+            return
+        self._sweep_at = now + _SWEEP_SECONDS
+        self._sweeping = self._retainers.submit(self._swept)
+
+    def _swept(self) -> None:
+        try:
+            self._lake.sweep_drops()
+        except LakeError as problem:  # Postgres is away; it comes back
+            _log.info("What was dropped is not removed for now: %s", problem.message)
+        except Exception:  # tables are looked after as long as the server lives
+            _log.exception("What was dropped could not be removed")
 
     def _renew(self) -> None:
         """Hold on to the leases; what was lost meanwhile is forgotten."""

@@ -252,16 +252,17 @@ class DdlParser(TypeParser):
             name = self.names("the database's name")
             cascade = self.eat("CASCADE")
             self.eat("RESTRICT")
+            purge = self.eat("PURGE")
             self.finish()
-            return trees.DropDatabase(name=name, if_exists=present_only, cascade=cascade)
+            return trees.DropDatabase(name=name, if_exists=present_only, cascade=cascade, purge=purge)
         temporary = self.eat("TEMPORARY")
         if not self.eat("TABLE"):
             self.refuse(f"DROP {self.word()} is not available; DROP TABLE, DROP TEMPORARY TABLE and DROP DATABASE are.")
         present_only = self.eat("IF", "EXISTS")
         name = self.names("the table's name")
-        self.eat("PURGE")
+        purge = self.eat("PURGE")
         self.finish()
-        return trees.DropTable(name=name, temporary=temporary, if_exists=present_only)
+        return trees.DropTable(name=name, temporary=temporary, if_exists=present_only, purge=purge)
 
     def alter(self) -> exp.Expr:
         """``ALTER …``, from behind the word."""

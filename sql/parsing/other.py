@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sql import trees
-from sql.parsing.jobs import JobParser
+from sql.parsing.drops import DropParser
 
 REFUSED = {
     "UPDATE": "rows of an append table are never changed; INSERT OVERWRITE replaces a table or partitions",
@@ -67,13 +67,14 @@ _SHOW = (
 )
 
 
-class StatementParser(JobParser):
+class StatementParser(DropParser):
     """Chooses the parser of a statement by its first words."""
 
     _STARTS: ClassVar[dict[str, str]] = {
         "CREATE": "create", "DROP": "drop", "ALTER": "alter", "SHOW": "show", "DESCRIBE": "describe", "DESC": "describe", "USE": "use",
         "SET": "set_option", "RESET": "reset_option", "CALL": "call", "EXPLAIN": "explain", "TRUNCATE": "truncate",
         "EXECUTE": "execute", "BEGIN": "begin", "GRANT": "grant", "REVOKE": "revoke", "STOP": "stop",
+        "UNDROP": "undrop", "PURGE": "purge",
     }  # fmt: skip
 
     def statement(self) -> exp.Expr:
@@ -134,6 +135,7 @@ class StatementParser(JobParser):
             ("ROLES", self.show_roles),
             ("POLICIES", self.show_policies),
             ("QUOTAS", self.show_quotas),
+            ("DROPPED", self.show_dropped),
         ):
             if self.eat(what):
                 return parse()

@@ -7,6 +7,7 @@ import sql.statements.compaction
 import sql.statements.damage
 import sql.statements.databases
 import sql.statements.doctor
+import sql.statements.drops
 import sql.statements.file_index
 import sql.statements.insert
 import sql.statements.jobs

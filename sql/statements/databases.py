@@ -46,7 +46,7 @@ class DropDatabase(LocalStatement):
         """Remove the database; a session that was in it goes back to the default one."""
         args = self.tree.args
         name = database_name(args["name"])
-        context.lake.drop_database(name, if_exists=args["if_exists"], cascade=args["cascade"])
+        context.lake.drop_database(name, if_exists=args["if_exists"], cascade=args["cascade"], purge=args["purge"])
         if context.session.current_database == name:
             context.session.current_database = "default"
         return ResultSet.ok()

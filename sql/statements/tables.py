@@ -110,7 +110,7 @@ class CreateTable:
         except OutcomeUnknown:
             raise  # the rows may be there
         except BaseException:  # whatever stopped it, also a cancel: there is no table half made
-            context.lake.drop_table(table, if_exists=True)
+            context.lake.discard_table(table)
             raise
 
 
@@ -171,12 +171,12 @@ def merged_like(context: ExecutionContext, definition: TableDefinition, like: Li
 @handles(trees.DropTable)
 @dataclass(frozen=True)
 class DropTable(LocalStatement):
-    """``DROP [TEMPORARY] TABLE``."""
+    """``DROP [TEMPORARY] TABLE … [PURGE]``."""
 
     tree: trees.DropTable
 
     def run(self, context: ExecutionContext) -> ResultSet:
-        """Remove the table; a temporary one hides a stored one of its name."""
+        """Remove the table, for good with PURGE; a temporary one hides a stored one of its name."""
         args = self.tree.args
         name: tuple[str, ...] = args["name"]
         if len(name) == 1 and context.session.drop_temporary(name[0]):
@@ -185,7 +185,7 @@ class DropTable(LocalStatement):
             if not args["if_exists"]:
                 raise TableNotExist(".".join(name))
             return ResultSet.ok()
-        context.lake.drop_table(context.session.identifier(name), if_exists=args["if_exists"])
+        context.lake.drop_table(context.session.identifier(name), if_exists=args["if_exists"], purge=args["purge"])
         return ResultSet.ok()
 
 

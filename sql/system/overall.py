@@ -164,3 +164,26 @@ def quotas(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """What users and roles may take, and what is taken: all to an administrator, what binds them to everybody else."""
     for row in scan.lake.quotas.shown(scan.lake.caller):
         yield row.quota.holder.value, row.quota.principal, row.quota.name, row.quota.value, row.taken
+
+
+@_overall(
+    "dropped_tables",
+    drop_id="BIGINT NOT NULL",
+    database_name="STRING NOT NULL",
+    table_name="STRING NOT NULL",
+    table_id="STRING NOT NULL",
+    dropped_at="TIMESTAMP_LTZ(3) NOT NULL",
+    dropped_by="STRING",
+    expires_at="TIMESTAMP_LTZ(3) NOT NULL",
+    dropped_with="BIGINT",
+    record_count="BIGINT NOT NULL",
+    file_size_in_bytes="BIGINT NOT NULL",
+    location="STRING NOT NULL",
+)
+def dropped_tables(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """What UNDROP TABLE can bring back, the newest drop first; the sizes are those of the latest snapshot."""
+    for row in scan.lake.dropped_tables():
+        yield (
+            row.drop_id, row.database, row.name, str(row.table_id), row.dropped_at, row.dropped_by, row.expires_at, row.dropped_with,
+            row.record_count, row.file_size, row.location,
+        )  # fmt: skip

@@ -150,7 +150,7 @@ def test_catalog_and_warehouse_of_one_time(world: World) -> None:
 def test_an_empty_catalog_takes_over_what_lies_there(world: World, dsn: str) -> None:
     world.insert(3)
     with psycopg.connect(dsn, autocommit=True) as conn:
-        conn.execute("TRUNCATE sluice_table CASCADE")
+        conn.execute("TRUNCATE table_entry CASCADE")
     with pytest.raises(Exception, match="does not exist"):
         world.rows()
     world.run(f"CALL sys.register_table('t', '{world.warehouse}/default.db/t')")
@@ -159,7 +159,7 @@ def test_an_empty_catalog_takes_over_what_lies_there(world: World, dsn: str) -> 
 
 def test_an_empty_catalog_and_a_damaged_table_is_refused_with_the_reason(world: World, dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as conn:
-        conn.execute("TRUNCATE sluice_table CASCADE")
+        conn.execute("TRUNCATE table_entry CASCADE")
     for file in metadata_files(world.warehouse / "default.db/t", "list"):
         file.unlink()
     forget_metadata()

@@ -305,3 +305,14 @@ def test_a_retention_that_fails_is_not_tried_again_at_once(lake: Lake, monkeypat
         retention.work(table.identifier, "a snapshot")
     assert not retention.due(time.monotonic() + 9, "a snapshot")
     assert retention.due(time.monotonic() + 10, "a snapshot")
+
+
+def test_what_was_dropped_long_ago_is_swept(catalog: CatalogStore, warehouse: Path, start: Start) -> None:
+    lake = Lake(catalog, str(warehouse), drop_retention=dt.timedelta(milliseconds=1))
+    table = make_table(lake, options=LOOSE, id="INT")
+    lake.drop_table(table.identifier)
+    assert Path(table.location).exists()
+    start(lake)
+    until(lambda: not Path(table.location).exists())
+    assert lake.dropped_tables() == []
+    lake.close()

@@ -1,0 +1,125 @@
+"""UNDROP, PURGE TABLE and SHOW DROPPED: what was dropped and is kept for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from model.errors import LakeError
+from model.identifier import Identifier
+from model.job import JobState, Wish
+from model.types import BigIntType, DataType, LocalZonedTimestampType, VarCharType
+from sql import trees
+from sql.analysis.references import table_references
+from sql.dialect import parse_one
+from sql.results import ResultColumn, ResultSet
+from sql.session import CATALOG
+from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, handles
+from sql.statements.databases import database_name
+
+_TEXT, _MOMENT, _NUMBER = VarCharType(), LocalZonedTimestampType(precision=3), BigIntType()
+_TABLES: tuple[tuple[str, DataType], ...] = (
+    ("id", _NUMBER), ("database name", _TEXT), ("table name", _TEXT), ("dropped at", _MOMENT), ("dropped by", _TEXT),
+    ("expires at", _MOMENT), ("rows", _NUMBER), ("size in bytes", _NUMBER),
+)  # fmt: skip
+_DATABASES: tuple[tuple[str, DataType], ...] = (
+    ("id", _NUMBER), ("database name", _TEXT), ("dropped at", _MOMENT), ("dropped by", _TEXT), ("expires at", _MOMENT), ("tables", _NUMBER),
+)  # fmt: skip
+
+
+@handles(trees.ShowDropped)
+@dataclass(frozen=True)
+class ShowDropped(LookingStatement):
+    """``SHOW DROPPED TABLES [IN database]`` and ``SHOW DROPPED DATABASES``."""
+
+    tree: trees.ShowDropped
+
+    def columns(self, context: ExecutionContext) -> Sequence[ResultColumn]:
+        """What one needs to choose among several drops of a name."""
+        shown = _TABLES if self.tree.args["what"] == "TABLES" else _DATABASES
+        return [ResultColumn(name, type_) for name, type_ in shown]
+
+    def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
+        """What can be brought back, the newest drop first."""
+        if self.tree.args["what"] == "DATABASES":
+            for database in context.lake.dropped_databases():
+                yield (
+                    database.drop_id, database.name, database.dropped_at, database.dropped_by, database.expires_at, database.tables,
+                )  # fmt: skip
+            return
+        name = self.tree.args.get("name")
+        for table in context.lake.dropped_tables(database_name(name) if name else None):
+            yield (
+                table.drop_id, table.database, table.name, table.dropped_at, table.dropped_by, table.expires_at, table.record_count,
+                table.file_size,
+            )  # fmt: skip
+
+
+@handles(trees.Undrop)
+@dataclass(frozen=True)
+class Undrop(LocalStatement):
+    """``UNDROP TABLE | DATABASE name [WITH ID n] [AS name] [RESTART JOBS]``."""
+
+    tree: trees.Undrop
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Bring it back; one row for each table that is there again, and for each job that was started again."""
+        args, lake = self.tree.args, context.lake
+        name: tuple[str, ...] = args["name"]
+        to: tuple[str, ...] | None = args.get("to")
+        if args["what"] == "DATABASE":
+            back = lake.undrop_database(database_name(name), drop_id=args["drop_id"], to=database_name(to) if to else None)
+        else:
+            target = None if to is None else _within(context, to, context.session.identifier(name).database)
+            back = [lake.undrop_table(context.session.identifier(name), drop_id=args["drop_id"], to=target)]
+        rows = [("table", str(table)) for table in back]
+        if args["restart_jobs"]:
+            rows += [("job", job) for job in _restarted(context, frozenset(back))]
+        return ResultSet.of_strings(("restored", "name"), rows)
+
+
+@handles(trees.PurgeTable)
+@dataclass(frozen=True)
+class PurgeTable(LocalStatement):
+    """``PURGE TABLE name [WITH ID n]``."""
+
+    tree: trees.PurgeTable
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Remove a dropped table for good before its time."""
+        context.lake.purge_dropped_table(context.session.identifier(self.tree.args["name"]), drop_id=self.tree.args["drop_id"])
+        return ResultSet.ok()
+
+
+def _within(context: ExecutionContext, parts: tuple[str, ...], database: str) -> Identifier:
+    """A bare new name stays in the table's database."""
+    return Identifier(database, parts[0]) if len(parts) == 1 else context.session.identifier(parts)
+
+
+def _restarted(context: ExecutionContext, tables: frozenset[Identifier]) -> Iterator[str]:
+    """The caller's jobs that have failed, or are about to start again, and read or write one of the tables: each is asked to start."""
+    for job in context.lake.jobs.all():
+        if job.state in (JobState.FAILED, JobState.RESTARTING) and not tables.isdisjoint(_mentioned(job.statement, job.database)):
+            context.lake.jobs.wish(job.job_id, Wish.RESTART)
+            yield str(job.job_id)
+
+
+def _mentioned(statement: str, database: str) -> set[Identifier]:
+    """The stored tables a job reads and writes."""
+    from sql.jobs.make import inserts_of
+
+    found: set[Identifier] = set()
+    try:
+        inserts = inserts_of(parse_one(statement))
+    except LakeError:  # of an older version: it would not start again either
+        return found
+    for insert in inserts:
+        into = insert.this.this if isinstance(insert.this, exp.Schema) else insert.this
+        written = [tuple(part.name for part in into.parts)] if isinstance(into, exp.Table) else []
+        for parts in (*written, *(reference.parts for reference in table_references(insert))):
+            plain = parts[1:] if len(parts) == 3 and parts[0] == CATALOG else parts
+            if len(plain) <= 2:
+                found.add(Identifier(plain[0], plain[1]) if len(plain) == 2 else Identifier(database, plain[0]))
+    return found
