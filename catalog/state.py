@@ -17,7 +17,7 @@ class StateRepository:
         self._conn = conn
 
     def identity(self) -> tuple[UUID | None, str, bool]:
-        """The catalog's id, None where its row is gone; its schema's revision; and whether it holds a table, dropped ones that are kept included."""
+        """The catalog's id, None where its row is gone; its schema's revision; and whether it holds a table, or keeps a dropped one."""
         query = """
             SELECT (SELECT catalog_id FROM catalog_state), (SELECT max(version_num) FROM alembic_version),
                    EXISTS (SELECT 1 FROM table_entry)

@@ -31,7 +31,8 @@ def differences(catalog: CatalogStore, warehouse: str) -> Iterator[Difference]:
     io = file_io_for(warehouse)
     with catalog.reading() as tx:
         pointers = tx.overview.pointers()
-        known = {row.location.rstrip("/") for row in (*tx.tables.all(), *tx.drops.tables())}
+        locations = [row.location for row in tx.tables.all()] + [dropped.location for dropped in tx.drops.tables()]
+    known = {location.rstrip("/") for location in locations}
     for row in pointers:
         identifier = Identifier(row.database, row.table_name, row.branch)
         try:

@@ -12,6 +12,10 @@ from sql.statements.procedures import DRY_COLUMN, Arguments, identifier_of, proc
 from table.layout import escape
 
 _THREADS = 8
+_WITHOUT_RULES = (
+    "Grants, row filters and masks are not in a table's files: none came along, and only its maker has rights on it. Make its policies "
+    "before others get SELECT."
+)
 
 
 @procedure("register_table", required=2, table=str, path=str)
@@ -21,9 +25,10 @@ def register_table(context: ExecutionContext, arguments: Arguments) -> ResultSet
     latest = context.lake.register_table(table, str(arguments["path"]), dry_run=arguments.dry_run)
     columns = [
         ResultColumn("table", STRING), ResultColumn("snapshot_id", BigIntType()), ResultColumn("record_count", BigIntType()), DRY_COLUMN,
+        ResultColumn("note", STRING),
     ]  # fmt: skip
     found = (latest.id, latest.total_record_count) if latest else (None, None)
-    return ResultSet.of_rows(columns, [(str(table), *found, arguments.dry_run)])
+    return ResultSet.of_rows(columns, [(str(table), *found, arguments.dry_run, _WITHOUT_RULES)])
 
 
 @procedure(

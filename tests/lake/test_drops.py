@@ -12,6 +12,7 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
+from lake.after_restore import differences
 from model.access import Access, Policy, database_resource, inside, table_resource
 from model.catalog_errors import DropNotExist
 from model.errors import (
@@ -461,3 +462,11 @@ def test_a_table_that_could_not_be_filled_is_gone_unless_others_put_rows_there(l
     make(lake, T, "somebody else's")
     lake.discard_table(T)
     assert drops(lake) == ["default.t"]
+
+
+def test_a_dropped_table_is_not_taken_for_one_the_catalog_does_not_know(lake: Lake, catalog: CatalogStore, warehouse: Path) -> None:
+    make(lake, T, "a")
+    lake.drop_table(T)
+    assert list(differences(catalog, str(warehouse))) == []
+    with catalog.reading() as tx:
+        assert tx.state.identity()[2]
