@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from catalog import CatalogTransaction
@@ -19,11 +20,12 @@ from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.access import Caller
 from lake.base import LakeBase
+from lake.decided import follow
 from lake.guard import asks_itself, needs
 from lake.names import check_name
 from model.access import CATALOG, Access, Resource, database_resource, inside, table_resource
 from model.catalog_errors import DropNotExist
-from model.errors import DatabaseAlreadyExist, DatabaseNotExist, Forbidden, InvalidName, LakeError, TableAlreadyExist, TableNotExist
+from model.errors import DatabaseAlreadyExist, DatabaseNotExist, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
 from model.identifier import DEFAULT_DATABASE, MAIN_BRANCH, Identifier
 from model.maintenance_options import DROP_RETENTION
 
@@ -222,15 +224,15 @@ class LakeDrops(LakeBase):
         self.access.forget()
         self._hook("undrop decided")
         for table in tables:
-            try:
-                opened = self._ready(self._row_of(table))
-                with self.catalog.reading() as tx:
-                    branches = tx.branches.names(opened.table_id)
-                for branch in (MAIN_BRANCH, *branches):
-                    there = self._ready(self._row_of(replace(table, branch=branch)))
-                    self._publisher.try_to_catch_up(there.table_id, there.files, branch)
-            except (LakeError, OSError) as problem:
-                _log.warning("Table %s was brought back; what was not published is left to its next use: %s", table, problem)
+            follow(partial(self._publish_all, table), f"What was decided of table {table} before it was dropped could not be published")
+
+    def _publish_all(self, table: Identifier) -> None:
+        """Put the files of what was decided before a drop there, of every branch."""
+        with self.catalog.reading() as tx:
+            branches = tx.branches.names(tx.tables.get(table).table_id)
+        for branch in (MAIN_BRANCH, *branches):
+            opened = self._ready(self._row_of(replace(table, branch=branch)))
+            self._publisher.try_to_catch_up(opened.table_id, opened.files, branch)
 
     def _row_of(self, table: Identifier) -> TableRow:
         with self.catalog.reading() as tx:
