@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 from cachetools import LRUCache
 
@@ -133,12 +134,42 @@ class _Known:
         return time.monotonic() < self.at + OUTAGE_SECONDS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who somebody is by the word of an issuer of tokens."""
+
+    principal: str
+    roles: frozenset[str]
+    """Those the issuer's claims give, beside what is granted here."""
+    expires_at: float
+    """Seconds since 1970."""
+
+    def digest(self) -> bytes:
+        """What it is remembered by: equal for equal identities."""
+        return hashlib.sha256(repr((self.principal, sorted(self.roles), self.expires_at)).encode()).digest()
+
+
+class Issuer(Protocol):
+    """Judges tokens that were not made here."""
+
+    def identify(self, token: str) -> Identity | None:
+        """Who a token speaks for; None where it is none of this kind; raises `NotAuthorized` for a bad one, `Unavailable`."""
+
+
+def reserved_principal(name: str) -> bool:
+    """Whether a name is the server's own, so that nobody outside may bear it."""
+    return name in (EVERYBODY.principal, ADMINISTRATOR.principal, ADMIN, PUBLIC)
+
+
 class AccessControl:
     """Knows callers by their tokens; remembers for a moment what Postgres said, and a little longer while it is away."""
 
     def __init__(self, catalog: CatalogStore, *, token: str | None = None) -> None:
         self._catalog = catalog
         self._token = token
+        self.issuer: Issuer | None = None
+        """Set where tokens of an issuer are taken besides those made here; the server is never open then."""
+        self._identities: LRUCache[bytes, Identity] = LRUCache(10_000)
         self._lock = threading.Lock()
         self._known: LRUCache[bytes, _Known] = LRUCache(10_000)
         self._age = 0
@@ -147,7 +178,7 @@ class AccessControl:
 
     def open(self) -> bool:
         """Whether no token is configured anywhere, so that everybody may do everything."""
-        return self._token is None and not self._ask(_ANY_TOKEN, self._any_token)
+        return self._token is None and self.issuer is None and not self._ask(_ANY_TOKEN, self._any_token)
 
     def _any_token(self) -> bool:
         with self._catalog.reading() as tx:
@@ -170,7 +201,16 @@ class AccessControl:
             borrower = self._borrowers.get(token)
         if borrower is not None:
             return self.renewed(borrower)
+        if self.issuer is not None and (identity := self.issuer.identify(token)) is not None:
+            return self.identified(identity)
         return self._holder(hashlib.sha256(token.encode()).digest())
+
+    def identified(self, identity: Identity) -> Caller:
+        """Somebody an issuer vouches for, with what is granted here; raises `NotAuthorized` once that is over."""
+        digest = identity.digest()
+        with self._lock:
+            self._identities[digest] = identity
+        return self._holder(digest)
 
     def returning(self, digest: bytes) -> Caller:
         """Who came with the token of this SHA-256 before; raises `NotAuthorized` once it is revoked, expired or replaced."""
@@ -179,7 +219,7 @@ class AccessControl:
         return self._holder(digest)
 
     def _holder(self, digest: bytes) -> Caller:
-        found = self._ask(digest, lambda: self._look_up(digest))
+        found = self._found(digest)
         if not isinstance(found, Caller):
             raise NotAuthorized("The token is not one this server knows, or it has expired.")
         return found
@@ -189,10 +229,17 @@ class AccessControl:
         digest = caller.token
         if digest is None:
             return caller
-        found = self._ask(digest, lambda: self._look_up(digest))
+        found = self._found(digest)
         if not isinstance(found, Caller):
             raise NotAuthorized("The token this stream was started with was revoked or has expired.")
         return found
+
+    def _found(self, digest: bytes) -> Caller | bool | None:
+        with self._lock:
+            identity = self._identities.get(digest)
+        if identity is not None and identity.expires_at <= time.time():
+            return None
+        return self._ask(digest, lambda: self._look_up(digest, identity))
 
     def _ask(self, key: bytes, look: Callable[[], Caller | bool | None]) -> Caller | bool | None:
         with self._lock:
@@ -211,8 +258,10 @@ class AccessControl:
                 self._known[key] = found
         return found.value
 
-    def _look_up(self, digest: bytes) -> Caller | None:
+    def _look_up(self, digest: bytes, identity: Identity | None) -> Caller | None:
         with self._catalog.reading() as tx:
+            if identity is not None:
+                return _with_grants(tx, identity.principal, administrator=False, token=digest, more_roles=identity.roles)
             token = tx.tokens.valid(digest)
             if token is None:
                 return None
@@ -248,8 +297,10 @@ class AccessControl:
             self._known.clear()
 
 
-def _with_grants(tx: CatalogTransaction, principal: str, *, administrator: bool, token: bytes | None = None) -> Caller:
-    roles = frozenset(tx.roles.of(principal))
+def _with_grants(
+    tx: CatalogTransaction, principal: str, *, administrator: bool, token: bytes | None = None, more_roles: frozenset[str] = frozenset()
+) -> Caller:
+    roles = frozenset(tx.roles.of(principal)) | more_roles
     if administrator or ADMIN in roles:
         return Caller(principal=principal, administrator=True, roles=roles | {ADMIN}, token=token)
     return Caller(principal=principal, roles=roles, grants=tuple(tx.grants.of(roles | {principal, PUBLIC})), token=token)

@@ -69,6 +69,24 @@ def origins() -> Parser[tuple[str, ...]]:
     return Parser("origins", parse, ",".join)
 
 
+def words() -> Parser[tuple[str, ...]]:
+    """Words, parted by commas."""
+    return Parser("words", lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()), ",".join)
+
+
+def issuer_url() -> Parser[str]:
+    """An ``https`` URL; ``http`` on this machine only, where nobody else can answer for it."""
+
+    def parse(raw: str) -> str:
+        parts = urlsplit(raw.strip())
+        safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+        if not safe or not parts.netloc or parts.query or parts.fragment:
+            raise ValueError("an https URL is expected, such as https://login.example.org/realms/data")
+        return raw.strip()
+
+    return Parser("URL", parse, str)
+
+
 def address_or_off() -> Parser[tuple[str, int] | None]:
     """``host:port``, or ``off`` for None."""
     plain = address()

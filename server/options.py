@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from model.option import Option, OptionGroup, boolean, duration, integer, memory_size, number, one_of, optional, text
-from server.option_kinds import address, address_or_off, directories, origins, packages, pairs
+from server.option_kinds import address, address_or_off, directories, issuer_url, origins, packages, pairs, words
 from server.option_kinds import is_loopback as is_loopback
 from sql.jobs.limits import hours
 
@@ -92,6 +92,53 @@ TLS_CERTIFICATE = SERVER_OPTIONS.declare(
 TLS_KEY = SERVER_OPTIONS.declare(Option("tls.key", optional(text()), None, "PEM file with the certificate's key, without a passphrase."))
 TOKEN = SERVER_OPTIONS.declare(
     Option("token", optional(text()), None, "The administrator's token; clients send it as `Authorization: Bearer …`.")
+)
+OIDC_ISSUER = SERVER_OPTIONS.declare(
+    Option(
+        "oidc.issuer",
+        optional(issuer_url()),
+        None,
+        "URL of an OpenID Connect issuer whose JWTs are taken as tokens, spelled as in their claim `iss`. Its keys are found by "
+        "`/.well-known/openid-configuration`.",
+    )
+)
+OIDC_AUDIENCE = SERVER_OPTIONS.declare(
+    Option("oidc.audience", optional(text()), None, "What the claim `aud` of such tokens must hold; without it the client id.")
+)
+OIDC_CLIENT_ID = SERVER_OPTIONS.declare(
+    Option("oidc.client-id", optional(text()), None, "The client as which the pages log in by the authorization code flow (with PKCE).")
+)
+OIDC_CLIENT_SECRET = SERVER_OPTIONS.declare(Option("oidc.client-secret", optional(text()), None, "That client's secret, where it has one."))
+OIDC_REDIRECT_URL = SERVER_OPTIONS.declare(
+    Option(
+        "oidc.redirect-url",
+        optional(text()),
+        None,
+        "Where the issuer sends browsers back to: this server's `/ui/login/callback` as they reach it; for proxies that end TLS.",
+    )
+)
+OIDC_SCOPES = SERVER_OPTIONS.declare(
+    Option("oidc.scopes", words(), ("openid", "profile"), "What the pages ask the issuer for, parted by commas.")
+)
+OIDC_PRINCIPAL_CLAIM = SERVER_OPTIONS.declare(
+    Option(
+        "oidc.principal-claim",
+        text(),
+        "sub",
+        "The claim that names the principal. Take one that people cannot change themselves: what is granted to that name is theirs.",
+    )
+)
+OIDC_GROUPS_CLAIM = SERVER_OPTIONS.declare(Option("oidc.groups-claim", text(), "groups", "The claim that lists the groups somebody is in."))
+OIDC_ROLES = SERVER_OPTIONS.declare(
+    Option(
+        "oidc.roles",
+        pairs(),
+        (),
+        "Which role the members of a group have, as `group=role` parted by commas: `data-team=analyst,platform=admin`. Others give none.",
+    )
+)
+OIDC_SKEW = SERVER_OPTIONS.declare(
+    Option("oidc.skew-seconds", integer(at_least=0, at_most=600), 60, "How far the issuer's clock may be from this server's.")
 )
 DATA_TOKEN = SERVER_OPTIONS.declare(
     Option(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from flask import current_app
 
 from server.data_tokens import DataTokens
+from server.oidc import OidcIssuer
 from server.settings import Settings
 from sql.gateway import Gateway
 
@@ -22,9 +23,14 @@ class Services:
     settings: Settings
     stopping: threading.Event = field(default_factory=threading.Event)
     data_tokens: DataTokens = field(init=False)
+    oidc: OidcIssuer | None = field(init=False)
+    """The issuer whose tokens are taken, too."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data_tokens", DataTokens(self.settings))
+        issuer = None if self.settings.oidc is None else OidcIssuer(self.settings.oidc)
+        object.__setattr__(self, "oidc", issuer)
+        self.gateway.lake.access.issuer = issuer
 
 
 def services() -> Services:

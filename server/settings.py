@@ -10,6 +10,7 @@ from pathlib import Path
 
 from model.errors import InvalidOption, nearest
 from model.option import Option
+from server.oidc_settings import OidcSettings
 from server.option_kinds import is_loopback
 from server.options import (
     AUDIT_DAYS,
@@ -43,6 +44,16 @@ from server.options import (
     LOG_FORMAT,
     LOG_LEVEL,
     LOG_REQUESTS,
+    OIDC_AUDIENCE,
+    OIDC_CLIENT_ID,
+    OIDC_CLIENT_SECRET,
+    OIDC_GROUPS_CLAIM,
+    OIDC_ISSUER,
+    OIDC_PRINCIPAL_CLAIM,
+    OIDC_REDIRECT_URL,
+    OIDC_ROLES,
+    OIDC_SCOPES,
+    OIDC_SKEW,
     PLANNING_CACHE,
     REMOTE_CATALOGS,
     RESULT_KEEP,
@@ -103,6 +114,7 @@ class Settings:
     tls_key: Path | None = None
     """Given exactly where the certificate is."""
     token: str | None = None
+    oidc: OidcSettings | None = None
     data_token: tuple[tuple[str, str], ...] = ()
     data_token_role: str | None = None
     data_token_shared: bool = False
@@ -169,10 +181,11 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         warehouse_sync=WAREHOUSE_SYNC.read(raw),
         import_dirs=tuple(_absolute(path) for path in IMPORT_DIRS.read(raw)),
         remote_catalogs=REMOTE_CATALOGS.read(raw),
-        kafka_brokers=_brokers(KAFKA_BROKERS.read(raw), open_door=TOKEN.read(raw) is None),
+        kafka_brokers=_brokers(KAFKA_BROKERS.read(raw), open_door=TOKEN.read(raw) is None and OIDC_ISSUER.read(raw) is None),
         tls_certificate=_file(TLS_CERTIFICATE.read(raw)),
         tls_key=_file(TLS_KEY.read(raw)),
         token=TOKEN.read(raw),
+        oidc=_oidc(raw),
         data_token=DATA_TOKEN.read(raw),
         data_token_role=DATA_TOKEN_ROLE.read(raw),
         data_token_shared=DATA_TOKEN_SHARED.read(raw),
@@ -245,11 +258,35 @@ def _given(environment: Mapping[str, str]) -> dict[str, str]:
     return raw
 
 
+def _oidc(raw: Mapping[str, str]) -> OidcSettings | None:
+    issuer, client = OIDC_ISSUER.read(raw), OIDC_CLIENT_ID.read(raw)
+    audience = OIDC_AUDIENCE.read(raw) or client
+    if issuer is None:
+        if lone := next((key for key in raw if key.startswith("oidc.")), None):
+            raise InvalidOption(f"{PREFIX}{lone.upper().replace('.', '_').replace('-', '_')} is set without SLUICE_OIDC_ISSUER.")
+        return None
+    if audience is None:
+        raise InvalidOption("SLUICE_OIDC_ISSUER needs SLUICE_OIDC_AUDIENCE or SLUICE_OIDC_CLIENT_ID: whom its tokens must be for.")
+    return OidcSettings(
+        issuer=issuer,
+        audience=audience,
+        client_id=client,
+        client_secret=OIDC_CLIENT_SECRET.read(raw),
+        redirect_url=OIDC_REDIRECT_URL.read(raw),
+        scopes=OIDC_SCOPES.read(raw),
+        principal_claim=OIDC_PRINCIPAL_CLAIM.read(raw),
+        groups_claim=OIDC_GROUPS_CLAIM.read(raw),
+        roles=OIDC_ROLES.read(raw),
+        skew_seconds=OIDC_SKEW.read(raw),
+    )
+
+
 def _refuse_open_door(settings: Settings) -> None:
+    closed = settings.token is not None or settings.oidc is not None
     for name, listen in (("SLUICE_LISTEN", settings.listen), ("SLUICE_FLIGHT_LISTEN", settings.flight_listen)):
-        if settings.token is None and listen is not None and not is_loopback(listen[0]):
+        if not closed and listen is not None and not is_loopback(listen[0]):
             raise InvalidOption(f"{name} names {listen[0]}, which other machines can reach: set SLUICE_TOKEN, or listen on 127.0.0.1.")
-    if settings.token is None and "*" in settings.cors_origins:
+    if not closed and "*" in settings.cors_origins:
         raise InvalidOption("SLUICE_CORS_ORIGINS=* lets every page in the world run SQL here: set SLUICE_TOKEN, or name the origins.")
     if settings.token is not None and not (settings.token.isascii() and settings.token.isprintable() and " " not in settings.token):
         raise InvalidOption("SLUICE_TOKEN must be printable ASCII without spaces, as it travels in a header.")

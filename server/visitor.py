@@ -7,12 +7,14 @@ import hmac
 import logging
 import os
 import secrets
+import time
 from datetime import timedelta
 from pathlib import Path
 
 from flask import Flask, Request, request, session
 from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
 
+from lake.access import Identity
 from model.errors import Forbidden
 
 _log = logging.getLogger(__name__)
@@ -22,7 +24,7 @@ FORM_HEADER = "X-CSRF-Token"
 """With it, a page's script may call the other doors as whoever is logged in; without it, the cookie counts on pages alone."""
 _HOURS = 12
 _KEY_BYTES = 32
-_TOKEN, _SECRET = "token", "form"
+_TOKEN, _SECRET, _IDENTITY, _LOGIN = "token", "form", "identity", "login"
 
 
 def is_page(path: str) -> bool:
@@ -81,6 +83,41 @@ def log_in(token: str) -> None:
     session[_TOKEN] = hashlib.sha256(token.encode()).hexdigest()
 
 
+def log_in_as(identity: Identity) -> None:
+    """Know this browser by the word of the issuer from now on; the cookie is signed, and its holder may read who it says they are."""
+    session.clear()
+    session.permanent = True
+    until = time.time() + _HOURS * 3600
+    session[_IDENTITY] = {"principal": identity.principal, "roles": sorted(identity.roles), "until": until}
+
+
+def begin_login(**kept: str) -> None:
+    """Keep what the answer of an issuer will be judged by."""
+    session.permanent = True
+    session[_LOGIN] = kept
+
+
+def begun_login() -> dict[str, str]:
+    """What `begin_login` kept, once; empty where this browser began none."""
+    found = session.pop(_LOGIN, None)
+    return found if isinstance(found, dict) else {}
+
+
+def visiting_identity() -> Identity | None:
+    """Who this browser logged in as by the issuer; None for one that did not, or whose call is no page's."""
+    if not _counts():
+        return None
+    found = session.get(_IDENTITY)
+    if not isinstance(found, dict):
+        return None
+    return Identity(principal=str(found["principal"]), roles=frozenset(found["roles"]), expires_at=float(found["until"]))
+
+
+def _counts() -> bool:
+    """Whether the cookie says who calls: on pages, and for their scripts."""
+    return is_page(request.path) or (FORM_HEADER in request.headers and form_is_ours())
+
+
 def log_out() -> None:
     """Forget who this browser is."""
     session.clear()
@@ -88,7 +125,7 @@ def log_out() -> None:
 
 def visiting_token() -> bytes | None:
     """The digest of the token this browser logged in with; None for one that did not, or whose call is no page's."""
-    if is_page(request.path) or (FORM_HEADER in request.headers and form_is_ours()):
+    if _counts():
         digest = session.get(_TOKEN)
         return bytes.fromhex(digest) if isinstance(digest, str) else None
     return None

@@ -1,15 +1,18 @@
-"""A token opens a session of the browser, and logging out ends it."""
+"""A token, or a login at the issuer, opens a session of the browser, and logging out ends it."""
 
 from __future__ import annotations
+
+import hmac
 
 from flask import redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
-from model.errors import NotAuthorized
+from model.errors import BadRequest, NotAuthorized, Unavailable
 from server.access import caller
+from server.oidc import OidcIssuer
 from server.pages.shell import bp, local_address, render
 from server.services import services
-from server.visitor import log_in, log_out
+from server.visitor import begin_login, begun_login, log_in, log_in_as, log_out
 
 
 @bp.get("/login")
@@ -18,7 +21,7 @@ def login() -> ResponseReturnValue:
     following = local_address(request.args.get("next", ""))
     if caller().principal:
         return redirect(following, 303)
-    return render("login.html", here="", following=following, problem="")
+    return _asked(following)
 
 
 @bp.post("/login")
@@ -30,9 +33,55 @@ def log_in_now() -> ResponseReturnValue:
         services().gateway.lake.access.caller(token or None)
     except NotAuthorized as problem:
         said = problem.message if token else "Paste a token to log in."
-        return render("login.html", here="", status=401, following=following, problem=said)
+        return _asked(following, problem=said)
     log_in(token)
     return redirect(following, 303)
+
+
+@bp.get("/login/issuer")
+def log_in_elsewhere() -> ResponseReturnValue:
+    """Send the browser to the issuer, where people log in."""
+    found = _issuer()
+    login = found.begin_login(_callback(found))
+    begin_login(state=login.state, nonce=login.nonce, verifier=login.verifier, next=local_address(request.args.get("next", "")))
+    return redirect(login.url, 303)
+
+
+@bp.get("/login/callback")
+def come_back() -> ResponseReturnValue:
+    """Take the issuer's answer, of a login that this browser began and of no other."""
+    found, begun = _issuer(), begun_login()
+    following = local_address(begun.get("next", ""))
+    if not hmac.compare_digest(begun.get("state", "").encode() or b"-", request.args.get("state", "").encode()):
+        return _asked(following, problem="The login was not begun in this browser, or it is over; log in again.")
+    if request.args.get("iss", found.settings.issuer) != found.settings.issuer:
+        return _asked(following, problem="The answer came from another issuer; log in again.")
+    if problem := request.args.get("error_description") or request.args.get("error"):
+        return _asked(following, problem=f"The issuer refused: {problem[:200]}")
+    try:
+        code, callback = request.args.get("code", ""), _callback(found)
+        identity = found.finish_login(code, nonce=begun["nonce"], verifier=begun["verifier"], redirect_url=callback)
+    except (NotAuthorized, Unavailable) as problem_told:
+        return _asked(following, problem=problem_told.message)
+    log_in_as(identity)
+    return redirect(following, 303)
+
+
+def _issuer() -> OidcIssuer:
+    found = services().oidc
+    if found is None or found.settings.client_id is None:
+        raise BadRequest("Pages log in by tokens here; SLUICE_OIDC_ISSUER and SLUICE_OIDC_CLIENT_ID add an issuer.")
+    return found
+
+
+def _callback(issuer: OidcIssuer) -> str:
+    return issuer.settings.redirect_url or url_for("pages.come_back", _external=True)
+
+
+def _asked(following: str, *, problem: str = "") -> ResponseReturnValue:
+    found = services().oidc
+    elsewhere = found is not None and found.settings.client_id is not None
+    return render("login.html", here="", status=401 if problem else 200, following=following, problem=problem, elsewhere=elsewhere)
 
 
 @bp.post("/logout")

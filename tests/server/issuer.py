@@ -1,0 +1,103 @@
+"""An OpenID Connect issuer on this machine: real keys, signatures and HTTP; who logs in there is whoever the test says."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from flask import Flask, Response, jsonify, redirect, request
+from flask.typing import ResponseReturnValue
+from joserfc import jwk, jwt
+from werkzeug.serving import make_server
+
+CLIENT, SECRET = "sluice-pages", "client secret"
+
+
+class Issuer:
+    """Publishes its keys, signs tokens, and answers the authorization code flow."""
+
+    def __init__(self) -> None:
+        self.keys: list[jwk.Key] = [jwk.RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})]
+        self.person: dict[str, Any] = {"sub": "ada", "groups": ["data-team"]}
+        """Who logs in next."""
+        self.fetched = 0
+        """How often its keys were asked for."""
+        self.away = False
+        self.url = ""
+        self._codes: dict[str, dict[str, str]] = {}
+
+    def token(self, *, key: jwk.Key | None = None, algorithm: str = "RS256", kid: str | None = "first", **claims: Any) -> str:
+        """A token with these claims; one that is None is left out."""
+        now = int(time.time())
+        told = {"iss": self.url, "aud": CLIENT, "iat": now, "exp": now + 300, **self.person, **claims}
+        header = {"alg": algorithm} if kid is None else {"alg": algorithm, "kid": kid}
+        kept = {name: value for name, value in told.items() if value is not None}
+        return jwt.encode(header, kept, key or self.keys[0], algorithms=[algorithm])
+
+    def rotate(self) -> None:
+        """Sign by a new key, and publish the old one no longer."""
+        self.keys = [jwk.ECKey.generate_key("P-256", {"kid": "second", "use": "sig"})]
+
+    def app(self) -> Flask:
+        """Its endpoints."""
+        app = Flask("issuer")
+
+        @app.before_request
+        def there() -> ResponseReturnValue | None:
+            return Response("gone to lunch", 503) if self.away else None
+
+        @app.get("/.well-known/openid-configuration")
+        def document() -> ResponseReturnValue:
+            return jsonify(
+                issuer=self.url,
+                jwks_uri=f"{self.url}/keys",
+                authorization_endpoint=f"{self.url}/authorize",
+                token_endpoint=f"{self.url}/token",
+            )
+
+        @app.get("/keys")
+        def keys() -> ResponseReturnValue:
+            self.fetched += 1
+            return jsonify(keys=[key.as_dict(private=False) for key in self.keys])
+
+        @app.get("/authorize")
+        def authorize() -> ResponseReturnValue:
+            asked = request.args.to_dict()
+            assert (asked["client_id"], asked["response_type"], asked["code_challenge_method"]) == (CLIENT, "code", "S256")
+            code = secrets.token_urlsafe()
+            self._codes[code] = asked
+            return redirect(f"{asked['redirect_uri']}?code={code}&state={asked['state']}")
+
+        @app.post("/token")
+        def token() -> ResponseReturnValue:
+            asked = self._codes.pop(request.form["code"], None)
+            auth = request.authorization
+            verifier = hashlib.sha256(request.form["code_verifier"].encode()).digest()
+            fits = asked is not None and base64.urlsafe_b64encode(verifier).rstrip(b"=").decode() == asked["code_challenge"]
+            if asked is None or not fits or auth is None or (auth.username, auth.password) != (CLIENT, SECRET):
+                return jsonify(error="invalid_grant"), 400
+            return jsonify(token_type="Bearer", access_token="opaque", id_token=self.token(nonce=asked["nonce"]))
+
+        return app
+
+
+@contextmanager
+def issuing() -> Iterator[Issuer]:
+    """An issuer that listens."""
+    issuer = Issuer()
+    server = make_server("127.0.0.1", 0, issuer.app(), threaded=True)
+    issuer.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield issuer
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
