@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from flask import current_app
 
 from server.data_tokens import DataTokens
-from server.oidc import OidcIssuer
 from server.settings import Settings
 from sql.gateway import Gateway
+
+if TYPE_CHECKING:
+    from server.oidc import OidcIssuer
 
 EXTENSION = "sluice"
 
@@ -28,7 +31,11 @@ class Services:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data_tokens", DataTokens(self.settings))
-        issuer = None if self.settings.oidc is None else OidcIssuer(self.settings.oidc)
+        issuer = None
+        if self.settings.oidc is not None:
+            from server.oidc import OidcIssuer
+
+            issuer = OidcIssuer(self.settings.oidc)
         object.__setattr__(self, "oidc", issuer)
         self.gateway.lake.access.issuer = issuer
 

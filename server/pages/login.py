@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hmac
+from typing import TYPE_CHECKING
 
 from flask import redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
 from model.errors import BadRequest, NotAuthorized, Unavailable
 from server.access import caller
-from server.oidc import OidcIssuer
 from server.pages.shell import bp, local_address, render
 from server.services import services
 from server.visitor import begin_login, begun_login, log_in, log_in_as, log_out
+
+if TYPE_CHECKING:
+    from server.oidc import OidcIssuer
 
 
 @bp.get("/login")
