@@ -82,6 +82,10 @@ class BenchServer:
         """Memory of the server's Python process, its JVM left out."""
         return int(self._me.memory_info().rss)
 
+    def threads(self) -> int:
+        """Threads of the server's Python process."""
+        return int(self._me.num_threads())
+
     def cpu_seconds(self) -> tuple[float, float]:
         """What the server's Python process and its Postgres have used of the processors so far."""
         times = self._me.cpu_times()

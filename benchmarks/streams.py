@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import statistics
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import psycopg
@@ -19,6 +22,8 @@ from benchmarks.timing import percentile
 
 ROWS = 200
 IDLE_STREAMS = 200
+SHARED = ((1, 100), (100, 50), (1000, 30))
+"""Streams of one table, and the rows they all wait for."""
 FILES = 100_000
 FILES_PER_COMMIT = 10_000
 HINT = "/*+ OPTIONS('scan.mode' = 'latest') */"
@@ -37,12 +42,19 @@ def measure(run: Run) -> list[Table]:
                 found.append((kind, f"{busy}/s", *(f"{value:.1f} ms" for value in measured)))
         idle = idle_streams(server, run.size(IDLE_STREAMS, 20))
     with run.server() as server:
+        together = [shared(server, run.size(count, min(count, 20)), run.size(rows, 5)) for count, rows in SHARED]
+    with run.server() as server:
         start = start_on_many(server, run.size(FILES, 2_000))
     return [
         Table(
             head=("read by", "commits to other tables", "answer → row p50", "p99", "INSERT sent → row p50", "p99"),
             rows=found,
             note="Inserts of one row, 20 ms (Spark: 300 ms) between them, to a table one client follows; the first tenth is left out.",
+        ),
+        Table(
+            head=("streams of one table", "INSERT sent → row p50", "p99", "max", "INSERT p50", "threads of the server"),
+            rows=together,
+            note="Each stream has a connection of its own; all are read by one process on the same two cores. 100 ms between two inserts.",
         ),
         Table(head=("open streams", "memory before", "memory with them", "CPU of the server while idle"), rows=[idle]),
         Table(
@@ -129,6 +141,53 @@ def idle_streams(server: BenchServer, count: int) -> tuple[str, str, str, str]:
     for tail in tails:
         tail.wait(1)
     return f"{count}", f"{before >> 20} MB", f"{server.resident_bytes() >> 20} MB", f"{100 * share:.0f} % of a core"
+
+
+def shared(server: BenchServer, count: int, rows: int) -> tuple[str, ...]:
+    """Many streams of one table: milliseconds from an INSERT's start to its row at each of them."""
+    table = f"shared{count}"
+    server.sql(f"CREATE TABLE {table} (id BIGINT) WITH ('bucket' = '1')")
+    threads, answered, lags = asyncio.run(_shared(server, table, count, rows))
+    told = (statistics.median(lags), percentile(lags, 0.99), max(lags), statistics.median(answered))
+    return f"{count:,}", *(f"{value:.0f} ms" for value in told), str(threads)
+
+
+async def _shared(server: BenchServer, table: str, count: int, rows: int) -> tuple[int, list[float], list[float]]:
+    """The server's threads while the streams wait; milliseconds to each answer, and to each row at each stream."""
+    came: list[list[float]] = [[] for _ in range(rows)]
+    address = urlsplit(server.url)
+    query = f"SELECT id FROM {table} {HINT}".encode()
+    head = f"POST /sql?mode=streaming HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Length: {len(query)}\r\n\r\n"
+    opened = asyncio.Semaphore(20)
+
+    async def follow() -> asyncio.Task[None]:
+        async with opened:
+            reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=1 << 20)
+            writer.write(head.encode() + query)
+            await reader.readuntil(b"\r\n\r\n")
+        return asyncio.create_task(read(reader, writer))
+
+    async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            if found := re.search(rb'"id": ?(\d+)', line):
+                came[int(found[1])].append(time.perf_counter())
+                if int(found[1]) == rows - 1:
+                    break
+        writer.close()
+
+    readers = await asyncio.gather(*(follow() for _ in range(count)))
+    await asyncio.sleep(3)
+    threads = server.threads()
+    sent, answered = [], []
+    for number in range(rows):
+        sent.append(time.perf_counter())
+        await asyncio.to_thread(server.sql, f"INSERT INTO {table} VALUES ({number})")
+        answered.append(1000 * (time.perf_counter() - sent[-1]))
+        await asyncio.sleep(0.1)
+    await asyncio.wait_for(asyncio.gather(*readers), 60)
+    if short := [number for number, at in enumerate(came) if len(at) != count]:
+        raise RuntimeError(f"row {short[0]} came {len(came[short[0]])} times to {count} streams")
+    return threads, answered, [1000 * (at - sent[number]) for number, found in enumerate(came) for at in found]
 
 
 def notified(directory: Path, seconds: float) -> list[tuple[str, str, str]]:

@@ -1,0 +1,55 @@
+"""Statements made to hurt do not keep others from being served."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tests.fix_server import StartServer
+from tests.running import RunningServer, runs
+from tests.torture.hurtful import ALL, SHORT, Probes, hurt
+
+pytestmark = pytest.mark.spark
+_WITHOUT_SPARK, _WITH_SPARK = 2.0, 30.0
+"""The longest time, in seconds, for which a probe that runs each second may not succeed."""
+
+
+def _campaign(server: RunningServer, texts: list[str], seconds: float) -> Probes:
+    server.wait_for_spark()
+    postgres = server.postgres_pid()
+    with Probes(server) as probes:
+        for text in texts:
+            status = hurt(server, text, seconds)
+            print(time.strftime("%H:%M:%S"), end=" ")
+            print(f"{status} {text[:60]}")
+            assert status != 500, f"{text[:200]}\n{server.words()}"
+            assert runs(server.process.pid)
+    print(probes.told())
+    renewals = [line for line in server.log.read_text(errors="replace").splitlines() if "Spark is started anew" in line]
+    print(f"Spark was started anew {len(renewals)} times", *renewals, sep="\n")  # the last resort; what needs no Spark must not notice
+    assert server.postgres_pid() == postgres
+    server.wait_for_spark()
+    assert server.value("SELECT sum(id * 2) FROM range(10)") == 90
+    assert server.value("SELECT count(*) FROM probe") >= probes.all["insert"].successes + probes.all["rows"].successes
+    for name, probe in probes.all.items():
+        assert probe.successes or name == "spark", f"{name}: {probe.refusals[-1:]}"
+    return probes
+
+
+@pytest.mark.slow
+def test_one_of_each_kind_leaves_the_server_to_others(start_server: StartServer) -> None:
+    assert len(SHORT) == 8
+    _campaign(start_server(), SHORT, 1.5)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+def test_sixty_statements_made_to_hurt(start_server: StartServer) -> None:
+    assert len(ALL) == 60
+    probes = _campaign(start_server(), ALL, float(os.environ.get("SLUICE_TEST_HURT_SECONDS", "20")))
+    for name, probe in probes.all.items():
+        assert probe.longest <= (_WITH_SPARK if name == "spark" else _WITHOUT_SPARK), (
+            f"{name} waited {probe.longest:.1f} s\n{probes.told()}"
+        )
