@@ -205,13 +205,3 @@ class DropRepository:
             ORDER BY d.expires_at LIMIT %s FOR UPDATE OF d SKIP LOCKED
         """
         return [drop_id for (drop_id,) in self._conn.execute(query, (limit,)).fetchall()]
-
-    def sums(self) -> tuple[int, int]:
-        """Kept tables, and the bytes of their latest snapshots."""
-        query = """
-            SELECT count(*), coalesce(sum(p.file_size), 0)::bigint FROM table_entry t
-            LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = 'main' WHERE t.drop_id IS NOT NULL
-        """
-        row = self._conn.execute(query).fetchone()
-        assert row is not None
-        return int(row[0]), int(row[1])

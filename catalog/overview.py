@@ -31,7 +31,10 @@ class OverviewRepository:
                              SELECT 1 FROM maintenance_lease l WHERE l.table_id = t.table_id AND l.lease_until > now())
                          ORDER BY 1) AS unattended,
                    coalesce((SELECT jsonb_object_agg(state, n) FROM (SELECT state, count(*) AS n FROM stream_job GROUP BY state) s),
-                            '{}'::jsonb) AS jobs
+                            '{}'::jsonb) AS jobs,
+                   (SELECT count(*) FROM table_entry WHERE drop_id IS NOT NULL) AS dropped_tables,
+                   (SELECT coalesce(sum(p.file_size), 0)::bigint FROM table_entry t JOIN snapshot_pointer p USING (table_id)
+                    WHERE t.drop_id IS NOT NULL AND p.branch = 'main') AS dropped_bytes
         """
         with self._conn.cursor(row_factory=class_row(OverviewRow)) as cur:
             row = cur.execute(query).fetchone()

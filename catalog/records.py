@@ -220,6 +220,9 @@ class OverviewRow:
     """Tables with snapshots that no server looks after now."""
     jobs: Mapping[str, int]
     """By state."""
+    dropped_tables: int
+    """Kept for UNDROP, and the bytes of their latest snapshots."""
+    dropped_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

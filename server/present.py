@@ -124,6 +124,8 @@ class OfCatalog:
             return
         sums = known.sums
         yield GaugeMetricFamily("sluice_tables", "Tables in the catalog.", value=sums.tables)
+        yield GaugeMetricFamily("sluice_tables_dropped", "Dropped tables that UNDROP can bring back.", value=sums.dropped_tables)
+        yield GaugeMetricFamily("sluice_tables_dropped_bytes", "Bytes of their latest snapshots.", value=sums.dropped_bytes)
         yield GaugeMetricFamily("sluice_tables_diverged", "Tables somebody wrote to past the catalog.", value=len(sums.diverged))
         yield GaugeMetricFamily("sluice_tables_unattended", "Tables with data that no server looks after.", value=len(sums.unattended))
         unpublished = "Snapshots that were decided and have no file yet."

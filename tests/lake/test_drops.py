@@ -13,6 +13,7 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake, LakeTable
 from lake.after_restore import differences
+from lake.consumers import consumers, reset_consumer
 from model.access import Access, Policy, database_resource, inside, table_resource
 from model.catalog_errors import DropNotExist
 from model.errors import (
@@ -23,9 +24,11 @@ from model.errors import (
     InvalidName,
     TableAlreadyExist,
     TableNotExist,
+    Unavailable,
 )
 from model.identifier import Identifier
 from model.schema_change import SetOption
+from table.file_io import LocalFileIO
 from tests.lake.test_access import as_user, give, user
 from tests.lake.test_commit import T, append, names
 from tests.lake.test_tables import Crash, a_schema
@@ -92,7 +95,7 @@ def test_a_dropped_table_is_nowhere_else(lake: Lake, catalog: CatalogStore) -> N
         assert (tx.overview.sums().tables, tx.overview.sums().unpublished_snapshots) == (0, 0)
         assert [one.tables for one in tx.browse.databases()] == [0]
         assert not any((tx.tables.half_done(), tx.snapshots.tables_with_unpublished()))
-        assert tx.drops.sums()[0] == 1
+        assert (tx.overview.sums().dropped_tables, tx.overview.sums().dropped_bytes) == (1, 1)
     with pytest.raises(TableNotExist):
         lake.commit(table, append("b"))
     lake.undrop_table(T)
@@ -470,3 +473,72 @@ def test_a_dropped_table_is_not_taken_for_one_the_catalog_does_not_know(lake: La
     assert list(differences(catalog, str(warehouse))) == []
     with catalog.reading() as tx:
         assert tx.state.identity()[2]
+
+
+class ReadOnlyIO(LocalFileIO):
+    """A local disk that, once it is read-only, takes no change."""
+
+    read_only = False
+
+    def _refuse(self) -> None:
+        if self.read_only:
+            raise Unavailable("The disk is read-only.")
+
+    def create(self, path: str, data: bytes) -> bool:
+        self._refuse()
+        return super().create(path, data)
+
+    def write(self, path: str, data: bytes) -> None:
+        self._refuse()
+        super().write(path, data)
+
+    def add(self, path: str, data: bytes) -> None:
+        self._refuse()
+        super().add(path, data)
+
+    def delete_tree(self, path: str) -> None:
+        self._refuse()
+        super().delete_tree(path)
+
+
+def test_drop_and_undrop_need_no_disk_and_a_sweep_goes_on_later(catalog: CatalogStore, warehouse: Path, dsn: str) -> None:
+    disk = ReadOnlyIO()
+    lake = Lake(catalog, str(warehouse), drop_retention=DAYS, file_io=disk)
+    make(lake, T, "a")
+    disk.read_only = True
+    lake.drop_table(T)
+    lake.undrop_table(T)
+    assert names(lake.open(T)) == ["a"]
+    lake.drop_table(T)
+    age(dsn, 7)
+    assert lake.sweep_drops() == 1
+    assert (warehouse / "default.db/t").exists()
+    disk.read_only = False
+    assert lake.sweep_drops() == 0  # what could not be removed is not tried again at once
+    with psycopg.connect(dsn) as conn:
+        conn.execute("UPDATE dropped_directory SET dropped_at = dropped_at - interval '11 minutes'")
+    lake.sweep_drops()
+    assert not (warehouse / "default.db/t").exists()
+    lake.close()
+
+
+def test_a_stream_of_a_dropped_table_is_told_that_it_is_gone(lake: Lake) -> None:
+    make(lake, T, "a")
+    stream = lake.follow(
+        lake.open(T), {"continuous.discovery-interval": "50 ms", "scan.mode": "from-snapshot-full", "scan.snapshot-id": "1"}
+    )
+    steps = stream.steps()
+    assert next(step for step in steps if step is not None).snapshot.id == 1
+    lake.drop_table(T)
+    with pytest.raises(TableNotExist):
+        list(steps)
+
+
+def test_a_consumer_goes_on_where_it_was(lake: Lake, catalog: CatalogStore, dsn: str) -> None:
+    table = make(lake, T, "a", "b")
+    reset_consumer(catalog, table, "c", 2)
+    lake.drop_table(T)
+    lake.undrop_table(T)
+    assert consumers(lake.open(T)) == {"c": 2}
+    with psycopg.connect(dsn) as conn:
+        assert conn.execute("SELECT name, next_snapshot FROM stream_consumer").fetchall() == [("c", 2)]
