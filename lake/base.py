@@ -14,6 +14,7 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.access import EVERYBODY, AccessControl, Caller
+from lake.clock import Clock
 from lake.commit.core import CommitCore
 from lake.commit.publish import Hook, Publisher, no_hook
 from lake.decided import follow
@@ -72,6 +73,8 @@ class LakeBase:
         self._core = CommitCore(catalog, self._publisher, hook)
         self.standing = Standing(catalog, self.file_io, self.warehouse, self._publisher)
         """Whether catalog and warehouse belong together; asked before anything is written or removed."""
+        self.clock = Clock(catalog)
+        """Asked before anything expires by age."""
         self.open_streams = OpenStreams()
 
     def for_caller(self, caller: Caller) -> Self:

@@ -10,6 +10,7 @@ from lake.auto_tags import create_automatic_tags, expire_tags
 from lake.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
 from lake.retention import Removed, expire_snapshots
 from lake.table import LakeTable
+from model.errors import ClockInDoubt
 from model.table_options import TABLE_OPTIONS
 from table.consumers import delete_consumer, read_consumers
 from table.expire import ExpiryRules
@@ -48,6 +49,11 @@ def expire_consumers(table: LakeTable, *, dry_run: bool = False) -> list[str]:
 def maintain(lake: Lake, table: LakeTable, *, partitions_due: bool = True) -> Maintained:
     """Automatic tags, tags that end, partitions, consumers and snapshots that are too old; nothing for a `write-only` table."""
     if TABLE_OPTIONS.read(table.schema.options, "write-only"):
+        return Maintained()
+    try:
+        lake.clock.require(table.latest())
+    except ClockInDoubt as doubt:  # told, and tried again at the next round
+        lake.standing.tell(f"Expiry of {table.identifier} waits: {doubt.message}" if lake.clock.doubt is None else doubt.message)
         return Maintained()
     made = create_automatic_tags(lake, table)
     ended = expire_tags(lake, table) if TABLE_OPTIONS.read(table.schema.options, "tag.time-expire-enabled") else []

@@ -73,6 +73,7 @@ def examine(settings: Settings, *, java_home: str | None = None) -> list[Finding
         found += _guarded("warehouse", lambda: _warehouse(lake))
         found += _guarded("identity", lambda: _identity(lake))
         found += _guarded("clock", lambda: _clock(catalog))
+        found += _guarded("expiry", lambda: _expiry(lake))
         found += _guarded("commit", lambda: _commit(catalog))
         found += _guarded("catalog", lambda: of_catalog(overview(catalog)))
         found += _guarded("tables", lambda: of_tables(differences(catalog, settings.warehouse)))
@@ -180,6 +181,11 @@ def _clock(catalog: CatalogStore) -> Check:
     level = FAIL if skew > _WRONG_SECONDS else WARN if skew > _SKEW_SECONDS else OK
     way_out = "" if level == OK else "Let both machines keep their clocks by NTP."
     yield Finding(check="clock", level=level, detail=f"{skew:.3f} s from Postgres's", way_out=way_out)
+
+
+def _expiry(lake: Lake) -> Check:
+    doubt = lake.clock.look(note=False)
+    yield Finding(check="expiry", level=OK if doubt is None else FAIL, detail=doubt or "the time is believed")
 
 
 def _commit(catalog: CatalogStore) -> Check:

@@ -34,9 +34,9 @@ def ready() -> Response:
         return _answer({"status": "stopping"}, 503)
     health = services().gateway.health()
     parts = {"postgres": health.postgres, "spark": health.spark, "warehouse": health.warehouse, "disk": health.disk}
-    parts |= {"catalog": health.catalog, "tables": _tables(health)}
+    parts |= {"catalog": health.catalog, "tables": _tables(health), "clock": health.clock}
     # A server whose disk is nearly full stays in the balancer: it still answers whoever reads.
-    status = "unavailable" if not health.ok else "degraded" if not health.disk.ok or health.troubles else "ok"
+    status = "unavailable" if not health.ok else "degraded" if not (health.disk.ok and health.clock.ok) or health.troubles else "ok"
     body: dict[str, object] = {"status": status} | {
         name: {"ok": part.ok} | ({"detail": part.detail} if part.detail else {}) for name, part in parts.items()
     }

@@ -148,6 +148,7 @@ SCHEMAS: dict[str, Any] = {
         disk=_ref["Part"],
         catalog=_ref["Part"],
         tables=_ref["Part"],
+        clock=_ref["Part"],
     ),
     "Document": {"type": "object", "description": "OpenAPI 3.1."},
 }

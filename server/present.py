@@ -61,6 +61,8 @@ class OfServer:
         yield GaugeMetricFamily("sluice_tables_in_trouble", damaged, value=len(standing.troubles()))
         belongs = "1 when the warehouse is the catalog's; where not nothing is written."
         yield GaugeMetricFamily("sluice_warehouse_own", belongs, value=float(standing.mismatch is None))
+        paused = "1 while nothing expires by age, because the time cannot be believed."
+        yield GaugeMetricFamily("sluice_expiry_paused", paused, value=float(gateway.lake.clock.doubt is not None))
         catalog = gateway.lake.catalog
         yield _gauges("sluice_catalog_pool", "Connections to Postgres, and who waits for one.", "what", catalog.pool_stats())
         yield _totals(catalog.pool_totals())

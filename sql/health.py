@@ -38,6 +38,8 @@ class Health:
     """Whether there is room for new rows; without it reads go on."""
     catalog: PartHealth = PartHealth(ok=True)
     """Whether catalog and warehouse belong together; where not nothing is written."""
+    clock: PartHealth = PartHealth(ok=True)
+    """Whether the time is believed; where not nothing expires by age."""
     troubles: Sequence[Trouble] = ()
     """Tables that need a hand; all others work."""
 
@@ -55,6 +57,7 @@ def check_health(lake: Lake, spark: Checkable, outliving: Sequence[str] = ()) ->
         warehouse=_ask(lambda: _ask_warehouse(lake)),
         disk=_ask(lake.reserve.require),
         catalog=PartHealth(ok=lake.standing.mismatch is None, detail=lake.standing.mismatch or lake.standing.warning or ""),
+        clock=PartHealth(ok=lake.clock.doubt is None, detail=lake.clock.doubt or ""),
         troubles=lake.standing.troubles(),
     )
 

@@ -125,7 +125,7 @@ class Standing:
             self._write_marker(ours, revision)
         for text in (mismatch, warning):
             if text is not None:
-                self._tell(text)
+                self.tell(text)
         self._mismatch, self._warning = mismatch, warning
 
     def claim(self, *, dry_run: bool = False) -> UUID:
@@ -181,7 +181,7 @@ class Standing:
             )  # fmt: skip
             missing = "missing" in problem.problem
             self._damaged[problem.resource_name] = _Damage(trouble=trouble, file=problem.file, missing=missing, met=time.monotonic())
-        self._tell(f"Table {problem.resource_name} is damaged: {trouble.problem}. {trouble.statement} lists all of it.")
+        self.tell(f"Table {problem.resource_name} is damaged: {trouble.problem}. {trouble.statement} lists all of it.")
 
     def look_around(self, *, tables: int | None = _LOOKED_AT) -> None:
         """Look at the next few tables, or at all, and anew at those that were damaged; raises `Unavailable`."""
@@ -223,7 +223,7 @@ class Standing:
         with self._lock:
             self._diverged = found
         for trouble in found.values():
-            self._tell(f"Table {trouble.table}: {trouble.problem}. {trouble.statement} mends it.")
+            self.tell(f"Table {trouble.table}: {trouble.problem}. {trouble.statement} mends it.")
 
     def _forget_mended(self, name: str) -> None:
         """Forget damage that is mended: the file is there, the newest snapshot does without it, or nobody met it for long."""
@@ -246,8 +246,8 @@ class Standing:
             with self._lock:
                 self._damaged.pop(name, None)
 
-    def _tell(self, text: str) -> None:
-        """One line of the log in an hour."""
+    def tell(self, text: str) -> None:
+        """Write a line of the log, once in an hour."""
         key = text[:200]
         with self._lock:
             told = key in self._told

@@ -65,7 +65,7 @@ class OverviewPage:
         found = self.attention
         health = self.health
         well = health.postgres.ok and health.warehouse.ok and health.disk.ok and (health.spark.ok or self.spark_starts)
-        well = well and not (health.catalog.detail or self.damaged)
+        well = well and health.clock.ok and not (health.catalog.detail or self.damaged)
         return well and not (self.troubled or found.debts or found.lagging or found.leases)
 
 

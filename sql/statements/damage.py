@@ -51,6 +51,17 @@ def claim_warehouse(context: ExecutionContext, arguments: Arguments) -> ResultSe
     return ResultSet.of_rows([ResultColumn("catalog_id", STRING), DRY_COLUMN], [(str(catalog_id), arguments.dry_run)])
 
 
+@procedure("confirm_clock", required=0)
+def confirm_clock(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Say that Postgres's time is right: expiry goes on. For administrators; tells why it waited."""
+    context.lake.caller.administers()
+    doubt = context.lake.clock.look()
+    if not arguments.dry_run:
+        context.lake.clock.confirm()
+        context.lake.clock.look()
+    return ResultSet.of_rows([ResultColumn("doubt", STRING), DRY_COLUMN], [(doubt, arguments.dry_run)])
+
+
 @procedure("remove_unexisting_files", required=1, table=str, dry_run=bool, parallelism=int, deep=bool)
 def remove_unexisting_files(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Commit a snapshot without the files that cannot be read; unless ``dry_run => false`` says so they are only told, one row each."""

@@ -84,6 +84,8 @@ def expire_snapshots(context: ExecutionContext, arguments: Arguments) -> ResultS
     if "older_than" in arguments:
         age = dt.datetime.now(dt.UTC) - moment_of(context, "older_than", arguments["older_than"])
         rules = replace(rules, retained=max(age, dt.timedelta()))
+    if not arguments.dry_run:
+        context.lake.clock.require(table.latest())
     done = kept.expire_snapshots(context.lake, table, rules, dry_run=arguments.dry_run)
     return ResultSet.of_rows(_REMOVED, [_removed(done, dry_run=arguments.dry_run)])
 
@@ -192,6 +194,8 @@ def expire_partitions(context: ExecutionContext, arguments: Arguments) -> Result
     if rules is None:
         reason = "has no partitions" if not table.schema.partition_keys else "says no time: give expiration_time => '7 d'"
         raise AnalysisError(f"Table {table.identifier} {reason}.", fragment="expire_partitions")
+    if not arguments.dry_run:
+        context.lake.clock.require(table.latest())
     old = expired_partitions(table, context.lake.partitions(table, table.latest()), rules)
     if not arguments.dry_run:
         drop_partitions(context.lake, table, old)

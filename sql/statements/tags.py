@@ -124,6 +124,8 @@ def _listed(names: str) -> list[str]:
 def expire_tags(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Drop the tags whose time is over, or that were made before a time."""
     older = None
+    if not arguments.dry_run:
+        context.lake.clock.require()
     if "older_than" in arguments:
         older = moment_of(context, "older_than", arguments["older_than"]).astimezone().replace(tzinfo=None)
     gone = expire_lake_tags(context.lake, table_to_write(context, arguments), older_than=older, dry_run=arguments.dry_run)

@@ -104,3 +104,18 @@ def test_a_restored_catalog_of_before_identities_takes_its_warehouses(
     )
     _, found = restore(wanted, tmp_path / "old", replace=False)
     assert [one.table for one in found] == ["default.t"]  # which the catalog does not know, and no word of another's warehouse
+
+
+def test_a_clock_in_doubt_is_told_and_confirmed(client: FlaskClient, gateway: Gateway, dsn: str, settings: Settings) -> None:
+    sql(client, "CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)")
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("UPDATE catalog_state SET clock_seen_at = now() - interval '1 year'")
+    with client.post("/sql", data="CALL sys.expire_snapshots('t')") as answer:
+        assert (answer.status_code, "sys.confirm_clock" in answer.get_data(as_text=True)) == (409, True)
+    assert "sys.confirm_clock" in client.get("/readyz").get_json()["clock"]["detail"]
+    assert "sluice_expiry_paused 1.0" in client.get("/metrics").get_data(as_text=True)
+    assert {one.check: one.level for one in examine(settings)}["expiry"] == FAIL
+    sql(client, "CALL sys.expire_snapshots('t', dry_run => true)", "CALL sys.confirm_clock(dry_run => true)")
+    assert not client.get("/readyz").get_json()["clock"]["ok"]
+    sql(client, "CALL sys.confirm_clock()", "CALL sys.expire_snapshots('t')")
+    assert client.get("/readyz").get_json()["clock"]["ok"]

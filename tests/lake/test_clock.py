@@ -1,0 +1,112 @@
+"""A clock that jumps: nothing expires by age until it is right again or somebody says that it is."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from catalog import CatalogStore
+from lake import Lake
+from lake.clock import Clock
+from lake.maintenance import maintain
+from model.errors import ClockInDoubt
+from model.schema import column, new_schema
+from tests.lake.test_commit import T, append
+from tests.lake.test_commit import table as table
+from tests.lake.test_partitions import append as append_rows
+
+YEAR = 365 * 86_400.0
+
+
+class Hands:
+    """A machine whose clock and count of seconds a test moves."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+        self.elapsed = 1000.0
+
+    def wall(self) -> float:
+        return time.time() + self.ahead
+
+
+@pytest.fixture
+def hands() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def clock(catalog: CatalogStore, hands: Hands) -> Clock:
+    return Clock(catalog, wall=hands.wall, elapsed=lambda: hands.elapsed)
+
+
+@pytest.fixture
+def conn(dsn: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(dsn, autocommit=True) as made:
+        yield made
+
+
+def seen(conn: psycopg.Connection, ago: dt.timedelta) -> None:
+    conn.execute("UPDATE catalog_state SET clock_seen_at = now() - %s", (ago,))
+
+
+def test_a_steady_clock_is_believed_and_put_on_record(clock: Clock, conn: psycopg.Connection) -> None:
+    clock.require()
+    assert conn.execute("SELECT now() - clock_seen_at < interval '1 minute' FROM catalog_state").fetchone() == (True,)
+
+
+def test_a_machine_ahead_of_postgres_waits_until_they_agree(clock: Clock, hands: Hands) -> None:
+    hands.ahead = YEAR
+    with pytest.raises(ClockInDoubt, match="NTP"):
+        clock.require()
+    clock.confirm()
+    with pytest.raises(ClockInDoubt):  # two machines that differ are not to be confirmed
+        clock.require()
+    hands.ahead = 0
+    clock.require()
+    assert clock.doubt is None
+
+
+def test_a_jump_of_all_clocks_is_noticed_by_the_count_of_seconds(clock: Clock, hands: Hands, conn: psycopg.Connection) -> None:
+    clock.require()
+    hands.elapsed -= 3600  # as if the clocks had moved an hour and the machine none
+    with pytest.raises(ClockInDoubt, match="jumped 1:00:00 ahead"):
+        clock.require()
+    hands.elapsed += 3600
+    clock.require()
+    hands.elapsed -= 3600
+    clock.confirm()
+    clock.require()
+
+
+@pytest.mark.parametrize("ago", [dt.timedelta(days=365), dt.timedelta(days=-365)], ids=["ahead", "back"])
+def test_the_last_run_on_record_tells_a_server_that_was_just_started(clock: Clock, conn: psycopg.Connection, ago: dt.timedelta) -> None:
+    seen(conn, ago)
+    with pytest.raises(ClockInDoubt, match=r"sys\.confirm_clock"):
+        clock.require()
+    assert conn.execute("SELECT abs(extract(epoch FROM now() - clock_seen_at)) > 86400 FROM catalog_state").fetchone() == (True,)
+    clock.confirm()
+    clock.require()
+
+
+def test_nothing_expires_while_it_is_in_doubt(lake: Lake, conn: psycopg.Connection) -> None:
+    options = {"bucket": "-1", "partition.expiration-time": "1 ms", "partition.expiration-strategy": "update-time"}
+    lake.create_table(T, new_schema([column("p", "BIGINT"), column("v", "STRING")], partition_keys=["p"], options=options))
+    append_rows(lake, lake.open(T), 1)
+    time.sleep(0.01)
+    seen(conn, dt.timedelta(days=365))
+    assert maintain(lake, lake.open(T)).partitions_gone == ()
+    assert "sys.confirm_clock" in (lake.clock.doubt or "")
+    lake.clock.confirm()
+    assert maintain(lake, lake.open(T)).partitions_gone == ("p=1",)
+
+
+def test_a_snapshot_ahead_of_the_time_keeps_its_table(clock: Clock, lake: Lake, table: object) -> None:
+    newest = lake.commit(lake.open(T), append("a"))
+    clock.require(newest)
+    with pytest.raises(ClockInDoubt, match="ahead of the time"):
+        clock.require(replace(newest, time_millis=newest.time_millis + int(YEAR * 1000)))
