@@ -25,21 +25,30 @@ class IdempotencyRepository:
         self._conn = conn
 
     def claim(self, scope: str, key: str, *, body_hash: str, owner: UUID) -> IdempotencyRow | None:
-        """Take the key, or tell who has it: None means it is the caller's now. A dead server's unfinished claim is taken over."""
+        """Take the key, or tell who has it: None means it is the caller's now. A dead server's unfinished claim is taken over.
+
+        Before schema 0005 no caller was told from another, and a scope named none: what was done under such a key is not done again.
+        """
         query = """
             INSERT INTO idempotency_key AS k (scope, key, body_hash, owner, lease_until)
-            VALUES (%(scope)s, %(key)s, %(hash)s, %(owner)s, now() + %(lease)s)
+            SELECT %(scope)s, %(key)s, %(hash)s, %(owner)s, now() + %(lease)s
+            WHERE NOT EXISTS (
+                SELECT 1 FROM idempotency_key o
+                WHERE o.scope = %(nobody)s AND o.key = %(key)s AND o.created_at >= now() - %(kept)s AND o.answer IS NOT NULL
+            )
             ON CONFLICT (scope, key) DO UPDATE
               SET body_hash = excluded.body_hash, owner = excluded.owner, lease_until = excluded.lease_until,
                   answer = NULL, created_at = now()
               WHERE k.created_at < now() - %(kept)s OR (k.answer IS NULL AND k.lease_until < now() AND k.body_hash = excluded.body_hash)
         """
         values = {"scope": scope, "key": key, "hash": body_hash, "owner": owner, "lease": LEASE, "kept": KEPT}
+        values["nobody"] = f"{scope.partition(':')[0]}:"
         if self._conn.execute(query, values).rowcount == 1:
             return None
-        look = "SELECT body_hash, owner, lease_until > now() AS alive, answer FROM idempotency_key WHERE scope = %s AND key = %s"
+        look = "SELECT body_hash, owner, lease_until > now() AS alive, answer FROM idempotency_key"
+        look += " WHERE scope = ANY(%s) AND key = %s ORDER BY scope = %s DESC LIMIT 1"
         with self._conn.cursor(row_factory=class_row(IdempotencyRow)) as cur:
-            return cur.execute(look, (scope, key)).fetchone()
+            return cur.execute(look, ([scope, values["nobody"]], key, scope)).fetchone()
 
     def renew(self, owners: list[UUID]) -> None:
         """Say that the work of these claims is still going on."""

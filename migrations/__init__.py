@@ -15,10 +15,22 @@ _LOCK = 0x51_1C_E0_01
 """Two servers starting at once must not both migrate."""
 
 
+class NewerSchema(Exception):
+    """The database was brought to a revision this version does not know."""
+
+    def __init__(self, revision: str) -> None:
+        super().__init__(
+            f"The catalog's schema is {revision}, and this Sluice knows {newest()}: install the version that made it, or newer."
+        )
+
+
 def upgrade(dsn: str, revision: str = "head") -> None:
-    """Bring the database at ``dsn`` to a revision; nothing happens where it is there already."""
-    if revision == "head" and revision_of(dsn) == newest():
+    """Bring the database at ``dsn`` to a revision; nothing happens where it is there already. Raises `NewerSchema`."""
+    at = revision_of(dsn) if revision == "head" else None
+    if at is not None and at == newest():
         return
+    if at is not None and not knows(at):
+        raise NewerSchema(at)
     from alembic import command  # takes most of a second, which a start with nothing to do can spare
 
     command.upgrade(_config(dsn), revision)

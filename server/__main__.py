@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
+from migrations import NewerSchema
 from model.errors import InvalidOption, LakeError
 from server.process import catalog_dsn, serve
 from server.settings import PREFIX, Settings, read_settings
@@ -135,6 +136,8 @@ def run(work: Callable[[Settings], int | None]) -> NoReturn:
         status = work(settings) or 0
     except LakeError as problem:
         _leave(2 if isinstance(problem, InvalidOption) else 1, problem.message)
+    except NewerSchema as problem:
+        _leave(2, str(problem))
     except OSError as problem:
         _leave(1, f"{problem.strerror or problem}{f': {problem.filename}' if problem.filename else ''}")
     _leave(status)

@@ -28,6 +28,7 @@ import psutil
 
 from model.errors import Unavailable
 from server.data_directory import DataDirectoryLock, make_private
+from server.postgres_upgrade import binaries_by_version, finish_upgrade, upgrade_cluster
 
 _log = logging.getLogger(__name__)
 START_SECONDS = 120.0
@@ -155,10 +156,11 @@ class EmbeddedPostgres:
     def _make(self) -> None:
         """Make the cluster where there is none: beside its place, so that a half-made one is never taken for it."""
         version = self._directory / "PG_VERSION"
+        finish_upgrade(self._directory)
         if version.exists():
             found, ours = version.read_text().strip(), self._binaries.parent.name.removeprefix("pginstall")
             if found != ours:
-                raise Unavailable(f"{self._directory} is of Postgres {found}, and this is Postgres {ours}: run pg_upgrade on it.")
+                self._upgrade(found, ours)
             return
         fresh = self._directory.with_name("postgres.new")
         shutil.rmtree(fresh, ignore_errors=True)
@@ -174,6 +176,17 @@ class EmbeddedPostgres:
             fresh.rename(self._directory)
         except OSError as problem:
             raise Unavailable(f"{self._directory} is there and is no Postgres: move it away. ({problem.strerror})") from None
+
+    def _upgrade(self, found: str, ours: str) -> None:
+        """Bring a cluster of an older version to ours; raises `Unavailable`, and changes nothing, where that cannot be done."""
+        old = binaries_by_version(self._binaries.parent.parent).get(found)
+        if old is None or int(found) > int(ours):
+            raise Unavailable(
+                f"{self._directory} is of Postgres {found}, and this is Postgres {ours}, without the binaries of {found}: start the Sluice "
+                "that made it, `sluice backup` there and `sluice restore` here into a new SLUICE_DATA."
+            )
+        kept = upgrade_cluster(self._directory, old=(found, old), new=(ours, self._binaries), runner=self._runner)
+        _log.warning("The catalog's Postgres is of version %s now; once all is well %s can be removed", ours, kept)
 
     def _started(self, until: float) -> str | None:
         """The directory of its socket once it is ready; None where it ended instead."""

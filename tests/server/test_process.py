@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from tests.fix_server import StartServer
@@ -43,6 +44,15 @@ def test_settings_that_cannot_be_end_the_process_with_one_line(tmp_path: Path, s
     assert done.stderr.count("\n") == 1
     assert said in done.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_a_catalog_of_a_newer_version_ends_the_process_with_one_line(tmp_path: Path, dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("UPDATE alembic_version SET version_num = '9999'")
+    done = serve(tmp_path, SLUICE_DATA=str(tmp_path / "data"), SLUICE_CATALOG_DSN=dsn, SLUICE_LISTEN="127.0.0.1:0")
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "The catalog's schema is 9999" in line
 
 
 @pytest.mark.spark
