@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from catalog import CatalogStore
 from catalog.records import ClockRow
-from model.errors import ClockInDoubt
+from model.catalog_errors import ClockInDoubt
 from model.snapshot import Snapshot
 
 _APART = dt.timedelta(minutes=10)

@@ -10,7 +10,7 @@ from lake.auto_tags import create_automatic_tags, expire_tags
 from lake.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
 from lake.retention import Removed, expire_snapshots
 from lake.table import LakeTable
-from model.errors import ClockInDoubt
+from model.catalog_errors import ClockInDoubt
 from model.table_options import TABLE_OPTIONS
 from table.consumers import delete_consumer, read_consumers
 from table.expire import ExpiryRules

@@ -143,3 +143,11 @@ class MetadataOnlyTable(ResourceError, status=400):
 
 class WarehouseNotExist(ResourceError, status=404):
     """A client asked for another catalog than the one there is."""
+
+
+class ClockInDoubt(LakeError, status=409):
+    """The time cannot be believed now, so nothing expires by age."""
+
+
+class WarehouseMismatch(LakeError, status=409):
+    """The catalog and the warehouse do not belong together; nothing is written until they do."""

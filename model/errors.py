@@ -148,14 +148,6 @@ class TableDamaged(ResourceError, status=503):
         self.snapshot_id = snapshot_id
 
 
-class ClockInDoubt(LakeError, status=409):
-    """The time cannot be believed now, so nothing expires by age."""
-
-
-class WarehouseMismatch(LakeError, status=409):
-    """The catalog and the warehouse do not belong together; nothing is written until they do."""
-
-
 class ColumnNotExist(ResourceError, status=404):
     """No such column."""
 

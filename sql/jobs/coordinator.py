@@ -21,7 +21,8 @@ from uuid import UUID, uuid4
 from catalog.maintenance import LEASE_SECONDS
 from catalog.records import WatchedTable
 from lake import Lake
-from model.errors import LakeError, StatementCanceled, TableDamaged, TableDiverged, TableNotExist, WarehouseMismatch
+from model.catalog_errors import WarehouseMismatch
+from model.errors import LakeError, StatementCanceled, TableDamaged, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from sql.jobs.keeper import Keeper, Means
 from sql.jobs.leases import HeldLeases

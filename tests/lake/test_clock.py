@@ -14,7 +14,7 @@ from catalog import CatalogStore
 from lake import Lake
 from lake.clock import Clock
 from lake.maintenance import maintain
-from model.errors import ClockInDoubt
+from model.catalog_errors import ClockInDoubt
 from model.schema import column, new_schema
 from tests.lake.test_commit import T, append
 from tests.lake.test_commit import table as table

@@ -1,7 +1,7 @@
 """Write the dumps that `test_every_revision.py` opens: ``python -m tests.migrations.make_dumps DSN``, on an empty database.
 
-One catalog with a table, commits, a tag and an idempotency key is taken back from revision to revision, so that each dump has the rows
-as its time had them. A new revision adds one dump; those that are there stay as they are.
+One catalog with a table, commits, a tag and an idempotency key was taken back from revision to revision, so that each dump has the rows
+as its time had them. Now the newest dump is brought to the revisions that have none; those that are there stay as they are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,31 @@ def append(lake: Lake, *ids: int) -> None:
 
 
 def main(dsn: str) -> None:
-    """Fill the catalog and its warehouse where there is none yet, and dump every revision."""
+    """Bring the newest dump there is to the revisions that have none, and dump those."""
+    import psycopg
+
+    chain = _chain()
+    known = [revision for revision in chain if (DUMPS / f"{revision}.sql").exists()]
+    if not known:
+        first(dsn)
+        return
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute((DUMPS / f"{known[-1]}.sql").read_text())
+    for revision in chain[chain.index(known[-1]) + 1 :]:
+        upgrade(dsn, revision)
+        _dump(dsn, DUMPS / f"{revision}.sql")
+
+
+def _chain() -> list[str]:
+    """The revisions, oldest first."""
+    followed, found = _followed(), [newest()]
+    while (before := followed[found[0]]) is not None:
+        found.insert(0, before)
+    return found
+
+
+def first(dsn: str) -> None:
+    """Fill the catalog and its warehouse, and dump every revision, going back."""
     upgrade(dsn)
     catalog = CatalogStore(dsn)
     lake = Lake(catalog, str(WAREHOUSE))
@@ -46,8 +70,6 @@ def main(dsn: str) -> None:
     append(lake, 1, 2)
     lake.tags.create(lake.open(T), "kept", snapshot_id=1, retained=None)
     append(lake, 3)
-    with catalog.transaction() as tx:
-        tx.grants.all()
     lake.close()
     catalog.close()
     import psycopg

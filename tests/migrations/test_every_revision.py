@@ -10,7 +10,7 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, Replay
-from migrations import NewerSchema, _followed, upgrade
+from migrations import NewerSchema, _followed, newest, upgrade
 from model.errors import IdempotencyMismatch
 from model.identifier import Identifier
 from tests.migrations.make_dumps import DUMPS, PLACE, WAREHOUSE, append
@@ -32,10 +32,11 @@ def opened(dsn: str, revision: str, warehouse: Path) -> None:
 
 
 def test_no_revision_is_without_a_dump() -> None:
-    assert {file.stem for file in DUMPS.glob("*.sql")} == set(_followed()), "run python -m tests.migrations.make_dumps for the new one"
+    """The newest may be: all other tests use it."""
+    assert {file.stem for file in DUMPS.glob("*.sql")} >= set(_followed()) - {newest()}, "run python -m tests.migrations.make_dumps DSN"
 
 
-@pytest.mark.parametrize("revision", sorted(_followed()))
+@pytest.mark.parametrize("revision", sorted(file.stem for file in DUMPS.glob("*.sql")))
 def test_it_is_opened_brought_up_to_date_and_used(empty_dsn: str, tmp_path: Path, revision: str) -> None:
     warehouse = tmp_path / "warehouse"
     opened(empty_dsn, revision, warehouse)

@@ -18,7 +18,8 @@ from lake import Lake
 from lake.orphans import remove_orphan_files
 from lake.register.standing import MARKER
 from lake.retention import expire_snapshots
-from model.errors import CatalogLost, TableDamaged, TableDiverged, WarehouseMismatch
+from model.catalog_errors import WarehouseMismatch
+from model.errors import CatalogLost, TableDamaged, TableDiverged
 from model.identifier import Identifier
 from model.schema import column, new_schema
 from table.expire import ExpiryRules
