@@ -272,9 +272,13 @@ class LakeDrops(LakeBase):
 
     @asks_itself
     def sweep_drops(self) -> int:
-        """Remove for good what was dropped longer ago than it is kept, by Postgres's clock; returns how many tables and databases."""
+        """Remove for good what was dropped longer ago than it is kept, by Postgres's clock; returns how many tables and databases.
+
+        Raises `ClockInDoubt` where that clock cannot be believed.
+        """
         self.caller.administers()
         self.standing.require_own()
+        self.clock.require()
         swept = 0
         while True:
             garbage: list[str] = []

@@ -110,3 +110,11 @@ def test_a_snapshot_ahead_of_the_time_keeps_its_table(clock: Clock, lake: Lake, 
     clock.require(newest)
     with pytest.raises(ClockInDoubt, match="ahead of the time"):
         clock.require(replace(newest, time_millis=newest.time_millis + int(YEAR * 1000)))
+
+
+def test_what_was_dropped_is_kept_while_it_is_in_doubt(lake: Lake, conn: psycopg.Connection) -> None:
+    seen(conn, dt.timedelta(days=365))
+    with pytest.raises(ClockInDoubt):
+        lake.sweep_drops()
+    lake.clock.confirm()
+    assert lake.sweep_drops() == 0
