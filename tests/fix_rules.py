@@ -24,7 +24,7 @@ ALLOWED_SKIPS = (
     re.compile(r"Spark with Paimon's module is not given here: it is not run\."),
     re.compile(r"Flink cannot be had here: it is not run\."),
     re.compile(r"Flink's clients cannot be had here: they are not run\."),
-    re.compile(r"Only root can mount a small disk: the full disk is not tried\."),
+    re.compile(r"Only root can mount a disk: one that is full or may only be read is not tried\."),
     re.compile(r"Only root can be another user: the embedded Postgres is not tried as one\."),
     re.compile(r"hadoop-aws cannot be had here: Spark on S3 is not tried\."),
     re.compile(r"moto cannot be had here: S3 is not tried\."),

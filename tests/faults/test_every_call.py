@@ -53,9 +53,7 @@ def each_call(campaign: Campaign, operation: Operation, errors: Sequence[int], *
     calls = campaign.run(operation, fail_at=0)
     numbers = range(1, calls + 1, every)
     # What runs beside an operation makes the number of its calls differ by one now and then: such a run is done again.
-    failed = [
-        int(any(campaign.run(operation, fail_at=number, error=errors[number % len(errors)]) for _ in range(3))) for number in numbers
-    ]
+    failed = [int(any(campaign.run(operation, fail_at=number, error=errors[number % len(errors)]) for _ in range(3))) for number in numbers]
     # How many calls clients need who ask at once is another number each time: the first that does not come ends it.
     expected = failed.index(0) if operation.each and 0 in failed else len(numbers)
     return expected, sum(failed[:expected])

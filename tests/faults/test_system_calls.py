@@ -23,12 +23,12 @@ def reported(name: str, calls: int, faults: int) -> None:
 
 @pytest.mark.parametrize("name", SHORT_FORM)
 def test_some_calls_fail(below: CampaignBelow, name: str) -> None:
-    reported(name, *counted(below, BY_NAME[name], ERRORS, every=12, begin=4))
+    reported(name, *counted(below, BY_NAME[name], ERRORS, every=17, begin=4))
 
 
 @pytest.mark.parametrize("left", Left)
 def test_the_power_goes_at_some_calls(below: CampaignBelow, left: Left) -> None:
-    reported("insert", *cut(below, BY_NAME["insert"], left, every=14, begin=12))
+    reported("insert", *cut(below, BY_NAME["insert"], left, every=20, begin=12))
 
 
 @pytest.mark.torture
