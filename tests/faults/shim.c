@@ -19,8 +19,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SHORT_WRITE (-1)
@@ -42,6 +44,7 @@ static char root[PATH_MAX];
 static size_t root_length;
 static char journal_path[PATH_MAX];
 static __thread int inside;
+static long long clock_ahead; /* seconds by which this process takes its clock to be ahead of the machine's */
 
 #define REAL(result, name, ...) \
     static result (*real_##name)(__VA_ARGS__); \
@@ -49,7 +52,8 @@ static __thread int inside;
 
 __attribute__((constructor)) static void begin(void) {
     const char *where = getenv("TEST_FAULT_CONTROL"), *below = getenv("TEST_FAULT_ROOT");
-    const char *journal = getenv("TEST_FAULT_JOURNAL");
+    const char *journal = getenv("TEST_FAULT_JOURNAL"), *ahead = getenv("TEST_FAULT_CLOCK");
+    if (ahead) clock_ahead = atoll(ahead);
     if (!where || !below) return;
     int file = syscall(SYS_openat, AT_FDCWD, where, O_RDWR | O_CLOEXEC, 0);
     if (file < 0) return;
@@ -140,6 +144,30 @@ static uint64_t inode_of(const char *path) {
     uint64_t inode = syscall(SYS_newfstatat, AT_FDCWD, path, &found, AT_SYMLINK_NOFOLLOW) ? 0 : found.st_ino;
     errno = kept;
     return inode;
+}
+
+/* The time of day */
+
+int clock_gettime(clockid_t clock, struct timespec *out) {
+    int done = syscall(SYS_clock_gettime, clock, out);
+    if (!done && clock == CLOCK_REALTIME) out->tv_sec += clock_ahead;
+    return done;
+}
+
+int gettimeofday(struct timeval *restrict out, void *restrict zone) {
+    struct timespec now;
+    (void)zone;
+    if (clock_gettime(CLOCK_REALTIME, &now)) return -1;
+    out->tv_sec = now.tv_sec;
+    out->tv_usec = now.tv_nsec / 1000;
+    return 0;
+}
+
+time_t time(time_t *out) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (out) *out = now.tv_sec;
+    return now.tv_sec;
 }
 
 /* Sending */

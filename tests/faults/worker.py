@@ -67,12 +67,12 @@ def _child(request: dict[str, Any], control: mmap.mmap) -> dict[str, Any]:
     with open(out) as told:
         text = told.read()
     os.waitpid(pid, 0)
-    report: dict[str, Any] = json.loads(text) if text else {"killed": True}
-    for module in report.pop("modules", ()):
+    told: dict[str, Any] = json.loads(text) if text else {"killed": True}
+    for module in told.pop("modules", ()):
         if module not in sys.modules:  # imported when it was needed: the next child finds it there, which saves it seconds
             with contextlib.suppress(Exception):
                 importlib.import_module(module)
-    return report
+    return told
 
 
 def main() -> None:
