@@ -53,11 +53,12 @@ def _goes_on(world: World, operation: Operation, table: str, done: bool) -> None
 
 def _child(request: dict[str, Any], control: mmap.mmap) -> dict[str, Any]:
     out, into = os.pipe()
+    report: dict[str, Any]
     pid = os.fork()
     if pid == 0:
         os.close(out)
         try:
-            report: dict[str, Any] = {"answers": _run(request, control), "modules": sorted(sys.modules)}
+            report = {"answers": _run(request, control), "modules": sorted(sys.modules)}
         except BaseException as failure:
             report = {"failure": f"{type(failure).__name__}: {failure}"}
         with open(into, "w") as told:
@@ -67,12 +68,12 @@ def _child(request: dict[str, Any], control: mmap.mmap) -> dict[str, Any]:
     with open(out) as told:
         text = told.read()
     os.waitpid(pid, 0)
-    told: dict[str, Any] = json.loads(text) if text else {"killed": True}
-    for module in told.pop("modules", ()):
+    report = json.loads(text) if text else {"killed": True}
+    for module in report.pop("modules", ()):
         if module not in sys.modules:  # imported when it was needed: the next child finds it there, which saves it seconds
             with contextlib.suppress(Exception):
                 importlib.import_module(module)
-    return told
+    return report
 
 
 def main() -> None:
