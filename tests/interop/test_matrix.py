@@ -12,21 +12,22 @@ from typing import Any, Protocol
 
 import pytest
 
-from tests.interop.conftest import HERE, ROOT
+from tests.interop.conftest import HERE, ROOT, with_paimon
 from tests.interop.matrix import OPERATIONS, Operation
 from tests.interop.spark_paimon import SparkClient
+from tests.interop.test_rest_java import java_options
 from tests.running import Refused, RunningServer
 
 pytestmark = pytest.mark.interop
 PAGE = ROOT / "docs" / "interoperability.md"
-TITLES = {"sql": "SQL here", "pypaimon": "pypaimon 2.1", "spark": "Spark 4.1, Paimon 2.1"}
+TITLES = {"sql": "SQL here", "pypaimon": "pypaimon 2.1", "java": "Java 1.4.2", "spark": "Spark 4.1, Paimon 2.1"}
 _INTRODUCTION = """# Who does what, and who reads it
 
 Each line is one operation, done by the client of the column on a table of this server, and read afterwards by all clients of the page:
 *yes* means that every one of them read the same, right rows. A dash stands for an operation the client has no call or statement for, or
 that the matrix does not try with it. The table is written from what `make torture` finds (`tests/interop/test_matrix.py`), where Spark's
-jar is given. Java's `RESTCatalog` of Paimon 1.4.2 and Flink 2.1 with Paimon 1.3 have tests of their own (`tests/interop/test_rest_java.py`,
-`test_rest_flink.py`, `test_flink_clients.py`) and no column yet.
+jar is given. *Java* is its `RESTCatalog` from `paimon-bundle`. Flink 2.1 with Paimon 1.3 has tests of its own
+(`tests/interop/test_rest_flink.py`, `test_flink_clients.py`) and no column yet.
 
 """
 
@@ -73,41 +74,77 @@ class Sql:
         return self._server.sql(f"SELECT * FROM `{database}`.`{name}{branch}`" + (f" /*+ OPTIONS({hints}) */" if hints else ""))
 
 
-class Pypaimon:
+class Asked:
+    """A client in a process of its own, which answers one request a line."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self._log = log
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, text=True)
+
+    def ask(self, line: str) -> dict[str, Any]:
+        """What it answers; one that died fails the test."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        said = self._process.stdout.readline()
+        assert said, f"the client died: {self._log.read_text()[-3000:]}"
+        answer: dict[str, Any] = json.loads(said)
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+
+def done(answer: dict[str, Any]) -> str | None:
+    """What `Client.do` says of an answer."""
+    return "–" if "none" in answer else answer.get("error")
+
+
+def rows_of(answer: dict[str, Any]) -> list[list[Any]]:
+    """What `Client.read` says of an answer."""
+    assert "error" not in answer, answer
+    found: list[list[Any]] = answer["rows"]
+    return found
+
+
+class Pypaimon(Asked):
     """pypaimon in a process of its own."""
 
     def __init__(self, url: str, log: Path) -> None:
         python = ROOT / ".venv-pypaimon" / "bin" / "python"
         if not python.exists():
             pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
-        with log.open("wb") as out:
-            command = [str(python), str(HERE / "pypaimon_matrix.py"), url]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, text=True)
-
-    def _ask(self, do: str, table: str, **more: Any) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"do": do, "table": table, **more}) + "\n")
-        self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return answer
+        super().__init__([str(python), str(HERE / "pypaimon_matrix.py"), url], log)
 
     def do(self, operation: Operation, names: dict[str, str]) -> str | None:
-        answer = self._ask(operation.name, names["t"])
-        return "–" if "none" in answer else answer.get("error")
+        return done(self.ask(json.dumps({"do": operation.name, "table": names["t"]})))
 
     def read(self, operation: Operation, names: dict[str, str]) -> list[list[Any]]:
-        answer = self._ask("read", operation.read.format(**names), options=operation.options)
-        assert "error" not in answer, answer
-        found: list[list[Any]] = answer["rows"]
-        return found
+        asked = {"do": "read", "table": operation.read.format(**names), "options": operation.options}
+        return rows_of(self.ask(json.dumps(asked)))
 
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._process.stdout.close()
+
+class Java(Asked):
+    """Java's own `RESTCatalog` in a process of its own."""
+
+    def __init__(self, url: str, directory: Path) -> None:
+        class_path = with_paimon("RestMatrix", directory)
+        command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", class_path, "RestMatrix", java_options(url)]
+        super().__init__(command, directory / "log")
+
+    def do(self, operation: Operation, names: dict[str, str]) -> str | None:
+        return done(self.ask(f"{operation.name}\t{names['t']}"))
+
+    def read(self, operation: Operation, names: dict[str, str]) -> list[list[Any]]:
+        options = [f"{key}={value}" for key, value in operation.options.items()]
+        return rows_of(self.ask("\t".join(["read", operation.read.format(**names), *options])))
 
 
 class Spark:
@@ -139,6 +176,13 @@ def pypaimon_client(server: RunningServer, tmp_path: Path) -> Iterator[Pypaimon]
     made.close()
 
 
+@pytest.fixture
+def java_client(server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
+    made = Java(server.url, tmp_path_factory.mktemp("java-matrix"))
+    yield made
+    made.close()
+
+
 def outcome(server: RunningServer, operation: Operation, doer: str, clients: dict[str, Client], names: dict[str, str]) -> str:
     """*yes*, a dash, or what went wrong where."""
     assert Sql(server).run(operation.before, names) is None
@@ -146,7 +190,10 @@ def outcome(server: RunningServer, operation: Operation, doer: str, clients: dic
         return said if said == "–" else f"no: {said}"
     wanted = sorted(operation.rows, key=str)
     for reader, client in clients.items():
-        found = sorted(client.read(operation, names), key=str)
+        try:
+            found = sorted(client.read(operation, names), key=str)
+        except (AssertionError, Refused) as problem:  # one cell of the page, and the others are still wanted
+            return f"no: {TITLES[reader]} cannot read it: {problem}"
         if found != [list(row) for row in wanted]:
             return f"no: {TITLES[reader]} reads {found}"
     return "yes"
@@ -179,9 +226,11 @@ def cells(found: dict[tuple[str, str], str], doers: Sequence[str]) -> list[str]:
     return lines
 
 
-def test_what_sql_and_pypaimon_do_is_read_by_both(server: RunningServer, database: str, pypaimon_client: Pypaimon) -> None:
+def test_what_sql_pypaimon_and_java_do_is_read_by_all(
+    server: RunningServer, database: str, pypaimon_client: Pypaimon, java_client: Java
+) -> None:
     light = [operation for operation in OPERATIONS if not operation.heavy]
-    found = run(server, database, {"sql": Sql(server), "pypaimon": pypaimon_client}, light)
+    found = run(server, database, {"sql": Sql(server), "pypaimon": pypaimon_client, "java": java_client}, light)
     assert {key: said for key, said in found.items() if said not in ("yes", "–")} == {}
 
 
@@ -189,9 +238,14 @@ def test_what_sql_and_pypaimon_do_is_read_by_both(server: RunningServer, databas
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("with_spark", [False, True], ids=["without Spark", "with Spark"])
 def test_the_page_says_what_clients_do(
-    server: RunningServer, database: str, pypaimon_client: Pypaimon, tmp_path_factory: pytest.TempPathFactory, with_spark: bool
+    server: RunningServer,
+    database: str,
+    pypaimon_client: Pypaimon,
+    java_client: Java,
+    tmp_path_factory: pytest.TempPathFactory,
+    with_spark: bool,
 ) -> None:
-    clients: dict[str, Client] = {"sql": Sql(server), "pypaimon": pypaimon_client}
+    clients: dict[str, Client] = {"sql": Sql(server), "pypaimon": pypaimon_client, "java": java_client}
     spark = SparkClient(server.url, tmp_path_factory.mktemp("matrix-spark") / "log") if with_spark else None
     try:
         found = run(server, database, clients | ({"spark": Spark(spark)} if spark else {}))
