@@ -20,8 +20,9 @@ from model.errors import LakeError
 _FIRST_WAIT, _LONGEST_WAIT = 0.005, 0.2
 _LEAST_SECONDS, _MOST_SECONDS = 0.3, 1.0
 """Of a server's reservation: three times what its last attempt took, between these."""
-_CLIENT_SECONDS = 0.5
-"""Of a client's: it has to hear that it lost, build anew and send."""
+_CLIENT_SECONDS, _MOST_CLIENT_SECONDS = 0.5, 2.0
+"""Of a client's, which has to hear that it lost, wait as it does between its tries, build anew and send: twice what it took for that
+the last time, between these. One that takes longer than the most gets none: it would keep everybody, and come too late all the same."""
 _CLIENT_LOSSES = 2
 _LOOK_SECONDS = 0.005
 """While the next decision is another's it is looked for so often whether it was made."""
@@ -70,36 +71,52 @@ class ClientTurns:
         self._catalog = catalog
         self._lock = threading.Lock()
         self._losses: TTLCache[tuple[UUID, str, str], int] = TTLCache(10_000, 30.0)
+        self._told: TTLCache[tuple[UUID, str, str], float] = TTLCache(10_000, 30.0)
+        """When a client was told that it lost."""
         self._reserved: TTLCache[str, str] = TTLCache(10_000, _UNUSED_SECONDS)
         """Principals with a reservation not used yet, and for which writer."""
 
     def committed(self, table_id: UUID, branch: str, principal: str, user: str) -> None:
         """A client's commit was decided: it has lost nothing."""
+        writer = writer_of(principal, user)
         with self._lock:
-            self._losses.pop((table_id, branch, writer_of(principal, user)), None)
-            if self._reserved.get(principal) == writer_of(principal, user):
+            self._losses.pop((table_id, branch, writer), None)
+            self._told.pop((table_id, branch, writer), None)
+            if self._reserved.get(principal) == writer:
                 self._reserved.pop(principal, None)
 
     def lost(self, table_id: UUID, branch: str, principal: str, user: str) -> None:
         """A client's commit lost its race: it hears of it once it is worth building it anew."""
         writer = writer_of(principal, user)
         key = (table_id, branch, writer)
+        now = time.monotonic()
         with self._lock:
             count = self._losses[key] = self._losses.get(key, 0) + 1
-            wants = count >= _CLIENT_LOSSES and principal not in self._reserved
-        until = time.monotonic() + _MOST_SECONDS
+            again = now - self._told.pop(key, now)  # from hearing of its last loss until now
+        wants = count >= _CLIENT_LOSSES and again <= _MOST_CLIENT_SECONDS
+        seconds = min(max(_CLIENT_SECONDS, 2 * again), _MOST_CLIENT_SECONDS)
         try:
-            while time.monotonic() < until:
-                with self._catalog.reading() as tx:
-                    found = tx.reservations.ask(table_id, branch, writer, seconds=_CLIENT_SECONDS if wants else 0.0)
-                if found.mine:
-                    with self._lock:
-                        self._reserved[principal] = writer
-                if not found.others_seconds:
-                    return
-                time.sleep(min(_LOOK_SECONDS, found.others_seconds))
+            self._wait(table_id, branch, principal, writer, seconds=seconds if wants else 0.0)
         except LakeError:  # it lost, and that is all it must know
-            return
+            pass
+        finally:
+            with self._lock:
+                self._told[key] = time.monotonic()
+
+    def _wait(self, table_id: UUID, branch: str, principal: str, writer: str, *, seconds: float) -> None:
+        """Until the next decision is nobody's or the client's, whose it becomes for these seconds when its principal holds no other."""
+        until = time.monotonic() + _MOST_SECONDS
+        while time.monotonic() < until:
+            with self._lock:
+                free = principal not in self._reserved
+            with self._catalog.reading() as tx:
+                found = tx.reservations.ask(table_id, branch, writer, seconds=seconds if free else 0.0)
+            if found.mine:
+                with self._lock:
+                    self._reserved[principal] = writer
+            if not found.others_seconds:
+                return
+            time.sleep(min(_LOOK_SECONDS, found.others_seconds))
 
 
 def writer_of(principal: str, user: str) -> str:

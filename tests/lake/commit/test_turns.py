@@ -84,8 +84,9 @@ def test_a_rewrite_that_fails_gives_its_reservation_up(
         assert tx.reservations.ask(table.table_id, MAIN_BRANCH, "x", seconds=1).mine
 
 
-def test_a_client_that_lost_twice_is_next(lake: Lake, other: Lake, table: LakeTable) -> None:
-    """Two writers of another server never pause; the client tries again a moment after each loss, as clients do."""
+@pytest.mark.parametrize(("pause", "commits", "most"), [(0.03, 5, 4), (0.8, 1, 7)], ids=["quick", "slow"])
+def test_a_client_that_lost_twice_is_next(lake: Lake, other: Lake, table: LakeTable, pause: float, commits: int, most: int) -> None:
+    """Two writers of another server never pause; the client tries again a while after each loss, and clients wait longer and longer."""
     stop = threading.Event()
 
     def write() -> None:
@@ -96,16 +97,16 @@ def test_a_client_that_lost_twice_is_next(lake: Lake, other: Lake, table: LakeTa
     for writer in writers:
         writer.start()
     try:
-        for _ in range(5):
+        for _ in range(commits):
             user, losses = str(uuid4()), 0
-            while True:
+            while losses <= most:
                 base = lake.open(T).latest()
-                time.sleep(0.03)
+                time.sleep(pause)
                 commit = client_commit(table, base, user=user)
                 if lake.client_commit(T, commit):
                     break
                 losses += 1
-            assert losses <= 4
+            assert losses <= most
     finally:
         stop.set()
         for writer in writers:
