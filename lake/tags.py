@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from cachetools import LRUCache
+
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import TagRow
 from lake.access import EVERYBODY, Caller
@@ -21,11 +23,13 @@ from lake.register.operations import rewrite_operation
 from lake.table import LakeTable
 from model.access import Access
 from model.catalog_errors import TagAlreadyExist
-from model.errors import InvalidOption, SnapshotNotExist, TagNotExist
+from model.errors import InvalidOption, LakeError, SnapshotNotExist, TagNotExist, Unavailable
 from model.option import duration
 from model.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
+_REFUSED: LRUCache[tuple[str, str, str], bool] = LRUCache(1000)
+"""Files told of already, as tags are looked at often."""
 _FILE_KEYS = frozenset({"tagCreateTime", "tagTimeRetained"})
 
 
@@ -114,11 +118,23 @@ class Tags:
             else:  # whoever removed the file removed the tag
                 tx.tags.drop(table.table_id, row.name, branch)
         for name in lying - {row.name for row in rows}:
-            if (found := _found(table, name)) is not None:
+            if (found := _found(table, name)) is not None and self._is_the_tables(tx, table, found):
                 created, retained = found.created_millis, found.retained
                 tx.tags.put(table.table_id, name, found.snapshot, branch, created_millis=created, retained=retained, published=True)
                 kept.append(found)
         return sorted(kept, key=lambda row: row.name)
+
+    def _is_the_tables(self, tx: CatalogTransaction, table: LakeTable, tag: TagRow) -> bool:
+        """Whether a tag that came as a file may be kept: whoever may write files may have made up what it names."""
+        told = Snapshot.from_json(tag.snapshot)
+        row = tx.snapshots.get(table.table_id, table.identifier.branch, told.id)
+        if row is not None and _content(Snapshot.from_json(row.body)) == _content(told):
+            return True
+        problem = _fault(table, told)
+        if problem is not None and (seen := (table.location, tag.name, problem)) not in _REFUSED:
+            _REFUSED[seen] = True
+            _log.warning("The file of tag %s of %s is not taken for a tag: %s", tag.name, table.identifier, problem)
+        return problem is None
 
     def find(self, table: LakeTable, name: str) -> TagRow | None:
         """The tag, or None."""
@@ -158,6 +174,48 @@ def _found(table: LakeTable, name: str) -> TagRow | None:
     seconds = body.get("tagTimeRetained")
     retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
     return TagRow(name=name, snapshot=snapshot, created_millis=millis, retained=retained, published=True)
+
+
+def _content(snapshot: Snapshot) -> tuple[object, ...]:
+    """What a snapshot holds, apart from who made it when."""
+    return (
+        snapshot.schema_id, snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list,
+        snapshot.index_manifest, snapshot.statistics, snapshot.total_record_count,
+    )  # fmt: skip
+
+
+def _fault(table: LakeTable, snapshot: Snapshot) -> str | None:
+    """What is wrong with a snapshot the catalog never decided, or has forgotten.
+
+    None where its files are the table's and hold what it says.
+    """
+    files, schema = table.files, table.schema
+    if not 0 <= snapshot.schema_id <= schema.id:
+        return f"its schema {snapshot.schema_id} is none of the table's."
+    try:
+        if snapshot.statistics is not None:
+            files.layout.statistics_file(snapshot.statistics)
+        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list]
+        for name in filter(None, (*lists, snapshot.index_manifest)):
+            files.io.size(files.layout.manifest(name))  # what is missing is a fault here, and not something that will be there soon
+        for entry in files.index_manifest(snapshot.index_manifest) if snapshot.index_manifest is not None else ():
+            files.layout.index_file(str(entry["_FILE_NAME"]))
+        for meta in (meta for name in filter(None, lists) for meta in files.manifest_list(name)):
+            files.io.size(files.layout.manifest(meta.file_name))
+        rows = 0
+        for live in files.live_entries(snapshot):
+            files.data_path(schema, live)
+            files.extra_paths(schema, live)
+            rows += live.file.row_count
+    except Unavailable:
+        raise
+    except FileNotFoundError as missing:
+        return f"{str(missing.filename).rpartition('/')[2]} is not there."
+    except (LakeError, OSError, ValueError, KeyError, TypeError) as problem:
+        return f"{problem}"
+    if rows != snapshot.total_record_count:
+        return f"its files hold {rows} rows, and it says {snapshot.total_record_count}."
+    return None
 
 
 def parse_retained(text: str) -> dt.timedelta:

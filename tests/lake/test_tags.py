@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from lake.auto_tags import create_automatic_tags, expire_tags
 from lake.retention import create_tag, delete_tag, expire_snapshots, rename_tag, replace_tag, tags_of
 from model.catalog_errors import TagAlreadyExist
 from model.errors import SnapshotNotExist, TagNotExist
+from model.identifier import Identifier
 from model.snapshot import CommitKind
 from table.commit import CommitRequest
 from table.write import write_batches
@@ -103,3 +107,37 @@ def test_a_replaced_tag_lets_go_what_only_it_kept(lake: Lake, table: LakeTable) 
     with pytest.raises(SnapshotNotExist):
         replace_tag(lake, table, "three", snapshot_id=3)
     assert at(table, tags_of(lake, table)[0].snapshot) == [100]
+
+
+FORGED: dict[str, Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]] = {
+    "more rows than there are": lambda own, other: own | {"totalRecordCount": own["totalRecordCount"] + 1},
+    "files twice": lambda own, other: own | {"baseManifestList": own["deltaManifestList"]},
+    "a list elsewhere": lambda own, other: own | {"baseManifestList": "../../../" + own["baseManifestList"]},
+    "a list that is not there": lambda own, other: own | {"deltaManifestList": "manifest-list-none-0"},
+    "another table's lists": lambda own, other: other,
+    "a schema of the future": lambda own, other: own | {"schemaId": 99},
+    "statistics elsewhere": lambda own, other: own | {"statistics": "../../../etc/passwd"},
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_tag_that_came_as_a_file_is_the_tables_own_or_none(
+    lake: Lake, table: LakeTable, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever may write files may make up a tag; a snapshot that was decided, or that has expired since, may be tagged by a file."""
+    place = Path(table.location)
+    own = json.loads((place / "snapshot" / "snapshot-6").read_text())
+    lake.create_table(Identifier("default", "other"), table.schema)
+    other = lake.open(Identifier("default", "other"))
+    append(lake, other, [1])
+    foreign = json.loads((Path(other.location) / "snapshot" / "snapshot-1").read_text())
+    (place / "tag").mkdir(exist_ok=True)
+    (place / "tag" / "tag-decided").write_text(json.dumps(own))
+    (place / "tag" / "tag-forgotten").write_text(json.dumps(own | {"id": 60}))
+    (place / "tag" / "tag-forged").write_text(json.dumps(FORGED[how](own, foreign) | {"id": 6}))
+    assert [tag.name for tag in tags_of(lake, table)] == ["decided", "forgotten"]
+    with pytest.raises(TagNotExist):
+        lake.tags.get(table, "forged")
+    told = [record.message for record in caplog.records if "tag forged" in record.message]
+    assert len(told) == 1
+    assert "is not taken for a tag" in told[0]
