@@ -18,9 +18,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 from model.errors import SqlError, SqlSyntaxError, UnsupportedStatement, UnsupportedType
 from model.types import DataType
 from sql.parsing.base import place_of
+from sql.parsing.clauses import check_clauses
 from sql.parsing.other import StatementParser
 from sql.parsing.placeholders import NAME, Binding, question_marks
 from sql.parsing.windows import WindowParser
+from sql.places import place
 
 OPTIONS_HINT = "options"
 """Key of a table node's meta that holds the values of ``/*+ OPTIONS(…) */``."""
@@ -259,6 +261,11 @@ def parse_one(text: str, binding: Binding | None = None) -> exp.Expr:
     present = [tree for tree in trees if tree is not None]
     if len(present) != 1:
         raise SqlSyntaxError("One statement is expected here.", line=1, column=1)
+    try:
+        check_clauses(present[0])
+    except UnsupportedStatement as refused:
+        refused.line, refused.column = place(text, refused.fragment)
+        raise
     return present[0]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel, UnsupportedError
 
-from model.errors import UnsupportedType
+from model.errors import UnsupportedStatement, UnsupportedType
 from sql.analysis.windows import expand_windows
 from sql.dialect import Flink
 
@@ -21,8 +22,11 @@ def spark_sql(tree: exp.Expr) -> str:
 
 
 def generated(tree: exp.Expr) -> str:
-    """The text of a tree that is Spark's already."""
-    return tree.sql(dialect=Flink, comments=False, normalize_functions=False)
+    """The text of a tree that is Spark's already; raises `UnsupportedStatement` for what would have to be left out of it."""
+    try:
+        return tree.sql(dialect=Flink, comments=False, normalize_functions=False, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as left_out:
+        raise UnsupportedStatement(f"The statement says what is not available here: {left_out}.") from left_out
 
 
 def to_spark(tree: exp.Expr) -> exp.Expr:

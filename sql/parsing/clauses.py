@@ -1,0 +1,71 @@
+"""Clauses that the grammar reads and nothing here executes: each is refused by name, none is left out without a word."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from model.errors import UnsupportedStatement
+
+EXECUTED: dict[type[exp.Expr], frozenset[str]] = {
+    exp.Insert: frozenset({"this", "expression", "overwrite", "partition", "with_", "hint"}),
+    exp.Select: frozenset(
+        {
+            *("with_", "hint", "distinct", "expressions", "from_", "joins", "laterals", "pivots", "sample", "where", "group", "having"),
+            *("qualify", "windows", "order", "sort", "cluster", "distribute", "limit", "offset"),
+        }
+    ),
+    exp.Limit: frozenset({"this", "expression", "offset", "limit_options"}),
+    exp.Fetch: frozenset({"direction", "count", "limit_options"}),
+    exp.LimitOptions: frozenset({"rows"}),
+    exp.WindowSpec: frozenset({"kind", "start", "start_side", "end", "end_side"}),
+    exp.TableSample: frozenset(
+        {"expressions", "bucket_numerator", "bucket_denominator", "bucket_field", "percent", "rows", "size", "seed"}
+    ),
+}
+"""The slots of sqlglot's expressions whose meaning reaches the run; whatever else one of them holds is refused, what is new in a later
+version of sqlglot as well."""
+_WRITTEN = {
+    "alternative": "INSERT OR …",
+    "by_name": "BY NAME",
+    "conflict": "ON CONFLICT",
+    "connect": "CONNECT BY",
+    "default": "DEFAULT VALUES",
+    "exclude": "EXCLUDE",
+    "exists": "IF EXISTS",
+    "expressions": "LIMIT … BY",
+    "is_function": "INSERT INTO FUNCTION",
+    "kind": "SELECT AS",
+    "locks": "FOR UPDATE",
+    "match": "MATCH_RECOGNIZE",
+    "method": "BERNOULLI or SYSTEM",
+    "where": "REPLACE WHERE",
+}
+_WAYS_OUT = {
+    "by_name": "name the columns in the query's order: INSERT INTO t (a, b) SELECT …",
+    "conflict": "append tables have no keys that could conflict",
+    "exclude": "name the frame without it",
+    "locks": "a query reads one snapshot, which nothing changes",
+    "method": "TABLESAMPLE (10 PERCENT) takes a sample",
+    "returning": "SELECT the rows after the INSERT",
+    "where": "INSERT OVERWRITE t PARTITION (…) replaces a partition",
+}
+
+
+def check_clauses(tree: exp.Expr) -> None:
+    """Raise `UnsupportedStatement` for the first clause that would not be executed."""
+    for node in tree.walk():
+        executed = EXECUTED.get(type(node))
+        if executed is None:
+            continue
+        if isinstance(node, exp.Insert) and isinstance(node.this, exp.Table) and node.this.alias:
+            raise UnsupportedStatement("An alias of the table that is written is not available here.", fragment=node.this.alias)
+        for slot, value in node.args.items():
+            if value and slot not in executed:
+                words = _WRITTEN.get(slot, slot.strip("_").upper().replace("_", " "))
+                advice = f"; {_WAYS_OUT[slot]}" if slot in _WAYS_OUT else ""
+                raise UnsupportedStatement(f"{words} is not available here{advice}.", fragment=_fragment(words))
+
+
+def _fragment(words: str) -> str:
+    """What an error points at: the clause's own first words."""
+    return words.split(" or ")[0].removesuffix(" …")
