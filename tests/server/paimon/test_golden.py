@@ -28,14 +28,17 @@ from tests.server.paimon.speaking import Rest
 
 GOLDEN = Path(__file__).parent / "golden"
 OF_OTHER_DOORS = {
-    "AccessAlreadyExist", "ConsumerTaken", "JobLeaseLost", "JobNotExist", "StreamChanged", "StreamEnded",
+    "AccessAlreadyExist", "ConsumerTaken", "DropNotExist", "JobLeaseLost", "JobNotExist", "StreamChanged", "StreamEnded",
     "AnalysisError", "ExecutionError", "IdempotencyInProgress", "IdempotencyMismatch", "IllegalMove", "InvalidData", "InvalidParameter",
     "InvalidToken", "NotAcceptable", "OperationNotExist", "OutOfMemory", "ResultTooLarge", "RewriteConflict", "SessionNotExist", "SqlError",
     "SqlSyntaxError", "StatementCanceled", "StatementTimeout", "TooManyStatements", "UnsupportedMediaType", "UnsupportedStatement",
 }  # fmt: skip
 """What only statements, sessions and results meet."""
-SHOWN_ELSEWHERE = frozenset({"OutcomeUnknown", "StorageFull", "TableDamaged", "Unavailable"})
-"""What needs a broken machine or files: `test_faults.py`, `tests/e2e/test_outages.py`, `tests/sql/test_reach.py`."""
+SHOWN_ELSEWHERE = frozenset(
+    {"CatalogLost", "ClockInDoubt", "OutcomeUnknown", "QuotaExceeded", "StorageFull", "TableDamaged", "Unavailable", "WarehouseMismatch"}
+)
+"""What needs a broken machine, files, clock or catalog, or a quota: `test_faults.py`, `tests/e2e/test_outages.py`,
+`tests/sql/test_reach.py`, `tests/server/test_standing.py`; the quotas' and the clock's own tests."""
 TOLD_OTHERWISE = frozenset({"LakeError", "ResourceError", "NotExist", "AlreadyExist", "CommitConflict", "DatabaseNotEmpty"})
 """Bases; a lost race is ``success: false``; DELETE takes a database with all in it."""
 
