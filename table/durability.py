@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 import threading
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -58,6 +59,7 @@ class Durability:
         self._named: dict[str, _Inode] = {}
         """Directories whose entry in their parent is durable, and so are their parents'."""
         self._failed: dict[str, None] = {}
+        self._failed_directories: set[str] = set()
         self._changes = 0
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -65,21 +67,28 @@ class Durability:
         return _made, (self.enabled,)
 
     def sync(self, paths: Collection[str]) -> None:
-        """Make these files and all that leads to them durable.
+        """Make these files and all that leads to them durable; a directory among them with the entries it has and has no more.
 
         Raises `StorageFull`, `Unavailable`, or `FileNotFoundError` where one of them is gone. A file that could not be flushed never
         can be: the kernel drops what it failed to write and then reports success, so it must be written anew under another name.
+        A directory that could not be flushed is changed once more before the next attempt, so that there is something to write.
         """
         if not self.enabled or not paths:
             return
         with self._lock:
             if broken := next((path for path in paths if path in self._failed), None):
                 raise Unavailable(f"{broken} could not be flushed to disk before; what it holds must be written anew.")
+            again = self._failed_directories.intersection(paths)
         try:
+            for directory in again:
+                _change(directory)
             self._sync(sorted(set(paths)), {os.path.dirname(path) for path in paths})
         except LakeError:
             self._failing(paths)
             raise
+        if again:
+            with self._lock:
+                self._failed_directories -= again
 
     def sync_above(self, directory: str) -> None:
         """Make all that leads to a directory durable, but not what it holds."""
@@ -108,8 +117,10 @@ class Durability:
             self._named.pop(directory, None)
 
     def _failing(self, paths: Collection[str]) -> None:
+        directories = {path for path in paths if os.path.isdir(path)}
         with self._lock:
-            self._failed.update(dict.fromkeys(paths))
+            self._failed_directories |= directories
+            self._failed.update(dict.fromkeys(path for path in paths if path not in directories))
             while len(self._failed) > _MOST_KNOWN:
                 del self._failed[next(iter(self._failed))]
 
@@ -146,6 +157,14 @@ class Durability:
                     return above
             above.add(parent)
             directory = parent
+
+
+def _change(directory: str) -> None:
+    """Make an entry in a directory and take it away."""
+    with translating(directory):
+        handle, path = tempfile.mkstemp(prefix=".sync-", dir=directory)
+        os.close(handle)
+        os.unlink(path)
 
 
 def _made(enabled: bool) -> Durability:

@@ -129,6 +129,30 @@ def test_a_failed_flush_of_what_is_published_leaves_nothing_under_its_name(
     assert io.create(f"{tmp_path}/schema-0", b"{}")
 
 
+def test_a_directory_whose_flush_failed_is_changed_and_flushed_again(
+    tmp_path: Path, io: LocalFileIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A removal can be flushed later; a directory that counted as lost for ever kept its table from being read until a restart."""
+    place = tmp_path / "t"
+    place.mkdir()
+
+    def failing(handle: int) -> None:
+        raise OSError(errno.EIO, "told to")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("os.fsync", failing)
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="/t"):
+                io.sync([str(place)])
+    before = place.stat().st_mtime_ns
+    io.sync([str(place)])
+    changed = place.stat().st_mtime_ns
+    assert changed > before, "there is something to write"
+    assert list(place.iterdir()) == []
+    io.sync([str(place)])
+    assert place.stat().st_mtime_ns == changed
+
+
 def test_a_file_that_is_gone_is_told_as_such(tmp_path: Path, io: LocalFileIO) -> None:
     with pytest.raises(FileNotFoundError):
         io.sync([f"{tmp_path}/t/a"])
