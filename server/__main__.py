@@ -114,6 +114,15 @@ def _bound_memory() -> None:
         ctypes.CDLL("libc.so.6").mallopt(_M_ARENA_MAX, _ARENAS)
 
 
+def _quiet_grpc() -> None:
+    """Keep gRPC from preparing for forks, of which there are none here but those that start programs, and from telling of them.
+
+    Must come before it is imported.
+    """
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
+
 def _forget_settings() -> None:
     """Keep the token and the catalog's password from the processes that are started here: Spark's JVM, workers, Postgres."""
     for name in [name for name in os.environ if name.startswith(PREFIX)]:
@@ -129,6 +138,7 @@ def run(work: Callable[[Settings], int | None]) -> NoReturn:
         _leave(2, problem.message)
     _forget_settings()
     _bound_memory()
+    _quiet_grpc()
     from server.logs import set_up
 
     set_up(settings)
