@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.running import ARROW, Refused, RunningServer
@@ -12,7 +14,11 @@ from tests.workers.damaged import reaching, stream
 
 def children(server: RunningServer) -> dict[int, str]:
     """Every process below the server, with its command."""
-    return {one.pid: " ".join(one.cmdline()) for one in server.process.children(recursive=True)}
+    found = {}
+    for one in server.process.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
+            found[one.pid] = " ".join(one.cmdline())
+    return found
 
 
 @pytest.mark.spark
