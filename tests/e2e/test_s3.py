@@ -54,7 +54,7 @@ def test_sql_on_s3(on_s3: RunningServer, bucket: Bucket) -> None:
     on_s3.sql("ALTER TABLE t RENAME TO moved; CREATE TABLE t (id INT); INSERT INTO t VALUES (7)")
     assert on_s3.sql("SELECT * FROM moved") == [[1, "a", None], [2, "b", None], [3, "c", 4]]
     assert on_s3.sql("SELECT * FROM t") == [[7]]
-    on_s3.sql("TRUNCATE TABLE moved; DROP TABLE moved; DROP TABLE t")
+    on_s3.sql("TRUNCATE TABLE moved; DROP TABLE moved PURGE; DROP TABLE t PURGE")
     assert ".parquet" not in objects(bucket)
     with pytest.raises(Refused):
         on_s3.sql("SELECT * FROM t")
