@@ -124,7 +124,7 @@ def one_disk(tmp_path: Path) -> Iterator[Path]:
         yield directory
 
 
-def test_one_disk_nearly_full_takes_no_new_rows_and_all_else_goes_on(start_server: StartServer, one_disk: Path) -> None:
+def test_one_disk_nearly_full_takes_no_new_rows_and_all_else_goes_on(one_disk: Path, start_server: StartServer) -> None:
     server = start_server(SLUICE_DATA=str(one_disk))
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1), (2); CREATE TABLE gone (id INT); INSERT INTO gone VALUES (1)")
     ballast = one_disk / "ballast"
@@ -150,7 +150,7 @@ def test_one_disk_nearly_full_takes_no_new_rows_and_all_else_goes_on(start_serve
     assert httpx.get(f"{server.url}/readyz", timeout=30).json()["disk"] == {"ok": True}
 
 
-def test_a_start_on_a_full_disk_says_so_and_one_with_room_finds_all(start_server: StartServer, one_disk: Path) -> None:
+def test_a_start_on_a_full_disk_says_so_and_one_with_room_finds_all(one_disk: Path, start_server: StartServer) -> None:
     server = start_server(SLUICE_DATA=str(one_disk))
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1), (2)")
     assert server.terminate() == 0
@@ -176,7 +176,7 @@ def held_though_deleted(server: RunningServer, directory: Path) -> list[str]:
 
 
 @pytest.mark.spark
-def test_disk_full(start_server: StartServer, small_disk: Path) -> None:
+def test_disk_full(small_disk: Path, start_server: StartServer) -> None:
     server = start_server(SLUICE_WAREHOUSE=str(small_disk / "warehouse"))
     server.wait_for_spark()
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
