@@ -21,7 +21,7 @@ from model.errors import SnapshotNotExist, TableDamaged, Unavailable
 from model.predicate import Predicate
 from model.snapshot import Snapshot
 from table.scan import PlannedFile
-from table.stream import Cursor, PartitionOrder, StreamRules, plan_next
+from table.stream import Cursor, PartitionOrder, StreamRules, beyond, plan_next
 from table.stream_start import Past, expired
 
 _log = logging.getLogger(__name__)
@@ -230,15 +230,15 @@ class TableStream:
         return self.follower.once(("plan", snapshot.key, table.location, self._schema.id, repr(self._predicate), rules), plan)
 
     def _beyond(self, snapshot: Snapshot) -> bool:
-        bound = self._rules.bounded_watermark
-        return bound is not None and snapshot.watermark is not None and snapshot.watermark > bound
+        return beyond(snapshot, self._rules.bounded_watermark)
 
     def _over_before(self) -> bool:
         """Whether a stream that reads nothing of the past begins beyond its bound already."""
         if self._rules.bounded_watermark is None or self.cursor.whole:
             return False
-        before = self.cursor.next_snapshot_id - 1
-        return any(snapshot.id == before and self._beyond(snapshot) for snapshot in self._past().snapshots)
+        with self._catalog.reading() as tx:
+            row = tx.snapshots.get(self._table.table_id, self._table.identifier.branch, self.cursor.next_snapshot_id - 1)
+        return row is not None and self._beyond(Snapshot.from_json(row.body))
 
     def _wait_until_old_enough(self, snapshot: Snapshot) -> Iterator[None]:
         if self._rules.delay is None:

@@ -19,7 +19,7 @@ from pyspark_sluice.pushed import predicate_of
 from table.arrow import arrow_type
 from table.scan import PlannedFile
 from table.store import TableFiles
-from table.stream import Cursor, SettledOrder, StreamRules, plan_next
+from table.stream import Cursor, SettledOrder, StreamRules, beyond, plan_next
 from table.stream_start import Past, expired, resumed, start_of
 
 _PATIENCE_SECONDS = 300.0
@@ -93,7 +93,7 @@ class History:
 
     def beyond(self, snapshot: Snapshot) -> bool:
         """Whether the stream ends before a snapshot."""
-        return self._bound is not None and snapshot.watermark is not None and snapshot.watermark > self._bound
+        return beyond(snapshot, self._bound)
 
     def over_before(self, start: Position) -> bool:
         """Whether a stream that reads nothing of the past begins beyond its bound already."""

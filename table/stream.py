@@ -40,6 +40,11 @@ class StreamRules:
     """Smaller partition values first; else the partition that was there first."""
 
 
+def beyond(snapshot: Snapshot, bound: int | None) -> bool:
+    """Whether a snapshot lies past a stream's bound, a watermark in milliseconds since 1970 (`scan.bounded.watermark`)."""
+    return bound is not None and snapshot.watermark is not None and snapshot.watermark > bound
+
+
 class Order(Protocol):
     """Puts what one snapshot adds in the order of its partitions."""
 

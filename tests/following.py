@@ -13,6 +13,21 @@ from typing import Any, Self
 import httpx
 
 
+def streamed(url: str, statement: str, *, database: str = "default", most: int | None = None) -> list[dict[str, Any]]:
+    """The rows of a stream, to its end or so many."""
+    found = []
+    asked = {"mode": "streaming", "database": database}
+    with httpx.stream("POST", f"{url}/sql", params=asked, content=statement.encode(), timeout=120) as answer:
+        for line in answer.iter_lines():
+            if line:
+                row = json.loads(line)
+                assert "$error" not in row, row
+                found.append(row)
+                if most is not None and len(found) >= most:
+                    break
+    return found
+
+
 class Follower:
     """``POST /sql?mode=streaming`` as NDJSON; `rows` waits for so many."""
 

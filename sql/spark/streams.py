@@ -92,7 +92,7 @@ def stream_of(
         "parallelism": str(session.sparkContext.defaultParallelism),
         "startingOffset": start,
     }
-    ends = watermark is not None and TABLE_OPTIONS.read(options, "scan.bounded.watermark") is not None
+    ends = TABLE_OPTIONS.read(options, "scan.bounded.watermark") is not None
     if watermark is not None and ends:
         given["endOfTime"] = watermark.column
     if micro_batch is not None:

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 from tests.fix_kafka import Broker
+from tests.following import streamed
 from tests.running import RunningServer
 
 pytestmark = pytest.mark.interop
@@ -67,20 +68,6 @@ def until(server: RunningServer, job_id: str, rows: int, seconds: float = 120) -
         time.sleep(0.1)
 
 
-def streamed(server: RunningServer, text: str, *, most: int | None = None) -> list[dict[str, Any]]:
-    """The rows of a stream, to its end or so many."""
-    found = []
-    with httpx.stream("POST", f"{server.url}/sql?mode=streaming", content=text.encode(), timeout=120) as answer:
-        for line in answer.iter_lines():
-            if line:
-                row = json.loads(line)
-                assert "$error" not in row, row
-                found.append(row)
-                if most is not None and len(found) >= most:
-                    break
-    return found
-
-
 def millis(at: pd.Timestamp) -> int:
     return at.value // 1_000_000
 
@@ -104,8 +91,8 @@ def story(server: RunningServer, broker: Broker, count: int, waves: int, name: s
     bound = int(marks[len(marks) // 2])
     within = max(int(rows) for _, mark, rows in snapshots if int(mark) <= bound)
     hint = f"/*+ OPTIONS('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '1', 'scan.bounded.watermark' = '{bound}') */"
-    assert len(streamed(server, f"SELECT id FROM {name} {hint}")) == within
-    assert len({row["id"] for row in streamed(server, f"SELECT id, upper(kind) AS kind FROM {name} {hint}")}) == within
+    assert len(streamed(server.url, f"SELECT id FROM {name} {hint}")) == within
+    assert len({row["id"] for row in streamed(server.url, f"SELECT id, upper(kind) AS kind FROM {name} {hint}")}) == within
     # Windows over the table are pandas' windows over the events.
     window = "TUMBLE(TABLE {table}, DESCRIPTOR(ts), INTERVAL '10' SECONDS)"
     query = f"SELECT window_start, kind, count(*), sum(id) FROM TABLE({window.format(table=name)}) GROUP BY window_start, window_end, kind"
@@ -115,7 +102,7 @@ def story(server: RunningServer, broker: Broker, count: int, waves: int, name: s
     assert found == expected
     # The same as a stream: the windows that the watermark has passed, each once, and then nothing.
     closed = {key: value for key, value in found.items() if millis(key[0]) + 10_000 <= int(marks[-1])}
-    rows = streamed(server, query.replace("count(*), sum(id)", "count(*) AS n, sum(id) AS total"), most=len(closed))
+    rows = streamed(server.url, query.replace("count(*), sum(id)", "count(*) AS n, sum(id) AS total"), most=len(closed))
     assert {(pd.Timestamp(row["window_start"]), row["kind"]): (row["n"], int(row["total"])) for row in rows} == closed
     server.sql(f"STOP JOB '{job_id}'")
 
@@ -180,7 +167,7 @@ def test_the_pages_examples_run(kafka_server: RunningServer, broker: Broker) -> 
     ((second,),) = kafka_server.sql(every + topic)
     come("SELECT count(*) FROM clicks", lambda rows: rows == [[4]])
     broker.produce("page_views", [{"value": json.dumps({"id": 9, "page": "x", "ts": "2024-05-01 10:00:20"})}])
-    assert sorted(row["id"] for row in streamed(kafka_server, bounded)) == [1, 1, 2, 3]
+    assert sorted(row["id"] for row in streamed(kafka_server.url, bounded)) == [1, 1, 2, 3]
     for job_id in (first, second):
         kafka_server.sql(f"STOP JOB '{job_id}'")
 

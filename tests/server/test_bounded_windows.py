@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections import Counter
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.following import streamed
 from tests.running import RunningServer
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 COLUMNS = "(id BIGINT, kind STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)"
 MINUTES = range(4)
-
-
-def streamed(server: RunningServer, database: str, text: str) -> list[dict[str, Any]]:
-    """The rows of a stream, to its end."""
-    found = []
-    with httpx.stream("POST", f"{server.url}/sql?mode=streaming&database={database}", content=text.encode(), timeout=120) as answer:
-        for line in answer.iter_lines():
-            if line:
-                row = json.loads(line)
-                assert "$error" not in row, row
-                found.append(row)
-    return found
 
 
 def finished(server: RunningServer, database: str, text: str) -> None:
@@ -76,7 +64,7 @@ def test_a_stream_that_ends_gives_every_window(server: RunningServer, bounded: s
             TUMBLE((SELECT * FROM t {hint} {where}), DESCRIPTOR(ts), INTERVAL '1' MINUTES)) GROUP BY window_start, window_end, kind
     """
     expected = Counter((i // 5, "ab"[i % 5 % 2]) for i in range(within) if not where or i % 5 % 2 == 0)
-    found = {(minute_of(row["window_start"]), row["kind"]): int(row["n"]) for row in streamed(server, bounded, query)}
+    found = {(minute_of(row["window_start"]), row["kind"]): int(row["n"]) for row in streamed(server.url, query, database=bounded)}
     assert found == expected
 
 
@@ -98,8 +86,8 @@ def test_a_job_over_a_stream_that_ends_writes_every_window(server: RunningServer
 
 def test_where_it_starts_it_is_read_whole_though_its_bound_has_passed(server: RunningServer, bounded: str) -> None:
     hint = "/*+ OPTIONS('scan.bounded.watermark' = '1') */"
-    assert len(streamed(server, bounded, f"SELECT id FROM t {hint}")) == 5 * len(MINUTES)
-    assert len(streamed(server, bounded, f"SELECT id, upper(kind) AS kind FROM t {hint}")) == 5 * len(MINUTES)
+    assert len(streamed(server.url, f"SELECT id FROM t {hint}", database=bounded)) == 5 * len(MINUTES)
+    assert len(streamed(server.url, f"SELECT id, upper(kind) AS kind FROM t {hint}", database=bounded)) == 5 * len(MINUTES)
     newest = "/*+ OPTIONS('scan.bounded.watermark' = '1', 'scan.mode' = 'latest') */"
-    assert streamed(server, bounded, f"SELECT id FROM t {newest}") == []
-    assert streamed(server, bounded, f"SELECT id, upper(kind) AS kind FROM t {newest}") == []
+    assert streamed(server.url, f"SELECT id FROM t {newest}", database=bounded) == []
+    assert streamed(server.url, f"SELECT id, upper(kind) AS kind FROM t {newest}", database=bounded) == []
