@@ -38,7 +38,7 @@ class ListedTable:
     snapshot_id: int | None
     committed_millis: int | None
     counted: bool
-    """Whether the next three are known of the latest snapshot; a table never written counts as known."""
+    """Whether the next three are known of the latest snapshot, and told; a table never written counts as known."""
     record_count: int
     file_size: int
     file_count: int
@@ -72,12 +72,16 @@ _LISTED: LiteralString = """
     SELECT t.table_id, t.database, t.name, coalesce(s.body -> 'options' ->> 'type', 'table') AS kind, s.body ->> 'comment' AS comment,
            ARRAY(SELECT jsonb_array_elements_text(coalesce(s.body -> 'partitionKeys', '[]'))) AS partition_keys,
            jsonb_array_length(s.body -> 'fields') AS column_count, s.body -> 'options' ->> 'bucket' AS bucket, p.snapshot_id,
-           (n.body ->> 'timeMillis')::bigint AS committed_millis, coalesce(p.counted, true) AS counted,
-           coalesce(p.record_count, 0) AS record_count, coalesce(p.file_size, 0) AS file_size, coalesce(p.file_count, 0) AS file_count
+           (n.body ->> 'timeMillis')::bigint AS committed_millis, u.name IS NULL AND coalesce(p.counted, true) AS counted,
+           CASE WHEN u.name IS NULL THEN coalesce(p.record_count, 0) ELSE 0 END AS record_count,
+           CASE WHEN u.name IS NULL THEN coalesce(p.file_size, 0) ELSE 0 END AS file_size,
+           CASE WHEN u.name IS NULL THEN coalesce(p.file_count, 0) ELSE 0 END AS file_count
     FROM sluice_table t
     JOIN table_schema s ON s.table_id = t.table_id AND s.branch = 'main' AND s.schema_id = t.schema_id
     LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = 'main'
     LEFT JOIN table_snapshot n ON n.table_id = p.table_id AND n.branch = 'main' AND n.snapshot_id = p.snapshot_id
+    LEFT JOIN unnest(%(untold_databases)s::text[], %(untold_names)s::text[]) AS u (database, name)
+        ON u.database = t.database AND u.name = t.name
 """
 _LISTED_VIEWS: LiteralString = """
     SELECT t.view_id AS table_id, t.database, t.name, 'view' AS kind, t.body ->> 'comment' AS comment, ARRAY[]::text[] AS partition_keys,
@@ -138,8 +142,12 @@ class BrowseRepository:
         offset: int,
         limit: int,
         only: Sequence[tuple[str, str]] | None = None,
+        untold: Sequence[tuple[str, str]] = (),
     ) -> list[ListedTable]:
-        """A page of the tables and views that match a search over names and columns; ``only`` these, where given."""
+        """A page of the tables and views that match a search over names and columns; ``only`` these, where given.
+
+        ``untold`` are tables whose counts are left out, as of those not counted yet.
+        """
         within: LiteralString = "AND (t.database, t.name) IN (SELECT * FROM unnest(%(databases)s::text[], %(names)s::text[]))"
         found: LiteralString = _FOUND if search else "ARRAY[]::text[]"
         where: LiteralString = f"WHERE {_MATCHES} {within if only is not None else ''}"
@@ -151,6 +159,7 @@ class BrowseRepository:
             ) found ORDER BY {_ORDERS[order]} OFFSET %(offset)s LIMIT %(limit)s
         """  # noqa: S608
         values: dict[str, Any] = _values(database, search) | {"offset": offset, "limit": limit}
+        values |= {"untold_databases": [one for one, _ in untold], "untold_names": [one for _, one in untold]}
         values |= {"databases": [one for one, _ in only or ()], "names": [one for _, one in only or ()]}
         with self._conn.cursor(row_factory=class_row(ListedTable)) as cur:
             return cur.execute(query, values).fetchall()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -144,6 +144,14 @@ class PolicyRepository:
             Policy(name=name, column=column, principals=tuple(principals), sql=sql, rule=rule)
             for name, column, principals, sql, rule in self._conn.execute(query, (table_id,)).fetchall()
         ]
+
+    def binding(self, names: Collection[str]) -> set[tuple[str, str]]:
+        """Database and name of each table with a policy that binds a caller of these names."""
+        query = """
+            SELECT DISTINCT t.database, t.name FROM table_policy p JOIN sluice_table t USING (table_id)
+            WHERE cardinality(p.principals) = 0 OR p.principals && %s::text[]
+        """
+        return {(database, name) for database, name in self._conn.execute(query, (sorted(names),))}
 
     def drop(self, table_id: UUID, name: str) -> bool:
         """Remove it; False when there was none."""

@@ -99,6 +99,20 @@ class LakeBase:
         return read_rules(self.catalog, self.caller, table.identifier, table.table_id, table.schema.field_names)
 
     @asks_itself
+    def require_whole(self, table: LakeTable, what: str) -> None:
+        """Raise `Forbidden` where rows or columns are kept from the caller: files, partitions and counts tell of them."""
+        if self.read_rules(table).restricted:
+            raise Forbidden(f"{self.caller.principal} sees only a part of table {table.identifier}, and so not its {what}.")
+
+    @asks_itself
+    def tells_counts(self, table: LakeTable) -> bool:
+        """Whether the caller may know how much the table holds: all but readers from whom a part of it is kept."""
+        try:
+            return not self.read_rules(table).restricted
+        except Forbidden:  # who may not read at all, but write or alter, and could open it
+            return True
+
+    @asks_itself
     def rules_bind(self, row: TableRow) -> bool:
         """Whether something of a table is kept from the caller, so that a client must ask for the rules before it reads."""
         if self.caller.administrator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,8 @@ from catalog.records import ConsumerLagRow
 from lake.consumers import consumers
 from lake.table import LakeTable
 from lake.views import named_resource
-from model.access import ResourceType, table_resource
-from model.errors import Forbidden, LakeError
+from model.access import Access, ResourceType, table_resource
+from model.errors import LakeError
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
 from model.table_options import TABLE_OPTIONS
@@ -54,8 +54,24 @@ def tables(
 ) -> list[ListedTable]:
     """A page of the tables and views the caller may see, found by name or column."""
     only = None if lake.caller.administrator else [(found, name) for found, name, _ in _visible(lake, database, search)]
+    untold = seen_in_part(lake, only or ())
     with lake.catalog.reading() as tx:
-        return tx.browse.tables(database=database, search=search, order=order, offset=offset, limit=limit, only=only)
+        return tx.browse.tables(database=database, search=search, order=order, offset=offset, limit=limit, only=only, untold=untold)
+
+
+def seen_in_part(lake: Lake, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those of these tables whose counts are not told to the caller; see `Lake.tells_counts`, which asks about one."""
+    if lake.caller.administrator:
+        return []
+    with lake.catalog.reading() as tx:
+        bound = tx.policies.binding(lake.caller.names)
+    found = []
+    for database, name in names:
+        table = Identifier(database, name)
+        whole = lake.caller.may(Access.SELECT, table_resource(table))
+        if (not whole and lake.caller.columns(table)) or (whole and (database, name) in bound):
+            found.append((database, name))
+    return found
 
 
 def _visible(lake: Lake, database: str | None, search: str | None) -> list[tuple[str, str, bool]]:
@@ -111,15 +127,9 @@ class FileSums:
     buckets: tuple[BucketShare, ...] = ()
 
 
-def check_sees_all(lake: Lake, table: LakeTable) -> None:
-    """Raise `Forbidden` where rows or columns are kept from the caller: files and partitions show their values."""
-    if lake.read_rules(table).restricted:
-        raise Forbidden(f"{lake.caller.principal} sees only a part of table {table.identifier}, and so not its files.")
-
-
 def file_sums(lake: Lake, table: LakeTable, snapshot: Snapshot | None) -> FileSums:
-    """Sizes and buckets of a snapshot's files, by the manifests' columns where they are many; raises what `check_sees_all` raises."""
-    check_sees_all(lake, table)
+    """Sizes and buckets of a snapshot's files, by the manifests' columns where they are many; for who may read all of the table."""
+    lake.require_whole(table, "files")
     below = CompactionRules.of(table.schema).small_bytes
     if snapshot is None:
         return FileSums(small_below=below)

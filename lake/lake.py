@@ -33,7 +33,7 @@ from lake.tables import LakeTables
 from lake.travel import CatalogVersions
 from model.access import Access, table_resource
 from model.catalog_errors import PartitionNotExist
-from model.errors import Forbidden, InvalidOption, TableDiverged, TableNotExist
+from model.errors import InvalidOption, TableDiverged, TableNotExist
 from model.identifier import Identifier
 from model.partition import partition_name
 from model.schema import other_kind
@@ -154,8 +154,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
     @asks_itself
     def partitions(self, table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:
         """The partitions of a snapshot, by name; they show values, so only to who may read all of the table."""
-        if self.read_rules(table).restricted:
-            raise Forbidden(f"{self.caller.principal} sees only a part of table {table.identifier}, and so not its partitions.")
+        self.require_whole(table, "partitions")
         return partitions(table, snapshot)
 
     @asks_itself
@@ -211,8 +210,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
     @asks_itself
     def check_table(self, table: LakeTable, *, deep: bool, threads: int, checked: Checked) -> Iterator[Fault]:
         """What is wrong with a table's files; see `lake.register.check`. For who may read all of it."""
-        if self.read_rules(table).restricted:
-            raise Forbidden(f"{self.caller.principal} sees only a part of table {table.identifier}, and so not its files.")
+        self.require_whole(table, "files")
         lines, schemas = lines_of(self.catalog, table)
         return TableCheck(table, deep=deep, threads=threads, checked=checked).faults(lines, schemas)
 

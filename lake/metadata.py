@@ -12,14 +12,13 @@ from lake.counts import partition_page, partitions_named, totals
 from lake.databases import LakeDatabases
 from lake.guard import asks_itself, needs
 from lake.history import History
-from lake.permissions import read_rules
 from lake.register.expired import forget_expired
 from lake.table import LakeTable
 from lake.tags import Tags
 from lake.views import Functions, Views
 from model.access import Access
 from model.catalog_errors import PartitionAlreadyExist
-from model.errors import Forbidden, InvalidSchema
+from model.errors import InvalidSchema
 from model.partition import PartitionStatistics, partition_name
 from model.schema import other_kind
 from model.snapshot import Snapshot
@@ -83,21 +82,16 @@ class LakeMetadata(LakeDatabases):
         """Let a consumer go on from a snapshot; None forgets it."""
         reset_consumer(self.catalog, table, name, next_snapshot)
 
-    def _whole(self, table: LakeTable) -> None:
-        """Partitions show values, so only to who may read all of the table."""
-        if read_rules(self.catalog, self.caller, table.identifier, table.table_id, table.schema.field_names).restricted:
-            raise Forbidden(f"{self.caller.principal} sees only a part of table {table.identifier}, and so not its partitions.")
-
     @asks_itself
     def partition_page(self, table: LakeTable, wanted: Slice = EVERYTHING) -> list[PartitionRow]:
         """Partitions with what is known of them, by name."""
-        self._whole(table)
+        self.require_whole(table, "partitions")
         return partition_page(self.catalog, table, wanted)
 
     @asks_itself
     def partitions_named(self, table: LakeTable, specs: Sequence[Spec]) -> list[PartitionRow]:
         """Those of these partitions that exist."""
-        self._whole(table)
+        self.require_whole(table, "partitions")
         return partitions_named(self.catalog, table, [_name(table, spec) for spec in specs])
 
     @needs(Access.UPDATE)

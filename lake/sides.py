@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from catalog.records import CompactionRunRow
-from lake.browse import check_sees_all, shown_partition
+from lake.browse import shown_partition
 from lake.follow import TableStream
 from lake.table import LakeTable
 from model.access import Access, table_resource
@@ -165,7 +165,7 @@ class FileLine:
 
 def files_of(lake: Lake, table: LakeTable, snapshot: Snapshot | None, *, partition: str, bucket: int, limit: int) -> list[FileLine]:
     """The first files of one bucket; raises `Forbidden` where rows are kept from the caller."""
-    check_sees_all(lake, table)
+    lake.require_whole(table, "files")
     if snapshot is None:
         return []
     many = table.files.live_files(table.files.manifests_of(snapshot))

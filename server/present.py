@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from lake import Lake
+from lake.browse import seen_in_part
 from lake.overview import Overview, consumer_table, overview
 from model.errors import LakeError
 from model.job import JobState
@@ -100,7 +101,9 @@ class Seen:
         database, _, name = (table or "").partition(".")
         if database not in self._tables:
             try:
-                self._tables[database] = frozenset(self._lake.list_tables(database))
+                names = self._lake.list_tables(database)
+                hidden = {table for _, table in seen_in_part(self._lake, [(database, one) for one in names])}
+                self._tables[database] = frozenset(names) - hidden
             except LakeError:
                 self._tables[database] = frozenset()
         return name in self._tables[database]

@@ -22,30 +22,26 @@ class TablePicture:
     """One mention of a table, and what of it will be read."""
 
     name: str
-    snapshot_id: int | None
-    total_files: int
-    kept_files: int
-    total_bytes: int
-    kept_bytes: int
-    kept_rows: int
-    pushed: str
+    plan: ScanPlan
+    told: bool
+    """Whether the caller may know how much there is and is read of it."""
     files: Sequence[PicturedFile] | None
     """None for very many, and where the caller may not know of all of them."""
 
     def to_json(self) -> dict[str, Any]:
         """The table as clients get it."""
-        shown_files = None
+        plan, told, shown_files = self.plan, self.told, None
         if self.files is not None:
             shown_files = [
                 {"partition": f.partition, "bucket": f.bucket, "bytes": f.size, "rows": f.rows, "fate": f.fate.value} for f in self.files
             ]
         return {
             "table": self.name,
-            "snapshot": self.snapshot_id,
-            "files": {"total": self.total_files, "kept": self.kept_files},
-            "bytes": {"total": self.total_bytes, "kept": self.kept_bytes},
-            "rowsToRead": self.kept_rows,
-            "pushed": self.pushed,
+            "snapshot": plan.snapshot_id,
+            "files": {"total": plan.total_files, "kept": len(plan.files)} if told else None,
+            "bytes": {"total": plan.total_bytes, "kept": plan.kept_bytes} if told else None,
+            "rowsToRead": plan.kept_rows if told else None,
+            "pushed": shown(plan.predicate),
             "fates": shown_files,
         }
 
@@ -67,19 +63,9 @@ class PlanPicture:
 
 
 def table_picture(context: ExecutionContext, name: str, table: LakeTable, plan: ScanPlan) -> TablePicture:
-    """The picture of a planned read; where a part of the table is kept from the caller, so are its files."""
-    whole = not context.lake.read_rules(table).restricted
-    return TablePicture(
-        name=name,
-        snapshot_id=plan.snapshot_id,
-        total_files=plan.total_files,
-        kept_files=len(plan.files),
-        total_bytes=plan.total_bytes,
-        kept_bytes=plan.kept_bytes,
-        kept_rows=plan.kept_rows,
-        pushed=shown(plan.predicate),
-        files=pictured(table.files, table.schema, plan) if whole else None,
-    )
+    """The picture of a planned read; where a part of the table is kept from the caller, so are its files and what they count."""
+    told = context.lake.tells_counts(table)
+    return TablePicture(name=name, plan=plan, told=told, files=pictured(table.files, table.schema, plan) if told else None)
 
 
 def shown(predicate: Predicate | None) -> str:

@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from catalog.records import CountsRow
 from lake import Lake, LakeTable
 from model.access import Access, table_resource
-from model.errors import TableNotExist
+from model.errors import Forbidden, TableNotExist
 from model.identifier import Identifier
 from model.schema import other_kind
 from model.snapshot import Snapshot
@@ -31,6 +31,8 @@ class TableHead:
     """What other engines' object it is; None for a table of ours."""
     snapshot: Snapshot | None
     counts: CountsRow | None
+    told: bool
+    """Whether the visitor may know how much the table holds: who sees only a part of it may not."""
     may_write: bool
     may_delete: bool
     may_alter: bool
@@ -46,6 +48,8 @@ class Tab:
     """What its template is handed beside the head."""
     data: bool = True
     """Whether only tables of ours have it."""
+    counts: bool = False
+    """Whether it counts rows, so that it is kept from who sees only a part of the table."""
 
 
 TABS: dict[str, Tab] = {}
@@ -53,11 +57,11 @@ _ORDER = ("overview", "data", "schema", "snapshots", "files", "options", "upkeep
 V = TypeVar("V", bound=Callable[[Lake, TableHead], Mapping[str, Any]])
 
 
-def tab(name: str, label: str, *, data: bool = True) -> Callable[[V], V]:
+def tab(name: str, label: str, *, data: bool = True, counts: bool = False) -> Callable[[V], V]:
     """Register a side of tables; its template is ``table/<name>.html``."""
 
     def register(values: V) -> V:
-        TABS[name] = Tab(name=name, label=label, values=values, data=data)
+        TABS[name] = Tab(name=name, label=label, values=values, data=data, counts=counts)
         return values
 
     return register
@@ -76,6 +80,8 @@ def table(database: str, name: str, tab: str = "overview") -> ResponseReturnValu
 
 def render_tab(lake: Lake, head: TableHead, found: Tab, **more: Any) -> ResponseReturnValue:
     """A side of a table as a page; ``more`` beside what it is handed always."""
+    if found.counts and not head.told:
+        raise Forbidden(f"{lake.caller.principal} sees only a part of table {head.table}, and so not its {found.label.lower()}.")
     values = {**found.values(lake, head), **more}
     tabs = [TABS[one] for one in _ORDER if one in TABS and (head.kind is None or not TABS[one].data)]
     return render(f"table/{found.name}.html", here="Catalog", head=head, tabs=tabs, tab=found, **values)
@@ -90,13 +96,15 @@ def head_of(database: str, name: str) -> tuple[Lake, TableHead]:
     opened = lake.open_any(identifier)
     kind = other_kind(opened.schema.options)
     latest, counts = (lake.totals(opened) if kind is None else None) or (None, None)
+    told = lake.tells_counts(opened)
     resource = table_resource(identifier)
     return lake, TableHead(
         table=identifier,
         opened=opened,
         kind=kind,
         snapshot=latest,
-        counts=counts,
+        counts=counts if told else None,
+        told=told,
         may_write=lake.caller.may(Access.UPDATE, resource),
         may_delete=lake.caller.may(Access.DELETE, resource),
         may_alter=lake.caller.may(Access.ALTER, resource),

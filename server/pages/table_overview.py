@@ -33,14 +33,14 @@ def overview(lake: Lake, head: TableHead) -> Mapping[str, Any]:
     """Numbers, growth and layout."""
     if head.kind is not None:
         return {"growth": None, "sums": None, "recent": [], "buckets": None}
-    kept = lake.history.page(head.opened, below=None, limit=_GROWTH_SNAPSHOTS)[::-1]
+    kept = lake.history.page(head.opened, below=None, limit=_GROWTH_SNAPSHOTS)[::-1] if head.told else []
     sums: FileSums | None = None
     with contextlib.suppress(Forbidden):
         sums = file_sums(lake, head.opened, head.snapshot)
     return {
         "growth": growth(kept),
         "sums": sums,
-        "recent": snapshot_page(lake, head.opened, below=None, limit=_RECENT),
+        "recent": snapshot_page(lake, head.opened, below=None, limit=_RECENT) if head.told else [],
         "buckets": bucket_count(head.opened.schema.options),
     }
 

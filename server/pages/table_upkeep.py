@@ -30,7 +30,7 @@ _MOST_RUNS = 40
 _MOST_BUCKETS = 15
 
 
-@tab("snapshots", "Snapshots")
+@tab("snapshots", "Snapshots", counts=True)
 def snapshots(lake: Lake, head: TableHead) -> Mapping[str, Any]:
     """The timeline, newest first."""
     lines = snapshot_page(lake, head.opened, below=number("below"), limit=_PAGE + 1)
@@ -78,7 +78,7 @@ def _line(option: Option[Any] | None, key: str, value: str | None) -> OptionLine
     return OptionLine(key=key, value=value, default=option.default_text(), kind=option.parser.kind, doc=option.doc, mutable=option.mutable)
 
 
-@tab("upkeep", "Upkeep")
+@tab("upkeep", "Upkeep", counts=True)
 def upkeep(lake: Lake, head: TableHead) -> Mapping[str, Any]:
     """Small files, what was merged before, and what to do by hand."""
     sums = file_sums(lake, head.opened, head.snapshot)
@@ -96,7 +96,7 @@ def upkeep(lake: Lake, head: TableHead) -> Mapping[str, Any]:
     }
 
 
-@tab("consumers", "Consumers")
+@tab("consumers", "Consumers", counts=True)
 def consumers(lake: Lake, head: TableHead) -> Mapping[str, Any]:
     """Readers of streams and their lag, and the jobs that name the table."""
     return {
@@ -211,7 +211,7 @@ def preview(database: str, name: str, action: str) -> ResponseReturnValue:
         answer = run(dry, most=20)
     except LakeError as refused:
         problem = refused.message
-    going = _going(lake, head) if action == "rollback" else []
+    going = _going(lake, head) if action == "rollback" and head.told else []
     return render(
         "table/preview.html",
         here="Catalog",

@@ -14,6 +14,7 @@ from flask import redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
 from catalog.records import TableRunRow
+from lake.browse import seen_in_part
 from model.access import table_resource
 from model.errors import BadRequest, JobNotExist, OperationNotExist
 from model.identifier import Identifier, parse_name
@@ -326,7 +327,9 @@ def compactions() -> ResponseReturnValue:
     me = caller()
     with services().gateway.lake.catalog.reading() as tx:
         found = tx.compactions.newest(_MOST_RUNS)
-    runs = [_run(run) for run in found if me.sees(table_resource(Identifier(run.database, run.name)))]
+    hidden = set(seen_in_part(services().gateway.lake.for_caller(me), {(run.database, run.name) for run in found}))
+    told = [run for run in found if (run.database, run.name) not in hidden]
+    runs = [_run(run) for run in told if me.sees(table_resource(Identifier(run.database, run.name)))]
     done = [one.run for one in runs if one.run.outcome == "done"]
     return render(
         "compactions.html",

@@ -8,7 +8,7 @@ from model.errors import BadRequest, SnapshotNotExist
 from server.bodies import member
 from server.paimon.paging import max_results, number_token
 from server.paimon.routes import argument, body, lake, route
-from server.paimon.snapshots import client_commit
+from server.paimon.snapshots import client_commit, snapshot_json, tells_counts
 from server.paimon.wire import object_name
 from server.services import services
 
@@ -37,12 +37,13 @@ def latest_snapshot(database: str, table: str) -> object:
     if found is None:
         raise SnapshotNotExist(f"Table {opened.identifier} has no snapshot yet.", resource_name=str(opened.identifier))
     snapshot, counts = found
+    told = tells_counts(here, opened)
     return {
         "snapshot": {
-            "snapshot": snapshot.to_json(),
-            "recordCount": counts.record_count,
-            "fileSizeInBytes": counts.file_size,
-            "fileCount": counts.file_count,
+            "snapshot": snapshot_json(snapshot, told=told),
+            "recordCount": counts.record_count if told else 0,
+            "fileSizeInBytes": counts.file_size if told else 0,
+            "fileCount": counts.file_count if told else 0,
             "lastFileCreationTime": counts.last_file_millis,
         }
     }
@@ -53,16 +54,21 @@ def list_snapshots(database: str, table: str) -> object:
     """All of them, newest first, in pages."""
     here = lake()
     below, limit = number_token(digits=18), max_results()
-    found = here.history.page(here.open_any(object_name(database, table)), below=below, limit=limit + 1)
-    shown = found[:limit]
-    return {"snapshots": [one.to_json() for one in shown], "nextPageToken": str(shown[-1].id) if len(found) > limit else None}
+    opened = here.open_any(object_name(database, table))
+    found = here.history.page(opened, below=below, limit=limit + 1)
+    shown, told = found[:limit], tells_counts(here, opened)
+    return {
+        "snapshots": [snapshot_json(one, told=told) for one in shown],
+        "nextPageToken": str(shown[-1].id) if len(found) > limit else None,
+    }
 
 
 @route("GET", "databases/{}/tables/{}/snapshots/{}")
 def snapshot_by_version(database: str, table: str, version: str) -> object:
     """EARLIEST, LATEST, a number, or else a tag's name."""
     here = lake()
-    return {"snapshot": here.history.version(here.open_any(object_name(database, table)), version).to_json()}
+    opened = here.open_any(object_name(database, table))
+    return {"snapshot": snapshot_json(here.history.version(opened, version), told=tells_counts(here, opened))}
 
 
 @route("POST", "databases/{}/tables/{}/rollback")

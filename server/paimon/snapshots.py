@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from lake import ClientCommit
+from lake import ClientCommit, Lake, LakeTable
+from model.access import Access, table_resource
 from model.errors import BadRequest, InvalidData
 from model.partition import PartitionStatistics
 from model.snapshot import CommitKind, Snapshot
 from server.bodies import member
 from server.paimon.wire import reading
 
+_COUNTS = ("totalRecordCount", "deltaRecordCount", "changelogRecordCount")
 _NUMBERS = ("id", "schemaId", "timeMillis", "totalRecordCount", "deltaRecordCount")
 _TEXTS = ("baseManifestList", "deltaManifestList", "commitUser", "commitKind")
 _OPTIONAL_NUMBERS = (
@@ -24,16 +26,27 @@ _YEAR_10000 = 253_402_300_800_000
 """Milliseconds from 1970; no calendar here goes further."""
 
 
+def tells_counts(lake: Lake, table: LakeTable) -> bool:
+    """Whether a snapshot goes out with its counts: not to readers of a part, but to all who commit, as a commit must carry them on."""
+    return lake.tells_counts(table) or lake.caller.may(Access.UPDATE, table_resource(table.identifier))
+
+
+def snapshot_json(snapshot: Snapshot, *, told: bool) -> dict[str, Any]:
+    """A snapshot for a client; counts it may not know are 0, since Paimon's readers know no snapshot without them."""
+    found = dict(snapshot.to_json())
+    return found if told else found | {name: 0 for name in _COUNTS if name in found}
+
+
 def client_commit(body: dict[str, Any]) -> ClientCommit:
     """A commit; the snapshot is kept with all its members, known or not."""
     sent = member(body, "snapshot", dict, required=True)
     _check_members(sent)
     if sent["commitKind"] not in CommitKind.__members__:
         raise BadRequest(f"The commit kind {sent['commitKind']!r} is none of {', '.join(CommitKind)}.")
-    snapshot_json = {key: value for key, value in sent.items() if value is not None}
-    snapshot_json["commitIdentifier"] = _identifier(sent)
+    given = {key: value for key, value in sent.items() if value is not None}
+    given["commitIdentifier"] = _identifier(sent)
     with reading("The snapshot"):
-        snapshot = Snapshot.from_json(snapshot_json)
+        snapshot = Snapshot.from_json(given)
     table_id = member(body, "tableId", str)
     return ClientCommit(
         snapshot=snapshot,

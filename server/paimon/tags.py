@@ -6,6 +6,7 @@ from model.snapshot import Snapshot
 from server.bodies import member
 from server.paimon.paging import max_results
 from server.paimon.routes import argument, body, lake, route
+from server.paimon.snapshots import snapshot_json, tells_counts
 from server.paimon.wire import object_name
 
 
@@ -36,8 +37,9 @@ def create_tag(database: str, table: str) -> None:
 def get_tag(database: str, table: str, tag: str) -> object:
     """One, with its snapshot."""
     here = lake()
-    row = here.tags.get(here.open_any(object_name(database, table)), tag)
-    snapshot = Snapshot.from_json(row.snapshot).to_json()
+    opened = here.open_any(object_name(database, table))
+    row = here.tags.get(opened, tag)
+    snapshot = snapshot_json(Snapshot.from_json(row.snapshot), told=tells_counts(here, opened))
     return {"tagName": row.name, "snapshot": snapshot, "tagCreateTime": row.created_millis, "tagTimeRetained": row.retained}
 
 

@@ -12,6 +12,7 @@ from model.schema import Schema, new_schema, other_kind
 from model.watermark import PREFIX, watermark_of, watermark_options
 from sql.connectors.base import ConnectorTable
 from sql.session import Session
+from sql.system.names import is_system
 
 KIND = "connector-table"
 """The value of the option ``type`` such a table has."""
@@ -54,7 +55,7 @@ def find_connector(lake: Lake, session: Session, parts: tuple[str, ...], access:
     Raises `Forbidden` where the caller has not this access to one of the catalog.
     """
     own = session.temporary_tables.get(parts[0]) if len(parts) == 1 else None
-    if own is not None or "$" in parts[-1]:
+    if own is not None or "$" in parts[-1] or is_system(parts):
         return own
     identifier = session.identifier(parts)
     try:

@@ -16,7 +16,7 @@ from table.health import Finding, examine
 def doctor(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Look at a table's files and say what could be better; no rows for a table in good shape."""
     table = table_of(context, arguments)
-    context.lake.read_rules(table)
+    context.lake.require_whole(table, "files")
     found = findings(table)
     columns = [ResultColumn("finding", STRING), ResultColumn("reason", STRING), ResultColumn("statement", STRING)]
     return ResultSet.of_rows(columns, [(one.what, one.why, one.statement) for one in found])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ from sql.statements.base import ExecutionContext, handles
 
 if TYPE_CHECKING:
     from sql.spark.prepared import Prepared
+
+
+_LOCATIONS = re.compile(r"^Location(?: \[not included in comparison\])?:.*\n?", re.MULTILINE)
 
 
 @handles(exp.Select, exp.SetOperation, exp.Subquery, exp.Values, exp.Query)
@@ -61,12 +65,15 @@ class Explain:
             lines += ["== Tables =="] if found.tables else []
             for planned in found.tables:
                 plan = planned.plan
-                lines += [
-                    f"{planned.table.identifier} at snapshot {plan.snapshot_id if plan.snapshot_id is not None else '(none)'}",
-                    f"  files: {len(plan.files)} kept, {plan.skipped_files} skipped, of {plan.total_files}",
-                    f"  bytes: {plan.kept_bytes} of {plan.total_bytes}; rows to read: {plan.kept_rows}",
-                    f"  pushed: {shown(plan.predicate)}",
-                ]
+                lines += [f"{planned.table.identifier} at snapshot {plan.snapshot_id if plan.snapshot_id is not None else '(none)'}"]
+                if context.lake.tells_counts(planned.table):
+                    lines += [
+                        f"  files: {len(plan.files)} kept, {plan.skipped_files} skipped, of {plan.total_files}",
+                        f"  bytes: {plan.kept_bytes} of {plan.total_bytes}; rows to read: {plan.kept_rows}",
+                    ]
+                else:
+                    lines += ["  files, bytes, rows: not told, as only a part of the table may be read"]
+                lines += [f"  pushed: {shown(plan.predicate)}"]
             lines += _advice(context, inner) if isinstance(inner, exp.Insert) else []
             lines += ["", "== Spark =="] if lines else ["== Spark =="]
             text = _named_plan(found)
@@ -78,16 +85,20 @@ def _advice(context: ExecutionContext, insert: exp.Insert) -> list[str]:
     from sql.statements.doctor import findings
     from sql.statements.insert import target_of
 
-    found = findings(target_of(context, insert).table)
+    table = target_of(context, insert).table
+    found = findings(table) if context.lake.tells_counts(table) else []
     return [line for one in found for line in ("", "== Advice ==", f"{one.what}: {one.why}", f"  {one.statement}")]
 
 
 def _named_plan(found: Prepared) -> str:
-    """What ``DataFrame.explain`` prints, which has no other public form, with the tables' names for its views'."""
+    """What ``DataFrame.explain`` prints, which has no other public form, with the tables' names for its views'.
+
+    Without the lines that list files: their paths are the server's, and partitions stand in them that a policy may hide.
+    """
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         found.frame.explain("formatted")
-    text = out.getvalue()
+    text = _LOCATIONS.sub("", out.getvalue())
     for view, name in found.views.items():
         text = text.replace(view, name)
     return text

@@ -35,11 +35,12 @@ from table import binary_row
 )
 def snapshots(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """Every snapshot that is kept, oldest first."""
+    told = scan.lake.tells_counts(scan.opened)
     for s in scan.lake.snapshots(scan.opened):
+        counts = (s.total_record_count, s.delta_record_count, s.changelog_record_count) if told else (None, None, None)
         yield (
             s.id, s.schema_id, s.commit_user, s.commit_identifier, str(s.commit_kind), moment(s.time_millis), s.base_manifest_list,
-            s.delta_manifest_list, s.changelog_manifest_list, s.total_record_count, s.delta_record_count, s.changelog_record_count,
-            s.watermark, s.next_row_id, s.done, s.writer_version,
+            s.delta_manifest_list, s.changelog_manifest_list, *counts, s.watermark, s.next_row_id, s.done, s.writer_version,
         )  # fmt: skip
 
 
@@ -82,10 +83,12 @@ def options(scan: SystemScan) -> Iterable[Sequence[Any]]:
 )
 def tags(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """The snapshots kept under a name, by name."""
+    told = scan.lake.tells_counts(scan.opened)
     for tag in tags_of(scan.lake, scan.opened):
         s = tag.snapshot
+        rows = s.total_record_count if told else None
         retained = None if tag.retained is None else _iso_duration(tag.retained.total_seconds())
-        yield tag.name, s.id, s.schema_id, moment(s.time_millis), s.total_record_count, moment(tag.created_millis), retained
+        yield tag.name, s.id, s.schema_id, moment(s.time_millis), rows, moment(tag.created_millis), retained
 
 
 def _iso_duration(seconds: float) -> str:

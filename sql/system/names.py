@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from lake import Lake
-from model.errors import Forbidden, TableNotExist, nearest
+from model.errors import TableNotExist, nearest
 from model.predicate import Predicate
 from sql.session import CATALOG, Session
 from sql.system.base import REGISTRY, SystemScan, SystemTable
@@ -17,7 +17,7 @@ for _module in ("files", "metadata", "upkeep"):  # they register their tables
     import_module(f"sql.system.{_module}")
 
 
-_SHOWING_VALUES = frozenset(
+_ABOUT_ROWS = frozenset(
     {
         "files",
         "file_key_ranges",
@@ -25,6 +25,7 @@ _SHOWING_VALUES = frozenset(
         "buckets",
         "manifests",
         "statistics",
+        "compaction",
         "debt",
         "table_indexes",
         "file_indexes",
@@ -32,7 +33,7 @@ _SHOWING_VALUES = frozenset(
         "read_optimized",
     }
 )
-"""What shows values of rows or of partitions: only for who may read all of the table."""
+"""What shows values of rows or of partitions, or counts them: only for who may read all of the table."""
 
 
 def split_name(name: str) -> tuple[str, str] | None:
@@ -67,8 +68,8 @@ def find_system_table(
         return OVERALL[name], SystemScan(lake=lake, table=None, predicate=predicate, zone=zone)
     base, kind = named
     table = lake.open(session.identifier((*parts[:-1], base)))
-    if kind in _SHOWING_VALUES and lake.read_rules(table).restricted:
-        raise Forbidden(f"{lake.caller.principal} sees only a part of table {table.identifier}, and so not its {kind}.")
+    if kind in _ABOUT_ROWS:
+        lake.require_whole(table, kind)
     scan = SystemScan(lake=lake, table=table, predicate=predicate, options=options or {}, zone=zone)
     if make := DATA_TABLES.get(kind):
         return make(table), scan

@@ -65,16 +65,20 @@ def _tables(scan: SystemScan) -> Iterator[LakeTable]:
     last_file_creation_time="BIGINT",
 )
 def tables(scan: SystemScan) -> Iterable[Sequence[Any]]:
-    """Every table with its size."""
+    """Every table with its size, which is NULL for who sees only a part of it."""
     for table in _tables(scan):
         schema = table.schema
         latest, counts = scan.lake.totals(table) or (None, None)
+        held: tuple[int | None, ...] = (0, 0, 0, None)
+        if not scan.lake.tells_counts(table):
+            held = (None, None, None, None)
+        elif counts:
+            held = (counts.record_count, counts.file_size, counts.file_count, counts.last_file_millis)
         created = table.schema_at(0).time_millis or None
         yield (
             table.identifier.database, table.identifier.table, schema.options.get("type", "table"), bool(schema.partition_keys),
             bool(schema.primary_keys), None, created, None, latest.time_millis if latest else schema.time_millis or None, None,
-            counts.record_count if counts else 0, counts.file_size if counts else 0, counts.file_count if counts else 0,
-            counts.last_file_millis if counts else None,
+            *held,
         )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import pytest
 from lake import Lake
 from model.errors import Forbidden, LakeError
 from sql.gateway import Gateway
-from sql.system.names import _SHOWING_VALUES
+from sql.system.names import _ABOUT_ROWS
 from tests.lake.test_access import user
 from tests.sql.tables import make_table
 
@@ -64,7 +64,7 @@ def outcome(gateway: Gateway, lake: Lake, who: str, call: str) -> LakeError | No
     return None
 
 
-@pytest.mark.parametrize("kind", sorted(_SHOWING_VALUES))
+@pytest.mark.parametrize("kind", sorted(_ABOUT_ROWS))
 def test_a_policy_hides_what_shows_values(gateway: Gateway, lake: Lake, ada: str, kind: str) -> None:
     gateway.run("GRANT SELECT ON t TO ada").close()
     gateway.run(f"SELECT * FROM t${kind}", caller=lake.access.caller(ada)).close()

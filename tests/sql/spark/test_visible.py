@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lake import Lake
+from lake.access import EVERYBODY
 from model.errors import Forbidden, LakeError
 from sql.gateway import Gateway
 from tests.lake.test_access import user
@@ -65,3 +66,34 @@ def test_a_rule_about_a_column_that_is_gone_closes_the_table(on_spark: Gateway, 
     with pytest.raises(Forbidden, match="names column name, which was renamed or dropped"):
         on_spark.run("SELECT * FROM t", caller=lake.access.caller(ada))
     assert on_spark.run("SELECT * FROM t").collect() == [(1, "anna")]
+
+
+def test_explain_tells_nothing_of_the_hidden_part_and_shows_no_path(on_spark: Gateway, lake: Lake) -> None:
+    make_table(lake, "parted", partition="day", id="INT", day="STRING")
+    ada = user(lake, "ada")
+    on_spark.run("INSERT INTO parted VALUES (1, 'hidden'), (2, 'shown'); GRANT SELECT ON parted TO ada")
+    query = "SELECT upper(day), count(*) FROM parted GROUP BY 1"
+
+    def explained(explain: str, who: str | None) -> str:
+        caller = lake.access.caller(who) if who else EVERYBODY
+        return "".join(str(row) for row in on_spark.run(f"{explain} {query}", caller=caller).collect())
+
+    assert "files: 2 kept" in explained("EXPLAIN", ada)
+    on_spark.run("CREATE POLICY p ON parted TO ada USING (day = 'shown')")
+    for explain in ("EXPLAIN", "EXPLAIN JSON_EXECUTION_PLAN"):
+        for who in (ada, None):
+            told = explained(explain, who)
+            assert "Physical Plan" in told
+            assert not [word for word in ("Location", "warehouse", "parquet-") if word in told]
+            assert ("hidden" in told) is (who is None and "JSON" in explain)  # who sees all is shown the partitions of files
+        assert not [told for told in ("2 kept", '"rowsToRead": 2') if told in explained(explain, ada)]
+
+
+def test_tables_about_all_tables_take_any_condition_from_everybody(on_spark: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT")
+    ada = user(lake, "ada")
+    on_spark.run("GRANT SELECT ON t TO ada")
+    caller = lake.access.caller(ada)
+    assert on_spark.run("SELECT upper(table_name) FROM sys.tables WHERE upper(table_name) = 'T'", caller=caller).collect() == [("T",)]
+    found = on_spark.run("SELECT DISTINCT principal FROM sys.audit_log WHERE upper(principal) <> 'X'", caller=caller).collect()
+    assert found in ([], [("ada",)])
