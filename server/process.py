@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -38,6 +39,7 @@ _OWN_THREADS = 16
 _TURN_SECONDS = 0.001
 """Of a thread that computes, before one that waits for the interpreter gets it: a request waits for it several times, and Python's own 5 ms
 are longer than most requests take."""
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
 _LAST_BYTES_SECONDS = 2.0
 """However short the drain, answers being written get so long."""
 
@@ -74,16 +76,27 @@ def _migrating(settings: Settings) -> Iterator[Callable[[str], object]]:
 
 
 class Stop:
-    """Waits for SIGTERM or SIGINT; a second one means that waiting for statements is over."""
+    """Waits for SIGTERM or SIGINT; a second one means that waiting for statements is over.
+
+    A thread reads the signals where the interpreter writes them. The kernel gives a signal to whichever thread comes first, and Python runs
+    a handler in the main thread only, when that next runs: asleep in a lock it is not woken for a signal another thread took.
+    """
 
     def __init__(self) -> None:
         self._asked = threading.Event()
         self.hurry = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._hear)
+        heard, written = os.pipe()  # open as long as the process lives: a signal may come at any time
+        os.set_blocking(written, False)
+        signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+        for number in _STOPPING:
+            signal.signal(number, _ignore)  # one of Python's, so that its number is written and nothing else happens
+        threading.Thread(target=self._listen, args=(heard,), name="sluice-signals", daemon=True).start()
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        (self.hurry if self._asked.is_set() else self._asked).set()
+    def _listen(self, heard: int) -> None:
+        while numbers := os.read(heard, 64):
+            for number in numbers:
+                if number in _STOPPING:
+                    (self.hurry if self._asked.is_set() else self._asked).set()
 
     @property
     def asked(self) -> bool:
@@ -93,6 +106,10 @@ class Stop:
     def wait(self) -> None:
         """Sleep until told to stop."""
         self._asked.wait()
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """`Stop` reads the number instead."""
 
 
 def serve(settings: Settings) -> None:

@@ -55,6 +55,30 @@ def test_a_catalog_of_a_newer_version_ends_the_process_with_one_line(tmp_path: P
     assert "The catalog's schema is 9999" in line
 
 
+_TOLD_IN_ANOTHER_THREAD = """
+import signal, sys, threading, time
+from server.process import Stop
+
+stop = Stop()
+def told():
+    time.sleep(0.5)  # the main thread sleeps by then
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    time.sleep(0.5)
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+threading.Thread(target=told).start()
+stop.wait()
+print("stopping", flush=True)
+stop.hurry.wait()
+print("at once", flush=True)
+"""
+
+
+def test_a_signal_that_another_thread_took_stops_the_process() -> None:
+    """The kernel may give a process's signal to any thread; a server that had taken one so went on for ever."""
+    done = subprocess.run([sys.executable, "-P", "-c", _TOLD_IN_ANOTHER_THREAD], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.split("\n")[:2]) == (0, ["stopping", "at once"])
+
+
 @pytest.mark.spark
 def test_a_server_from_start_to_stop(start_server: StartServer) -> None:
     server = start_server()
