@@ -155,15 +155,12 @@ class History:
         tx.snapshots.point(table.table_id, branch, row)
 
     def tidy(self, table: LakeTable) -> bool:
-        """Remove the files of what is gone, and let the hints say what is; False where that is still to be done."""
+        """Remove the files of what is gone, and publish what is the latest now; False where that is still to be done."""
         return follow(lambda: self._tidied(table), f"Files of what {table.identifier} had are still there")
 
     def _tidied(self, table: LakeTable) -> None:
         self._publisher.remove_stale(table.table_id, table.files)
-        latest = table.latest()
-        if latest is not None:
-            with table.files.snapshots() as place:
-                table.files.write_hints(latest.id, place)
+        table.latest()
 
 
 def _require_writable(table: LakeTable) -> None:

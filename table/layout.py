@@ -17,6 +17,14 @@ EARLIEST, LATEST = "EARLIEST", "LATEST"
 _ESCAPED = frozenset(chr(c) for c in range(0x20)) | frozenset("\"#%'*/:=?\\\x7f{}[]^")
 
 
+def branch_of_snapshot(path: str) -> str | None:
+    """The branch whose snapshot's file lies at a path below its table's directory; None where another kind of file lies there."""
+    branch, _, rest = path.rpartition("snapshot/snapshot-")
+    if not rest.isdigit():
+        return None
+    return MAIN_BRANCH if not branch else branch.removeprefix("branch/branch-").rstrip("/")
+
+
 class TableLayout:
     """The paths of one table's files, from its location; a branch has schemas, snapshots, tags and consumers of its own."""
 

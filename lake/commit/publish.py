@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from collections.abc import Collection
 from uuid import UUID
 
 from cachetools import LRUCache, TTLCache
 
-from catalog import CatalogStore
+from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow
 from catalog.snapshots import Note
 from lake.commit.notifier import Hook as Hook
@@ -20,7 +21,7 @@ from model.identifier import Identifier
 from model.schema import Schema
 from model.snapshot import Snapshot
 from table.directory import Directory
-from table.layout import EARLIEST, LATEST
+from table.layout import EARLIEST, LATEST, TableLayout, branch_of_snapshot
 from table.store import Published, TableFiles
 
 _log = logging.getLogger(__name__)
@@ -139,7 +140,8 @@ class Publisher:
         if anew and outcome is Published.THERE:
             files.write_snapshot_anew(snapshot)
         self._hook("published")
-        if outcome is Published.FOREIGN and self.remove_stale(table_id, files):
+        if outcome is Published.FOREIGN:
+            self.remove_stale(table_id, files)  # nothing is left on record where another process has just removed it
             outcome = files.publish_snapshot(snapshot, place)
         if outcome is Published.FOREIGN:
             path = files.layout.snapshot_file(snapshot.id)
@@ -185,6 +187,7 @@ class Publisher:
             rows = tx.stale.lock(table_id)
             for row in rows:
                 files.remove_marked(row.path, row.mark)
+            _lower_hints(tx, table_id, files, {row.path for row in rows})
             if rows:
                 # A power cut that brought a file back, of which nothing is on record any more, would make the table diverged.
                 with contextlib.suppress(FileNotFoundError):
@@ -244,6 +247,22 @@ class Publisher:
         self._hook("schema published")
         with self._catalog.reading() as tx:
             tx.tables.schema_published(table_id, newest.id, branch)
+
+
+def _lower_hints(tx: CatalogTransaction, table_id: UUID, files: TableFiles, removed: Collection[str]) -> None:
+    """Let no hint name one of the snapshots just removed: Java's readers believe it where there is no next one.
+
+    While the files are still on record, so that a crash in between leaves it to be done again. A hint of another snapshot stays: it may
+    be all that tells of one that is newer than an old catalog.
+    """
+    for branch in {branch for path in removed if (branch := branch_of_snapshot(path)) is not None}:
+        layout, row = TableLayout(files.location, branch), tx.snapshots.latest(table_id, branch)
+        hint = files.read_hint(layout.latest_hint())
+        if row is None or hint is None or hint <= row.snapshot_id:
+            continue
+        named = layout.snapshot_file(hint)
+        if named.removeprefix(f"{files.location}/") in removed and not files.io.exists(named):
+            files.io.write(layout.latest_hint(), str(row.snapshot_id).encode())
 
 
 def _hints_beyond(files: TableFiles, newest: int) -> bool:

@@ -74,7 +74,7 @@ class CampaignBelow:
         name = f"t{self._tables}"
         made(self._maker, name)
         self._maker.settle()
-        table = self._shim.root / "default.db" / name
+        table = self._directory / "warehouse" / "default.db" / name
         before, disk = set(table.rglob("*")), Disk(self._shim.root)
         self._shim.load()
         answers = self._asked(operation, name, goes_on=True)
@@ -99,10 +99,10 @@ class CampaignBelow:
 
 @pytest.fixture(scope="module")
 def below(module_dsn: str, tmp_path_factory: pytest.TempPathFactory, shim_library: Path) -> Iterator[CampaignBelow]:
-    """A campaign in a warehouse of its own."""
-    directory = tmp_path_factory.mktemp("below")
-    shim = Shim(shim_library, directory, directory / "warehouse")
-    campaign = CampaignBelow(module_dsn, directory, shim)
+    """A campaign on a disk of its own, which holds the warehouse and what lies elsewhere."""
+    beside = tmp_path_factory.mktemp("below")
+    shim = Shim(shim_library, beside, beside / "disk")
+    campaign = CampaignBelow(module_dsn, shim.root, shim)
     yield campaign
     campaign.close()
     shim.close()

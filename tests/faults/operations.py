@@ -132,6 +132,19 @@ def _branched(world: World, table: str, done: bool) -> str:
     return table
 
 
+def _branched_off(world: World, table: str) -> None:
+    world.must(f"CALL sys.create_branch('{table}', 'b')", f"INSERT INTO {table}$branch_b VALUES (50, 'x')")
+
+
+def _written_to_branch(world: World, table: str, done: bool) -> str:
+    """The branch has its rows, of the last INSERT all or none; the table itself has none of them."""
+    found = world.ids(f"{table}$branch_b")
+    assert found in ([[50, 51]] if done else [[50], [50, 51]]), found
+    world.must(f"INSERT INTO {table}$branch_b VALUES (60, 'x')")
+    assert world.ids(f"{table}$branch_b") == [*found, 60]
+    return table
+
+
 def _altered(world: World, table: str, done: bool) -> str:
     columns = [row[0] for row in world.rows(f"DESCRIBE {table}")]
     assert columns == ["id", "s", "n"] if done else columns in (["id", "s"], ["id", "s", "n"])
@@ -142,8 +155,8 @@ def _altered(world: World, table: str, done: bool) -> str:
 
 
 def _built(world: World, table: str) -> Path:
-    """The commit a client has built."""
-    return world.directory / f"{table}.commit"
+    """The commit a client has built: beside the disk that fails."""
+    return world.directory.with_name(f"{world.directory.name}.{table}.commit")
 
 
 def _client_builds(world: World, table: str) -> None:
@@ -215,6 +228,13 @@ OPERATIONS = [
     Operation(name="tag", run=_asking("CALL sys.create_tag('{t}', 'one')"), check=_tagged),
     Operation(name="tag removed", run=_asking("CALL sys.delete_tag('{t}', 'old')"), prepare=_tag_old, check=_untagged),
     Operation(name="branch", run=_asking("CALL sys.create_branch('{t}', 'b', 'old')"), prepare=_tag_old, check=_branched),
+    Operation(
+        name="insert into a branch",
+        run=_asking("INSERT INTO {t}$branch_b VALUES (51, 'x')"),
+        prepare=_branched_off,
+        check=_written_to_branch,
+    ),
+    Operation(name="fast forward", run=_asking("CALL sys.fast_forward('{t}', 'b')"), prepare=_branched_off, after=(50,)),
     Operation(name="rollback", run=_asking("CALL sys.rollback_to('{t}', 2)"), after=(1, 2, 3, 4)),
     Operation(name="rename", run=_asking("ALTER TABLE {t} RENAME TO {t}_new"), check=_renamed),
     Operation(name="alter", run=_asking("ALTER TABLE {t} ADD n INT"), check=_altered),
@@ -227,12 +247,20 @@ REFUSALS = {503, 507}
 """What a client may be told where the store fails: neither a bug of the server nor a mistake of its own."""
 
 
+def _hint_holds(world: World, table: str) -> None:
+    """Other readers of files find the newest snapshot by the hint: they believe it where there is no next one."""
+    files = world.lake.open(Identifier("default", table)).files
+    hint = files.read_hint(files.layout.latest_hint())
+    assert hint is None or files.io.exists(files.layout.snapshot_file(hint)), f"{hint} is not there"
+
+
 def verified(world: World, operation: Operation, table: str, answers: Sequence[Answer]) -> None:
     """Compare a table with what its clients were told, by a server that knows nothing of it, and use it on."""
     done = all(answer.ok for answer in answers)
     assert all(answer.ok or answer.status in REFUSALS for answer in answers), answers
     name = operation.check(world, table, done)
     found = world.ids(name)
+    _hint_holds(world, name)
     if operation.each:
         for added, answer in zip(operation.each, answers, strict=True):
             here = [number for number in found if number in added]
