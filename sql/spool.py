@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -27,7 +28,7 @@ _LIVING: set[str] = set()
 """The owners this process is: tests and embedders run several gateways in one."""
 BEAT_SECONDS = 60.0
 ABANDONED_SECONDS = 15 * 60.0
-"""A gateway that has not said it is alive for so long is taken for dead; clocks of hosts may differ by less."""
+"""A gateway whose sign of life has not changed for so long, as this one saw, is taken for dead: no clock of another host is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,14 @@ class SpoolLimits:
 
     per_result: int
     overall: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Suspect:
+    """A gateway elsewhere that may be dead: its sign of life, and when that was first seen."""
+
+    sign: bytes
+    since: float
 
 
 class SpoolEntry:
@@ -77,7 +86,10 @@ class Spool:
         limits: SpoolLimits,
         reserve: StorageReserve | None = None,
         quotas: Quotas | None = None,
+        *,
+        elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._elapsed = elapsed
         self._quotas = quotas
         self.file_io = file_io
         self.limits = limits
@@ -87,7 +99,11 @@ class Spool:
         self._root = f"{self._base}/{self._owner}"
         self._lock = threading.Lock()
         self._entries: dict[str, SpoolEntry] = {}
+        self._used = False
+        self._beats = 0
         self._beaten = 0.0
+        self._suspects: dict[str, _Suspect] = {}
+        self._watched = 0.0
         _LIVING.add(self._owner)
 
     def new(self, cancellation: Cancellation | None = None, *, caller: Caller | None = None) -> SpoolEntry:
@@ -153,11 +169,15 @@ class Spool:
         self.file_io.delete_tree(entry.path)
 
     def tend(self) -> None:
-        """Count what is being written, cancel what outgrew a cap, say that this gateway is alive; call it every second."""
+        """Count what grows, cancel what outgrew a cap, say that this gateway is alive, watch whether others are; call it every second."""
         with self._lock:
             growing = [entry for entry in self._entries.values() if entry.growing]
-        if self._beaten:
-            self._beat()
+        try:
+            if self._used:
+                self._beat()
+            self._watch()
+        except LakeError as problem:  # the store is away: it is tried again a minute later
+            _log.warning("This gateway's sign of life, or another's, is out of reach: %s", problem)
         for entry in growing:
             try:
                 entry.measure()
@@ -168,12 +188,16 @@ class Spool:
                 _log.warning("The size of a result could not be counted", exc_info=True)
 
     def clean(self) -> None:
-        """Delete what gateways that are gone left behind; call it at start."""
+        """Delete what gateways of this host that are gone left behind, and begin to watch those elsewhere; call it at start."""
+        self._watched = self._elapsed()
         for found in self.file_io.list(self._base):
             name = found.path.rstrip("/").rsplit("/", 1)[-1]
-            if name not in _LIVING and self._abandoned(found.path, name):
-                _log.info("Removing results a gateway left behind: %s", found.path)
-                self.file_io.delete_tree(found.path)
+            if name in _LIVING:
+                continue
+            if _died_here(name):
+                self._remove(found.path)
+            else:
+                self._suspects[found.path] = _Suspect(sign=self._sign_of(found.path), since=self._watched)
 
     def close(self) -> None:
         """Delete all this gateway put there."""
@@ -182,21 +206,43 @@ class Spool:
         _LIVING.discard(self._owner)
         self.file_io.delete_tree(self._root)
 
-    def _abandoned(self, path: str, name: str) -> bool:
-        owner = _OWNER.match(name)
-        if owner and owner["host"] == socket.gethostname() and not _process_lives(int(owner["pid"])):
-            return True
+    def _watch(self) -> None:
+        """Delete what gateways elsewhere left whose signs of life have not changed for long enough."""
+        now = self._elapsed()
+        if not self._suspects or now - self._watched < BEAT_SECONDS:
+            return
+        self._watched = now
+        for path, suspect in list(self._suspects.items()):
+            if self._sign_of(path) != suspect.sign:
+                del self._suspects[path]
+            elif now - suspect.since > ABANDONED_SECONDS:
+                self._remove(path)
+                del self._suspects[path]
+
+    def _sign_of(self, path: str) -> bytes:
+        """What a gateway wrote last to say that it is alive; empty for one that never did."""
         try:
-            beat = float(self.file_io.read(f"{path}/{_ALIVE}"))
-        except (FileNotFoundError, ValueError):
-            beat = 0.0
-        return time.time() - beat > ABANDONED_SECONDS
+            return self.file_io.read(f"{path}/{_ALIVE}")
+        except FileNotFoundError:
+            return b""
+
+    def _remove(self, path: str) -> None:
+        _log.info("Removing results a gateway left behind: %s", path)
+        self.file_io.delete_tree(path)
 
     def _beat(self) -> None:
-        now = time.monotonic()
-        if not self._beaten or now - self._beaten >= BEAT_SECONDS:
-            self.file_io.write(f"{self._root}/{_ALIVE}", str(time.time()).encode())
-            self._beaten = now
+        now = self._elapsed()
+        if self._used and now - self._beaten < BEAT_SECONDS:
+            return
+        self._used, self._beaten = True, now
+        self._beats += 1  # others only look whether it changes
+        self.file_io.write(f"{self._root}/{_ALIVE}", str(self._beats).encode())
+
+
+def _died_here(owner: str) -> bool:
+    """Whether a gateway of that name ran on this host and runs no more."""
+    found = _OWNER.match(owner)
+    return found is not None and found["host"] == socket.gethostname() and not _process_lives(int(found["pid"]))
 
 
 def _process_lives(pid: int) -> bool:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import ResultTooLarge
+from model.errors import ResultTooLarge, Unavailable
 from sql.cancellation import Cancellation
-from sql.spool import ABANDONED_SECONDS, Spool, SpoolEntry, SpoolLimits
+from sql.spool import ABANDONED_SECONDS, BEAT_SECONDS, Spool, SpoolEntry, SpoolLimits
 from table.file_io import LocalFileIO
 
 
@@ -78,32 +78,71 @@ def test_a_finished_result_is_not_counted_again(tmp_path: Path) -> None:
     assert not cancellation.canceled
 
 
-def leave(warehouse: Path, owner: str, *, seconds_ago: float | None) -> Path:
-    """What a gateway of that name left behind, alive so long ago."""
+def leave(warehouse: Path, owner: str, *, sign: str | None) -> Path:
+    """What a gateway of that name left behind, and its last sign of life."""
     directory = warehouse / ".sluice" / "spool" / owner
     (directory / "x").mkdir(parents=True)
     (directory / "x" / "part-0.parquet").write_bytes(b"rows")
-    if seconds_ago is not None:
-        (directory / ".alive").write_text(str(time.time() - seconds_ago))
+    if sign is not None:
+        (directory / ".alive").write_text(sign)
     return directory
 
 
-def test_the_dead_are_cleared_and_the_living_are_not(tmp_path: Path) -> None:
+def test_the_dead_of_this_host_are_cleared_at_once_and_the_living_are_not(tmp_path: Path) -> None:
     here, dead_pid = socket.gethostname(), 4_000_000
-    cleared = [
-        leave(tmp_path, f"{here}-{dead_pid}-00000000", seconds_ago=1),
-        leave(tmp_path, f"{here}-{os.getpid()}-00000000", seconds_ago=1),
-        leave(tmp_path, "elsewhere-1-00000000", seconds_ago=ABANDONED_SECONDS + 5),
-        leave(tmp_path, "elsewhere-2-00000000", seconds_ago=None),
-        leave(tmp_path, "what is this", seconds_ago=None),
-    ]
-    kept = [leave(tmp_path, f"{here}-{os.getppid()}-00000000", seconds_ago=1), leave(tmp_path, "elsewhere-3-00000000", seconds_ago=5)]
+    cleared = [leave(tmp_path, f"{here}-{dead_pid}-00000000", sign="7"), leave(tmp_path, f"{here}-{os.getpid()}-00000000", sign="7")]
+    kept = [leave(tmp_path, f"{here}-{os.getppid()}-00000000", sign="7"), leave(tmp_path, "elsewhere-3-00000000", sign="7")]
     neighbour = spool_of(tmp_path)
     entry = neighbour.new()
     put(entry, 1)
     spool_of(tmp_path).clean()
-    assert [path.exists() for path in cleared] == [False] * 5
+    assert [path.exists() for path in cleared] == [False] * 2
     assert [path.exists() for path in [*kept, Path(entry.path)]] == [True] * 3
+
+
+def test_a_gateway_elsewhere_is_dead_once_its_sign_of_life_stands_still_whatever_its_clock_says(tmp_path: Path) -> None:
+    days = 2 * 86_400
+    names = {"behind": str(time.time() - days), "ahead": str(time.time() + days), "silent": None, "what is this": None}
+    left = {name: leave(tmp_path, name, sign=sign) for name, sign in names.items()}
+    alive = leave(tmp_path, "alive", sign=str(time.time() - days))
+    now = 1000.0
+    spool = Spool(LocalFileIO(), str(tmp_path), SpoolLimits(per_result=1, overall=1), elapsed=lambda: now)
+    spool.clean()
+    spool.tend()
+    assert all(path.exists() for path in left.values())
+    (alive / ".alive").write_text(str(time.time() - days + 60))
+    for _ in range(int(ABANDONED_SECONDS / BEAT_SECONDS)):
+        now += BEAT_SECONDS
+        spool.tend()
+    assert all(path.exists() for path in left.values())
+    now += BEAT_SECONDS
+    spool.tend()
+    assert not any(path.exists() for path in left.values())
+    assert alive.exists()
+
+
+class Away(LocalFileIO):
+    """A store that can be out of reach."""
+
+    away = False
+
+    def write(self, path: str, data: bytes) -> None:
+        if self.away:
+            raise Unavailable(f"{path} is out of reach")
+        super().write(path, data)
+
+
+def test_a_gateway_says_once_a_minute_that_it_lives(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    now, store, signs = 1000.0, Away(), []
+    spool = Spool(store, str(tmp_path), SpoolLimits(per_result=1, overall=1), elapsed=lambda: now)
+    sign = Path(spool.new().path).parent / ".alive"
+    for second in range(4 * int(BEAT_SECONDS)):
+        store.away = second >= 3 * BEAT_SECONDS
+        signs.append(sign.read_text())
+        now += 1
+        spool.tend()
+    assert len(set(signs)) == 4
+    assert len(caplog.messages) == 1, "and a store that is away is told of as often"
 
 
 def test_closing_clears_its_own(tmp_path: Path) -> None:
