@@ -13,7 +13,7 @@ import pytest
 
 from tests.faults.disk import Disk, Left
 from tests.faults.operations import Operation, made, verified
-from tests.faults.shim import POWER_CUT, Shim
+from tests.faults.shim import KILL, POWER_CUT, Shim
 from tests.faults.world import Answer, World, world
 
 ROOT = Path(__file__).parents[2]
@@ -63,10 +63,27 @@ class CampaignBelow:
         if disk is not None and left is not None:
             disk.replay(self._shim.journal)
             disk.write(self._shim.root, left)
+        self._verified(operation, table, answers)
+        return faults if fail_at else calls
+
+    def kill(self, operation: Operation, *, at: int) -> int:
+        """Kill the server at a call, or before or after a message to Postgres; 1 where it died, with ``at`` 0 how many such moments there are."""
+        self._tables += 1
+        table = f"t{self._tables}"
+        made(self._maker, table)
+        operation.prepare(self._maker, table)
+        self._maker.settle()
+        self._shim.load(fail_at=at, error=KILL, sends=True)
+        answers = self._asked(operation, table, goes_on=False)
+        moments, kills = self._shim["calls"], self._shim["faults"]
+        self._shim.disarm()
+        self._verified(operation, table, answers)
+        return kills if at else moments
+
+    def _verified(self, operation: Operation, table: str, answers: Sequence[Answer]) -> None:
         with world(self._dsn, self._directory) as fresh:
             verified(fresh, operation, table, answers)
             fresh.must(*(f"DROP TABLE {row[0]}" for row in fresh.rows("SHOW TABLES") if row[0] != "t0"))
-        return faults if fail_at else calls
 
     def traced(self, operation: Operation, look: Callable[[Disk, Path, set[Path], Path], None]) -> None:
         """Do an operation that commits snapshot 4, and look at its journal, at the files it put there, and at the snapshot's own."""
@@ -118,6 +135,12 @@ def counted(campaign: CampaignBelow, operation: Operation, errors: Sequence[int]
 def _met(campaign: CampaignBelow, operation: Operation, number: int, *, error: int = 0, left: Left | None = None) -> int:
     """1 where a call failed; what runs beside the operation makes the number of calls differ by a few, so the last ones are tried again."""
     return int(any(campaign.run(operation, fail_at=number, error=error, left=left) for _ in range(3)))
+
+
+def killed(campaign: CampaignBelow, operation: Operation, *, every: int = 1, begin: int = 1) -> tuple[int, int]:
+    """Kill the server at moment after moment of an operation; returns how often it was to die and how often it did."""
+    moments = range(begin, campaign.kill(operation, at=0) + 1, every)
+    return len(moments), sum(int(any(campaign.kill(operation, at=moment) for _ in range(3))) for moment in moments)
 
 
 def cut(campaign: CampaignBelow, operation: Operation, left: Left, *, every: int = 1, begin: int = 1) -> tuple[int, int]:

@@ -27,6 +27,7 @@
 
 #define SHORT_WRITE (-1)
 #define POWER_CUT (-2)
+#define KILL (-3)
 
 struct control {
     int64_t armed;   /* 0: nothing is counted */
@@ -37,6 +38,7 @@ struct control {
     int64_t faults;  /* failed so far */
     int64_t dead;    /* the power is off */
     int64_t shadows; /* copies made of flushed files */
+    int64_t sends;   /* what is sent counts as two calls, one before and one after */
 };
 
 static struct control *control;
@@ -116,6 +118,10 @@ static int counted(int writes) {
         kill(getpid(), SIGKILL);
         for (;;) pause();
     }
+    if (control->error == KILL) {
+        kill(getpid(), SIGKILL);
+        for (;;) pause();
+    }
     if (control->error == SHORT_WRITE) {
         if (writes) return 2;
         errno = ENOSPC;
@@ -187,8 +193,12 @@ static void sent(const void *data, size_t size) {
 
 ssize_t send(int handle, const void *data, size_t size, int flags) {
     REAL(ssize_t, send, int, const void *, size_t, int)
-    if (watching()) sent(data, size);
-    return real_send(handle, data, size, flags);
+    int seen = watching();
+    if (seen) sent(data, size);
+    if (seen && control->sends) counted(0);
+    ssize_t done = real_send(handle, data, size, flags);
+    if (seen && control->sends) counted(0);
+    return done;
 }
 
 ssize_t sendto(int handle, const void *data, size_t size, int flags, const struct sockaddr *to, socklen_t length) {

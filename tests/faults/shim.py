@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent / "shim.c"
-SHORT_WRITE, POWER_CUT = -1, -2
+SHORT_WRITE, POWER_CUT, KILL = -1, -2, -3
 """What may happen at a call instead of an errno."""
-_FIELDS = ("armed", "calls", "fail_at", "error", "lasting", "faults", "dead", "shadows")
+_FIELDS = ("armed", "calls", "fail_at", "error", "lasting", "faults", "dead", "shadows", "sends")
 _SIZE = 8 * len(_FIELDS)
 
 
@@ -44,8 +44,11 @@ class Shim:
     def _set(self, name: str, value: int) -> None:
         struct.pack_into("q", self._map, 8 * _FIELDS.index(name), value)
 
-    def load(self, *, fail_at: int = 0, error: int = 0, lasting: bool = False) -> None:
-        """Let the n-th call fail of those that come once a process, or `arm`, says that it begins."""
+    def load(self, *, fail_at: int = 0, error: int = 0, lasting: bool = False, sends: bool = False) -> None:
+        """Let the n-th call fail of those that come once a process, or `arm`, says that it begins.
+
+        With ``sends`` every message to another process counts as two: one before it is on its way, and one after.
+        """
         self.forget_journal()
         for name, value in {
             "armed": 0,
@@ -55,6 +58,7 @@ class Shim:
             "fail_at": fail_at,
             "error": error,
             "lasting": int(lasting),
+            "sends": int(sends),
         }.items():
             self._set(name, value)
 

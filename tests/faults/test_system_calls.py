@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from tests.faults.below import CampaignBelow, counted, cut
+from tests.faults.below import CampaignBelow, counted, cut, killed
 from tests.faults.disk import Left
 from tests.faults.operations import BY_NAME, OPERATIONS, Operation
 from tests.faults.shim import SHORT_WRITE
@@ -48,3 +48,14 @@ def test_every_call_fails_in_every_way(below: CampaignBelow, operation: Operatio
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_the_power_goes_at_every_call(below: CampaignBelow, operation: Operation, left: Left) -> None:
     reported(operation.name, *cut(below, operation, left))
+
+
+@pytest.mark.parametrize("name", ["insert with a key", "rename"])
+def test_the_server_is_killed_at_some_moments(below: CampaignBelow, name: str) -> None:
+    reported(name, *killed(below, BY_NAME[name], every=25, begin=8))
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_the_server_is_killed_at_every_moment(below: CampaignBelow, operation: Operation) -> None:
+    reported(operation.name, *killed(below, operation))
