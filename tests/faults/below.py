@@ -67,7 +67,10 @@ class CampaignBelow:
         return faults if fail_at else calls
 
     def kill(self, operation: Operation, *, at: int) -> int:
-        """Kill the server at a call, or before or after a message to Postgres; 1 where it died, with ``at`` 0 how many such moments there are."""
+        """Kill the server at a call, or before or after a message to Postgres.
+
+        Returns 1 where it died, or with ``at`` 0 how many such moments there are.
+        """
         self._tables += 1
         table = f"t{self._tables}"
         made(self._maker, table)
