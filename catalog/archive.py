@@ -64,7 +64,7 @@ def write_archive(dsn: str, path: Path, *, warehouse: str) -> ArchiveHead:
     """
     with contextlib.ExitStack() as cleanup:
         parts: list[tuple[ArchivedTable, IO[bytes]]] = []
-        with _connected(dsn) as conn, conn.transaction():
+        with connected(dsn) as conn, conn.transaction():
             conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             row = conn.execute("SELECT now(), to_regclass('alembic_version')").fetchone()
             assert row is not None
@@ -91,8 +91,8 @@ def write_archive(dsn: str, path: Path, *, warehouse: str) -> ArchiveHead:
 
 def read_head(path: Path) -> ArchiveHead:
     """What an archive says of itself; raises `InvalidData` for a file that is none, or of a newer Sluice."""
-    with _opened(path) as tar:
-        return _head(tar, path)
+    with opened(path) as tar:
+        return head_of(tar, path)
 
 
 def restore_archive(dsn: str, path: Path) -> ArchiveHead:
@@ -100,22 +100,31 @@ def restore_archive(dsn: str, path: Path) -> ArchiveHead:
 
     Raises `InvalidData` for an archive that is damaged, and changes nothing then.
     """
-    with _opened(path) as tar, _connected(dsn) as conn, conn.transaction():
-        head = _head(tar, path)
+    with opened(path) as tar, connected(dsn) as conn, conn.transaction():
+        head = head_of(tar, path)
         ((revision,),) = conn.execute("SELECT version_num FROM alembic_version").fetchall()
         if revision != head.revision:
             raise IllegalMove(f"The catalog is at revision {revision} and the archive at {head.revision}.")
         names = sql.SQL(", ").join(sql.Identifier(name) for name in _in_order(conn))
         conn.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY CASCADE").format(names))
         for table in head.tables:
-            _copy_in(conn, table, tar, path)
+            copy_in(conn, table, tar, path)
     return head
 
 
 def let_go(dsn: str) -> None:
     """Free the jobs of a restored catalog: whoever ran them when it was written does not run them now."""
-    with _connected(dsn) as conn:
+    with connected(dsn) as conn:
         conn.execute("UPDATE stream_job SET owner = NULL, lease_until = NULL, epoch = epoch + 1 WHERE lease_until IS NOT NULL")
+
+
+def write_files_anew(dsn: str) -> None:
+    """Let the files of all schemas, snapshots and tags be written again: what was copied are the files that these name."""
+    with connected(dsn) as conn, conn.transaction():
+        conn.execute("UPDATE table_entry SET published_schema_id = -1")
+        conn.execute("UPDATE table_branch SET published_schema_id = -1")
+        conn.execute("UPDATE table_snapshot SET published = false")
+        conn.execute("UPDATE table_tag SET published = false")
 
 
 _DEFAULT_ONLY = "name <> 'default' OR options <> '{}'"
@@ -125,7 +134,7 @@ _STARTS_WITH = {"sluice_database": _DEFAULT_ONLY, "database_entry": _DEFAULT_ONL
 
 def contents(dsn: str) -> int:
     """How many rows a catalog holds beyond what a new one does; 0 for a database without one."""
-    with _connected(dsn) as conn:
+    with connected(dsn) as conn:
         total = 0
         for name in _in_order(conn):
             if name in _OF_A_SERVER:
@@ -141,13 +150,14 @@ def contents(dsn: str) -> int:
 def servers(dsn: str) -> int:
     """Connections of servers to the catalog's database."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
-    with _connected(dsn) as conn:
+    with connected(dsn) as conn:
         found = conn.execute(query, (APPLICATION,)).fetchone()
         return int(found[0]) if found is not None else 0
 
 
 @contextlib.contextmanager
-def _connected(dsn: str) -> Iterator[Connection]:
+def connected(dsn: str) -> Iterator[Connection]:
+    """A connection; raises `Unavailable` where Postgres is away or goes."""
     try:
         with psycopg.connect(dsn, autocommit=True, connect_timeout=10) as conn:
             yield conn
@@ -186,17 +196,20 @@ def _copy_out(conn: Connection, name: str, part: IO[bytes]) -> ArchivedTable:
     return ArchivedTable(name=name, columns=columns, rows=rows, sha256=seen.hexdigest())
 
 
-def _copy_in(conn: Connection, table: ArchivedTable, tar: tarfile.TarFile, path: Path) -> None:
+def copy_in(conn: Connection, table: ArchivedTable, tar: tarfile.TarFile, path: Path, *, into: str | None = None) -> None:
+    """Put a table's rows into the table of its name or another; raises `InvalidData` where they are not what was written."""
     source = tar.extractfile(f"{table.name}.copy")
     assert source is not None
     seen = hashlib.sha256()
-    name, fields = sql.Identifier(table.name), sql.SQL(", ").join(map(sql.Identifier, table.columns))
+    name, fields = sql.Identifier(into or table.name), sql.SQL(", ").join(map(sql.Identifier, table.columns))
     with conn.cursor() as cur, cur.copy(sql.SQL("COPY {} ({}) FROM STDIN").format(name, fields)) as copy:
         while data := source.read(1 << 20):
             seen.update(data)
             copy.write(data)
     if seen.hexdigest() != table.sha256:
         raise InvalidData(f"{path} is damaged: {table.name} is not what was written.")
+    if into is not None:
+        return
     identity = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attidentity <> ''"
     for (column,) in conn.execute(identity, (table.name,)).fetchall():
         newest = sql.SQL("SELECT setval(pg_get_serial_sequence({}, {}), greatest(max({}), 1), max({}) IS NOT NULL) FROM {}")
@@ -227,7 +240,8 @@ def _add(tar: tarfile.TarFile, name: str, data: IO[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+def opened(path: Path) -> Iterator[tarfile.TarFile]:
+    """The archive; raises `InvalidData`, also from the block, where what is read is none."""
     try:
         with tarfile.open(path, "r:gz") as tar:
             yield tar
@@ -239,7 +253,8 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
         raise
 
 
-def _head(tar: tarfile.TarFile, path: Path) -> ArchiveHead:
+def head_of(tar: tarfile.TarFile, path: Path) -> ArchiveHead:
+    """What an open archive says of itself; raises `InvalidData` for one of a newer Sluice."""
     source = tar.extractfile(_HEAD)
     assert source is not None
     found = json.loads(source.read())

@@ -17,6 +17,7 @@ from catalog.browse import BrowseRepository
 from catalog.databases import DatabaseRepository
 from catalog.drops import DropRepository
 from catalog.grants import GrantRepository, PolicyRepository
+from catalog.holds import HoldRepository
 from catalog.idempotency import IdempotencyRepository
 from catalog.jobs import JobRepository
 from catalog.maintenance import CompactionRunRepository, LeaseRepository
@@ -74,6 +75,7 @@ class CatalogTransaction:
         self.overview = OverviewRepository(conn)
         self.browse = BrowseRepository(conn)
         self.state = StateRepository(conn)
+        self.holds = HoldRepository(conn)
 
 
 class CatalogStore:
@@ -134,6 +136,8 @@ class CatalogStore:
             raise unfit(problem) from problem
         except psycopg.errors.UndefinedTable as problem:
             raise CatalogLost from problem
+        except psycopg.errors.ReadOnlySqlTransaction as problem:
+            raise read_only() from problem
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[CatalogTransaction]:
@@ -148,6 +152,8 @@ class CatalogStore:
             raise unfit(problem) from problem
         except psycopg.errors.UndefinedTable as problem:
             raise CatalogLost from problem
+        except psycopg.errors.ReadOnlySqlTransaction as problem:
+            raise read_only() from problem
 
     def pool_stats(self) -> dict[str, float]:
         """How many connections there are, how many are free, and how many requests wait for one."""
@@ -183,6 +189,8 @@ class CatalogStore:
             raise unfit(problem) from problem
         except psycopg.errors.UndefinedTable as problem:
             raise CatalogLost from problem
+        except psycopg.errors.ReadOnlySqlTransaction as problem:
+            raise read_only() from problem
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Postgres answers."""
@@ -197,6 +205,14 @@ def unfit(problem: psycopg.DataError) -> Exception:
     if isinstance(problem, psycopg.errors.UntranslatableCharacter) or "NUL" in str(problem):
         return InvalidData("A text holds a NUL character, which the catalog can neither keep nor look for.")
     return problem
+
+
+def read_only() -> Unavailable:
+    """The error told while Postgres is a standby, as during a recovery or after a failover to another machine."""
+    return Unavailable(
+        "The catalog database can only be read: it is a standby, or still recovering. Nothing was changed. It can be written once it is "
+        "promoted; else set SLUICE_CATALOG_DSN to the primary."
+    )
 
 
 def away(problem: Exception) -> Unavailable:

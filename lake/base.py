@@ -19,6 +19,7 @@ from lake.commit.core import CommitCore
 from lake.commit.publish import Hook, Publisher, no_hook
 from lake.decided import follow
 from lake.follow import OpenStreams
+from lake.garbage import make_way
 from lake.guard import asks_itself
 from lake.jobs import Jobs
 from lake.permissions import Permissions, read_rules
@@ -178,23 +179,16 @@ class LakeBase:
             location = str(chosen)
         else:
             location = str(table_location(self.warehouse_location, table))
-        self._make_way(tx, location)
+        make_way(tx, self.file_io, self.standing, location)
         if path is None and tx.tables.location_in_use(location):
             location = str(table_location(self.warehouse_location, table, beside=table_id.hex[:8]))
-            self._make_way(tx, location)
+            make_way(tx, self.file_io, self.standing, location)
         if tx.tables.location_in_use(location) or self.file_io.exists(TableFiles(self.file_io, location).layout.schema_dir()):
             raise InvalidName(
                 f"Table {table} cannot be created: {location} already holds a table's files the catalog does not know by this name. "
                 "Move them away or choose another name."
             )
         return location
-
-    def _make_way(self, tx: CatalogTransaction, location: str) -> None:
-        """Finish the removal of a dropped table's directory, and keep others from the place until the transaction ends."""
-        if tx.tables.lock_location(location):
-            self.standing.require_own()
-            self.file_io.delete_tree(location)
-            tx.tables.directory_removed(location)
 
     def _own(self, tx: CatalogTransaction, *resources: Resource, table_id: UUID | None = None) -> list[Grant]:
         """Give all of what is being made to its maker."""
@@ -217,7 +211,7 @@ class LakeBase:
     def _remove_directory(self, location: str) -> None:
         """Remove the directory of a dropped table, once; another server may be at it."""
         with self.catalog.transaction() as tx:
-            self._make_way(tx, location)
+            make_way(tx, self.file_io, self.standing, location)
 
 
 def _lists_its_directory(schema: Schema) -> bool:

@@ -10,10 +10,12 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
 from lake.commit.publish import Publisher
 from lake.decided import follow, require_writable
+from lake.garbage import make_way
 from lake.guard import needs
 from lake.history import clear_expired, stale_file
 from lake.names import check_name
 from lake.register.expired import forget_expired
+from lake.register.standing import Standing
 from lake.table import LakeTable
 from lake.tags import Tags
 from model.access import Access
@@ -28,10 +30,11 @@ from table.store import TableFiles
 class Branches:
     """The branches of tables besides main."""
 
-    def __init__(self, catalog: CatalogStore, publisher: Publisher, tags: Tags) -> None:
+    def __init__(self, catalog: CatalogStore, publisher: Publisher, tags: Tags, standing: Standing) -> None:
         self._catalog = catalog
         self._publisher = publisher
         self._tags = tags
+        self._standing = standing
         self.caller = tags.caller
 
     def names(self, table: LakeTable) -> list[str]:
@@ -51,13 +54,13 @@ class Branches:
         tag = self._tags.get(table, from_tag) if from_tag is not None else None
         try:
             with self._catalog.transaction(keep=not dry_run) as tx:
-                row = _held(tx, table)
+                row = self._held(tx, table)
                 snapshot = Snapshot.from_json(tag.snapshot) if tag else None
                 if tag and tx.tags.find(table.table_id, tag.name) is None:
                     raise TagNotExist(tag.name, str(table.identifier))
                 newest = snapshot.schema_id if snapshot else row.schema_id
                 if not dry_run:
-                    _removed(tx, table, TableLayout(table.location, name).branch_dir)
+                    make_way(tx, table.files.io, self._standing, TableLayout(table.location, name).branch_dir)
                 tx.branches.create(table.table_id, name, schema_id=newest, table=str(table.identifier))
                 for schema_id, body in tx.tables.schemas(table.table_id, MAIN_BRANCH):
                     if schema_id <= newest:
@@ -79,7 +82,8 @@ class Branches:
     def drop(self, table: LakeTable, name: str, *, dry_run: bool = False) -> list[Snapshot]:
         """Remove a branch with its snapshots, which are returned, and tags; raises `BranchNotExist`."""
         with self._catalog.transaction(keep=not dry_run) as tx:
-            _held(tx, table)
+            self._held(tx, table)
+            tx.holds.require_no_backup(f"Dropping branch {name} of {table.identifier}")
             gone = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, name)] if name != MAIN_BRANCH else []
             if not tx.branches.drop(table.table_id, name):
                 raise BranchNotExist(name, str(table.identifier))
@@ -89,7 +93,7 @@ class Branches:
 
         def remove() -> None:
             with self._catalog.transaction() as tx:
-                _removed(tx, table, directory)
+                make_way(tx, table.files.io, self._standing, directory)
 
         follow(remove, f"The directory {directory} of a dropped branch could not be removed")
         return gone
@@ -100,9 +104,9 @@ class Branches:
         self._check_name(table, to)
         old, new = TableLayout(table.location, name).branch_dir, TableLayout(table.location, to).branch_dir
         with self._catalog.transaction(keep=not dry_run) as tx:
-            _held(tx, table)
+            self._held(tx, table)
             if not dry_run:
-                _removed(tx, table, new)
+                make_way(tx, table.files.io, self._standing, new)
             if not tx.branches.rename(table.table_id, name, to, table=str(table.identifier)):
                 raise BranchNotExist(name, str(table.identifier))
             tx.tables.discard(old)
@@ -139,7 +143,7 @@ class Branches:
         if not dry_run:
             require_writable(table.files.io, table.files.layout.manifest_dir())
         with self._catalog.transaction(keep=not dry_run) as tx:
-            main = _held(tx, table)
+            main = self._held(tx, table)
             branch = tx.tables.find(Identifier(main.database, main.name, name))
             if name == MAIN_BRANCH or branch is None:
                 raise BranchNotExist(name, str(table.identifier))
@@ -147,6 +151,7 @@ class Branches:
             if not history:
                 raise BadRequest(f"Branch {name} of {table.identifier} has no snapshot to go forward to.")
             first = Snapshot.from_json(history[0].body)
+            tx.holds.require_no_backup(f"Moving main of {table.identifier} to branch {name}")
             if not dry_run:
                 clear_expired(tx, table)
             self._tags.take_in(tx, table)  # also those that clients wrote as files
@@ -190,6 +195,14 @@ class Branches:
                 stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
         return [Snapshot.from_json(row.body) for row in lost]
 
+    def _held(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
+        """The main row of the table, nobody committing until the transaction ends; its warehouse is ours."""
+        self._standing.require_own()
+        row = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
+        if row.table_id != table.table_id or row.location != table.location:
+            raise TableNotExist(str(table.identifier))
+        return row
+
     def _check_name(self, table: LakeTable, name: str) -> None:
         check_name(name, "branch")
         if name == MAIN_BRANCH:
@@ -197,18 +210,3 @@ class Branches:
         with contextlib.suppress(ValueError):
             int(name)
             raise InvalidName(f"The branch name {name!r} is a number, which Paimon's clients take for a snapshot.")
-
-
-def _removed(tx: CatalogTransaction, table: LakeTable, directory: str) -> None:
-    """Finish the removal of a branch's directory, where it is on record, and keep others from the place until the transaction ends."""
-    if tx.tables.lock_location(directory):
-        table.files.io.delete_tree(directory)
-        tx.tables.directory_removed(directory)
-
-
-def _held(tx: CatalogTransaction, table: LakeTable) -> TableRow:
-    """The main row of the table, nobody committing until the transaction ends."""
-    row = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
-    if row.table_id != table.table_id or row.location != table.location:
-        raise TableNotExist(str(table.identifier))
-    return row

@@ -125,6 +125,8 @@ class LakeDrops(LakeBase):
             tx.drops.keep_table(row.table_id, by=self.caller.principal, retention=retention, parent=parent)
             return []
         directory = own_directory(row)
+        if directory is not None and tx.snapshots.latest(row.table_id, MAIN_BRANCH) is not None:
+            tx.holds.require_no_backup(f"Dropping {row.database}.{row.name} for good")
         tx.tables.drop(row.table_id, directory)
         return [] if directory is None else [directory]
 
@@ -267,6 +269,7 @@ class LakeDrops(LakeBase):
         self.standing.require_own()
         with self.catalog.transaction() as tx:
             dropped = self._table_to_change(tx, table, drop_id, Access.PURGE)
+            tx.holds.require_no_backup(f"Removing the dropped table {table} for good")
             tx.drops.remove_table(dropped)
         self._dropped([] if dropped.own_directory is None else [dropped.own_directory])
 
@@ -274,7 +277,7 @@ class LakeDrops(LakeBase):
     def sweep_drops(self) -> int:
         """Remove for good what was dropped longer ago than it is kept, by Postgres's clock; returns how many tables and databases.
 
-        Raises `ClockInDoubt` where that clock cannot be believed.
+        Raises `ClockInDoubt` where that clock cannot be believed, and `BackupRunning`.
         """
         self.caller.administers()
         self.standing.require_own()
@@ -284,6 +287,7 @@ class LakeDrops(LakeBase):
             garbage: list[str] = []
             removed = 0
             with self.catalog.transaction() as tx:
+                tx.holds.require_no_backup("Removing dropped tables whose time is over")
                 for drop_id in tx.drops.expired(limit=_SWEPT_AT_ONCE):
                     for table in tx.drops.tables(drop_id=drop_id):
                         tx.drops.remove_table(table)

@@ -145,6 +145,7 @@ class History:
 
     def _back_to(self, tx: CatalogTransaction, table: LakeTable, row: SnapshotRow) -> None:
         branch, files = table.identifier.branch, table.files
+        tx.holds.require_no_backup(f"Rolling {table.identifier} back")
         self._tags.take_in(tx, table)  # also those that clients wrote as files, whoever looked last
         for gone in tx.snapshots.remove(table.table_id, branch, above=row.snapshot_id):
             stale_file(tx, table, files.layout.snapshot_file(gone.snapshot_id), gone.body)

@@ -10,7 +10,7 @@ from lake.auto_tags import create_automatic_tags, expire_tags
 from lake.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
 from lake.retention import Removed, expire_snapshots
 from lake.table import LakeTable
-from model.catalog_errors import ClockInDoubt
+from model.catalog_errors import BackupRunning, ClockInDoubt
 from model.table_options import TABLE_OPTIONS
 from table.consumers import delete_consumer, read_consumers
 from table.expire import ExpiryRules
@@ -32,6 +32,8 @@ class Maintained:
     partitions_gone: tuple[str, ...] = ()
     consumers_gone: tuple[str, ...] = ()
     snapshots: Removed = field(default_factory=Removed)
+    waits: bool = False
+    """Whether something may have to go and could not yet; the rest is not told then."""
 
 
 def expire_consumers(table: LakeTable, *, dry_run: bool = False) -> list[str]:
@@ -54,7 +56,15 @@ def maintain(lake: Lake, table: LakeTable, *, partitions_due: bool = True) -> Ma
         lake.clock.require(table.latest())
     except ClockInDoubt as doubt:  # told, and tried again at the next round
         lake.standing.tell(f"Expiry of {table.identifier} waits: {doubt.message}" if lake.clock.doubt is None else doubt.message)
-        return Maintained()
+        return Maintained(waits=True)
+    try:
+        return _maintained(lake, table, partitions_due=partitions_due)
+    except BackupRunning:  # it began just now, or some round before; the next one after it does what is left
+        lake.standing.tell("Nothing expires while a backup runs.")
+        return Maintained(waits=True)
+
+
+def _maintained(lake: Lake, table: LakeTable, *, partitions_due: bool) -> Maintained:
     made = create_automatic_tags(lake, table)
     ended = expire_tags(lake, table) if TABLE_OPTIONS.read(table.schema.options, "tag.time-expire-enabled") else []
     rules = PartitionExpiry.of(table, {}) if partitions_due else None

@@ -37,7 +37,7 @@ class LakeMetadata(LakeDatabases):
     @property
     def branches(self) -> Branches:
         """The branches of tables."""
-        return Branches(self.catalog, self._publisher, self.tags)
+        return Branches(self.catalog, self._publisher, self.tags, self.standing)
 
     @property
     def history(self) -> History:

@@ -155,6 +155,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         first = history[len(expired)]
         kept = [tag.snapshot for tag in _tags(tx, table) if tag.snapshot.id < first.id] + _kept_elsewhere(tx, table)
         if not dry_run:
+            tx.holds.require_no_backup(f"Expiry of snapshots of {table.identifier}")
             tx.snapshots.forget(table.table_id, table.identifier.branch, below=end)
     garbage = left_by_expiry(table.files, table.schema, expired, kept, first)
     if not dry_run:
@@ -230,6 +231,7 @@ def replace_tag(
         snapshot = _to_tag(tx, table, snapshot_id)
         tags = _tags(tx, table)
         before = _named(table, tags, name)
+        tx.holds.require_no_backup(f"Replacing tag {name} of {table.identifier}")
         tx.tags.drop(table.table_id, name, table.identifier.branch)
         now = time.time_ns() // 1_000_000
         tx.tags.put(table.table_id, name, snapshot.to_json(), table.identifier.branch, created_millis=now, retained=_text(retained))
@@ -278,6 +280,7 @@ def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False
         tags = _tags(tx, table)
         dropped = _named(table, tags, name)
         kept = _beside(tx, table, dropped, [tag.snapshot for tag in tags if tag.name != name])
+        tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
         if not dry_run:  # the file first: one that lies there without a row is taken for a tag some client made
             table.files.io.delete(table.files.layout.tag_file(name))
             with contextlib.suppress(FileNotFoundError):  # a power cut must not bring it back once the catalog has forgotten it

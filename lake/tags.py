@@ -151,10 +151,11 @@ class Tags:
     def delete(self, table: LakeTable, name: str) -> None:
         """Remove a tag; raises `TagNotExist`."""
         self.get(table, name)
-        table.files.io.delete(table.files.layout.tag_file(name))
-        with contextlib.suppress(FileNotFoundError):
-            table.files.io.sync([table.files.layout.tag_dir()])
         with self._catalog.transaction() as tx:
+            tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
+            table.files.io.delete(table.files.layout.tag_file(name))
+            with contextlib.suppress(FileNotFoundError):
+                table.files.io.sync([table.files.layout.tag_dir()])
             tx.tags.drop(table.table_id, name, table.identifier.branch)
 
 

@@ -149,5 +149,16 @@ class ClockInDoubt(LakeError, status=409):
     """The time cannot be believed now, so nothing expires by age."""
 
 
+class BackupRunning(LakeError, status=409):
+    """A backup names files that would go; nothing is removed until it has ended."""
+
+    def __init__(self, doing: str, *, since: str | None) -> None:
+        began = "" if since is None else f", which began at {since},"
+        super().__init__(
+            f"{doing} would take away what the backup{began} may still have to copy. Nothing was changed; it can be done once "
+            "`sluice backup` has ended."
+        )
+
+
 class WarehouseMismatch(LakeError, status=409):
     """The catalog and the warehouse do not belong together; nothing is written until they do."""

@@ -8,15 +8,19 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from migrations import NewerSchema
 from model.errors import InvalidOption, LakeError
+from model.identifier import Identifier, parse_name
 from server.process import catalog_dsn, serve
 from server.settings import PREFIX, Settings, read_settings
+
+if TYPE_CHECKING:
+    from lake.after_restore import Difference
 
 _M_ARENA_MAX = -8
 """glibc's name for it in `mallopt(3)`."""
@@ -35,30 +39,57 @@ def migrate() -> NoReturn:
     run(_migrate)
 
 
-def backup(path: Path) -> NoReturn:
-    """Write the catalog to a file and end."""
+def backup(path: Path, *, files_to: str | None = None) -> NoReturn:
+    """Write the catalog to a file, copy the warehouse's files where that is asked for, and end, with 3 where some are damaged."""
 
-    def work(settings: Settings) -> None:
+    def work(settings: Settings) -> int:
         from server.backup import backup as write
 
-        print(write(settings, path))
+        done, troubles = write(settings, path, files_to=files_to)
+        return _tell(done, troubles)
 
     run(work)
 
 
-def restore(path: Path, *, replace: bool) -> NoReturn:
-    """Put a backup in the catalog's place, say how it differs from the warehouse and end, with 3 where it does."""
+def restore(
+    path: Path,
+    *,
+    replace: bool,
+    tables: Sequence[str] = (),
+    to: str | None = None,
+    databases: Sequence[str] = (),
+    files_from: str | None = None,
+) -> NoReturn:
+    """Put a backup, or tables and databases of it, into the catalog, say how the warehouse differs and end, with 3 where it does."""
 
     def work(settings: Settings) -> int:
         from server.backup import restore as put_back
+        from server.backup import restore_parts
 
-        done, differences = put_back(settings, path, replace=replace)
-        print(done)
-        for one in differences:
-            print(f"{one.table}: {one.what}." + (f" {one.statement};" if one.statement else " Bring the files back."))
-        return _DIFFERENT if differences else 0
+        if not tables and not databases:
+            done, differences = put_back(settings, path, replace=replace, files_from=files_from)
+        else:
+            named = [_table(name) for name in tables]
+            done, differences = restore_parts(
+                settings, path, tables=named, to=None if to is None else _table(to), databases=databases, files_from=files_from
+            )
+        return _tell(done, differences)
 
     run(work)
+
+
+def _table(text: str) -> Identifier:
+    parts = parse_name(text)
+    if len(parts) != 2:
+        raise InvalidOption(f"{text} is no table's name: DATABASE.TABLE is, a part with a dot in it in backquotes.")
+    return Identifier(*parts)
+
+
+def _tell(done: str, differences: Sequence[Difference]) -> int:
+    print(done)
+    for one in differences:
+        print(f"{one.table}: {one.what}." + (f" {one.statement};" if one.statement else " Bring the files back."))
+    return _DIFFERENT if differences else 0
 
 
 def check(*, deep: bool, as_json: bool, threads: int) -> NoReturn:

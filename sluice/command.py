@@ -67,21 +67,38 @@ def migrate() -> None:
 
 @main.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-def backup(file: Path) -> None:
-    """Write the catalog to FILE, as of one moment; servers may run. The warehouse's files are not in it."""
+@click.option("--files-to", metavar="PLACE", help="Also copy the warehouse's files that the backup names to this directory or bucket.")
+def backup(file: Path, files_to: str | None) -> None:
+    """Write the catalog to FILE, as of one moment; servers may run. Nothing expires and nothing is removed for good meanwhile."""
     from server.__main__ import backup as write
 
-    write(file.absolute())
+    write(file.absolute(), files_to=_place(files_to))
 
 
 @main.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--replace", is_flag=True, help="Also where the catalog is not empty; what it holds is lost.")
-def restore(file: Path, replace: bool) -> None:
-    """Put the backup FILE in the place of an empty catalog, and hold it against the warehouse (status 3 where they differ)."""
+@click.option("--files-from", metavar="PLACE", help="Put back what the warehouse lacks from a copy that backup --files-to made.")
+@click.option("--table", "tables", multiple=True, metavar="DB.TABLE", help="Only this table, beside running servers; repeatable.")
+@click.option("--as", "to", metavar="DB.TABLE", help="Another name for the one --table, with files of its own.")
+@click.option("--database", "databases", multiple=True, help="Only this database, beside running servers; repeatable.")
+def restore(file: Path, replace: bool, files_from: str | None, tables: tuple[str, ...], to: str | None, databases: tuple[str, ...]) -> None:
+    """Put the backup FILE in the place of an empty catalog, and hold it against the warehouse (status 3 where they differ).
+
+    With --table or --database only these come back, into the catalog that is there.
+    """
     from server.__main__ import restore as put_back
 
-    put_back(file.absolute(), replace=replace)
+    if to is not None and (len(tables) != 1 or databases):
+        raise click.UsageError("--as goes with one --table.")
+    if replace and (tables or databases):
+        raise click.UsageError("--replace replaces the whole catalog: it does not go with --table and --database.")
+    put_back(file.absolute(), replace=replace, tables=tables, to=to, databases=databases, files_from=_place(files_from))
+
+
+def _place(location: str | None) -> str | None:
+    """A local path made absolute; a URI stays as it is."""
+    return location if location is None or "://" in location else str(Path(location).expanduser().absolute())
 
 
 @main.command()

@@ -94,6 +94,26 @@ class TableCheck:
                     yield fault
         yield from self._data(wanted)
 
+    def named(self, lines: Sequence[Line], faults: Callable[[Fault], object]) -> Iterator[str]:
+        """Every file that snapshots name, by path, with those beside it; ``faults`` is told of metadata that cannot be read."""
+        wanted: dict[str, tuple[Line, int, ManifestEntry]] = {}
+        files = self._table.files
+        for line in lines:
+            for fault in self._metadata(line, wanted):
+                faults(fault)
+        for name in (*self._lists, *self._manifests):
+            yield files.layout.manifest(name)
+        for snapshot in {snapshot.key: snapshot for line in lines for snapshot in line.snapshots}.values():
+            if snapshot.statistics is not None:
+                yield files.layout.statistics_file(snapshot.statistics)
+        for index in sorted({s.index_manifest for line in lines for s in line.snapshots if s.index_manifest is not None}):
+            yield files.layout.manifest(index)
+            for record in files.index_manifest(index):
+                yield files.layout.index_file(record["_FILE_NAME"])
+        for _, _, entry in wanted.values():
+            yield files.data_path(self._table.schema, entry)
+            yield from files.extra_paths(self._table.schema, entry)
+
     def _snapshot_files(self, line: Line) -> Iterator[Fault]:
         """Files of snapshots in a hole: a missing beginning is what a client expired."""
         layout = TableFiles(self._io, self._table.location, line.branch).layout

@@ -21,7 +21,7 @@ from uuid import UUID, uuid4
 from catalog.maintenance import LEASE_SECONDS
 from catalog.records import WatchedTable
 from lake import Lake
-from model.catalog_errors import ClockInDoubt, WarehouseMismatch
+from model.catalog_errors import BackupRunning, ClockInDoubt, WarehouseMismatch
 from model.errors import LakeError, StatementCanceled, TableDamaged, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from sql.jobs.keeper import Keeper, Means
@@ -154,7 +154,7 @@ class Coordinator:
     def _swept(self) -> None:
         try:
             self._lake.sweep_drops()
-        except ClockInDoubt as doubt:
+        except (BackupRunning, ClockInDoubt) as doubt:
             self._lake.standing.tell(doubt.message)
         except LakeError as problem:  # Postgres is away; it comes back
             _log.info("What was dropped is not removed for now: %s", problem.message)

@@ -43,8 +43,10 @@ class Retention:
         options = table.schema.options
         interval = TABLE_OPTIONS.read(options, "partition.expiration-check-interval").total_seconds()
         partitions_due = not self._partitions_at or now - self._partitions_at >= interval
-        maintain(self._lake, table, partitions_due=partitions_due)
+        done = maintain(self._lake, table, partitions_due=partitions_due)
         self._ticks = any(options.get(key, "none").lower() != "none" for key in _BY_THE_CLOCK)
+        if done.waits:
+            return
         self._kept = seen
         if partitions_due:
             self._partitions_at = now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from catalog import CatalogStore
 from model.errors import Unavailable
@@ -40,3 +41,19 @@ def test_a_connection_that_died_while_it_was_trusted_fails_once_and_is_replaced(
             failures += 1
     assert failures <= 2  # one for each connection the pool held
     catalog.ping()
+
+
+def test_a_postgres_that_can_only_be_read_says_so(dsn: str) -> None:
+    """A standby, as after a failover to another machine."""
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute(sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(sql.Identifier(conn.info.dbname)))
+    catalog = CatalogStore(dsn)
+    try:
+        with catalog.reading() as tx:
+            assert tx.databases.names() == ["default"]
+        with pytest.raises(Unavailable, match="can only be read"), catalog.transaction() as tx:
+            tx.state.note_run()
+        with pytest.raises(Unavailable, match="can only be read"), catalog.deciding() as tx:
+            tx.state.note_run()
+    finally:
+        catalog.close()

@@ -1,0 +1,70 @@
+"""A backup keeps what it names: while one runs nothing is decided by which files of the warehouse go.
+
+The backup holds a lock in a transaction of its own, which decisions of that kind share for as long as theirs last: what was decided
+before is in the backup, and nothing is decided after. The lock goes with the backup's connection, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import psycopg
+from psycopg import Connection
+
+from model.catalog_errors import BackupRunning
+from model.errors import IllegalMove, Unavailable
+
+BACKUP = "sluice-backup"
+"""What a backup calls its connection."""
+_KEY = "hashtextextended('sluice backup', 0)"
+_WAIT = "60s"
+"""Decisions that are under way when a backup begins are short."""
+
+
+class HoldRepository:
+    """Asks for a backup inside the caller's transaction."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def require_no_backup(self, doing: str) -> None:
+        """Raise `BackupRunning` while one runs; one that begins now waits until this transaction has ended."""
+        row = self._conn.execute(f"SELECT pg_try_advisory_xact_lock_shared({_KEY})").fetchone()
+        assert row is not None
+        if not row[0]:
+            raise BackupRunning(doing, since=self._since())
+
+    def _since(self) -> str | None:
+        query = "SELECT min(xact_start) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
+        row = self._conn.execute(query, (BACKUP,)).fetchone()
+        return None if row is None or row[0] is None else f"{row[0]:%Y-%m-%d %H:%M:%S %Z}"
+
+
+@contextlib.contextmanager
+def holding(dsn: str) -> Iterator[Callable[[], None]]:
+    """Let no file go until the block ends; what is yielded raises `Unavailable` where that did not hold all the time.
+
+    Raises `IllegalMove` where another backup runs, and `Unavailable` where Postgres is away.
+    """
+    with contextlib.ExitStack() as open_:
+        try:
+            conn = open_.enter_context(psycopg.connect(dsn, autocommit=True, connect_timeout=10, application_name=BACKUP))
+            open_.enter_context(conn.transaction())
+            conn.execute(f"SET LOCAL lock_timeout = '{_WAIT}'")
+            conn.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            conn.execute(f"SELECT pg_advisory_xact_lock({_KEY})")
+        except psycopg.errors.LockNotAvailable:
+            raise IllegalMove("Another backup of this catalog runs: wait until it has ended.") from None
+        except (psycopg.OperationalError, psycopg.InterfaceError) as problem:
+            raise Unavailable(f"The catalog database cannot be used now: {problem}") from problem
+
+        def check() -> None:
+            try:
+                conn.execute("SELECT 1")
+            except psycopg.Error as problem:
+                raise Unavailable(
+                    "Postgres went away while the backup ran, so that files it names may have expired meanwhile: make another one."
+                ) from problem
+
+        yield check
