@@ -106,6 +106,8 @@ class TableStream:
         self._rules = rules
         self._reopen = reopen
         self._predicate = predicate
+        self._kind = repr((predicate, rules.stream))
+        """Of two streams of a kind one finds what both read of a commit."""
         self._progress = _Progress(consumer, cursor)
         self._order = PartitionOrder()
         self._last_key: str | None = None
@@ -171,7 +173,8 @@ class TableStream:
             while not self._closed:
                 self._progress.tell(self._table)
                 self._set_due(look_at)
-                woken = self._wake.wait(min(TICK_SECONDS, max(0.0, look_at - time.monotonic())) if self._waits else 0)
+                left = look_at - time.monotonic()
+                woken = self._wake.wait(min(TICK_SECONDS, max(0.0, left))) if self._waits else self._wake.is_set()
                 if self._closed:
                     return
                 if not woken and time.monotonic() < look_at:
@@ -227,7 +230,7 @@ class TableStream:
 
         if cursor.whole or (self._schema.partition_keys and not rules.sort_partitions):
             return plan()
-        return self.follower.once(("plan", snapshot.key, table.location, self._schema.id, repr(self._predicate), rules), plan)
+        return self.follower.once(("plan", snapshot.key, table.location, self._schema.id, self._kind), plan)
 
     def _beyond(self, snapshot: Snapshot) -> bool:
         return beyond(snapshot, self._rules.bounded_watermark)

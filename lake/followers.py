@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -18,6 +19,17 @@ LOOK_AHEAD = 32
 """Snapshots asked for at once."""
 _KEPT = 32
 """Results of work on single commits that are kept for streams that come to them a moment later."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Kept:
+    """A piece of work, under way or done."""
+
+    news: int
+    at: float = field(default_factory=time.monotonic)
+    future: Future[None] = field(default_factory=Future)
+    value: Any = None
+    done: bool = False
 
 
 class Follower:
@@ -36,7 +48,7 @@ class Follower:
         self._seen = (-1, 0.0, 0)
         """At which news, when, and from which snapshot on the known snapshots were asked for."""
         self._snapshots: list[Snapshot] = []
-        self._kept: OrderedDict[Hashable, tuple[Future[Any], int, float]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
         self._unsubscribe: Callable[[], None] = lambda: None
 
     def join(self, wake: Callable[[], None]) -> int:
@@ -82,27 +94,38 @@ class Follower:
 
     def once(self, key: Hashable, work: Callable[[], T], *, max_age: float | None = None) -> T:
         """What some work gives, done once for all who ask for it; with an age: done again after a commit, or when it is so old."""
-        now = time.monotonic()
+        kept = self._kept.get(key)
+        if kept is None or not kept.done or self._stale(kept, max_age):
+            return self._once(key, work, max_age)
+        found: T = kept.value  # a thousand streams ask after each commit: without a lock
+        return found
+
+    def _once(self, key: Hashable, work: Callable[[], T], max_age: float | None) -> T:
         with self._lock:
             kept = self._kept.get(key)
-            if kept is not None and max_age is not None and (kept[1] != self._news or now - kept[2] >= max_age):
-                kept = None
-            mine = kept is None
-            future: Future[T] = Future() if kept is None else kept[0]
-            if mine:
-                self._kept[key] = (future, self._news, now)
+            mine = kept is None or self._stale(kept, max_age)
+            if kept is None or mine:
+                kept = self._kept[key] = _Kept(news=self._news)
                 self._kept.move_to_end(key)
                 while len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)
         if mine:
             try:
-                future.set_result(work())
+                kept.value = work()
             except BaseException as problem:
                 with self._lock:
-                    if (kept := self._kept.get(key)) is not None and kept[0] is future:
+                    if self._kept.get(key) is kept:
                         del self._kept[key]
-                future.set_exception(problem)
-        return future.result()
+                kept.future.set_exception(problem)
+            else:
+                kept.done = True
+                kept.future.set_result(None)
+        kept.future.result()
+        found: T = kept.value
+        return found
+
+    def _stale(self, kept: _Kept, max_age: float | None) -> bool:
+        return max_age is not None and (kept.news != self._news or time.monotonic() - kept.at >= max_age)
 
 
 class Followers:

@@ -20,6 +20,7 @@ from server.http.exchange import Admit, Site
 from server.http.gate import Gate, room
 from server.http.incoming import BrokenBody
 from server.http.listener import Listener
+from server.http.serial import SerialWorkers
 from server.http.workers import Workers
 from server.services import EXTENSION, Services
 from server.settings import Settings
@@ -47,7 +48,7 @@ class HttpServer:
             app=app.wsgi_app,
             admit=admission(app, settings),
             workers=self._workers,
-            streams=Workers(_STREAM_THREADS, "sluice-streams"),
+            streams=SerialWorkers(_STREAM_THREADS, "sluice-streams"),
             spool=settings.data / "bodies",
             scheme="http" if tls is None else "https",
             stall=settings.stall,

@@ -30,7 +30,7 @@ from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters
 from sql.progress import ProgressRecord, SparkWatch
 from sql.recent import RecentStatements
-from sql.results import ResultSet
+from sql.results import ResultSet, Waiting
 from sql.script import Script, ScriptRunner
 from sql.session_options import SessionOptions
 from sql.sessions import GatewaySession, Sessions
@@ -232,8 +232,16 @@ class Gateway:
         if found is not None:
             found.close()
 
-    def fetch(self, session: str, operation: str, token: int, *, wait: float = 0.0) -> NotReady | ResultPage:
-        """A page of a result; `NotReady` only for page 0, after waiting up to ``wait`` seconds. Raises what the statement raised."""
+    def rows_to_come(self, session: str, operation: str, *, wait: float) -> Waiting | None:
+        """What tells of rows without end, of an operation that had a result within so many seconds; None for other operations."""
+        found = self._sessions.get(session).operation(operation)
+        return found.result.waiting if found.wait(wait) and found.result is not None else None
+
+    def fetch(self, session: str, operation: str, token: int, *, wait: float = 0.0, empty: bool = True) -> NotReady | ResultPage:
+        """A page of a result; `NotReady` only for page 0, after waiting up to ``wait`` seconds. Raises what the statement raised.
+
+        With ``empty`` false it is `NotReady` also where rows come without end and none is there now.
+        """
         managed = self._sessions.get(session)
         found = managed.operation(operation)
         if not found.wait(wait):
@@ -241,7 +249,7 @@ class Gateway:
                 raise InvalidToken(f"There is no result page {token} yet; begin with page 0.")
             return NotReady()
         try:
-            return found.pages().page(token)
+            return found.pages().page(token) if empty else found.pages().page_with_rows(token) or NotReady()
         finally:
             managed.touch()
 

@@ -54,6 +54,15 @@ class Pages:
 
     def page(self, token: int) -> ResultPage:
         """The page of a token; raises `InvalidToken` for one never handed out, or what reading the rows raises."""
+        found = self._find(token, empty=True)
+        assert found is not None
+        return found
+
+    def page_with_rows(self, token: int) -> ResultPage | None:
+        """The same, but of rows without end None while none is there, and the token stays to be asked for."""
+        return self._find(token, empty=False)
+
+    def _find(self, token: int, *, empty: bool) -> ResultPage | None:
         with self._lock:
             if self._page is not None and token == self._token:
                 return self._page
@@ -68,6 +77,8 @@ class Pages:
             except Exception as error:  # kept: who asks again must not get a page as if nothing had failed
                 self._error = error
                 raise
+            if more and not batches and not empty:
+                return None
             self._token = token
             self._page = self._make(batches, token + 1 if more else None)
             return self._page

@@ -47,6 +47,10 @@ class Call:
         """Whether the client has hung up or canceled."""
         return not self.context.is_active()
 
+    def on_end(self, call: Callable[[], None]) -> bool:
+        """Call once the answer has ended or the client has gone, on a thread that must not be kept; False where that is so already."""
+        return bool(self.context.add_callback(call))
+
     def set_cookie(self, value: str) -> None:
         """Let the client name its session from now on, if it keeps cookies."""
         self.set_header("set-cookie", f"{COOKIE}={value}; HttpOnly")

@@ -23,8 +23,9 @@ from server.flight.messages import message, parsed, unpacked
 from server.flight.metadata import is_metadata, metadata, metadata_schema
 from server.flight.puts import Puts
 from server.flight.received import Message, ReceivedRows
+from server.flight.rows import RowsAnswer, Send, Turns
 from server.flight.sent import batch_message, schema_message
-from server.flight.service import Context, FlightServer
+from server.flight.service import MOST_CALLS, Context, FlightServer
 from server.flight.stalls import Stalls
 from server.flight.statements import Statements, pieces
 from server.metrics import Metrics
@@ -50,6 +51,7 @@ class FlightDoor:
         self._metrics = metrics
         self._results = Results()
         self._hang_ups = HangUps()
+        self._turns = Turns(MOST_CALLS)
         self._clients = ClientSessions(gateway)
         prepared = PreparedStatements()
         self._statements = Statements(gateway, self._clients, self._results, prepared, self._hang_ups)
@@ -95,6 +97,7 @@ class FlightDoor:
             self._results.close()
             ending.join(1.0)
         self._hang_ups.close()
+        self._turns.close()
 
     def held(self) -> int:
         """Results that wait for their reader or are being read."""
@@ -130,6 +133,12 @@ class FlightDoor:
         call, answers = self._answered(context, method, lambda call: self._several(call, method, request))
         call.begin_answer()
         yield from answers
+
+    def rows(self, context: Context, request: bytes, send: Send) -> None:
+        """Answer DoGet; of rows without end only those that are there, the others follow."""
+        call, answer = self._answered(context, "DoGet", lambda call: self._rows(call, parsed("Ticket", request), send))
+        call.begin_answer()
+        answer.begin()
 
     def stream(self, context: Context, method: str, requests: Iterator[bytes]) -> Iterator[bytes]:
         """Answer a call whose client sends a stream."""
@@ -174,8 +183,6 @@ class FlightDoor:
 
     def _several(self, call: Call, method: str, request: bytes) -> Iterator[bytes]:
         match method:
-            case "DoGet":
-                return self._rows(call, parsed("Ticket", request))
             case "DoAction":
                 action = parsed("Action", request)
                 bodies = self._actions.act(call, action.type, action.body)
@@ -184,16 +191,18 @@ class FlightDoor:
                 return iter([message("ActionType", type=name, description=told).SerializeToString() for name, told in ACTIONS.items()])
         return iter(())  # ListFlights: there is nothing to list
 
-    def _rows(self, call: Call, ticket: Any) -> Iterator[bytes]:
-        """Stream the rows of a ticket."""
+    def _rows(self, call: Call, ticket: Any, send: Send) -> RowsAnswer:
+        """The rows of a ticket, to be sent."""
         name, command = unpacked(ticket.ticket)
         if is_metadata(name):
             table = metadata(self._services.gateway.lake, call.caller, name, command)
             schema = table.schema
+            result = None
             batches: Iterator[pa.RecordBatch] = (piece for batch in table.to_batches() for piece in pieces(batch))
         else:
-            schema, batches = self._statements.rows(call, name, command)
-        return self._stalls.sending(call, itertools.chain([schema_message(schema)], self._told(call, map(batch_message, batches))))
+            result, schema, batches = self._statements.rows(call, name, command)
+        messages = itertools.chain([schema_message(schema)], (batch_message(batch) if batch.num_rows else None for batch in batches))
+        return RowsAnswer(call, self._stalls.sending(call, messages), result, send, self._turns)
 
     def _sent(self, call: Call, method: str, requests: Iterator[bytes]) -> Iterator[bytes]:
         if method == "Handshake":  # who calls is told by the headers, and they are answered in the form every other call has them
@@ -225,15 +234,6 @@ class FlightDoor:
             next(requests)
         if call.gone():
             raise StatementCanceled("The client went away before all rows had come; none were kept.")
-
-    @staticmethod
-    def _told(call: Call, messages: Iterator[bytes]) -> Iterator[bytes]:
-        try:
-            yield from messages
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            _refuse(call, flight_failure(error, call.request_id))
 
 
 def _refuse(call: Call, failure: FlightFailure) -> NoReturn:

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import grpc
 
 _SERVICE = "/arrow.flight.protocol.FlightService/"
-_MOST_CALLS = 1000
-"""Calls at a time; each holds a thread."""
+MOST_CALLS = 1000
+"""Calls at a time; each holds a thread, but rows without end only while there are some."""
 Context = Any
 """What gRPC knows of a call; its package is untyped."""
 
@@ -24,12 +24,15 @@ class Answering(Protocol):
     def many(self, context: Context, method: str, request: bytes) -> Iterator[bytes]:
         """The answers of a call that has several."""
 
+    def rows(self, context: Context, request: bytes, send: Callable[[bytes | None], None]) -> None:
+        """Answer DoGet: send each message, and None at the end, which may come after this has returned."""
+
     def stream(self, context: Context, method: str, requests: Iterator[bytes]) -> Iterator[bytes]:
         """The answers of a call whose client sends a stream."""
 
 
 _KINDS = {
-    "Handshake": "stream", "ListFlights": "many", "GetFlightInfo": "one", "GetSchema": "one", "DoGet": "many", "DoPut": "stream",
+    "Handshake": "stream", "ListFlights": "many", "GetFlightInfo": "one", "GetSchema": "one", "DoGet": "rows", "DoPut": "stream",
     "DoExchange": "stream", "DoAction": "many", "ListActions": "many",
 }  # fmt: skip
 
@@ -47,6 +50,8 @@ class FlightService(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 def _handler(answering: Answering, method: str, kind: str) -> Any:
     answer: Callable[..., Any] = getattr(answering, kind)
+    if kind == "rows":
+        return grpc.unary_stream_rpc_method_handler(_Rows(answering))
 
     def work(request: Any, context: Context) -> Any:
         return answer(context, method, request)
@@ -59,16 +64,28 @@ def _handler(answering: Answering, method: str, kind: str) -> Any:
     return make[kind](work)
 
 
+class _Rows:
+    """What gRPC calls for DoGet; by the attribute it lets the thread go when the call returns, whether all was sent or not."""
+
+    experimental_non_blocking = True
+
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
+
+    def __call__(self, request: bytes, context: Context, send: Callable[[bytes | None], None]) -> None:
+        self._answering.rows(context, request, send)
+
+
 class FlightServer:
     """A gRPC server with that service alone."""
 
     def __init__(self, answering: Answering, address: str, *, message_bytes: int, tls: tuple[bytes, bytes] | None) -> None:
         """Listen at ``host:port``; ``tls`` is a certificate and its key. Raises `OSError` where the address cannot be had."""
-        self._threads = ThreadPoolExecutor(_MOST_CALLS, thread_name_prefix="sluice-flight")
+        self._threads = ThreadPoolExecutor(MOST_CALLS, thread_name_prefix="sluice-flight")
         self._server = grpc.server(
             self._threads,
             handlers=[FlightService(answering)],
-            maximum_concurrent_rpcs=_MOST_CALLS,
+            maximum_concurrent_rpcs=MOST_CALLS,
             options=[
                 ("grpc.max_receive_message_length", message_bytes),
                 ("grpc.max_send_message_length", -1),

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -59,12 +59,15 @@ class Stalls:
         finally:
             self._move(peer, at_work=1, waiting=-1)
 
-    def sending(self, call: Call, batches: Iterable[T]) -> Iterator[T]:
-        """What is sent to a client, each piece of which it must take in time."""
+    def sending(self, call: Call, messages: Iterable[T | None]) -> Generator[T | None]:
+        """What is sent to a client, each piece of which it must take in time; None is no piece, and waits for us."""
         with self.at_work(call):
-            for batch in batches:
+            for message in messages:
+                if message is None:
+                    yield None
+                    continue
                 with self.waiting(call):
-                    yield batch
+                    yield message
 
     def tend(self, port: int) -> None:
         """Cut the connections to a port on which only clients are waited for, and nothing has moved for too long."""

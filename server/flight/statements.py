@@ -125,13 +125,13 @@ class Statements:
         with self.run(call, _text(name, command), describe=True) as described:
             return flight_schema(described.columns)
 
-    def rows(self, call: Call, name: str, command: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """The rows a ticket stands for, to be read once."""
+    def rows(self, call: Call, name: str, command: Any) -> tuple[ResultSet, pa.Schema, Iterator[pa.RecordBatch]]:
+        """The rows a ticket stands for, to be read once; of those without end, an empty batch where none is there now."""
         if name != "TicketStatementQuery":
             raise BadRequest(f"{name} is no ticket; ask for the FlightInfo of a command, which has one.")
         result = self._results.take(command.statement_handle, call.caller.principal)
         schema = flight_schema(result.columns)
-        return schema, _stream(call, result, schema)
+        return result, schema, _stream(call, result, schema)
 
 
 def _text(name: str, command: Any) -> str:
@@ -156,6 +156,8 @@ def _stream(call: Call, result: ResultSet, schema: pa.Schema) -> Iterator[pa.Rec
             if batch.num_rows:
                 shown = pa.RecordBatch.from_arrays(batch.columns, schema=schema) if batch.num_columns else batch
                 yield from pieces(shown)
+            elif result.waiting is not None:
+                yield batch
     finally:
         result.close()
 

@@ -9,13 +9,16 @@ from server.access import caller
 from server.bodies import member, strings
 from server.flink.rows import RowFormat
 from server.flink.versions import Version, requested_version
-from server.flink.wire import answer, body, handle, not_ready, page_body
+from server.flink.wire import CONTENT_TYPE, answer, body, handle, not_ready, page_body
+from server.held import can_be_held, held
 from server.services import services
-from sql.pages import NotReady
+from sql.pages import NotReady, ResultPage
 
 bp = Blueprint("statements", __name__)
 FIRST_PAGE_SECONDS = 5.0
 """How long the first page is waited for before the client is told to ask again."""
+STREAM_PAGE_SECONDS = 1.0
+"""How long a page of rows without end is waited for before it comes without rows."""
 ZONE = "table.local-time-zone"
 
 
@@ -35,12 +38,20 @@ def fetch(session: str, operation: str, token: str) -> Response:
     """A page of the result; the first is waited for a little, later ones until they are there."""
     number, format_ = _token(token), _row_format()
     gateway = services().gateway
-    page = gateway.fetch(handle(session), handle(operation), number, wait=FIRST_PAGE_SECONDS)
     uri = _uri(session, operation, format_)
-    if isinstance(page, NotReady):
-        return answer(not_ready(uri(number)))
-    zone = gateway.session_properties(session).get(ZONE)
-    return Response(page_body(page, format_, zone, uri), 200, content_type="application/json; charset=UTF-8")
+
+    def written(page: ResultPage) -> bytes:
+        return page_body(page, format_, gateway.session_properties(session).get(ZONE), uri)
+
+    def of_stream(over: bool) -> bytes | None:
+        found = gateway.fetch(handle(session), handle(operation), number, empty=over)
+        return None if isinstance(found, NotReady) else written(found)
+
+    waiting = gateway.rows_to_come(handle(session), handle(operation), wait=FIRST_PAGE_SECONDS)
+    if waiting is not None and can_be_held():
+        return held(waiting, of_stream, seconds=STREAM_PAGE_SECONDS, content_type=CONTENT_TYPE)
+    page = gateway.fetch(handle(session), handle(operation), number)
+    return answer(not_ready(uri(number))) if isinstance(page, NotReady) else Response(written(page), 200, content_type=CONTENT_TYPE)
 
 
 def _token(text: str) -> int:

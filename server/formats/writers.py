@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,27 +63,26 @@ def write_json(columns: Sequence[ResultColumn], batches: Batches, tell: Tell, mo
 
 def write_ndjson(columns: Sequence[ResultColumn], batches: Batches, tell: Tell, more: More = lambda: False) -> Iterator[bytes]:
     """One object per row and line; a failure on the way is a last line ``{"$error": …}``."""
-    names = [orjson.dumps(c.name).decode() for c in columns]
+    objects = _Objects(columns)
     try:
         for batch in batches:
             if not batch.num_rows:
                 yield NOTHING_NOW
-            for piece in pieces(batch):
-                yield _objects(piece, columns, names)
+            yield from objects.lines(batch)
     except Exception as failure:  # headers are gone: the failure becomes the last line, and `tell` logs a bug
         yield b'{"$error":' + orjson.dumps(tell(failure)) + b"}\n"
 
 
 def write_events(columns: Sequence[ResultColumn], batches: Batches, tell: Tell, more: More = lambda: False) -> Iterator[bytes]:
     """One server-sent event per row, its data the row as an object; then an event ``end`` or, on a failure, ``error``."""
-    names = [orjson.dumps(c.name).decode() for c in columns]
+    objects = _Objects(columns)
     last = b"event: end\ndata: {}\n\n"
     try:
         for batch in batches:
             if not batch.num_rows:
                 yield NOTHING_NOW
-            for piece in pieces(batch):
-                yield b"".join(b"data: %b\n\n" % row for row in _objects(piece, columns, names).splitlines())
+            for lines in objects.lines(batch):
+                yield b"".join(b"data: %b\n\n" % row for row in lines.splitlines())
     except Exception as failure:  # headers are gone: the failure becomes the last event, and `tell` logs a bug
         last = b"event: error\ndata: " + orjson.dumps(tell(failure)) + b"\n\n"
     yield last
@@ -181,30 +179,44 @@ class _LastWritten:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: deque[tuple[pa.RecordBatch, Sequence[str], list[str], bytes]] = deque(maxlen=8)
+        self._known: tuple[tuple[pa.RecordBatch, Hashable, bytes], ...] = ()
 
-    def find(self, batch: pa.RecordBatch, names: Sequence[str], types: list[str]) -> bytes | None:
-        with self._lock:
-            return next((one[3] for one in self._known if one[0] is batch and one[1] == names and one[2] == types), None)
+    def find(self, batch: pa.RecordBatch, shape: Hashable) -> bytes | None:
+        """What `keep` was given for the very same batch; a thousand streams ask at once, so that no lock is taken."""
+        for known, of, data in self._known:
+            if known is batch and of == shape:
+                return data
+        return None
 
-    def keep(self, batch: pa.RecordBatch, names: Sequence[str], types: list[str], data: bytes) -> None:
+    def keep(self, batch: pa.RecordBatch, shape: Hashable, data: bytes) -> None:
         with self._lock:
-            self._known.append((batch, names, types, data))
+            self._known = ((batch, shape, data), *self._known[:_REMEMBERED])
 
 
 _LAST_WRITTEN = _LastWritten()
+_REMEMBERED = 7
 _SMALL_BYTES = 64 << 10
 
 
-def _objects(batch: pa.RecordBatch, columns: Sequence[ResultColumn], names: Sequence[str]) -> bytes:
-    if batch.nbytes > _SMALL_BYTES:
-        return _written(batch, columns, names)
-    types = [str(column.type) for column in columns]
-    data = _LAST_WRITTEN.find(batch, names, types)
-    if data is None:
-        data = _written(batch, columns, names)
-        _LAST_WRITTEN.keep(batch, names, types, data)
-    return data
+class _Objects:
+    """Writes batches of some columns as objects, one a line."""
+
+    def __init__(self, columns: Sequence[ResultColumn]) -> None:
+        self._columns = columns
+        self._names = [orjson.dumps(c.name).decode() for c in columns]
+        self._shape = tuple((name, str(c.type)) for name, c in zip(self._names, columns, strict=True))
+
+    def lines(self, batch: pa.RecordBatch) -> Iterator[bytes]:
+        """The lines of a batch, in pieces of bounded size; nothing of an empty one."""
+        known = _LAST_WRITTEN.find(batch, self._shape)
+        if known is not None:
+            yield known
+            return
+        for piece in pieces(batch):
+            data = _written(piece, self._columns, self._names)
+            if piece is batch and batch.nbytes <= _SMALL_BYTES:
+                _LAST_WRITTEN.keep(batch, self._shape, data)
+            yield data
 
 
 def _written(batch: pa.RecordBatch, columns: Sequence[ResultColumn], names: Sequence[str]) -> bytes:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import Context
 from email.utils import formatdate
@@ -14,14 +11,12 @@ from typing import Any, Protocol
 
 from server.disconnect import WAITING
 from server.http.request import refused
-from server.http.workers import Workers
+from server.http.serial import SerialWorkers
+from server.sleeper import Sleeper
 
 _log = logging.getLogger(__name__)
 _RUN_BYTES = 1 << 20
 """What a thread makes of an answer before it looks whether the connection has taken it."""
-_MOST_SLEEP_SECONDS = 10.0
-"""An answer without end is looked at so often, for its signs of life."""
-_AWAKE_SECONDS = 0.25
 WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
@@ -50,28 +45,11 @@ class Wire(Protocol):
         ...
 
 
-class _Nap:
-    """Ends once, whoever ends it first."""
-
-    def __init__(self, resume: Callable[[], None]) -> None:
-        self.due = math.inf
-        self._resume = resume
-        self._lock = threading.Lock()
-        self._over = False
-
-    def end(self) -> None:
-        with self._lock:
-            if self._over:
-                return
-            self._over, self.due = True, math.inf
-        self._resume()
-
-
 class Answer:
     """Runs the app for one request and writes what it says."""
 
     def __init__(
-        self, app: WSGIApp, environ: dict[str, Any], wire: Wire, streams: Workers, *, keep: bool, done: Callable[[], None]
+        self, app: WSGIApp, environ: dict[str, Any], wire: Wire, streams: SerialWorkers, *, keep: bool, done: Callable[[], None]
     ) -> None:
         self._app = app
         self._environ = environ
@@ -87,9 +65,7 @@ class Answer:
         self._empty = self._chunked = False
         self._made: Iterable[bytes] = ()
         self._pieces: Iterator[bytes] = iter(())
-        self._nap = _Nap(lambda: None)
-        self._tick_at = math.inf
-        self._ended = False
+        self._sleeper: Sleeper | None = None
 
     def run(self) -> None:
         """Call the app and write until all is written or the reader is behind."""
@@ -129,28 +105,10 @@ class Answer:
         waiting = self._environ.get(WAITING)
         if waiting is None:
             return False
-        self._nap = nap = _Nap(lambda: self._streams.submit(self._go_on))
-        seconds = waiting.call_when_due(nap.end)
-        nap.due = time.monotonic() + min(seconds, _MOST_SLEEP_SECONDS)
-        if nap.due < self._tick_at:
-            self._arm(nap.due)
+        if self._sleeper is None:
+            self._sleeper = Sleeper(waiting, lambda: self._streams.submit(self._go_on), self._wire.later)
+        self._sleeper.sleep()
         return True
-
-    def _arm(self, at: float) -> None:
-        """One timer goes along with an answer, however often it is woken before; an earlier one takes the place of a later one."""
-        self._tick_at = at
-        self._wire.later(max(0.0, at - time.monotonic()), lambda: self._tick(at))
-
-    def _tick(self, at: float) -> None:
-        """On the event loop."""
-        if self._ended or at != self._tick_at:
-            return
-        now = time.monotonic()
-        left = self._nap.due - now
-        if left <= 0:
-            self._nap.end()
-        # Awake it has no time to be woken at; it is asked again soon.
-        self._arm(now + (left if 0 < left < math.inf else _AWAKE_SECONDS))
 
     def _write(self, piece: bytes) -> bool:
         """Write a piece; True where it was the last."""
@@ -185,7 +143,8 @@ class Answer:
         except Exception:
             _log.exception("An answer's resources could not be released")
         finally:
-            self._ended = True
+            if self._sleeper is not None:
+                self._sleeper.end()
             self._made, self._pieces = (), iter(())
             self._done()
 

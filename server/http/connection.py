@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections import deque
 from collections.abc import Callable
@@ -16,9 +15,9 @@ from server.disconnect import PRINCIPAL, Client
 from server.http.answer import Answer
 from server.http.exchange import Exchange, Site
 from server.http.gate import Gate, Group
+from server.http.loop_calls import LoopCalls
 from server.http.request import MOST_HEAD_BYTES, Refusal, RequestHead, refused, too_large_head
 
-_log = logging.getLogger(__name__)
 _HEAD_SECONDS = 20.0
 """A request's head is there so long after its first byte."""
 _STEP_BYTES = 64 << 10
@@ -39,7 +38,13 @@ class Connection(asyncio.Protocol):
     """What one client sends and is sent. Everything is called by the event loop but what `Wire` says."""
 
     def __init__(
-        self, site: Site, gate: Gate, address: tuple[str, int], server: tuple[str, int], ended: Callable[[Connection], None]
+        self,
+        site: Site,
+        gate: Gate,
+        address: tuple[str, int],
+        server: tuple[str, int],
+        ended: Callable[[Connection], None],
+        calls: LoopCalls,
     ) -> None:
         self.group: Group = ("", "")
         self.jammed = self.lost = False
@@ -50,6 +55,7 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._ended = ended
         self._loop = asyncio.get_running_loop()
+        self._calls = calls
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._head: RequestHead | None = None
@@ -226,10 +232,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def soon(self, call: Callable[[], None]) -> None:
-        try:
-            self._loop.call_soon_threadsafe(call)
-        except RuntimeError:  # the server has stopped
-            _log.debug("The event loop has ended", exc_info=True)
+        self._calls.soon(call)
 
     def ask_for_body(self) -> None:
         if self._transport is not None and self._serving is None:

@@ -13,6 +13,7 @@ from server.disconnect import Client
 from server.http.answer import WSGIApp
 from server.http.incoming import FREE_BYTES, SPOOLED_BYTES, BrokenBody, IncomingBody, PipedBody
 from server.http.request import RequestHead
+from server.http.serial import SerialWorkers
 from server.http.workers import Workers
 
 _log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ class Site:
     app: WSGIApp
     admit: Admit
     workers: Workers
-    streams: Workers
+    streams: SerialWorkers
     """Those that write what came for answers without end."""
     spool: Path
     scheme: str

@@ -11,6 +11,7 @@ import ssl
 from server.http.connection import Connection
 from server.http.exchange import Site
 from server.http.gate import Gate, Group
+from server.http.loop_calls import LoopCalls
 from server.tls import HANDSHAKE_SECONDS, PLAIN_ANSWER, TlsFiles, speaks_tls
 
 _log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class Listener:
         self._gate = gate
         self._tls = tls
         self._loop = asyncio.get_running_loop()
+        self._calls = LoopCalls(self._loop)
         self._server: tuple[str, int] = bound.getsockname()[:2]
         self._open: set[Connection | Knock] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -93,7 +95,7 @@ class Listener:
     async def _connect(self, knock: Knock) -> None:
         """Make a connection of what was accepted; its handshake is bounded."""
         context = None if self._tls is None else self._tls.context()
-        connection = Connection(self._site, self._gate, knock.address, self._server, self._forget)
+        connection = Connection(self._site, self._gate, knock.address, self._server, self._forget, self._calls)
         knock.taken = True
         try:
             await self._loop.connect_accepted_socket(

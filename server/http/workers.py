@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
-_IDLE_SECONDS = 30.0
+IDLE_SECONDS = 30.0
 """A thread that had no work for so long ends; the same few serve a steady load, and a crowd of requests leaves none behind."""
 Job = Callable[[], None]
 
@@ -95,6 +95,6 @@ class _Worker:
             if job is not None:
                 self._job = job
                 continue
-            while not self._given.acquire(timeout=_IDLE_SECONDS):
+            while not self._given.acquire(timeout=IDLE_SECONDS):
                 if self._workers.let_go(self):
                     return

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from flask import Response, request
+from flask import Response, make_response, request
 from flask.typing import ResponseReturnValue
 
 from catalog.records import AuditRow
@@ -21,6 +21,7 @@ from model.option import masked_text
 from server.access import caller
 from server.errors import Failure, failure_of, problem_document, request_id
 from server.formats import FORMATS, NDJSON
+from server.held import can_be_held, held
 from server.pages.shell import bp, in_menu, render
 from server.services import services
 from server.sql_request import MODE
@@ -28,7 +29,7 @@ from server.statements import streamed
 from server.streaming import stream
 from sql.dialect import is_query, parse_one, split
 from sql.recent import RecentStatements
-from sql.results import ResultSet
+from sql.results import ResultSet, Waiting
 
 SHOWN_ROWS = 1000
 _LIVE_ROWS = 200
@@ -113,7 +114,11 @@ def run_form() -> ResponseReturnValue:
     try:
         if form.get("action") == "explain":
             return _page(asked, picture=_explained(asked))
-        return _page(asked, result=_ran(asked))
+        began = time.monotonic()
+        result = _started(asked)
+        if result.waiting is not None and can_be_held():
+            return _live_later(asked, result, result.waiting, began)
+        return _page(asked, result=_ran(asked, result, began))
     except LakeError as refused:
         trouble = _trouble(refused, asked.statement)
         return _page(asked, trouble=trouble, status=200 if form.get("part") == "yes" else trouble.failure.status)
@@ -191,13 +196,42 @@ def _page(
 # Running
 
 
-def _ran(asked: Asked) -> Rows:
-    began = time.monotonic()
+def _started(asked: Asked) -> ResultSet:
     settings = {MODE: "streaming"} if asked.live else {}
-    gateway = services().gateway
-    result = gateway.run(asked.statement, database=asked.database or None, settings=settings, caller=caller(), name=request_id())
+    return services().gateway.run(asked.statement, database=asked.database or None, settings=settings, caller=caller(), name=request_id())
+
+
+def _ran(asked: Asked, result: ResultSet, began: float) -> Rows:
     with result:
         rows, more = _live(result) if result.unbounded else _first(result)
+    return _shown(asked, result, rows, more, began)
+
+
+def _live_later(asked: Asked, result: ResultSet, waiting: Waiting, began: float) -> Response:
+    """The page of what comes in the next moments; nobody's thread waits for it."""
+    batches, rows = result.batches(), list[tuple[Any, ...]]()
+
+    def make(over: bool) -> bytes | None:
+        try:
+            for batch in batches:
+                rows.extend(_tuples(batch.slice(0, _LIVE_ROWS - len(rows))))
+                if len(rows) >= _LIVE_ROWS or (over and not batch.num_rows):
+                    break
+                if not batch.num_rows:
+                    return None
+            page = _page(asked, result=_shown(asked, result, rows, True, began))
+        except LakeError as refused:
+            page = _page(asked, trouble=_trouble(refused, asked.statement))
+        result.close()
+        return make_response(page).get_data()
+
+    answer = held(waiting, make, seconds=_LIVE_SECONDS, content_type="text/html; charset=utf-8")
+    answer.headers["Cache-Control"] = "no-store"
+    answer.call_on_close(result.close)
+    return answer
+
+
+def _shown(asked: Asked, result: ResultSet, rows: Sequence[Sequence[Any]], more: bool, began: float) -> Rows:
     types = [str(column.type) for column in result.columns]
     return Rows(
         columns=[(column.name, type_) for column, type_ in zip(result.columns, types, strict=True)],

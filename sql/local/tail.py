@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,7 +39,7 @@ _SHARED_BYTES = 256 << 10
 """Data files of a commit whose rows are kept a moment for other streams."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: it remembers its text
 class Tail(LocalStatement):
     """``SELECT columns FROM t [WHERE …] [LIMIT n]`` in streaming mode."""
 
@@ -50,6 +51,12 @@ class Tail(LocalStatement):
     condition: pc.Expression | None
     condition_columns: frozenset[str]
     limit: int | None
+
+    @cached_property
+    def _text(self) -> str:
+        """Of two tails with the same one the rows are the same."""
+        condition = None if self.condition is None else pickle.dumps(self.condition)
+        return repr((self.table.schema.id, [(name, field.id) for name, field in self.columns], condition))
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Find the start, which may be refused; rows are read as the result is."""
@@ -90,9 +97,7 @@ class Tail(LocalStatement):
         if sum(one.file.file_size for one in step.planned) > _SHARED_BYTES:
             return self._rows(step, schema)
         files = tuple(one.file.file_name for one in step.planned)
-        condition = None if self.condition is None else pickle.dumps(self.condition)
-        names = tuple((name, field.id) for name, field in self.columns)
-        key = ("rows", step.snapshot.key, files, self.table.schema.id, step.table.schema.id, names, condition)
+        key = ("rows", step.snapshot.key, files, step.table.schema.id, self._text)
         return stream.follower.once(key, lambda: list(self._rows(step, schema)))
 
     def _rows(self, step: StreamStep, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import socket
 import sys
 import threading
@@ -136,6 +138,54 @@ def test_pages_by_token_in_the_flink_protocol(url: str, gateway: Gateway) -> Non
     assert gateway.streams() == 1
     httpx.delete(f"{url}/v2/sessions/{session}/operations/{operation}/close")
     assert gateway.streams() == 0
+
+
+def test_pages_that_wait_for_rows_hold_no_thread(url: str, gateway: Gateway) -> None:
+    sql(url, QUEUE)
+    streaming = {"properties": {"execution.runtime-mode": "streaming"}}
+    session = httpx.post(f"{url}/v2/sessions", json=streaming).json()["sessionHandle"]
+    places = []
+    for _ in range(24):
+        statement = {"statement": f"SELECT id FROM t {NO_POLL}"}
+        handle = httpx.post(f"{url}/v2/sessions/{session}/statements", json=statement).json()["operationHandle"]
+        places.append(f"{url}/v2/sessions/{session}/operations/{handle}/result/")
+    assert httpx.get(f"{places[0]}0", timeout=30).json()["results"]["data"] == []  # after a while, without rows
+
+    async def ask() -> list[Any]:
+        limits = httpx.Limits(max_connections=60)
+        async with httpx.AsyncClient(timeout=30, limits=limits) as client:
+            secret = re.search('name="_csrf" value="([^"]+)"', (await client.get(f"{url}/ui/sql")).text)
+            assert secret is not None
+            form = {"statement": f"SELECT id FROM t {NO_POLL}", "live": "yes", "_csrf": secret[1]}
+            asked = [client.get(f"{place}{int(number == 0)}") for number, place in enumerate(places)]
+            pages = [client.post(f"{url}/ui/sql", data=form) for _ in range(6)]
+            coming = [asyncio.ensure_future(one) for one in (*asked, *pages)]
+            await asyncio.sleep(0.5)
+            stacks = [traceback.extract_stack(frame) for frame in sys._current_frames().values()]
+            waits.extend(line.name for stack in stacks for line in stack if line.filename.endswith("lake/follow.py"))
+            await asyncio.to_thread(insert, url, 7)
+            return list(await asyncio.gather(*coming))
+
+    waits: list[str] = []
+    answers = asyncio.run(ask())
+    assert waits == []
+    found = [answer.json()["results"]["data"] for answer in answers[:24]]
+    late = [number for number, rows in enumerate(found) if not rows]  # where a second was over before the row came
+    for number in late:
+        token = 2 if number == 0 else 1
+        found[number] = httpx.get(f"{places[number]}{token}", timeout=30).json()["results"]["data"]
+    assert [[row["fields"] for row in rows] for rows in found] == [[[7]]] * 24
+    assert all(answer.status_code == 200 and "<td" in answer.text for answer in answers[24:]), answers[24].text
+    assert eventually(lambda: gateway.streams() == 24)
+    statement = {"statement": f"SELECT id FROM t {NO_POLL.replace('1 h', '200 ms')}"}
+    handle = httpx.post(f"{url}/v2/sessions/{session}/statements", json=statement).json()["operationHandle"]
+    place = f"{url}/v2/sessions/{session}/operations/{handle}/result/"
+    assert httpx.get(f"{place}0", timeout=30).json()["results"]["data"] == []
+    sql(url, "DROP TABLE t")
+    gone = httpx.get(f"{place}1", timeout=30)
+    assert gone.status_code == 500  # as all failures of statements in this protocol
+    assert "Table default.t does not exist." in gone.json()["errors"][1]
+    assert gone.headers["X-Request-Id"]
 
 
 def test_a_client_that_goes_away_leaves_nothing_behind(url: str, gateway: Gateway, lake: Lake) -> None:

@@ -109,6 +109,13 @@ class Probe:
     """The longest time between two successes, in seconds."""
     successes: int = 0
     refusals: list[str] = field(default_factory=list)
+    beside: str = ""
+    """What was sent when the longest gap ended."""
+
+    def gap(self, seconds: float, beside: str) -> None:
+        """So long nothing succeeded, the second between two probes left out."""
+        if seconds > self.longest:
+            self.longest, self.beside = seconds, beside
 
 
 class Probes:
@@ -139,6 +146,8 @@ class Probes:
             "flight": Probe(over_flight),
             "spark": Probe(lambda: server.sql("SELECT sum(id * 2) FROM range(10)", timeout=120)),
         }
+        self.sent = ""
+        """The statement sent last."""
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(probe,), daemon=True) for probe in self.all.values()]
 
@@ -160,16 +169,17 @@ class Probes:
             try:
                 probe.act()
                 probe.successes += 1
-                probe.longest = max(probe.longest, time.monotonic() - last - 1.0)
+                probe.gap(time.monotonic() - last - 1.0, self.sent)
                 last = time.monotonic()
             except Exception as problem:  # a probe that fails has not succeeded; the gap tells
                 probe.refusals.append(str(problem)[:200])
-        probe.longest = max(probe.longest, time.monotonic() - last - 1.0)
+        probe.gap(time.monotonic() - last - 1.0, self.sent)
 
     def told(self) -> str:
         """What each probe saw, for a report."""
         lines = (
-            f"{name}: {one.successes} times, longest gap {one.longest:.2f} s, {len(one.refusals)} failed" for name, one in self.all.items()
+            f"{name}: {one.successes} times, longest gap {one.longest:.2f} s up to {one.beside[:50]!r}, {len(one.refusals)} failed"
+            for name, one in self.all.items()
         )
         return "\n".join(lines)
 

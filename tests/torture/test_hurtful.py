@@ -21,9 +21,10 @@ def _campaign(server: RunningServer, texts: list[str], seconds: float) -> Probes
     postgres = server.postgres_pid()
     with Probes(server) as probes:
         for text in texts:
+            probes.sent = text
+            began = time.monotonic()
             status = hurt(server, text, seconds)
-            print(time.strftime("%H:%M:%S"), end=" ")
-            print(f"{status} {text[:60]}")
+            print(f"{time.strftime('%H:%M:%S')} {status} after {time.monotonic() - began:.1f} s: {text[:60]}")
             assert status != 500, f"{text[:200]}\n{server.words()}"
             assert runs(server.process.pid)
     print(probes.told())
