@@ -15,6 +15,7 @@ from typing import Any
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow
 from lake.commit.publish import Publisher
+from lake.decided import follow
 from lake.table import LakeTable
 from model.errors import LakeError, TableNotExist
 from model.identifier import Identifier
@@ -83,6 +84,8 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         )  # fmt: skip
         if dry_run:
             return done
+        if plan.aside:
+            files.io.delete(files.layout.latest_hint())  # readers believe it, and find the newest by themselves where there is none
         for snapshot_id in plan.aside:
             files.io.rename(files.layout.snapshot_file(snapshot_id), f"{directory}/snapshot-{snapshot_id}")
         for schema in schemas:
@@ -96,12 +99,16 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
     for path, data in missing:
         files.io.create(path, data)
     publisher.doubt(table.table_id, branch)
-    publisher.catch_up(table.table_id, files, branch)
+    publisher.try_to_catch_up(table.table_id, files, branch)
+    follow(lambda: _hinted(table), f"The hint of {table.identifier} does not name its newest snapshot")
+    return done
+
+
+def _hinted(table: LakeTable) -> None:
     newest = table.latest()
     if newest is not None:
-        with files.snapshots() as place:
-            files.write_hints(newest.id, place)
-    return done
+        with table.files.snapshots() as place:
+            table.files.write_hints(newest.id, place)
 
 
 def _adopt(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history: Sequence[SnapshotRow]) -> None:

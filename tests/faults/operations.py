@@ -183,6 +183,24 @@ def _client_commits(world: World, table: str) -> Sequence[Answer]:
     return [answer if answer.body == {"success": True} else Answer(status=max(answer.status, 409), body=answer.body)]
 
 
+def _written_past(world: World, table: str) -> None:
+    """A writer that knows only the files has committed to them, and then somebody has put there what is no snapshot."""
+    _client_builds(world, table)
+    directory = world.directory / "warehouse" / "default.db" / table / "snapshot"
+    theirs = json.loads(_built(world, table).read_bytes())["snapshot"]
+    (directory / "snapshot-4").write_text(json.dumps(theirs))
+    (directory / "snapshot-5").write_text("{}")
+    (directory / "LATEST").write_text("5")
+
+
+def _repaired(world: World, table: str, done: bool) -> str:
+    _hint_holds(world, table)
+    if not done:
+        world.must(f"CALL sys.repair_table('{table}')")
+    assert world.ids(table) == [*BEFORE, 7, 8]
+    return table
+
+
 def _unregistered(world: World, table: str) -> None:
     """A table's directory of another catalog, where it may be taken over."""
     source = world.directory / "warehouse" / "default.db" / table
@@ -240,6 +258,7 @@ OPERATIONS = [
     Operation(name="alter", run=_asking("ALTER TABLE {t} ADD n INT"), check=_altered),
     Operation(name="drop", run=_asking("DROP TABLE {t}"), check=_dropped),
     Operation(name="register", run=_register, prepare=_unregistered, check=_registered),
+    Operation(name="repair", run=_asking("CALL sys.repair_table('{t}')"), prepare=_written_past, check=_repaired, after=(*BEFORE, 7, 8)),
     Operation(name="commit of a client", run=_client_commits, prepare=_client_builds, after=(*BEFORE, 7, 8)),
 ]
 BY_NAME = {operation.name: operation for operation in OPERATIONS}

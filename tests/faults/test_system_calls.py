@@ -50,12 +50,17 @@ def test_the_power_goes_at_every_call(below: CampaignBelow, operation: Operation
     reported(operation.name, *cut(below, operation, left))
 
 
+def reported_kills(name: str, moments: int, kills: int) -> None:
+    print(f"{name}: {moments} moments, {kills} kills")
+    assert kills >= 0.9 * moments > 0, "how many messages an operation takes differs by a few"
+
+
 @pytest.mark.parametrize("name", ["insert with a key", "rename"])
 def test_the_server_is_killed_at_some_moments(below: CampaignBelow, name: str) -> None:
-    reported(name, *killed(below, BY_NAME[name], every=25, begin=8))
+    reported_kills(name, *killed(below, BY_NAME[name], every=25, begin=8))
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_the_server_is_killed_at_every_moment(below: CampaignBelow, operation: Operation) -> None:
-    reported(operation.name, *killed(below, operation))
+    reported_kills(operation.name, *killed(below, operation))
