@@ -23,6 +23,7 @@ from lake.metadata import Spec
 from lake.partitions import Partition, partitions
 from lake.recovery import Finishing, Recovered, recover
 from lake.register.check import Checked, Fault, TableCheck, lines_of
+from lake.register.expired import forget_expired
 from lake.register.repair import Repair, repair
 from lake.register.upgrade import upgrade_operations
 from lake.replace import partition_filter
@@ -34,7 +35,7 @@ from lake.travel import CatalogVersions
 from model.access import Access, table_resource
 from model.catalog_errors import PartitionNotExist
 from model.errors import InvalidOption, TableDiverged, TableNotExist
-from model.identifier import Identifier
+from model.identifier import MAIN_BRANCH, Identifier
 from model.partition import partition_name
 from model.schema import other_kind
 from model.snapshot import CommitKind, Snapshot
@@ -211,6 +212,10 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
     def check_table(self, table: LakeTable, *, deep: bool, threads: int, checked: Checked) -> Iterator[Fault]:
         """What is wrong with a table's files; see `lake.register.check`. For who may read all of it."""
         self.require_whole(table, "files")
+        with self.catalog.reading() as tx:
+            branches = [MAIN_BRANCH, *tx.branches.names(table.table_id)]
+        for branch in branches:  # a beginning whose files are gone expired, as where the catalog is a backup's: no damage
+            forget_expired(self.catalog, self._open(replace(table.identifier, branch=branch)))
         lines, schemas = lines_of(self.catalog, table)
         return TableCheck(table, deep=deep, threads=threads, checked=checked).faults(lines, schemas)
 
