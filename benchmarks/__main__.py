@@ -7,7 +7,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from benchmarks import bulk, commits, durability, flight, jobs, kafka, maintenance, pages, peers, planning, statements, streams, upkeep
+from benchmarks import (
+    bulk,
+    commits,
+    durability,
+    flight,
+    jobs,
+    kafka,
+    maintenance,
+    pages,
+    peers,
+    planning,
+    servers,
+    statements,
+    streams,
+    upkeep,
+)
 from benchmarks.page import PAGE, Table, put, section
 from benchmarks.run import Run, running
 
@@ -27,6 +42,7 @@ PARTS = (
     Part(name="flight", title="Results into pandas, and short statements, by every door", measure=flight.measure),
     Part(name="commits", title="Commits of REST clients", measure=commits.measure),
     Part(name="durability", title="What durability costs", measure=durability.measure),
+    Part(name="servers", title="Two servers on one table", measure=servers.measure),
     Part(name="peers", title="pypaimon on this catalog and on files", measure=peers.measure),
     Part(name="maintenance", title="Maintenance", measure=maintenance.measure),
     Part(name="planning", title="Planning a scan of a million files", measure=planning.measure),

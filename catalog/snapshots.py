@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from psycopg import Connection
+from psycopg import ClientCursor, Connection
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
 from catalog.records import CountsRow, HeadRow, SnapshotRow
+from catalog.turns import NOBODYS_TURN
 from model.errors import CommitConflict
 from model.identifier import MAIN_BRANCH, Identifier
 
@@ -23,15 +24,19 @@ _POINTER = """
 _FIRST_ROW = "%(table)s::uuid, %(branch)s, %(id)s, %(uuid)s, %(records)s, %(size)s, %(files)s, %(last)s, %(counted)s, %(listed)s"
 _FIRST = f"INSERT INTO {_POINTER} VALUES ({_FIRST_ROW}) ON CONFLICT DO NOTHING"  # noqa: S608 - literals of this module
 _FIRST_HELD = f"INSERT INTO {_POINTER} SELECT {_FIRST_ROW} FROM held ON CONFLICT DO NOTHING"  # noqa: S608
-_NEXT = """
+_MAY = f"""
+    (%(writer)s::text IS NULL
+     OR CASE WHEN reserved_until >= clock_timestamp() THEN reserved_by = %(writer)s ELSE %(turn)s OR {NOBODYS_TURN} END)
+"""
+_NEXT = f"""
     UPDATE snapshot_pointer
     SET snapshot_id = %(id)s, snapshot_uuid = %(uuid)s, record_count = record_count + %(records)s, file_size = file_size + %(size)s,
         file_count = file_count + %(files)s, last_file_millis = greatest(last_file_millis, %(last)s),
         counted = counted AND %(counted)s, listed = listed AND %(listed)s,
         reserved_until = CASE WHEN reserved_by = %(writer)s THEN NULL ELSE reserved_until END
     WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_uuid = %(base)s
-      AND (reserved_until IS NULL OR %(writer)s::text IS NULL OR reserved_by = %(writer)s OR reserved_until < clock_timestamp())
-"""
+      AND {_MAY}
+"""  # noqa: S608 - literals of this package
 _NEXT_HELD = f"{_NEXT} AND table_id IN (SELECT table_id FROM held)"  # noqa: S608
 _INSERT_MOVED = """
     INSERT INTO table_snapshot (table_id, branch, snapshot_id, snapshot_uuid, body, published)
@@ -230,25 +235,38 @@ class SnapshotRepository:
         body: Mapping[str, Any],
         added: Added | None = None,
         writer: str | None = None,
+        turn: bool = False,
     ) -> None:
         """Point at the new snapshot if the branch still points at ``base``; raise `CommitConflict` otherwise.
 
         One guarded statement: its row count is the verdict. A table without snapshots has no pointer row yet.
         ``added`` is what the commit changes in the totals; None makes them be counted anew when somebody asks.
-        A ``writer`` respects reservations.
+        A ``writer`` respects whose turn it is; ``turn`` says that it is the writer's.
         """
         values = {
             "table": table_id, "branch": branch, "id": snapshot_id, "uuid": uuid, "base": base, "body": Jsonb(dict(body)),
-            "writer": writer, **_added(added),
+            "writer": writer, "turn": turn, **_added(added),
         }  # fmt: skip
         query = f"WITH moved AS ({_FIRST if base is None else _NEXT} RETURNING table_id) {_INSERT_MOVED}"
         if self._conn.execute(query, values).rowcount == 0:
             raise CommitConflict(str(table_id), expected=base)
 
     def decide(
-        self, table: Held, *, base: str | None, snapshot_id: int, key: str, body: Mapping[str, Any], added: Added | None, writer: str
+        self,
+        table: Held,
+        *,
+        base: str | None,
+        snapshot_id: int,
+        key: str,
+        body: Mapping[str, Any],
+        added: Added | None,
+        writer: str,
+        turn: bool = False,
     ) -> bool:
-        """`advance`, with all that must hold of the table in the same statement; False where something did not."""
+        """`advance`, with all that must hold of the table in the same statement; False where something did not.
+
+        With ``turn``, in a turn's transaction, that is committed in the same round trip.
+        """
         if table.name.branch == MAIN_BRANCH:
             branch, schema_id = "", "t.schema_id"
         else:
@@ -256,7 +274,7 @@ class SnapshotRepository:
         values = {
             "table": table.table_id, "database": table.name.database, "name": table.name.table, "branch": table.name.branch,
             "location": table.location, "schema": table.schema_id, "id": snapshot_id, "uuid": key, "base": base,
-            "body": Jsonb(dict(body)), "writer": writer, **_added(added),
+            "body": Jsonb(dict(body)), "writer": writer, "turn": turn, **_added(added),
         }  # fmt: skip
         moving = _FIRST_HELD if base is None else _NEXT_HELD
         query = f"""
@@ -268,6 +286,8 @@ class SnapshotRepository:
                 FOR KEY SHARE OF t
             ), moved AS ({moving} RETURNING table_id) {_INSERT_MOVED}
         """  # noqa: S608
+        if turn:
+            return ClientCursor(self._conn).execute(f"{query}; COMMIT".encode(), values).rowcount == 1
         return self._conn.execute(query, values).rowcount == 1
 
     def counts(self, table_id: UUID, branch: str) -> CountsRow | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -27,12 +27,12 @@ from catalog.overview import OverviewRepository
 from catalog.partitions import PartitionRepository
 from catalog.principals import RoleRepository, TokenRepository
 from catalog.quotas import QuotaRepository
-from catalog.reservations import ReservationRepository
 from catalog.snapshots import SnapshotRepository
 from catalog.state import StateRepository
 from catalog.streams import ConsumerRepository
 from catalog.tables import TableRepository
 from catalog.tags import TagRepository
+from catalog.turns import Place, Turn, TurnRepository, in_order
 from model.catalog_errors import FunctionAlreadyExist, ViewAlreadyExist
 from model.errors import CatalogLost, InvalidData, OutcomeUnknown, Unavailable
 
@@ -46,6 +46,11 @@ TRUSTED_SECONDS = 1.0
 """For so long a connection that worked is not asked again whether it still does."""
 
 
+TURN_CONNECTIONS = 8
+"""For turns (`catalog.turns`), besides the others; there only while several writers write a table."""
+TURN_IDLE_SECONDS = 30.0
+
+
 class CatalogTransaction:
     """One transaction's view of the catalog."""
 
@@ -54,7 +59,7 @@ class CatalogTransaction:
         self.drops = DropRepository(conn)
         self.tables = TableRepository(conn)
         self.snapshots = SnapshotRepository(conn)
-        self.reservations = ReservationRepository(conn)
+        self.turns = TurnRepository(conn)
         self.tags = TagRepository(conn)
         self.branches = BranchRepository(conn)
         self.stale = StaleFileRepository(conn)
@@ -86,10 +91,16 @@ class CatalogStore:
         """Wakes whoever waits for a table's next snapshot."""
         self._worked: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
         """When each connection last gave an answer."""
-        self._pool = ConnectionPool(
+        self._pool = self._made(dsn, "catalog", least=2, most=max_connections)
+        self._turn_pool = self._made(dsn, "turns", least=0, most=TURN_CONNECTIONS)
+        """Turns wait and hold their connections while they look at the catalog through others."""
+
+    def _made(self, dsn: str, name: str, *, least: int, most: int) -> ConnectionPool:
+        pool = ConnectionPool(
             dsn,
-            min_size=2,
-            max_size=max_connections,
+            min_size=least,
+            max_size=most,
+            max_idle=TURN_IDLE_SECONDS if not least else 600.0,
             open=False,
             timeout=WAIT_SECONDS,
             reconnect_timeout=WAIT_SECONDS,
@@ -101,9 +112,10 @@ class CatalogStore:
             },
             # A restart of Postgres leaves dead connections behind; one empty round trip finds them.
             check=self._check,
-            name="catalog",
+            name=name,
         )
-        self._pool.open(wait=False)
+        pool.open(wait=False)
+        return pool
 
     def _check(self, conn: Connection) -> None:
         """Raise for a dead connection; one that worked a moment ago is trusted, which saves a small commit four round trips."""
@@ -113,18 +125,21 @@ class CatalogStore:
     def close(self) -> None:
         """Close all connections."""
         self.notices.close()
+        self._turn_pool.close()
         self._pool.close()
 
     @contextlib.contextmanager
-    def transaction(self, *, keep: bool = True) -> Iterator[CatalogTransaction]:
+    def transaction(self, *, keep: bool = True, turn: Turn | None = None) -> Iterator[CatalogTransaction]:
         """Commit when the block ends, roll back when it raises; without ``keep`` roll back in any case, as a dry run does.
+
+        With a ``turn`` it is the turn's transaction, which ends with the block.
 
         Raises `Unavailable` when Postgres cannot be reached or goes away before the commit, and `OutcomeUnknown` when
         it goes away during it: then only a look at the data can tell.
         """
         done = False
         try:
-            with self._pool.connection() as conn, conn.transaction(force_rollback=not keep):
+            with turn.transaction() if turn else self._begun(keep=keep) as conn:
                 yield CatalogTransaction(conn)
                 done = keep
             self._worked[conn] = time.monotonic()
@@ -138,6 +153,33 @@ class CatalogStore:
             raise CatalogLost from problem
         except psycopg.errors.ReadOnlySqlTransaction as problem:
             raise read_only() from problem
+
+    @contextlib.contextmanager
+    def _begun(self, *, keep: bool) -> Iterator[Connection]:
+        with self._pool.connection() as conn, conn.transaction(force_rollback=not keep):
+            yield conn
+
+    @contextlib.contextmanager
+    def turn(self, places: Sequence[Place], *, seconds: float) -> Iterator[Turn | None]:
+        """The turn to decide about these branches, waited for in line; None where it did not come within so many seconds.
+
+        What the block has not decided through the turn (`transaction`, `deciding`, `Turn.reserve`) is nobody's when it ends.
+        Raises `Unavailable` when Postgres cannot be reached.
+        """
+        try:
+            with contextlib.ExitStack() as held:
+                try:
+                    conn = held.enter_context(self._turn_pool.connection(timeout=min(seconds, WAIT_SECONDS)))
+                except PoolTimeout:
+                    self.ping()
+                    yield None  # so many wait on this server that it is better to race
+                    return
+                turn = Turn(conn, in_order(places))
+                held.callback(turn.end)
+                yield turn if turn.take(seconds) else None
+                self._worked[conn] = time.monotonic()
+        except (psycopg.OperationalError, psycopg.InterfaceError) as problem:
+            raise away(problem) from problem
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[CatalogTransaction]:
@@ -169,14 +211,14 @@ class CatalogStore:
         return totals | {name: found.get(f"{name}_ms", 0) / 1000 for name in ("requests_wait", "usage")}
 
     @contextlib.contextmanager
-    def deciding(self) -> Iterator[CatalogTransaction]:
-        """One statement that changes something: its own transaction, in one round trip.
+    def deciding(self, turn: Turn | None = None) -> Iterator[CatalogTransaction]:
+        """One statement that changes something: its own transaction, in one round trip; with a ``turn`` it commits that one.
 
         Raises `Unavailable` when Postgres cannot be reached or refuses it, and `OutcomeUnknown` when it goes away meanwhile.
         """
         sent = False
         try:
-            with self._pool.connection() as conn:
+            with turn.deciding() if turn else self._pool.connection() as conn:
                 sent = True
                 yield CatalogTransaction(conn)
                 self._worked[conn] = time.monotonic()

@@ -77,7 +77,7 @@ class CommitCore:
         """
         self._hook("built")
         if sync:
-            self._sync(prepared, sync)
+            self.sync([(one.identifier, one.table_id, one.files) for one in prepared], sync)
         self._hook("synced")
         with deciding(progress):
             decided = self._decided(prepared[0], decide, progress)
@@ -88,16 +88,16 @@ class CommitCore:
             self._publish(prepared, told)
         return decided
 
-    def _sync(self, prepared: Sequence[Prepared], paths: Collection[str]) -> None:
-        """Make all the snapshots name survive a loss of power; raises `TableNotExist` where a table was dropped meanwhile."""
+    def sync(self, tables: Sequence[tuple[Identifier, UUID, TableFiles]], paths: Collection[str]) -> None:
+        """Make files of tables survive a loss of power; raises `TableNotExist` where a table was dropped meanwhile."""
         try:
-            prepared[0].files.io.sync(paths)
+            tables[0][2].io.sync(paths)
         except FileNotFoundError as gone:
             with self.catalog.reading() as tx:
-                for one in prepared:
-                    row = tx.tables.by_id(one.table_id)
-                    if row is None or row.location != one.files.location:
-                        raise TableNotExist(str(one.identifier)) from gone
+                for name, table_id, files in tables:
+                    row = tx.tables.by_id(table_id)
+                    if row is None or row.location != files.location:
+                        raise TableNotExist(str(name)) from gone
             raise Unavailable(f"{gone.filename} was removed before it could be committed. Nothing was committed; repeat it.") from gone
 
     def _decided(self, first: Prepared, decide: Callable[[], bool], progress: Sequence[CommitProgress]) -> bool:

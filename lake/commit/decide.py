@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.snapshots import Held
+from catalog.turns import Place, Turn
 from lake.commit.claims import AnswerOf as AnswerOf
 from lake.commit.claims import Claim as Claim
 from lake.commit.claims import Claimed as Claimed
@@ -16,7 +17,7 @@ from lake.commit.core import CommitCore, Prepared
 from lake.commit.group import Groups
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
-from lake.commit.turns import ServerTurn
+from lake.commit.turns import ServerTurns
 from lake.commit.write_context import paths_of
 from lake.counts import added_by, follow, statistics_of
 from lake.table import LakeTable
@@ -54,8 +55,12 @@ class Committer:
         self._heard = heard
         self._noted = noted
         self._writer = f"server {uuid4()}"
-        """This process, in reservations."""
-        self._groups = Groups(lambda table, requests, claimed: self.commit_all([table], [requests], claimed)[0])
+        """This process, where turns are asked for."""
+        self._turns = ServerTurns(catalog)
+        self._groups = Groups(
+            lambda table, requests, claimed, turn, synced: self._commit_noted([table], [requests], claimed, turn, synced)[0],
+            lambda table: self._turns.taken([_place(table)]),
+        )
 
     def commit(self, table: LakeTable, request: CommitRequest, claimed: Claimed | None = None) -> Snapshot:
         """Commit and return the snapshot that holds the change.
@@ -63,39 +68,64 @@ class Committer:
         An append never fails on a conflict. Raises `RewriteConflict`, `TableDiverged`, `TableNotExist` when the table was
         dropped or moved meanwhile, `Unavailable`, or `OutcomeUnknown` when Postgres stays away after a lost answer.
         """
-        return self._groups.commit(table, request, claimed)
+        synced: set[str] = set()
+        if self._turns.contested(_place(table)):  # what can be on disk before the turn comes keeps nobody waiting in it
+            synced = {path for new in request.adds for path in paths_of(table.files, table.schema, new)}
+            self._core.sync([(table.identifier, table.table_id, table.files)], synced)
+        return self._groups.commit(table, request, claimed, synced)
 
     def commit_all(
         self, tables: Sequence[LakeTable], requests: Sequence[Sequence[CommitRequest]], claimed: Sequence[Claimed] = ()
     ) -> list[Snapshot]:
         """Commit to several tables in one transaction: all or none."""
+        return self._commit_noted(tables, requests, claimed)
+
+    def _commit_noted(
+        self,
+        tables: Sequence[LakeTable],
+        requests: Sequence[Sequence[CommitRequest]],
+        claimed: Sequence[Claimed],
+        turn: Turn | None = None,
+        synced: Collection[str] = (),
+    ) -> list[Snapshot]:
         names = ", ".join(str(table.identifier) for table in tables)
         with noting(self._noted, names, writer="server", writes=sum(map(len, requests))) as note:
-            return self._until_decided(tables, requests, claimed, note)
+            return self._until_decided(tables, requests, claimed, note, turn, set(synced))
 
     def _until_decided(
-        self, tables: Sequence[LakeTable], requests: Sequence[Sequence[CommitRequest]], claimed: Sequence[Claimed], note: CommitNote
+        self,
+        tables: Sequence[LakeTable],
+        requests: Sequence[Sequence[CommitRequest]],
+        claimed: Sequence[Claimed],
+        note: CommitNote,
+        turn: Turn | None,
+        synced: set[str],
     ) -> list[Snapshot]:
+        """Attempt after attempt, each after the first in its own turn; ``turn`` is the first one's, which has ended when this returns."""
         uuids = [str(uuid4()) for _ in tables]
-        synced: set[str] = set()
-        turn = ServerTurn(self._catalog, self._writer, tables[0].table_id, tables[0].identifier.branch)
+        places = [_place(table) for table in tables]
         try:
             while True:
-                began = time.monotonic()
                 try:
-                    return self._attempt(tables, requests, uuids, claimed, synced)
+                    if turn is not None:
+                        return self._attempt(tables, requests, uuids, claimed, synced, turn)
+                    with self._turns.taken(places) as taken:
+                        return self._attempt(tables, requests, uuids, claimed, synced, taken)
                 except CommitConflict:
                     note.conflicts += 1
-                for table in tables:
-                    self._publisher.doubt(table.table_id, table.identifier.branch)
+                finally:
+                    if turn is not None:
+                        turn.end()
+                        turn = None
+                for place in places:
+                    self._publisher.doubt(*place)
+                    self._turns.met(place)
                 # The race may have been lost to ourselves: a COMMIT whose answer was lost can land after we looked for it.
                 if landed := self._landed(tables, requests, uuids):
                     return landed
-                turn.wait(time.monotonic() - began)
         except OutcomeUnknown:
             raise
         except Exception as problem:
-            turn.give_up()
             if not any(request.progress.in_doubt for of_table in requests for request in of_table):
                 raise
             raise OutcomeUnknown(
@@ -117,12 +147,13 @@ class Committer:
         uuids: Sequence[str],
         claimed: Sequence[Claimed],
         synced: set[str],
+        turn: Turn | None,
     ) -> list[Snapshot]:
         built: list[_Built] = []
         for table, of_table, uuid in zip(tables, requests, uuids, strict=True):
             if len(tables) == 1 and (repeated := self._repeat(table, of_table)):
                 return [repeated]
-            latest, snapshot = self._build(table, of_table, uuid)
+            latest, snapshot = self._build(table, of_table, uuid, turn)
             self._publisher.check_free(table.table_id, table.files, table.identifier, snapshot.id)
             built.append(_Built(table=table, base=latest, snapshot=snapshot))
         sync = _written(built, requests) - synced
@@ -135,7 +166,7 @@ class Committer:
             ]
             decided = self._core.commit(
                 prepared,
-                lambda: self._decide(built, claimed),
+                lambda: self._decide(built, claimed, turn),
                 progress=[request.progress for of_table in requests for request in of_table],
                 sync=sync,
                 told=lambda: self._tell(tables, requests),
@@ -150,11 +181,11 @@ class Committer:
             assert self._heard is not None
             self._heard(table.table_id, sum(len(request.adds) for request in of_table))
 
-    def _build(self, table: LakeTable, requests: Sequence[CommitRequest], uuid: str) -> tuple[Snapshot | None, Snapshot]:
-        """The snapshot and what it is built on: for plain appends, which cost little to build anew, what is probably the newest."""
+    def _build(self, table: LakeTable, requests: Sequence[CommitRequest], uuid: str, turn: Turn | None) -> tuple[Snapshot | None, Snapshot]:
+        """The snapshot and what it is built on: what the turn found; without one, for plain appends, what probably is the newest."""
         plain = all(request.plain_append for request in requests)
-        guess = self._publisher.guess(table.table_id, table.identifier.branch) if plain else None
-        latest = guess or table.latest()
+        guess = self._publisher.guess(table.table_id, table.identifier.branch) if plain and turn is None else None
+        latest = guess or (table.latest() if turn is None else self._found(table, turn))
         try:
             snapshot = build_snapshot(table.files, table.schema, latest, requests, uuid=uuid, time_millis=time.time_ns() // 1_000_000)
         except Unavailable as gone:
@@ -165,26 +196,38 @@ class Committer:
             snapshot = replace(snapshot, schema_id=latest.schema_id)
         return latest, snapshot
 
-    def _decide(self, built: Sequence[_Built], claimed: Sequence[Claimed]) -> bool:
+    def _found(self, table: LakeTable, turn: Turn) -> Snapshot | None:
+        """The newest snapshot, as the turn found it; its file, which may be on its way, is looked for before the next one's is written."""
+        place = _place(table)
+        row = turn.latest.get(place)
+        if row is None:
+            return None
+        if not self._publisher.known(*place, row.snapshot_uuid):
+            self._turns.met(place)
+        return Snapshot.from_json(row.body)
+
+    def _decide(self, built: Sequence[_Built], claimed: Sequence[Claimed], turn: Turn | None) -> bool:
         """Compare and set every pointer: of one table in one statement where nothing else has to happen with it."""
         first = built[0]
-        if len(built) == 1 and not claimed and not first.table.schema.partition_keys and self._at_once(first):
-            return True
+        if len(built) == 1 and not claimed and not first.table.schema.partition_keys:
+            if self._at_once(first, turn):
+                return True
+            turn = None  # it has ended
         try:
-            with self._catalog.transaction() as tx:
-                self._advance(tx, built)
+            with self._catalog.transaction(turn=turn) as tx:
+                self._advance(tx, built, turn=turn is not None)
                 for claim in claimed:
                     claim.claim.finish(tx, claim.answer(first.snapshot))
         except CommitConflict:
             return False
         return True
 
-    def _at_once(self, one: _Built) -> bool:
+    def _at_once(self, one: _Built, turn: Turn | None) -> bool:
         """Whether a single statement decided the commit; where not, `_advance` tells why."""
         table, snapshot = one.table, one.snapshot
         held = Held(name=table.identifier, table_id=table.table_id, location=table.location, schema_id=table.schema.id)
         added = added_by(statistics_of(table, snapshot))
-        with self._catalog.deciding() as tx:
+        with self._catalog.deciding(turn) as tx:
             return tx.snapshots.decide(
                 held,
                 base=one.base.key if one.base else None,
@@ -193,6 +236,7 @@ class Committer:
                 body=snapshot.to_json(),
                 added=added,
                 writer=self._writer,
+                turn=turn is not None,
             )
 
     def _repeat(self, table: LakeTable, requests: Sequence[CommitRequest]) -> Snapshot | None:
@@ -206,7 +250,7 @@ class Committer:
             )
         return Snapshot.from_json(row.body) if row else None
 
-    def _advance(self, tx: CatalogTransaction, built: Sequence[_Built]) -> None:
+    def _advance(self, tx: CatalogTransaction, built: Sequence[_Built], *, turn: bool) -> None:
         """Compare and set every pointer, in one order for all, so that two such transactions cannot wait for each other."""
         for one in sorted(built, key=lambda one: str(one.table.table_id)):
             table, snapshot = one.table, one.snapshot
@@ -230,8 +274,13 @@ class Committer:
                 body=snapshot.to_json(),
                 added=added_by(changed),
                 writer=self._writer,
+                turn=turn,
             )
             follow(tx, table, changed, snapshot)
+
+
+def _place(table: LakeTable) -> Place:
+    return table.table_id, table.identifier.branch
 
 
 def _written(built: Sequence[_Built], requests: Sequence[Sequence[CommitRequest]]) -> set[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from catalog.turns import Turn
 from lake.commit.claims import Claimed
 from lake.table import LakeTable
 from model.errors import OutcomeUnknown, Unavailable
@@ -15,8 +17,10 @@ from table.commit import COMMITTED_BY, CommitRequest
 
 MAX_GROUP = 64
 
-CommitTogether = Callable[[LakeTable, Sequence[CommitRequest], Sequence[Claimed]], Snapshot]
-"""Commits requests to one table as one snapshot."""
+CommitTogether = Callable[[LakeTable, Sequence[CommitRequest], Sequence[Claimed], "Turn | None", Collection[str]], Snapshot]
+"""Commits requests to one table as one snapshot, in a turn; some of their files are on disk already."""
+TurnOf = Callable[[LakeTable], "AbstractContextManager[Turn | None]"]
+"""The turn to decide about a table or branch, where it has to be waited for."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -26,6 +30,7 @@ class _Waiting:
     table: LakeTable
     request: CommitRequest
     claimed: Claimed | None
+    synced: Collection[str]
     done: threading.Event = field(default_factory=threading.Event)
     snapshot: Snapshot | None = None
     failure: BaseException | None = None
@@ -43,14 +48,15 @@ class _Queue:
 class Groups:
     """Hands the commits of a process to leaders, one at a time for each table."""
 
-    def __init__(self, commit: CommitTogether) -> None:
+    def __init__(self, commit: CommitTogether, turn_of: TurnOf) -> None:
         self._commit = commit
+        self._turn_of = turn_of
         self._queues: dict[tuple[UUID, str], _Queue] = {}
         self._lock = threading.Lock()
 
-    def commit(self, table: LakeTable, request: CommitRequest, claimed: Claimed | None) -> Snapshot:
+    def commit(self, table: LakeTable, request: CommitRequest, claimed: Claimed | None, synced: Collection[str] = ()) -> Snapshot:
         """Commit, alone or with those that wait too; returns the snapshot that holds the change."""
-        me = _Waiting(table=table, request=request, claimed=claimed)
+        me = _Waiting(table=table, request=request, claimed=claimed, synced=synced)
         with self._lock:
             queue = self._queues.setdefault((table.table_id, table.identifier.branch), _Queue())
         with queue.guard:
@@ -60,7 +66,7 @@ class Groups:
                 with queue.leader:
                     if me.done.is_set():
                         break
-                    self._lead(queue)
+                    self._lead(queue, table)
         except BaseException:
             with queue.guard:
                 if me in queue.waiting:
@@ -73,22 +79,24 @@ class Groups:
         assert me.snapshot is not None
         return me.snapshot
 
-    def _lead(self, queue: _Queue) -> None:
-        """Commit the next waiting write, and with it the plain appends right behind it."""
-        with queue.guard:
-            group = [queue.waiting.pop(0)]
-            while queue.waiting and len(group) < MAX_GROUP and _share(group[0], queue.waiting[0]):
-                group.append(queue.waiting.pop(0))
-        if len(group) > 1 and not self._try(group):
+    def _lead(self, queue: _Queue, table: LakeTable) -> None:
+        """Wait for the turn; then commit the next write in the queue, and with it the plain appends right behind it."""
+        with self._turn_of(table) as turn:
+            with queue.guard:
+                group = [queue.waiting.pop(0)]
+                while queue.waiting and len(group) < MAX_GROUP and _share(group[0], queue.waiting[0]):
+                    group.append(queue.waiting.pop(0))
+            decided = self._try(group, turn, alone=len(group) == 1)
+        if not decided:
             for member in group:
-                self._try([member], alone=True)
-        elif len(group) == 1:
-            self._try(group, alone=True)
+                self._try([member], None, alone=True)
 
-    def _try(self, group: Sequence[_Waiting], *, alone: bool = False) -> bool:
+    def _try(self, group: Sequence[_Waiting], turn: Turn | None, *, alone: bool) -> bool:
         """Commit a group; False where it is certain that nothing was decided, and each member is to be tried alone."""
+        synced = {path for member in group for path in member.synced}
         try:
-            snapshot = self._commit(group[0].table, [member.request for member in group], [m.claimed for m in group if m.claimed])
+            claimed = [member.claimed for member in group if member.claimed]
+            snapshot = self._commit(group[0].table, [member.request for member in group], claimed, turn, synced)
         except BaseException as failure:
             certain = isinstance(failure, Exception) and all(member.request.progress.undecided for member in group)
             if not alone and certain and not isinstance(failure, OutcomeUnknown | Unavailable):

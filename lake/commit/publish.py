@@ -88,10 +88,12 @@ class Publisher:
             _log.warning("A committed snapshot could not be published at %s, which is tried again: %s", path, problem, exc_info=bug)
 
     def publish_next(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot, place: Directory) -> None:
-        """Publish a snapshot that was just decided, behind those before it that could not be."""
+        """Publish a snapshot that was just decided, behind those before it, some of which another server may still have to publish."""
         with self._lock:
             behind = (table_id, branch) in self._behind
-        if behind:
+            newest = self._newest.get((table_id, branch))
+        before = snapshot.id - 1
+        if behind or (before and (newest is None or newest.id != before) and not place.exists(files.layout.snapshot_name(before))):
             self.catch_up(table_id, files, branch)
         else:
             self.publish(table_id, files, branch, snapshot, place)

@@ -1,67 +1,78 @@
-"""Every writer's turn comes: who lost the race for a snapshot reserves the next one, and everybody else waits for it.
+"""Every writer's turn comes: who writes a branch that others write too waits in line for the next decision (`catalog.turns`).
 
-The reservation stands in Postgres, in the row that decides, so that all servers and clients respect it. Nobody asks for one before a
-race is lost: a table with one writer pays nothing.
+Nobody stands in line before a race was lost: a table with one writer pays nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
-import random
 import threading
 import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from cachetools import TTLCache
 
 from catalog import CatalogStore
+from catalog.turns import Place, Turn
 from model.errors import LakeError
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.005, 0.2
-_LEAST_SECONDS, _MOST_SECONDS = 0.3, 1.0
-"""Of a server's reservation: three times what its last attempt took, between these."""
-_CLIENT_SECONDS, _MOST_CLIENT_SECONDS = 0.5, 2.0
-"""Of a client's, which has to hear that it lost, wait as it does between its tries, build anew and send: twice what it took for that
-the last time, between these. One that takes longer than the most gets none: it would keep everybody, and come too late all the same."""
+CONTESTED_SECONDS = 5.0
+"""For so long after another's commit to a branch a server stands in line for its own."""
+_LONGEST_WAIT = 15.0
+"""For a turn; it is raced for afterwards."""
+_CLIENT_SECONDS, _MOST_CLIENT_SECONDS = 0.5, 3.0
+"""Of a client's reservation, which has to hear that it lost, wait as it does between its tries, build anew and send: twice what it took for
+that the last time, between these. One that takes longer gets none: it would keep everybody, and come too late all the same."""
 _CLIENT_LOSSES = 2
-_LOOK_SECONDS = 0.005
-"""While the next decision is another's it is looked for so often whether it was made."""
-_UNUSED_SECONDS = 5.0
-"""A principal one of whose clients let a reservation run out gets none for so long."""
+"""After so many a client stands in line where nobody else does."""
+_LOOK_SECONDS = 0.01
+"""While the next decision is a client's it is looked for so often whether it was made, by the one whose turn is next."""
+_MOST_REST_SECONDS = 30.0
 
 
-class ServerTurn:
-    """The turns of one commit of this server, from one lost race to the next."""
+class ServerTurns:
+    """The turns of this server's own commits."""
 
-    def __init__(self, catalog: CatalogStore, writer: str, table_id: UUID, branch: str) -> None:
+    def __init__(self, catalog: CatalogStore) -> None:
         self._catalog = catalog
-        self._writer = writer
-        self._place = (table_id, branch)
-        self._lost = 0
-        self._reserved = False
+        self._lock = threading.Lock()
+        self._contested: TTLCache[Place, None] = TTLCache(10_000, CONTESTED_SECONDS)
 
-    def wait(self, took: float) -> None:
-        """After a lost race of an attempt that took so long: until it is worth trying again."""
-        self._lost += 1
-        seconds = min(max(_LEAST_SECONDS, 3 * took), _MOST_SECONDS)
-        until = time.monotonic() + _MOST_SECONDS
-        while time.monotonic() < until:
-            with self._catalog.reading() as tx:
-                found = tx.reservations.ask(*self._place, self._writer, seconds=seconds)
-            if found.mine:
-                self._reserved = True
-                return
-            if not found.others_seconds:  # nobody's, and too soon after one that was not used
-                wait = min(_FIRST_WAIT * 2 ** min(self._lost - 1, 20), _LONGEST_WAIT)
-                time.sleep(wait * random.uniform(0.5, 1.2))
-                return
-            time.sleep(min(_LOOK_SECONDS, found.others_seconds))
+    def contested(self, place: Place) -> bool:
+        """Whether others have committed to the branch lately."""
+        with self._lock:
+            return place in self._contested
 
-    def give_up(self) -> None:
-        """The commit failed: the next decision is anybody's again."""
-        if self._reserved:
-            with contextlib.suppress(LakeError), self._catalog.reading() as tx:
-                tx.reservations.release(*self._place, self._writer)
+    def met(self, place: Place) -> None:
+        """Another has committed to the branch."""
+        with self._lock:
+            self._contested[place] = None
+
+    @contextlib.contextmanager
+    def taken(self, places: Sequence[Place]) -> Iterator[Turn | None]:
+        """The turn to decide about these branches, where one of them is contested; None where it is raced for.
+
+        Raises `Unavailable` while Postgres is away.
+        """
+        if not any(self.contested(place) for place in places):
+            yield None
+            return
+        with self._catalog.turn(places, seconds=_LONGEST_WAIT) as turn:
+            if turn is not None:
+                _wait_for_clients(turn)
+            yield turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reserved:
+    """A reservation of a principal's client, as this server knows it."""
+
+    writer: str
+    until: float
+    seconds: float
 
 
 class ClientTurns:
@@ -70,11 +81,14 @@ class ClientTurns:
     def __init__(self, catalog: CatalogStore) -> None:
         self._catalog = catalog
         self._lock = threading.Lock()
-        self._losses: TTLCache[tuple[UUID, str, str], int] = TTLCache(10_000, 30.0)
-        self._told: TTLCache[tuple[UUID, str, str], float] = TTLCache(10_000, 30.0)
+        self._losses: TTLCache[tuple[UUID, str, str], int] = TTLCache(10_000, 60.0)
+        self._told: TTLCache[tuple[UUID, str, str], float] = TTLCache(10_000, 60.0)
         """When a client was told that it lost."""
-        self._reserved: TTLCache[str, str] = TTLCache(10_000, _UNUSED_SECONDS)
-        """Principals with a reservation not used yet, and for which writer."""
+        self._lines: dict[Place, _Line] = {}
+        self._reserved: TTLCache[str, _Reserved] = TTLCache(10_000, 60.0)
+        """By principal: the last reservation, until it is used."""
+        self._unused: TTLCache[str, int] = TTLCache(10_000, 60.0)
+        """By principal: how many reservations in a row nobody used."""
 
     def committed(self, table_id: UUID, branch: str, principal: str, user: str) -> None:
         """A client's commit was decided: it has lost nothing."""
@@ -82,41 +96,105 @@ class ClientTurns:
         with self._lock:
             self._losses.pop((table_id, branch, writer), None)
             self._told.pop((table_id, branch, writer), None)
-            if self._reserved.get(principal) == writer:
+            held = self._reserved.get(principal)
+            if held is not None and held.writer == writer:
                 self._reserved.pop(principal, None)
+                self._unused.pop(principal, None)
 
     def lost(self, table_id: UUID, branch: str, principal: str, user: str) -> None:
-        """A client's commit lost its race: it hears of it once it is worth building it anew."""
+        """A client's commit lost its race: it hears of it when its turn has come, and finds the next decision reserved for it."""
         writer = writer_of(principal, user)
         key = (table_id, branch, writer)
         now = time.monotonic()
         with self._lock:
             count = self._losses[key] = self._losses.get(key, 0) + 1
             again = now - self._told.pop(key, now)  # from hearing of its last loss until now
-        wants = count >= _CLIENT_LOSSES and again <= _MOST_CLIENT_SECONDS
-        seconds = min(max(_CLIENT_SECONDS, 2 * again), _MOST_CLIENT_SECONDS)
         try:
-            self._wait(table_id, branch, principal, writer, seconds=seconds if wants else 0.0)
+            with self._catalog.reading() as tx:
+                line = tx.turns.line(table_id, branch)
+            if count >= _CLIENT_LOSSES or not line.free or line.reserved_seconds:
+                seconds = min(max(_CLIENT_SECONDS, 2 * again), _MOST_CLIENT_SECONDS)
+                self._stand_in_line((table_id, branch), principal, writer, seconds if again <= _MOST_CLIENT_SECONDS else 0.0)
         except LakeError:  # it lost, and that is all it must know
             pass
         finally:
             with self._lock:
                 self._told[key] = time.monotonic()
 
-    def _wait(self, table_id: UUID, branch: str, principal: str, writer: str, *, seconds: float) -> None:
-        """Until the next decision is nobody's or the client's, whose it becomes for these seconds when its principal holds no other."""
-        until = time.monotonic() + _MOST_SECONDS
-        while time.monotonic() < until:
-            with self._lock:
-                free = principal not in self._reserved
-            with self._catalog.reading() as tx:
-                found = tx.reservations.ask(table_id, branch, writer, seconds=seconds if free else 0.0)
-            if found.mine:
-                with self._lock:
-                    self._reserved[principal] = writer
-            if not found.others_seconds:
+    def _stand_in_line(self, place: Place, principal: str, writer: str, seconds: float) -> None:
+        """Until the turn is the client's, and is reserved for it, where its principal may reserve."""
+        until = time.monotonic() + _LONGEST_WAIT
+        with self._first_here(place, _LONGEST_WAIT) as first:
+            left = until - time.monotonic()
+            if not first or left <= 0:
                 return
-            time.sleep(min(_LOOK_SECONDS, found.others_seconds))
+            with self._catalog.turn([place], seconds=left) as turn:
+                if turn is None:
+                    return
+                _wait_for_clients(turn)
+                if seconds and self._may_reserve(principal, writer, seconds):
+                    turn.reserve(writer, seconds)
+
+    @contextlib.contextmanager
+    def _first_here(self, place: Place, seconds: float) -> Iterator[bool]:
+        """One client of this server stands in Postgres's line for a branch, and the others behind it; False where it takes too long."""
+        with self._lock:
+            line = self._lines.setdefault(place, _Line())
+            mine = line.join()
+        first = False
+        try:
+            first = mine.wait(seconds)
+            yield first
+        finally:
+            with self._lock:
+                line.leave(mine)
+                if not line.waiting:
+                    self._lines.pop(place, None)
+
+    def _may_reserve(self, principal: str, writer: str, seconds: float) -> bool:
+        """Whether a principal gets a reservation now, which then is its last one.
+
+        After one that was not used it gets none for as long as that one kept everybody, and for twice as long after each further one.
+        """
+        now = time.monotonic()
+        with self._lock:
+            last = self._reserved.get(principal)
+            if last is not None:
+                unused = self._unused.get(principal, 0)
+                if now < last.until + min(last.seconds * 2**unused, _MOST_REST_SECONDS):
+                    return False
+                self._unused[principal] = unused + 1
+            self._reserved[principal] = _Reserved(writer=writer, until=now + seconds, seconds=seconds)
+        return True
+
+
+class _Line:
+    """Who waits, in the order of arrival; guarded by its owner's lock."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[threading.Event] = deque()
+
+    def join(self) -> threading.Event:
+        """Stand at the end; the event is set once one is first."""
+        mine = threading.Event()
+        self.waiting.append(mine)
+        self._tell()
+        return mine
+
+    def leave(self, mine: threading.Event) -> None:
+        self.waiting.remove(mine)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.waiting:
+            self.waiting[0].set()
+
+
+def _wait_for_clients(turn: Turn) -> None:
+    """Until the reservation made in the turn before this one was used or is over; by Postgres's clock it ends by itself."""
+    while turn.reserved_seconds > 0:
+        time.sleep(min(_LOOK_SECONDS, turn.reserved_seconds))
+        turn.look()
 
 
 def writer_of(principal: str, user: str) -> str:

@@ -36,10 +36,14 @@ def asked(dsn: str, warehouse: str, name: str, owner: UUID) -> dict[str, Any]:
         got: dict[str, Any] = {
             "maintenance": tx.leases.take(table.table_id, owner, "server", 600.0),
             "renewed": bool(tx.leases.renew(owner, 600.0)),
-            "reservation": tx.reservations.ask(table.table_id, MAIN_BRANCH, str(owner), seconds=600.0).mine,
+            "reservation": not tx.turns.line(table.table_id, MAIN_BRANCH).reserved_seconds,
             "jobs": len(tx.jobs.take(owner, "server", most=5, seconds=600.0)),
             "key": tx.idempotency.claim("sql:", name, body_hash="", owner=owner) is None,
         }
+    if got["reservation"]:
+        with catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=30) as turn:
+            assert turn is not None
+            turn.reserve(str(owner), 600.0)
     got |= {"forgotten": forgotten, "repeated": answer_of_repeat(catalog), "tags": len(maintain(lake, table).tags_made)}
     lake.close()
     catalog.close()

@@ -10,8 +10,9 @@ from uuid import uuid4
 
 import pytest
 
-from catalog import CatalogStore
+from catalog import CatalogStore, turns
 from lake import Lake, LakeTable
+from lake.commit.turns import ClientTurns
 from model.errors import RewriteConflict
 from model.identifier import MAIN_BRANCH
 from model.schema import column, new_schema
@@ -19,6 +20,15 @@ from model.snapshot import CommitKind
 from table.commit import everything
 from tests.lake.commit.test_faults import T, insert
 from tests.lake.test_guesses import client_commit
+from tests.waiting import eventually
+
+
+def waiters(catalog: CatalogStore) -> int:
+    """How many wait for a turn."""
+    with catalog._pool.connection() as conn:
+        row = conn.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 @pytest.fixture
@@ -35,12 +45,29 @@ def other(catalog: CatalogStore, warehouse: Path) -> Iterator[Lake]:
     made.close()
 
 
-def test_a_reservation_keeps_others_from_deciding_until_it_is_used(catalog: CatalogStore, lake: Lake, table: LakeTable) -> None:
+def test_turns_come_in_the_order_in_which_writers_came_for_them(catalog: CatalogStore, table: LakeTable) -> None:
     place = (table.table_id, MAIN_BRANCH)
-    with catalog.reading() as tx:
-        assert tx.reservations.ask(*place, "a", seconds=30).mine
-        assert tx.reservations.ask(*place, "b", seconds=30).others_seconds > 20
-        assert not tx.reservations.ask(*place, "b", seconds=30).mine
+    came: list[int] = []
+
+    def write(number: int) -> None:
+        with catalog.turn([place], seconds=30) as turn:
+            assert turn is not None
+            came.append(number)
+
+    writers = []
+    with catalog.turn([place], seconds=30):
+        for number in range(5):
+            writers.append(threading.Thread(target=write, args=(number,)))
+            writers[-1].start()
+            assert eventually(lambda wanted=number + 1: waiters(catalog) == wanted, pause=0.01)  # type: ignore[misc]
+        with catalog.turn([place], seconds=0.01) as turn:
+            assert turn is None, "another has it"
+    for writer in writers:
+        writer.join(30)
+    assert came == list(range(5))
+
+
+def test_who_decides_without_a_turn_waits_for_one_that_is_taken(catalog: CatalogStore, lake: Lake, table: LakeTable) -> None:
     decided = threading.Event()
 
     def write() -> None:
@@ -48,25 +75,51 @@ def test_a_reservation_keeps_others_from_deciding_until_it_is_used(catalog: Cata
         decided.set()
 
     writer = threading.Thread(target=write)
-    writer.start()
-    assert not decided.wait(0.5)
-    with catalog.reading() as tx:
-        tx.reservations.release(*place, "a")
+    with catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=30):
+        writer.start()
+        assert eventually(lambda: waiters(catalog) == 1, pause=0.01)
+        assert not decided.is_set()
     writer.join(30)
     assert decided.is_set()
 
 
-def test_a_reservation_nobody_uses_ends_and_is_not_had_again_at_once(catalog: CatalogStore, lake: Lake, table: LakeTable) -> None:
+def test_a_reservation_keeps_others_from_deciding_until_it_is_over(catalog: CatalogStore, lake: Lake, table: LakeTable) -> None:
     place = (table.table_id, MAIN_BRANCH)
+    with catalog.turn([place], seconds=30) as turn:
+        assert turn is not None
+        turn.reserve("principal/client", 0.5)
     with catalog.reading() as tx:
-        assert tx.reservations.ask(*place, "a", seconds=0.3).mine
-        time.sleep(0.35)
-        assert not tx.reservations.ask(*place, "a", seconds=30).mine, "it was not used"
-        assert tx.reservations.ask(*place, "a").others_seconds == 0
+        assert tx.turns.line(*place).reserved_seconds > 0
     insert(lake, 1)
+    with catalog.reading() as tx:
+        assert tx.turns.line(*place).reserved_seconds == 0
 
 
-def test_a_rewrite_that_fails_gives_its_reservation_up(
+def test_a_turn_whose_server_stands_still_ends(catalog: CatalogStore, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "HELD_SECONDS", 0.2)
+    with catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=30), catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=30) as turn:
+        assert turn is not None
+
+
+def test_a_principal_whose_clients_do_not_come_reserves_less_and_less(
+    catalog: CatalogStore, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    asked = ClientTurns(catalog)
+    assert asked._may_reserve("p", "p/1", 1.0)
+    pauses = []
+    for number in range(2, 6):
+        began = now[0]
+        while not asked._may_reserve("p", f"p/{number}", 1.0):
+            now[0] += 0.5
+        pauses.append(now[0] - began - 1.0)
+    assert pauses == [1.0, 2.0, 4.0, 8.0]
+    asked.committed(table.table_id, MAIN_BRANCH, "p", "5")
+    assert asked._may_reserve("p", "p/6", 1.0)
+
+
+def test_a_rewrite_that_fails_gives_its_turn_up(
     catalog: CatalogStore, lake: Lake, other: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = tuple(table.files.live_entries(table.latest()))
@@ -80,8 +133,8 @@ def test_a_rewrite_that_fails_gives_its_reservation_up(
     monkeypatch.setattr(lake._core, "_hook", overwritten)
     with table.write() as write, pytest.raises(RewriteConflict):
         lake.commit(table, write.request(CommitKind.COMPACT, deletes=entries))
-    with catalog.reading() as tx:
-        assert tx.reservations.ask(table.table_id, MAIN_BRANCH, "x", seconds=1).mine
+    with catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=0.01) as turn:
+        assert turn is not None
 
 
 @pytest.mark.parametrize(("pause", "commits", "most"), [(0.03, 5, 4), (0.8, 1, 7)], ids=["quick", "slow"])

@@ -1,0 +1,153 @@
+"""Turns: who decides next about a branch, in the order in which writers of all servers came for it.
+
+A turn is an advisory lock of Postgres, held by an open transaction: its waiters come in the order of their arrival, are woken by
+Postgres, and one whose server dies is out of the queue at once. Whoever decides without a turn (nobody else had written the branch
+lately) looks in the deciding statement whether somebody has one or waits for it, and then has lost the race. Clients of the REST
+catalog build between two requests, perhaps of two servers, so that no transaction can be held for them: their turn becomes a
+reservation in ``snapshot_pointer``, which only the holder of the lock may write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+from psycopg import ClientCursor, Connection
+from psycopg.pq import TransactionStatus
+
+from catalog.records import SnapshotRow
+
+Place = tuple[UUID, str]
+"""A table's id, and a branch."""
+
+HELD_SECONDS = 5.0
+"""Postgres ends a turn whose server is silent for so long: one that stands still keeps nobody for longer."""
+_LOCK = "hashtextextended('sluice turn ' || {table}::text || ' ' || {branch}::text, 0)"
+NOBODYS_TURN = f"pg_try_advisory_xact_lock_shared({_LOCK.format(table='%(table)s', branch='%(branch)s')})"
+"""True where nobody has the turn or waits for it; until the transaction ends nobody gets it then."""
+_TAKE = f"SELECT pg_advisory_xact_lock({_LOCK.format(table='%s', branch='%s')})"
+_LOOK = """
+    SELECT p.table_id, p.branch, p.reserved_by, coalesce(extract(epoch FROM p.reserved_until - clock_timestamp()), 0)::float8,
+           s.snapshot_id, s.snapshot_uuid, s.body, s.published
+    FROM snapshot_pointer p
+    JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
+    WHERE (p.table_id, p.branch) IN (SELECT * FROM unnest(%s::uuid[], %s::text[]))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """How it stands with the next decision about a branch."""
+
+    free: bool
+    """Nobody has the turn or waits for it."""
+    reserved_seconds: float
+    """How long the decision still is a client's."""
+
+
+class Turn:
+    """The right to decide next about branches, as long as the transaction lasts; in one thread at a time."""
+
+    def __init__(self, conn: Connection, places: Sequence[Place]) -> None:
+        """``places`` in the order of `in_order`."""
+        self._conn = conn
+        self._places = places
+        self._ended = False
+        self.latest: dict[Place, SnapshotRow] = {}
+        """The snapshots the branches point at; none for a branch without any."""
+        self.reserved_seconds = 0.0
+        """How long the next decision about one of them is still a client's."""
+
+    def take(self, seconds: float) -> bool:
+        """Wait for the turn, in one round trip; False where it did not come within so many seconds."""
+        begin = (
+            f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {max(1, int(seconds * 1000))}; "
+            f"SET LOCAL idle_in_transaction_session_timeout = {int(HELD_SECONDS * 1000)}"
+        )
+        query = "; ".join([begin, *(_TAKE for _ in self._places), _LOOK])
+        values = [value for place in self._places for value in place]
+        try:
+            self._read(query, [*values, *self._columns()])
+        except psycopg.errors.LockNotAvailable:
+            self.end()
+            return False
+        return True
+
+    def look(self) -> None:
+        """Read again what the branches point at, and how long the next decision is another's."""
+        self._read(_LOOK, self._columns())
+
+    def reserve(self, writer: str, seconds: float) -> None:
+        """Make the turn a client's for so long; it ends for its holder."""
+        query = """
+            UPDATE snapshot_pointer SET reserved_by = %s, reserved_until = clock_timestamp() + make_interval(secs => %s)
+            WHERE (table_id, branch) IN (SELECT * FROM unnest(%s::uuid[], %s::text[])); COMMIT
+        """
+        ClientCursor(self._conn).execute(query, (writer, seconds, *self._columns()))
+        self._ended = True
+
+    @contextlib.contextmanager
+    def deciding(self) -> Iterator[Connection]:
+        """The connection, for a statement that decides and ends the transaction itself."""
+        try:
+            yield self._conn
+        finally:
+            self.end()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """The connection, for statements that are committed when the block ends, and rolled back when it raises."""
+        try:
+            yield self._conn
+            self._conn.execute("COMMIT")
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """Let the next one have the turn; what was not committed is rolled back."""
+        if not self._ended:
+            self._ended = True
+            with contextlib.suppress(psycopg.Error):
+                if self._conn.info.transaction_status != TransactionStatus.IDLE:
+                    self._conn.execute("ROLLBACK")
+
+    def _columns(self) -> tuple[list[UUID], list[str]]:
+        return [table for table, _ in self._places], [branch for _, branch in self._places]
+
+    def _read(self, query: str, values: Sequence[object]) -> None:
+        cursor = ClientCursor(self._conn)
+        cursor.execute(query.encode(), values)
+        while cursor.nextset():
+            pass
+        rows = cursor.fetchall()
+        self.latest = {(row[0], row[1]): SnapshotRow(**dict(zip(_SNAPSHOT, row[4:], strict=True))) for row in rows}
+        self.reserved_seconds = max((row[3] for row in rows), default=0.0)
+
+
+_SNAPSHOT = ("snapshot_id", "snapshot_uuid", "body", "published")
+
+
+def in_order(places: Sequence[Place]) -> list[Place]:
+    """In the one order in which turns are taken, so that two writers of the same branches cannot wait for each other."""
+    return sorted(places, key=lambda place: (str(place[0]), place[1]))
+
+
+class TurnRepository:
+    """Looks at turns without taking one."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def line(self, table_id: UUID, branch: str) -> Line:
+        """How it stands with the next decision about a branch."""
+        query = f"""
+            SELECT {NOBODYS_TURN}, coalesce((
+                SELECT extract(epoch FROM reserved_until - clock_timestamp()) FROM snapshot_pointer
+                WHERE table_id = %(table)s AND branch = %(branch)s), 0)::float8
+        """  # noqa: S608 - literals of this package
+        row = self._conn.execute(query, {"table": table_id, "branch": branch}).fetchone()
+        assert row is not None
+        return Line(free=row[0], reserved_seconds=max(0.0, row[1]))
