@@ -40,7 +40,12 @@ CATALOG_DSN = SERVER_OPTIONS.declare(
     )
 )
 CATALOG_CONNECTIONS = SERVER_OPTIONS.declare(
-    Option("catalog.connections", integer(at_least=2, at_most=1000), 16, "Connections to the catalog's Postgres at most.")
+    Option(
+        "catalog.connections",
+        integer(at_least=2, at_most=1000),
+        16,
+        "Connections to the catalog's Postgres at most, besides up to 8 for turns.",
+    )
 )
 WAREHOUSE = SERVER_OPTIONS.declare(
     Option("warehouse", optional(text()), None, "Path or URI under which tables lie. Without it: `warehouse` inside `data`.")
