@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -81,6 +82,49 @@ def test_who_decides_without_a_turn_waits_for_one_that_is_taken(catalog: Catalog
         assert not decided.is_set()
     writer.join(30)
     assert decided.is_set()
+
+
+def test_who_gets_the_turn_commits_for_all_that_wait_by_then(catalog: CatalogStore, lake: Lake, other: Lake, table: LakeTable) -> None:
+    insert(other, 1)
+    insert(lake, 2)  # its guess is wrong: from now on it stands in line
+    begin, waiting = lake.open(T).latest(), lake._committer._groups._queues[table.table_id, MAIN_BRANCH].waiting
+    assert begin is not None
+    with catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=30):
+        writers = [threading.Thread(target=insert, args=(lake, number)) for number in range(3, 8)]
+        for writer in writers:
+            writer.start()
+        assert eventually(lambda: len(waiting) == 5 and waiters(catalog) == 1, pause=0.01)
+    for writer in writers:
+        writer.join(30)
+    end = lake.open(T).latest()
+    assert end is not None
+    assert end.id == begin.id + 1
+    assert (end.total_record_count or 0) == (begin.total_record_count or 0) + 5
+
+
+def test_a_snapshots_file_is_not_written_before_that_of_another_servers_before_it(
+    lake: Lake, other: Lake, table: LakeTable, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def put_off(*_: object, **__: object) -> None:
+        raise OSError("the store is away")
+
+    with monkeypatch.context() as away:
+        away.setattr(other._publisher, "publish_next", put_off)
+        insert(other, 1)
+    snapshots = warehouse / "default.db" / "t" / "snapshot"
+    assert not (snapshots / "snapshot-2").exists()
+    seen: list[bool] = []
+    publish = lake._publisher.publish
+
+    def look(*args: Any, **kwargs: Any) -> bool:
+        seen.append((snapshots / "snapshot-2").exists())
+        return publish(*args, **kwargs)
+
+    monkeypatch.setattr(lake._publisher, "publish", look)
+    lake._committer._turns.met((table.table_id, MAIN_BRANCH))
+    insert(lake, 2)
+    assert seen == [False, True], "first the other's, then its own"
+    assert (snapshots / "snapshot-3").exists()
 
 
 def test_a_reservation_keeps_others_from_deciding_until_it_is_over(catalog: CatalogStore, lake: Lake, table: LakeTable) -> None:
