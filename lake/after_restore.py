@@ -11,6 +11,7 @@ from model.identifier import Identifier
 from model.snapshot import Snapshot
 from model.sql_text import literal
 from table.file_io import FileIO, file_io_for
+from table.layout import TableLayout
 from table.store import TableFiles
 
 
@@ -72,7 +73,7 @@ def unknown_tables(io: FileIO, warehouse: str, known: set[str]) -> Iterator[Diff
         for table in io.list(f"{warehouse.rstrip('/')}/{name}"):
             own = table.path.rstrip("/").rpartition("/")[2]
             location = f"{warehouse.rstrip('/')}/{name}/{own}"
-            if location not in known and own[:1] not in "._" and io.list(f"{location}/schema"):
+            if location not in known and own[:1] not in "._" and io.list(TableLayout(location).schema_dir()):
                 found = Identifier(name.removesuffix(".db"), own)
                 register = f"CALL sys.register_table({literal(found.written())}, {literal(location)})"
                 what = f"lies in the warehouse at {location}, and the catalog has no such table"

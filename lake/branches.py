@@ -185,7 +185,7 @@ class Branches:
         taken = dict(tx.tables.schemas(table.table_id, branch))
         for schema_id, body in tx.tables.schemas(table.table_id, MAIN_BRANCH):
             if schema_id >= first.schema_id and taken.get(schema_id) != body:
-                path = files.layout.schema_file(schema_id).removeprefix(f"{table.location}/")
+                path = files.layout.below(files.layout.schema_file(schema_id))
                 tx.stale.add(table.table_id, path, {"id": schema_id, "timeMillis": body.get("timeMillis")})
         tx.tables.drop_schemas(table.table_id, MAIN_BRANCH, above=first.schema_id - 1)
         kept = {tag.name: tag.snapshot for tag in tx.tags.all(table.table_id, branch)}

@@ -129,7 +129,7 @@ class History:
                 )
             for newer, old in tx.tables.schemas(table.table_id, branch):
                 if newer > schema_id:
-                    path = _below(table, table.files.layout.schema_file(newer))
+                    path = table.files.layout.below(table.files.layout.schema_file(newer))
                     tx.stale.add(table.table_id, path, {"id": newer, "timeMillis": old.get("timeMillis")})
             tx.tables.drop_schemas(table.table_id, branch, above=schema_id)
             tx.tables.set_schema(table.table_id, branch, schema_id, published=min(schema_id, row.published_schema_id))
@@ -170,7 +170,7 @@ def _require_writable(table: LakeTable) -> None:
 
 def stale_file(tx: CatalogTransaction, table: LakeTable, path: str, snapshot: Mapping[str, Any]) -> None:
     """Remember the file of a snapshot or tag that is no more; its delta manifest list has a name no other has."""
-    tx.stale.add(table.table_id, _below(table, path), {"deltaManifestList": snapshot["deltaManifestList"]})
+    tx.stale.add(table.table_id, table.files.layout.below(path), {"deltaManifestList": snapshot["deltaManifestList"]})
 
 
 def clear_expired(tx: CatalogTransaction, table: LakeTable) -> int | None:
@@ -183,11 +183,6 @@ def clear_expired(tx: CatalogTransaction, table: LakeTable) -> int | None:
         if row and snapshot_id < row.snapshot_id:
             table.files.io.delete(table.files.layout.snapshot_file(snapshot_id))
     return row.snapshot_id if row else None
-
-
-def _below(table: LakeTable, path: str) -> str:
-    """A file's path inside its table: the table may move before the file is removed."""
-    return path.removeprefix(f"{table.location}/")
 
 
 def _check_line(tx: CatalogTransaction, table: LakeTable, name: str, snapshot: Snapshot, row: SnapshotRow | None) -> None:

@@ -17,6 +17,7 @@ from model.schema import Schema, check_schema, other_kind
 from model.snapshot import Snapshot
 from table.file_io import FileIO
 from table.hive import column_names
+from table.layout import TableLayout
 from table.scan import plan_scan
 from table.storage_errors import told_by_the_store
 from table.store import TableFiles
@@ -53,7 +54,7 @@ class Lying:
 def what_lies(io: FileIO, location: str, allowed: Sequence[str]) -> list[Lying]:
     """Main and the branches besides it; raises `InvalidSchema` where one of them cannot be taken over."""
     names = [MAIN_BRANCH]
-    for status in io.list(f"{location}/branch"):
+    for status in io.list(TableLayout(location).branches_dir()):
         name = status.path.rstrip("/").rsplit("/", 1)[-1]
         if name.startswith(_BRANCH):
             check_name(name.removeprefix(_BRANCH), "branch")

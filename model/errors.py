@@ -8,7 +8,7 @@ are different classes, because a caller must act differently on each.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from model.sql_text import literal
 
@@ -32,6 +32,9 @@ class LakeError(Exception):
     fragment: str | None = None
     """The words of the text the failure is about."""
 
+    place: str | None = None
+    """The whole path of the file that the message names; see `file_name`."""
+
     def __init_subclass__(cls, *, status: int | None = None) -> None:
         super().__init_subclass__()
         cls.error_class = cls.__name__
@@ -42,10 +45,25 @@ class LakeError(Exception):
         super().__init__(message)
         self.message = message
 
+    def at(self, path: str) -> Self:
+        """The same error with the whole path of the file it names."""
+        self.place = path
+        return self
+
+    @property
+    def whole(self) -> str:
+        """The message with the whole path: for the log and for administrators."""
+        return self.message if self.place is None else self.message.replace(file_name(self.place), self.place, 1)
+
     def tell(self, more: str) -> None:
         """Add a way out that was not known where the error was raised."""
         self.message += more
         self.args = (self.message,)
+
+
+def file_name(path: str) -> str:
+    """What messages call a file: the directories above it are the server's, and name partitions that a policy may hide."""
+    return path.rstrip("/").rpartition("/")[2] or path
 
 
 class ResourceError(LakeError):
@@ -119,12 +137,12 @@ class TableDiverged(ResourceError, status=409):
     def __init__(self, table: Identifier, *, path: str) -> None:
         name = literal(table.written())
         super().__init__(
-            f"Table {table} has a snapshot file this catalog did not decide: {path}. Someone committed past the catalog, or the catalog is "
-            f"older than the warehouse. Nothing was changed. CALL sys.repair_table({name}, true) shows what can be adopted, without true "
-            "it is done.",
+            f"Table {table} has a snapshot file this catalog did not decide: {file_name(path)}. Someone committed past the catalog, or the "
+            f"catalog is older than the warehouse. Nothing was changed. CALL sys.repair_table({name}, true) shows what can be adopted, "
+            "without true it is done.",
             resource_name=str(table),
         )
-        self.path = path
+        self.place = self.path = path
 
 
 class TableDamaged(ResourceError, status=503):
@@ -139,11 +157,11 @@ class TableDamaged(ResourceError, status=503):
         at = "" if snapshot_id is None else f" (named by snapshot {snapshot_id})"
         name = "the table's name" if "/" in table else literal(table)  # by its directory is a table known where no catalog is asked
         super().__init__(
-            f"Table {table} is damaged: {file}{at} {problem}. CALL sys.check_table({name}) lists all damage of the table; "
+            f"Table {table} is damaged: {file_name(file)}{at} {problem}. CALL sys.check_table({name}) lists all damage of the table; "
             f"CALL sys.remove_unexisting_files({name}) makes the rest readable again, a backup brings all of it back.",
             resource_name=table,
         )
-        self.file = file
+        self.place = self.file = file
         self.problem = problem
         self.snapshot_id = snapshot_id
 

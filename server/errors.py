@@ -129,6 +129,10 @@ def _document(failure: Failure, id_: str) -> dict[str, Any]:
     }
 
 
+def _asked_by_an_administrator() -> bool:
+    return has_request_context() and "caller" in g and bool(g.caller.administrator)
+
+
 def _lake_failure(error: LakeError, id_: str) -> Failure:
     facts: dict[str, Any] = {"line": error.line, "column": error.column, "fragment": error.fragment}
     facts["quota"] = getattr(error, "quota", None)
@@ -140,12 +144,12 @@ def _lake_failure(error: LakeError, id_: str) -> Failure:
     if isinstance(error, TableDamaged) and has_request_context() and EXTENSION in current_app.extensions:
         services().gateway.lake.standing.met(error)
     elif error.status >= 500:
-        _log.warning("Request %s: %s: %s", id_, error.error_class, error.message, exc_info=error.__cause__)
+        _log.warning("Request %s: %s: %s", id_, error.error_class, error.whole, exc_info=error.__cause__)
     return Failure(
         status=error.status,
         error_class=error.error_class,
         title=(type(error).__doc__ or error.error_class).split("\n", 1)[0],
-        detail=_writable(error.message),
+        detail=_writable(error.whole if _asked_by_an_administrator() else error.message),
         facts={key: _writable(value) if isinstance(value, str) else value for key, value in facts.items() if value is not None},
         headers=headers,
     )

@@ -30,6 +30,10 @@ _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 """Where the year 1 begins and the year 9999 has ended, since 1970."""
 
 
+_MOST_SHOWN = 100
+"""Characters of a value that a message quotes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitting:
     """How strict a cast is, and how errors count rows."""
@@ -86,11 +90,19 @@ def _cast(array: pa.Array, name: str, type_: DataType, how: Fitting) -> pa.Array
         return _converted(array, target)
     except pa.ArrowInvalid as problem:
         row = _first_failure(array, target)
-        value = array[row].as_py() if row is not None else None
-        where = f", row {how.first_row + row + 1}: {value!r}" if row is not None else ""
+        where = f", row {how.first_row + row + 1}: {_shown(array[row])}" if row is not None else ""
         raise InvalidData(f"Column {name}{where} does not fit {type_.sql()}.") from problem
     except pa.ArrowNotImplementedError as problem:
         raise InvalidData(f"Column {name}: {array.type} is not converted to {type_.sql()}.") from problem
+
+
+def _shown(value: pa.Scalar) -> str:
+    """A value for a message: its beginning, and its type alone where Python has no such value."""
+    try:
+        told = repr(value.as_py())
+    except (ArithmeticError, ValueError):
+        return f"a value of {value.type}"
+    return told if len(told) <= _MOST_SHOWN else f"{told[:_MOST_SHOWN]}…"
 
 
 def _converted(array: pa.Array, target: pa.DataType) -> pa.Array:

@@ -34,6 +34,22 @@ class TableLayout:
         self.reach = reach or Reach(location)
         self.branch_dir = self.location if branch == MAIN_BRANCH else f"{self.location}/branch/branch-{branch}"
 
+    def branches_dir(self) -> str:
+        """Where the branches lie, each in a directory of its own."""
+        return f"{self.location}/branch"
+
+    def set_aside_dir(self, name: str) -> str:
+        """Where snapshots are put that a repair takes out of the way."""
+        return self.reach.named(f"{self.location}/_diverged", name)
+
+    def below(self, path: str) -> str:
+        """A file's path inside the table's directory, which may move before it is used; see `inside`."""
+        return path.removeprefix(f"{self.location}/")
+
+    def inside(self, path: str) -> str:
+        """What `below` gave, where the table lies now."""
+        return self.reach.inside(path)
+
     def schema_dir(self) -> str:
         return f"{self.branch_dir}/schema"
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from model.errors import LakeError, TableDamaged, Unavailable
+from model.errors import LakeError, TableDamaged, Unavailable, file_name
 from model.identifier import MAIN_BRANCH
 from model.schema import Schema
 from model.snapshot import Snapshot
@@ -89,7 +89,8 @@ class TableFiles:
         """What it means that a file of the table is not there: damage where something live names it, else its snapshot has expired."""
         snapshot_id = None if self._named_by is None else self._named_by(path)
         if snapshot_id is None:
-            return Unavailable(f"{path} is not there any more; the snapshot that named it may have expired while it was read.")
+            gone = Unavailable(f"{file_name(path)} is not there any more; the snapshot that named it may have expired while it was read.")
+            return gone.at(path)
         return self.damaged(path, "is missing", snapshot_id=snapshot_id or None)
 
     def damaged(self, path: str, problem: str, *, snapshot_id: int | None = None) -> TableDamaged:
@@ -167,7 +168,7 @@ class TableFiles:
 
     def remove_marked(self, path: str, mark: Mapping[str, Any]) -> None:
         """Remove a JSON file below the table's directory as long as it holds all that the mark says."""
-        full = f"{self.layout.location}/{path}"
+        full = self.layout.inside(path)
         try:
             found = json.loads(self.io.read(full))
         except (FileNotFoundError, ValueError):

@@ -34,6 +34,8 @@ def check_type(name: str, type_: pa.DataType) -> None:
             check_type(name, type_.field(number).type)
     elif not _is_one_of(type_, _PLAIN):
         raise UnsupportedType(f"Column {name}: the Arrow type {type_} is not read here; send values of the column's own type.")
+    if pa.types.is_decimal(type_) and not 0 <= type_.scale <= type_.precision:  # Arrow's casts to and from such types end the process
+        raise UnsupportedType(f"Column {name}: {type_} is not read here; a decimal's scale lies between 0 and its precision.")
 
 
 def validated(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -193,7 +193,7 @@ class Publisher:
             if rows:
                 # A power cut that brought a file back, of which nothing is on record any more, would make the table diverged.
                 with contextlib.suppress(FileNotFoundError):
-                    files.io.sync({f"{files.location}/{row.path}".rpartition("/")[0] for row in rows})
+                    files.io.sync({files.layout.inside(row.path).rpartition("/")[0] for row in rows})
                 tx.stale.removed(table_id)
         if rows:  # one of them may be the newest snapshot's again, taken away and put back
             self._notifier.forget(table_id)

@@ -75,7 +75,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         schemas = _later_schemas(files, known)
         plan = _plan(files, history, newest_schema=max([*known, *(schema.id for schema in schemas)]))
         schemas = [schema for schema in schemas if schema.id <= max((s.schema_id for s in plan.adopted), default=-1)]
-        directory = f"{table.location}/_diverged/{time.time_ns() // 1_000_000}"
+        directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
         kept = None if plan.keep is None else f"before-repair-{plan.keep.id}"
         missing = _missing(files, history if plan.history is None else (), known)
         done = Repair(

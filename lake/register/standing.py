@@ -24,11 +24,12 @@ from lake.after_restore import unknown_tables
 from lake.commit.publish import Publisher
 from lake.register.damage import live_name
 from model.catalog_errors import WarehouseMismatch
-from model.errors import LakeError, TableDamaged
+from model.errors import LakeError, TableDamaged, file_name
 from model.identifier import MAIN_BRANCH, Identifier, parse_name
 from model.snapshot import Snapshot
 from model.sql_text import literal
 from table.file_io import FileIO, file_io_for
+from table.layout import TableLayout
 from table.store import TableFiles
 
 _log = logging.getLogger(__name__)
@@ -176,13 +177,13 @@ class Standing:
             if known is None and len(self._damaged) >= _MOST_TROUBLES:
                 return
             trouble = Trouble(
-                table=table, problem=f"{problem.file} {problem.problem}",
+                table=table, problem=f"{file_name(problem.file)} {problem.problem}",
                 statement=f"CALL sys.check_table({literal(problem.resource_name)})",
                 since=time.time() if known is None else known.trouble.since,
             )  # fmt: skip
             missing = "missing" in problem.problem
             self._damaged[problem.resource_name] = _Damage(trouble=trouble, file=problem.file, missing=missing, met=time.monotonic())
-        self.tell(f"Table {problem.resource_name} is damaged: {trouble.problem}. {trouble.statement} lists all of it.")
+        self.tell(f"Table {problem.resource_name} is damaged: {problem.file} {problem.problem}. {trouble.statement} lists all of it.")
 
     def look_around(self, *, tables: int | None = _LOOKED_AT) -> None:
         """Look at the next few tables, or at all, and anew at those that were damaged; raises `Unavailable`."""
@@ -218,9 +219,11 @@ class Standing:
         for table_id, database, name, path in rows:
             table, known = Identifier(database, name), self._diverged.get(table_id)
             found[table_id] = Trouble(
-                table=table, problem=f"{path} is not the catalog's: it was written past it, or the catalog is older; commits stop",
-                statement=f"CALL sys.repair_table({literal(table.written())})", since=time.time() if known is None else known.since,
-            )  # fmt: skip
+                table=table,
+                problem=f"{file_name(path)} is not the catalog's: it was written past it, or the catalog is older; commits stop",
+                statement=f"CALL sys.repair_table({literal(table.written())})",
+                since=time.time() if known is None else known.since,
+            )
         with self._lock:
             self._diverged = found
         for trouble in found.values():
@@ -239,7 +242,7 @@ class Standing:
         mended = row is None or time.monotonic() - damage.met > _TOLD_SECONDS
         if row is not None and not mended:
             io = file_io_for(row.location)
-            path = damage.file if "/" in damage.file else f"{row.location}/manifest/{damage.file}"
+            path = damage.file if "/" in damage.file else TableLayout(row.location).manifest(damage.file)
             named_by = live_name(self._catalog, io, row.table_id, row.location, path)
             past = latest is not None and named_by is not None and 0 < named_by < latest.snapshot_id
             mended = (damage.missing and io.exists(path)) or named_by is None or past

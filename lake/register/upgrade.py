@@ -49,7 +49,7 @@ def remove_schema_files(lake: LakeTables) -> None:
         if not files.io.exists(place):
             continue
         for schema_id, body in schemas:
-            path = files.layout.schema_file(schema_id).removeprefix(f"{row.location}/")
+            path = files.layout.below(files.layout.schema_file(schema_id))
             files.remove_marked(path, {"id": schema_id, "timeMillis": body.get("timeMillis"), "highestFieldId": body.get("highestFieldId")})
         if not files.io.list(place):
             files.io.delete_tree(place)

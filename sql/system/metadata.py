@@ -102,8 +102,8 @@ def _iso_duration(seconds: float) -> str:
 @system_table("branches", branch_name="STRING NOT NULL", create_time="TIMESTAMP(3) NOT NULL")
 def branches(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """The branches beside main, by name."""
-    io, location = scan.opened.files.io, scan.opened.location
-    made = {s.path.rpartition("/branch-")[2]: s.mtime_millis for s in io.list(f"{location}/branch")}
+    files = scan.opened.files
+    made = {s.path.rpartition("/branch-")[2]: s.mtime_millis for s in files.io.list(files.layout.branches_dir())}
     return [(name, moment(made.get(name, 0))) for name in scan.lake.branches.names(scan.opened)]
 
 

@@ -105,3 +105,9 @@ def test_values_inside_values_are_refused_by_the_row_they_stand_in(type_: Any, v
 def test_rows_are_counted_through_the_body() -> None:
     with pytest.raises(InvalidData, match="row 1002: NULL"):
         fit(pa.RecordBatch.from_pydict({"x": [1, None]}), one("INT NOT NULL"), Fitting(first_row=1000))
+
+
+def test_a_long_value_is_quoted_by_its_beginning() -> None:
+    with pytest.raises(InvalidData) as refused:
+        fitted(pa.array(["x" * 100_000]), "INT", TEXT)
+    assert len(refused.value.message) < 200

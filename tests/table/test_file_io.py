@@ -80,7 +80,7 @@ def _limited(work: Callable[[str], None], directory: str, tell: Any) -> None:
         work(directory)
         tell.send("it was written")
     except Exception as failure:
-        tell.send(f"{type(failure).__name__}: {failure}")
+        tell.send(f"{type(failure).__name__}: {getattr(failure, 'whole', failure)}")
 
 
 def write_metadata(directory: str) -> None:
@@ -113,7 +113,8 @@ def write_orc(directory: str) -> None:
 @pytest.mark.parametrize("work", [write_metadata, create_metadata, write_parquet, write_orc])
 def test_no_room_is_told_as_such_and_nothing_stays(tmp_path: Path, work: Callable[[str], None]) -> None:
     told = in_a_process_without_room(work, str(tmp_path))
-    assert told.startswith(f"StorageFull: No room left to write {tmp_path}/"), told
+    assert told.startswith("StorageFull: No room left to write "), told
+    assert str(tmp_path) in told
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 

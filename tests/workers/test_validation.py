@@ -89,3 +89,10 @@ def test_types_columns_can_be_made_of_pass_with_and_without_values(type_: pa.Dat
     batch = pa.RecordBatch.from_arrays([pa.nulls(3, type_)], ["v"])
     assert validated(batch) is batch
     assert validated(batch.slice(0, 0)).num_rows == 0
+
+
+@pytest.mark.parametrize("scale", [-1, -(2**31), 11, 2**31 - 1])
+def test_decimals_whose_scale_no_column_has_are_refused_unread(scale: int) -> None:
+    batch = pa.record_batch([pa.nulls(1, pa.decimal128(10, scale))], ["n"])
+    with pytest.raises(UnsupportedType, match=r"Column n: decimal128.* a decimal's scale lies between 0 and its precision"):
+        validated(batch)

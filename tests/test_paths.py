@@ -1,0 +1,175 @@
+"""Only the authority for locations and what it guards joins, normalizes or opens paths of tables: held over the syntax trees.
+
+Each module listed says in a word which paths it has; a new one belongs behind `TableFiles`, whose files are checked as they are used.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.test_architecture import MAY_IMPORT, ROOT, files
+
+OPENING = {
+    "table/column_cache.py": "the server's own cache",
+    "table/directory.py": "a directory that is open, by plain names",
+    "table/durability.py": "what the stores wrote",
+    "table/file_io.py": "the store of local files",
+    "table/object_store.py": "the store of objects",
+    "table/reach.py": "the guard itself looks for links",
+    "workers/__main__.py": "/proc",
+    "sql/connectors/filesystem.py": "import directories",
+    "sql/spark/jvm.py": "the JVM's own directory",
+    "server/data_directory.py": "the data directory",
+    "server/doctor.py": "programs and disks of the machine",
+    "server/postgres.py": "the embedded Postgres",
+    "server/postgres_upgrade.py": "the embedded Postgres",
+    "server/visitor.py": "the key of the login cookie",
+}
+NORMALIZING = {
+    "table/links.py": "follows links for the guard",
+    "sql/connectors/filesystem.py": "import directories",
+    "server/settings.py": "the operator's own settings",
+}
+JOINING = {
+    "table/layout.py": "the layout of a table",
+    "table/reach.py": "the guard",
+    "table/directory.py": "a directory that is open, by plain names",
+    "table/durability.py": "directories of what was written",
+    "table/file_index/build.py": "an index beside its data file",
+    "table/file_index/skip.py": "an index beside its data file, read through the guard",
+    "table/write.py": "names this server gives to data files",
+    "lake/after_restore.py": "tables found in a warehouse's listing",
+    "lake/decided.py": "a probe of its own in a directory",
+    "lake/file_index.py": "an index beside its data file",
+    "lake/register/standing.py": "the warehouse's mark",
+    "lake/register/repair.py": "snapshots set aside",
+    "sql/connectors/filesystem.py": "import directories",
+    "sql/health.py": "the server's own directory in the warehouse",
+    "sql/jobs/limits.py": "the server's own directory in the warehouse",
+    "sql/jobs/make.py": "checkpoints of a job",
+    "sql/spark/checkpoints.py": "checkpoints of a job",
+    "sql/spark/connectors/datagen.py": "columns",
+    "sql/spark/writes.py": "the staging directory",
+    "sql/spool.py": "results",
+    "sql/statements/procedures.py": "what a repair tells",
+    "pyspark_sluice/catalog.py": "addresses of the REST catalog",
+    "server/data_tokens.py": "patterns of a policy",
+    "server/doctor.py": "a probe of its own",
+    "server/paimon/databases.py": "what the protocol calls a database's location",
+}
+_OPENS = frozenset(
+    [
+        "open",
+        "unlink",
+        "remove",
+        "rename",
+        "replace",
+        "link",
+        "symlink",
+        "makedirs",
+        "mkdir",
+        "rmdir",
+        "removedirs",
+        "scandir",
+        "listdir",
+        "stat",
+        "lstat",
+        "walk",
+        "truncate",
+        "chmod",
+    ]
+)
+_STORE = frozenset({"open_input_stream", "open_output_stream", "open_append_stream", "get_file_info", "delete_file", "delete_dir"})
+_PATHS = frozenset(["join", "normpath", "realpath", "abspath", "relpath", "commonpath", "commonprefix"])
+_CALLED = ("location", "path", "directory", "root", "prefix", "place", "warehouse", "folder", "dir")
+"""What a variable is called that holds a directory."""
+
+
+def dotted(node: ast.expr) -> str:
+    """``os.path.join`` as it stands; empty for what is no name."""
+    if isinstance(node, ast.Attribute):
+        inner = dotted(node.value)
+        return f"{inner}.{node.attr}" if inner else node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def opens(node: ast.AST) -> bool:
+    """Whether it opens, lists, looks at or removes a file by its path."""
+    if not isinstance(node, ast.Call):
+        return False
+    room, _, name = dotted(node.func).rpartition(".")
+    if not room:
+        return name == "open"
+    return (room == "os" and name in _OPENS) or room in ("shutil", "glob") or name in _STORE
+
+
+def normalizes(node: ast.AST) -> bool:
+    """Whether it takes a path apart or puts one together by the rules of this machine."""
+    if isinstance(node, ast.Call):
+        room, _, name = dotted(node.func).rpartition(".")
+        return room in ("os.path", "posixpath") and name in _PATHS
+    return isinstance(node, ast.Import | ast.ImportFrom) and "posixpath" in ast.unparse(node)
+
+
+def joins(node: ast.AST) -> bool:
+    """Whether it is a text of a directory, a slash, and more."""
+    if isinstance(node, ast.JoinedStr):
+        pairs = zip(node.values, node.values[1:], strict=False)
+        return any(
+            isinstance(one, ast.FormattedValue)
+            and isinstance(then, ast.Constant)
+            and str(then.value).startswith("/")
+            and _directory(one.value)
+            for one, then in pairs
+        )
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and isinstance(node.right, ast.Constant):
+        return isinstance(node.right.value, str) and node.right.value.startswith("/") and _directory(node.left)
+    return False
+
+
+def _directory(node: ast.expr) -> bool:
+    names = [one.attr if isinstance(one, ast.Attribute) else one.id for one in ast.walk(node) if isinstance(one, ast.Attribute | ast.Name)]
+    return any(word in name.lower() for name in names for word in _CALLED)
+
+
+def found(what: str, source: str) -> Iterator[str]:
+    """What a module does of one kind, with its line."""
+    does = {"opens": opens, "normalizes": normalizes, "joins": joins}[what]
+    yield from (f"{getattr(node, 'lineno', 0)}: {ast.unparse(node)}" for node in ast.walk(ast.parse(source)) if does(node))
+
+
+ALLOWED = {"opens": OPENING, "normalizes": NORMALIZING, "joins": JOINING}
+
+
+@pytest.mark.parametrize("what", ALLOWED)
+def test_only_the_authority_for_locations_handles_paths_of_tables(what: str) -> None:
+    doing = {
+        file.relative_to(ROOT).as_posix(): [*found(what, file.read_text())]
+        for room in MAY_IMPORT
+        if room != "migrations"
+        for file in files(room)
+    }
+    doing = {file: where for file, where in doing.items() if where}
+    assert {file: where for file, where in doing.items() if file not in ALLOWED[what]} == {}
+    assert set(ALLOWED[what]) - set(doing) == set(), "a module that does so no more leaves the list"
+
+
+@pytest.mark.parametrize(
+    ("what", "source"),
+    [
+        ("joins", "f'{table.location}/{name}'"),
+        ("joins", "f'x{self.directory.rstrip()}/schema/{n}'"),
+        ("joins", "location + '/snapshot'"),
+        ("normalizes", "os.path.join(a, b)"),
+        ("normalizes", "from posixpath import join"),
+        ("opens", "open(path)"),
+        ("opens", "os.unlink(path)"),
+        ("opens", "shutil.rmtree(path)"),
+        ("opens", "self.fs.open_input_stream(path)"),
+    ],
+)
+def test_what_the_rule_sees(what: str, source: str) -> None:
+    assert [*found(what, source)]
