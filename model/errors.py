@@ -8,8 +8,9 @@ are different classes, because a caller must act differently on each.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
+from model.file_name import file_name
 from model.sql_text import literal
 
 if TYPE_CHECKING:
@@ -45,11 +46,6 @@ class LakeError(Exception):
         super().__init__(message)
         self.message = message
 
-    def at(self, path: str) -> Self:
-        """The same error with the whole path of the file it names."""
-        self.place = path
-        return self
-
     @property
     def whole(self) -> str:
         """The message with the whole path: for the log and for administrators."""
@@ -59,11 +55,6 @@ class LakeError(Exception):
         """Add a way out that was not known where the error was raised."""
         self.message += more
         self.args = (self.message,)
-
-
-def file_name(path: str) -> str:
-    """What messages call a file: the directories above it are the server's, and name partitions that a policy may hide."""
-    return path.rstrip("/").rpartition("/")[2] or path
 
 
 class ResourceError(LakeError):

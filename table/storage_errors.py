@@ -10,7 +10,8 @@ import contextlib
 import errno
 from collections.abc import Iterator
 
-from model.errors import LakeError, StorageFull, Unavailable, file_name
+from model.errors import LakeError, StorageFull, Unavailable
+from model.file_name import file_name
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -19,10 +20,13 @@ def storage_error(problem: BaseException, path: str) -> LakeError:
     """Translate a store's error about a path; it says nothing about a commit, because who raises it cannot know of one."""
     if isinstance(problem, OSError) and problem.errno in _NO_ROOM:
         full = StorageFull(f"No room left to write {file_name(path)}. Make room where it lies, then repeat what was refused.")
-        return full.at(path)
+        full.place = path
+        return full
     reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
     told = reason.replace(path, file_name(path)).rstrip(".") or type(problem).__name__
-    return Unavailable(f"The warehouse cannot be used at {file_name(path)}: {told}.").at(path)
+    away = Unavailable(f"The warehouse cannot be used at {file_name(path)}: {told}.")
+    away.place = path
+    return away
 
 
 @contextlib.contextmanager

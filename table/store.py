@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from model.errors import LakeError, TableDamaged, Unavailable, file_name
+from model.errors import LakeError, TableDamaged, Unavailable
+from model.file_name import file_name
 from model.identifier import MAIN_BRANCH
 from model.schema import Schema
 from model.snapshot import Snapshot
@@ -90,7 +91,8 @@ class TableFiles:
         snapshot_id = None if self._named_by is None else self._named_by(path)
         if snapshot_id is None:
             gone = Unavailable(f"{file_name(path)} is not there any more; the snapshot that named it may have expired while it was read.")
-            return gone.at(path)
+            gone.place = path
+            return gone
         return self.damaged(path, "is missing", snapshot_id=snapshot_id or None)
 
     def damaged(self, path: str, problem: str, *, snapshot_id: int | None = None) -> TableDamaged:

@@ -24,7 +24,8 @@ from lake.after_restore import unknown_tables
 from lake.commit.publish import Publisher
 from lake.register.damage import live_name
 from model.catalog_errors import WarehouseMismatch
-from model.errors import LakeError, TableDamaged, file_name
+from model.errors import LakeError, TableDamaged
+from model.file_name import file_name
 from model.identifier import MAIN_BRANCH, Identifier, parse_name
 from model.snapshot import Snapshot
 from model.sql_text import literal
