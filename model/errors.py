@@ -126,11 +126,9 @@ class TableDiverged(ResourceError, status=409):
     resource_type = "TABLE"
 
     def __init__(self, table: Identifier, *, path: str) -> None:
-        name = literal(table.written())
         super().__init__(
-            f"Table {table} has a snapshot file this catalog did not decide: {file_name(path)}. Someone committed past the catalog, or the "
-            f"catalog is older than the warehouse. Nothing was changed. CALL sys.repair_table({name}, true) shows what can be adopted, "
-            "without true it is done.",
+            f"Table {table} has a snapshot file this catalog did not decide: {file_name(path)}. Someone committed past it, or it is older than "
+            f"the warehouse. Nothing was changed. CALL sys.repair_table({literal(table.written())}, true) shows what can be adopted.",
             resource_name=str(table),
         )
         self.place = self.path = path
