@@ -128,7 +128,7 @@ class TableDiverged(ResourceError, status=409):
     def __init__(self, table: Identifier, *, path: str) -> None:
         super().__init__(
             f"Table {table} has a snapshot file this catalog did not decide: {file_name(path)}. Someone committed past it, or it is "
-            f"older than the warehouse. Nothing changed. CALL sys.repair_table({literal(table.written())}, true) shows what can be adopted.",
+            f"older than the warehouse. Nothing changed. CALL sys.repair_table({literal(table.written())}, true) shows what to adopt.",
             resource_name=str(table),
         )
         self.place = self.path = path

@@ -13,7 +13,7 @@ from tests.fuzz.inputs import mutated
 from tests.fuzz.oracle import FAILED, Flat, judge, sql
 from tests.server.conftest import NoSpark
 
-SHORT, PART, PARTS = 400, 6_000, 8
+SHORT, PART, PARTS = 250, 6_000, 8
 _RUNNING = 25
 """The first of `statements` need no Spark."""
 CASES = Path(__file__).parents[1] / "sql" / "cases"
