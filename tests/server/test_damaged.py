@@ -1,25 +1,95 @@
-"""What HTTP clients are told of a damaged table: its own error, and nothing that makes them try again."""
+"""What clients are told of a damaged table, whatever protocol they speak: one error that names table, file and the way out."""
 
 from __future__ import annotations
 
+import html
+import json
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
 
 from sluice.client import ServerError
-from tests.lake.register.damage import data_files, remove
+from tests.lake.register.damage import cut, data_files, forget_metadata, metadata_files, remove
+from tests.server.flink.test_protocol import ask, body_of, submit
+
+Asked = Callable[[FlaskClient], TestResponse]
 
 
-def test_a_damaged_table_is_a_503_that_says_nothing_of_later(client: FlaskClient, tmp_path: Path) -> None:
+def sql(text: str) -> Asked:
+    return lambda client: client.post("/sql", data=text)
+
+
+def flink(text: str) -> Asked:
+    def asked(client: FlaskClient) -> TestResponse:
+        session = str(body_of(ask(client, "POST", "/v2/sessions"))["sessionHandle"])
+        operation = submit(client, session, text)
+        while True:
+            answer = ask(client, "GET", f"/v2/sessions/{session}/operations/{operation}/result/0")
+            if answer.status_code != 200 or json.loads(answer.data)["resultType"] != "NOT_READY":
+                return answer
+
+    return asked
+
+
+def get(path: str) -> Asked:
+    return lambda client: client.get(path)
+
+
+STREAM = "SET 'execution.runtime-mode' = 'streaming'; SELECT * FROM t /*+ OPTIONS('scan.mode' = 'latest-full') */ LIMIT 1"
+# A stream has begun its answer, and a page is one around the error: the status is not about the table there.
+DATA: dict[str, tuple[Asked, int]] = {
+    "sql": (sql("SELECT * FROM t"), 503),
+    "stream": (sql(STREAM), 200),
+    "flink": (flink("SELECT * FROM t"), 500),
+    "page": (get("/ui/tables/default/t/data"), 200),
+}
+METADATA: dict[str, tuple[Asked, int]] = {
+    "sql": (sql("SELECT * FROM t"), 503),
+    "count": (sql("SELECT COUNT(*) FROM t"), 503),
+    "files": (sql("SELECT * FROM t$files"), 503),
+    "insert overwrite": (sql("TRUNCATE TABLE t"), 503),
+    "stream": (sql(STREAM), 200),
+    "flink": (flink("SELECT * FROM t"), 500),
+    "page": (get("/ui/tables/default/t/files"), 503),
+}
+
+
+def told(client: FlaskClient, asked: Asked, status: int, file: str) -> None:
+    with asked(client) as answer:
+        text = html.unescape(answer.get_data(as_text=True))
+        assert answer.status_code == status, text
+        assert "Retry-After" not in answer.headers
+    assert file in text
+    assert "default.t is damaged" in text
+    assert "CALL sys.check_table(" in text
+    assert "later" not in text
+
+
+@pytest.fixture
+def place(client: FlaskClient, tmp_path: Path) -> Path:
     for text in ("CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)"):
         assert client.post("/sql", data=text).status_code == 200
-    (file,) = data_files(tmp_path / "warehouse/default.db/t")
+    return tmp_path / "warehouse/default.db/t"
+
+
+@pytest.mark.parametrize("door", DATA)
+def test_a_missing_data_file_is_told(client: FlaskClient, place: Path, door: str) -> None:
+    (file,) = data_files(place)
     remove(file)
-    with client.post("/sql", data="SELECT * FROM t") as answer:
-        text = answer.get_data(as_text=True)
-        assert "TableDamaged" in text
-        assert file.name in text
-        assert "Retry-After" not in answer.headers
-        assert answer.status_code == 503
+    told(client, *DATA[door], file.name)
+
+
+def test_a_cut_manifest_is_told(client: FlaskClient, place: Path) -> None:
+    file = metadata_files(place, "manifest")[0]
+    cut(file)
+    for asked, status in METADATA.values():
+        forget_metadata()
+        told(client, asked, status, file.name)
+
+
+def test_clients_of_ours_do_not_try_again() -> None:
     assert not ServerError("…", status=503, document={"errorClass": "TableDamaged"}).may_pass
     assert ServerError("…", status=503, document={"errorClass": "Unavailable"}).may_pass
