@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _START_SECONDS = 120.0
 _LONGEST_PAUSE = 60.0
+_AWAY = "Spark does not answer. It is being started anew; try again in a moment."
 
 
 class SparkLease:
@@ -72,6 +73,8 @@ class SparkPool:
         self._sessions: dict[str, SparkSession] = {}
         self._lock = threading.Lock()
         """Guards the sessions; never held while Spark works, since what needs no Spark releases sessions, too."""
+        self._making: dict[object, str | None] = {}
+        """Sessions being made, and whose they are; None where that one was released meanwhile."""
         self._starting = threading.Lock()
         self._started = threading.Event()
         self._failure: Exception | None = None
@@ -138,11 +141,19 @@ class SparkPool:
             if SparkContext._gateway is None:  # no JVM yet, and pyspark's own launch would leave it where a terminal's signals arrive
                 self._scratch.sweep()
                 self._java = Jvm(conf, self._settings.log)
-                SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=self._java.gateway)
+                try:
+                    SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=self._java.gateway)
+                except BaseException:
+                    self._forget_jvm()
+                    raise
             builder = SparkSession.builder
             for key, value in conf.items():
                 builder = builder.config(key, value)
-            self._root = builder.getOrCreate()
+            try:
+                self._root = builder.getOrCreate()
+            except BaseException:
+                self._forget_jvm()  # one whose context ended and that died since; asked again it would never answer
+                raise
             self._failure = None
 
     def _conf(self, pools: Path) -> dict[str, str]:
@@ -178,18 +189,34 @@ class SparkPool:
     def session(self, handle: str) -> SparkSession:
         """The Spark session of a gateway session; raises `Unavailable` where too many have one."""
         root = self.root()
+        making = object()
         with self._lock:
             found = self._sessions.get(handle)
-            if found is None:
-                if len(self._sessions) >= self._settings.max_sessions:
-                    raise Unavailable(f"{self._settings.max_sessions} sessions use Spark already; close one or try again later.")
-                found = self._sessions[handle] = root.newSession()
-            return found
+            if found is not None and self._root is root:
+                return found
+            if len(self._sessions) + len(self._making) >= self._settings.max_sessions:
+                raise Unavailable(f"{self._settings.max_sessions} sessions use Spark already; close one or try again later.")
+            self._making[making] = handle
+        try:
+            made = root.newSession()  # a JVM short of memory takes seconds for it
+        except Exception as problem:  # as in `_marked`
+            self.lost()
+            raise Unavailable(_AWAY) from problem
+        finally:
+            with self._lock:
+                wanted = self._making.pop(making) is not None
+        with self._lock:
+            if self._root is not root:
+                raise Unavailable(_AWAY)
+            return self._sessions.setdefault(handle, made) if wanted else made
 
     def release(self, handle: str) -> None:
         """Forget a gateway session's Spark session; its views and settings go with it."""
         with self._lock:
             self._sessions.pop(handle, None)
+            for making, of in self._making.items():
+                if of == handle:
+                    self._making[making] = None
 
     @contextlib.contextmanager
     def running(self, statement_id: str, *, principal: str = "", background: bool = False) -> Iterator[None]:
@@ -209,7 +236,7 @@ class SparkPool:
             context.setLocalProperty("spark.scheduler.pool", pool)
         except Exception as problem:  # py4j has several for a JVM that is gone, and there is no other way for this to fail
             self.lost()
-            raise Unavailable("Spark does not answer. It is being started anew; try again in a moment.") from problem
+            raise Unavailable(_AWAY) from problem
         outer = self._threads.get(statement_id)
         self._threads[statement_id] = thread
         try:
@@ -361,20 +388,32 @@ class SparkPool:
         self._scratch.remove()
 
     def _end_jvm(self, root: SparkSession, *, stuck: bool = False) -> None:
-        """pyspark keeps a dead JVM's gateway; without forgetting it no new one is started (`gateway.md` 6.6)."""
-        from pyspark import SparkContext
-        from pyspark.sql import SparkSession
-
         if stuck and self._java is not None:
             self._java.kill()  # stopping it in order would wait for what hangs
         _stop(root)
         if self._java is not None:
             self._java.end()
             self._java = None
-        SparkContext._active_spark_context = None
-        SparkContext._gateway = None
-        SparkContext._jvm = None  # leftovers of the dead JVM; there is no public way
-        SparkSession._instantiatedSession = None
+        _forget_gateway()
+
+    def _forget_jvm(self) -> None:
+        """End a JVM of ours without a session; one of somebody else's, as of tests, stays."""
+        if self._java is not None:
+            self._java.kill()
+            self._java.end()
+            self._java = None
+            _forget_gateway()
+
+
+def _forget_gateway() -> None:
+    """pyspark keeps a dead JVM's gateway; without forgetting it no new one is started (`gateway.md` 6.6)."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = None
+    SparkContext._jvm = None  # leftovers of the dead JVM; there is no public way
+    SparkSession._instantiatedSession = None
 
 
 def _state(root: SparkSession) -> str:

@@ -121,7 +121,8 @@ def prepared(
     from ``starts`` where they know a position, and otherwise from where the options say, which ``starts`` know afterwards.
     """
     with context.spark.running(context.statement_id) as session, contextlib.ExitStack() as cleanup:
-        apply_zone(session, context.zone)
+        with translating(context.source, {}, context.spark.lost):
+            apply_zone(session, context.zone)
         tree = expand_views(context, tree.copy())
         answer_session_values(tree, principal=context.lake.caller.principal, catalog=CATALOG, database=context.session.current_database)
         preparation = Preparation(context)

@@ -37,10 +37,10 @@ assert answer(lease) == [42]
 pool.lost()
 assert pool.ready, "one that lives is not started anew"
 first = java()
-os.kill(first, signal.SIGKILL)
-for _ in range(2):  # the second asks a Spark that is starting or has started
-    try:
-        assert answer(lease) == [42]
+with pool.running("dying"):
+    os.kill(first, signal.SIGKILL)
+    try:  # py4j has no one class of errors for it
+        pool.session("two")
     except Unavailable as told:
         print("told:", told)
 assert answer(lease) == [42]
@@ -51,6 +51,17 @@ try:
 except Unavailable as told:
     print("told:", told)
 assert answer(lease) == [42]
+second = java()
+pool.root().stop()
+os.kill(second, signal.SIGKILL)  # a context that ends, and a JVM that dies before the next one is made
+pool._renew(pool.root(), "stopped")
+for _ in range(20):  # what was begun with the dead one is told, and tried again a second later
+    try:
+        assert answer(lease) == [42]
+        break
+    except Unavailable:
+        time.sleep(1)
+assert java() not in (None, second)
 pool.stop()
 print("done")
 """
