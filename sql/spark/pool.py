@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from model.errors import Unavailable
 from model.spans import Span, span, tracing
 from sql.progress import SparkStage
+from sql.spark.gone import forget_gateway, state_of, stop_in_any_case
 from sql.spark.jvm import Jvm, Scratch
 from sql.spark.probe import JobProbe
 from sql.spark.settings import CONF, SparkSettings, driver_address, is_here
@@ -327,7 +328,7 @@ class SparkPool:
         root = self._root
         if root is None or not self.ready:
             raise Unavailable("Spark is still starting.")
-        if _state(root) != "alive":
+        if state_of(root) != "alive":
             self.lost()
             raise Unavailable(f"Spark does not answer. {self._says_why()}")
         if self._probe.hopeless():
@@ -345,7 +346,7 @@ class SparkPool:
     def lost(self) -> None:
         """Where Spark is gone, forget all sessions and start it anew, once; where it lives, nothing happens."""
         root = self._root
-        if root is not None and (state := _state(root)) != "alive":
+        if root is not None and (state := state_of(root)) != "alive":
             self._renew(root, state)
 
     def restart(self, reason: str) -> None:
@@ -365,7 +366,7 @@ class SparkPool:
         _log.warning("Spark is gone (%s); starting it anew", state)
         with self._starting:
             if state == "stopped":
-                _stop(root)
+                stop_in_any_case(root)
             else:
                 self._end_jvm(root, stuck=state == "stuck")
         self.start_in_background()
@@ -380,7 +381,7 @@ class SparkPool:
         self._probe.close()
         if root is not None:
             if self._java is None:
-                _stop(root)
+                stop_in_any_case(root)
             else:
                 self._end_jvm(root)
         elif self._java is not None:  # it came up, and no context did
@@ -390,11 +391,11 @@ class SparkPool:
     def _end_jvm(self, root: SparkSession, *, stuck: bool = False) -> None:
         if stuck and self._java is not None:
             self._java.kill()  # stopping it in order would wait for what hangs
-        _stop(root)
+        stop_in_any_case(root)
         if self._java is not None:
             self._java.end()
             self._java = None
-        _forget_gateway()
+        forget_gateway()
 
     def _forget_jvm(self) -> None:
         """End a JVM of ours without a session; one of somebody else's, as of tests, stays."""
@@ -402,33 +403,4 @@ class SparkPool:
             self._java.kill()
             self._java.end()
             self._java = None
-            _forget_gateway()
-
-
-def _forget_gateway() -> None:
-    """pyspark keeps a dead JVM's gateway; without forgetting it no new one is started (`gateway.md` 6.6)."""
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    SparkContext._active_spark_context = None
-    SparkContext._gateway = None
-    SparkContext._jvm = None  # leftovers of the dead JVM; there is no public way
-    SparkSession._instantiatedSession = None
-
-
-def _state(root: SparkSession) -> str:
-    """``alive``; ``stopped`` for a JVM whose context ended, as one without its master does; ``dead`` for no JVM at all."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    try:
-        return "alive" if root.sparkContext.defaultParallelism else "stopped"  # asks the JVM, and starts no job
-    except (Py4JJavaError, PySparkException):
-        return "stopped"
-    except Exception:  # py4j and sockets have many names for a peer that is gone
-        return "dead"
-
-
-def _stop(root: SparkSession) -> None:
-    with contextlib.suppress(Exception):  # where the JVM is gone, stopping tidies the Python side only
-        root.stop()
+            forget_gateway()
