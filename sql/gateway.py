@@ -10,7 +10,7 @@ from typing import IO, Unpack
 from lake import EVERYBODY, Caller, Lake
 from model.errors import IllegalMove, InvalidToken, LakeError, OperationNotExist, StreamEnded
 from model.identifier import Identifier
-from model.quota import QUEUED, RUNNING, SECONDS, SESSIONS
+from model.quota import QUEUED, RUNNING, SESSIONS
 from sql.append import Appender, AppendResult
 from sql.canceller import Canceller
 from sql.complete import complete
@@ -186,7 +186,7 @@ class Gateway:
         self._wishes.check_size(text)
         managed = self._sessions.get(handle)
         script = Script(text=text, session=managed.session, only_settings=True, caller=caller)
-        operation = Operation(text, session=handle, timeout=self._wishes.seconds(script, timeout), principal=caller.principal)
+        operation = self._wishes.operation(script, managed, timeout)
         self._submit(operation, script, managed)
         self._outcome(operation, managed).close()
 
@@ -211,7 +211,7 @@ class Gateway:
         self._wishes.check_size(text)
         managed = self._sessions.get(session)
         script = Script(text=text, session=managed.session, settings=dict(config or {}), parameters=parameters, caller=caller)
-        operation = Operation(text, session=session, timeout=self._wishes.seconds(script, None), principal=caller.principal)
+        operation = self._wishes.operation(script, managed)
         self._submit(operation, script, managed)
         return operation.handle
 
@@ -347,8 +347,6 @@ class Gateway:
     def _submit(self, operation: Operation, script: Script, managed: GatewaySession | None) -> Work:
         """Hand a script to the executor; whichever way its operation ends, no place stays taken for it."""
         operation.move(OperationState.PENDING)
-        most = self._lake.quotas.limit(script.caller, SECONDS)
-        operation.limited_by = SECONDS if most is not None and operation.timeout == most else ""
         with self._lock:
             self._running[operation.handle] = operation
         if managed is not None:
@@ -372,8 +370,7 @@ class Gateway:
 
     def _outcome(self, operation: Operation, managed: GatewaySession | None) -> ResultSet:
         """Wait for an operation nobody will ask for by handle, and let it go."""
-        if not operation.wait(operation.timeout):
-            operation.expire()
+        operation.wait_to_end()
         if managed is not None:
             managed.forget(operation.handle)
         return operation.outcome()

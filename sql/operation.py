@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 from uuid import uuid4
 
 from model.errors import IllegalMove, LakeError, StatementCanceled, StatementTimeout
 from model.option import masked_text
+from model.quota import SECONDS
 from sql.cancellation import Cancellation
 from sql.origin import ORIGIN
 from sql.pages import Pages
@@ -48,6 +50,23 @@ NEXT: dict[OperationState, frozenset[OperationState]] = {
 }
 
 
+class _Limit(NamedTuple):
+    """A time limit; the one that ends first is the smallest."""
+
+    begun: float
+    """By the monotonic clock."""
+    seconds: float
+    quota: str = ""
+    """The quota it comes from, where one does."""
+
+    def __lt__(self, other: object) -> bool:
+        return isinstance(other, _Limit) and self.left() < other.left()
+
+    def left(self) -> float:
+        """Seconds until it is over."""
+        return self.begun + self.seconds - time.monotonic()
+
+
 class Operation:
     """A statement (or a text of several) between its submission and its close.
 
@@ -56,8 +75,16 @@ class Operation:
     """
 
     def __init__(
-        self, text: str, *, session: str | None = None, timeout: float | None = None, principal: str = "", name: str | None = None
+        self,
+        text: str,
+        *,
+        session: str | None = None,
+        timeout: float | None = None,
+        quota: float | None = None,
+        principal: str = "",
+        name: str | None = None,
     ) -> None:
+        """``timeout`` and ``quota`` are seconds for the whole text, waiting included; the quota is the one of its principal."""
         self.handle = str(uuid4())
         self.name = name
         """What its client calls it."""
@@ -71,10 +98,10 @@ class Operation:
         self.cancellation = Cancellation()
         self.origin = ORIGIN.get()
         self.submitted = time.time()
-        self.deadline = None if timeout is None else time.monotonic() + timeout
-        self.timeout = timeout
-        self.limited_by = ""
-        """The quota the time limit comes from, where one made it shorter."""
+        begun = time.monotonic()
+        self._text_limits = [_Limit(begun, seconds, by) for seconds, by in ((timeout, ""), (quota, SECONDS)) if seconds is not None]
+        self._limit = min(self._text_limits, default=None)
+        """The one that ends first."""
         self.ended: float | None = None
         """When its client was told the end, in seconds since the epoch."""
         self.error: BaseException | None = None
@@ -172,14 +199,27 @@ class Operation:
         """Stop it because its client asks; False where it has ended already."""
         return self.stop(OperationState.CANCELED, StatementCanceled("The statement was canceled."))
 
+    @property
+    def timeout(self) -> float | None:
+        """Seconds it may take, by the limit that ends first; None without any."""
+        return None if self._limit is None else self._limit.seconds
+
+    def limit_statement(self, seconds: float | None) -> None:
+        """The statement that begins now may take so long; limits of the whole text hold besides."""
+        own = [] if seconds is None else [_Limit(time.monotonic(), seconds)]
+        self._limit = min([*self._text_limits, *own], default=None)
+
     def expire(self) -> bool:
         """Stop it because its time is over; False where it has ended already."""
-        quota = f", the quota {self.limited_by} of {self.principal}" if self.limited_by else ""
-        return self.stop(OperationState.TIMEOUT, StatementTimeout(f"The statement ran longer than its limit of {self.timeout:g} s{quota}."))
+        limit = self._limit
+        assert limit is not None
+        quota = f", the quota {limit.quota} of {self.principal}" if limit.quota else ""
+        reason = StatementTimeout(f"The statement ran longer than its limit of {limit.seconds:g} s{quota}.")
+        return self.stop(OperationState.TIMEOUT, reason)
 
     def overdue(self) -> bool:
         """Whether it runs past its limit."""
-        return self.deadline is not None and not self._state.terminal and time.monotonic() >= self.deadline
+        return not self._state.terminal and self._limit is not None and self._limit.left() <= 0
 
     def close(self) -> None:
         """Forget it and free its result; twice is fine."""
@@ -187,6 +227,12 @@ class Operation:
         self._try(OperationState.CLOSED)
         if self.result is not None:
             self.result.close()
+
+    def wait_to_end(self) -> None:
+        """Wait for a terminal state, which its limit brings about where nothing else does."""
+        while not self.wait(None if (limit := self._limit) is None else max(0.0, limit.left())):
+            if self.overdue():  # a later statement of the text may have another limit
+                self.expire()
 
     def wait(self, seconds: float | None) -> bool:
         """Wait for a terminal state; False where it did not come in time."""

@@ -29,6 +29,7 @@ from sql.parsing.size import check_words
 from sql.places import place
 from sql.results import ResultColumn, ResultSet
 from sql.session import Session
+from sql.sql_options import statement_seconds
 from sql.statements.base import ExecutionContext, Statement, build
 from sql.statements.follow import plan_stream
 from sql.statements.jobs import StartJob, is_job
@@ -74,8 +75,15 @@ class Script:
     """The parameters a described statement wants."""
     only_settings: bool = False
     """True where only statements that shape a session may run."""
+    statement_seconds: float | None = None
+    """The time each statement may take where its session names none; None is no limit."""
     completed: list[str] = field(default_factory=list)
     index: int = 0
+
+    def seconds(self) -> float | None:
+        """The time the next statement may take: what statements before it SET holds."""
+        own = statement_seconds({**self.session.settings, **self.settings})
+        return self.statement_seconds if own is None else own
 
 
 class ScriptRunner:
@@ -143,6 +151,7 @@ class ScriptRunner:
         for script.index, text in enumerate(texts):
             if result is not None:
                 result.close()
+                operation.limit_statement(script.seconds())
             try:
                 result = yield from self._one(operation, script, text, trees[script.index] if trees else only or read_values(text.text))
             except LakeError as error:

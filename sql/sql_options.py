@@ -107,6 +107,7 @@ def with_defaults(settings: Mapping[str, str]) -> dict[str, str]:
     return told | {DML_SYNC.key: "true" if sync else "false"} | dict(settings)
 
 
-def statement_seconds(value: timedelta | None) -> float | None:
-    """A time limit as seconds."""
+def statement_seconds(settings: Mapping[str, str]) -> float | None:
+    """The time limit these settings give a statement, in seconds; None where they name none."""
+    value = STATEMENT_TIMEOUT.read(settings)
     return None if value is None else value.total_seconds()

@@ -17,7 +17,7 @@ from sql.parameters import Parameters
 from sql.script import Idempotent, Script
 from sql.session import Session
 from sql.sessions import GatewaySession
-from sql.sql_options import SQL_OPTIONS, STATEMENT_TIMEOUT, statement_seconds
+from sql.sql_options import SQL_OPTIONS
 
 
 class Wishes(TypedDict, total=False):
@@ -71,11 +71,26 @@ class WishReader:
             analysed=wishes.get("analysed"),
             describe=wishes.get("describe", False),
         )
-        timeout = self.seconds(script, wishes.get("timeout"))
-        session = managed.handle if managed else None
-        operation = Operation(text, session=session, timeout=timeout, principal=caller.principal, name=wishes.get("name"))
+        operation = self.operation(script, managed, wishes.get("timeout"), name=wishes.get("name"))
         operation.describes = script.describe
         return script, operation
+
+    def operation(
+        self, script: Script, managed: GatewaySession | None, asked: float | None = None, *, name: str | None = None
+    ) -> Operation:
+        """What a script runs as, with its time limits: seconds asked for the whole text, those of session or server, the caller's quota."""
+        most = self._lake.quotas.limit(script.caller, SECONDS)
+        operation = Operation(
+            script.text,
+            session=managed.handle if managed else None,
+            timeout=asked,
+            quota=None if most is None else float(most),
+            principal=script.caller.principal,
+            name=name,
+        )
+        script.statement_seconds = self._limits.statement_seconds if asked is None else None
+        operation.limit_statement(script.seconds())
+        return operation
 
     def session(self, database: str | None, caller: Caller) -> Session:
         """A session that ends with its text."""
@@ -91,11 +106,3 @@ class WishReader:
                 f"The text has {len(text)} characters; the most read here is {self._limits.statement_chars}. "
                 "Rows in bulk go to POST /tables/{database}/{table}/rows."
             )
-
-    def seconds(self, script: Script, asked: float | None) -> float | None:
-        """The time limit of a text: its own, its session's, or the server's; at most what the caller's quota lets."""
-        most = self._lake.quotas.limit(script.caller, SECONDS)
-        if asked is None:
-            own = statement_seconds(STATEMENT_TIMEOUT.read({**script.session.settings, **script.settings}))
-            asked = own if own is not None else self._limits.statement_seconds
-        return asked if most is None else float(most) if asked is None else min(asked, float(most))

@@ -101,6 +101,24 @@ def test_a_session_may_set_its_own_limit(gateway: Gateway, held: Callable[..., H
         gateway.run("SELECT held()", settings={"statement.timeout": "200 ms"})
 
 
+def test_a_limit_that_is_set_holds_from_the_next_statement_on(gateway: Gateway, held: Callable[..., Held]) -> None:
+    held()
+    with pytest.raises(StatementTimeout, match=r"limit of 0\.2 s"):
+        gateway.run("SET 'statement.timeout' = '200 ms'; SELECT held()", timeout=60)
+    with pytest.raises(StatementTimeout, match=r"limit of 0\.3 s"):
+        gateway.run("SET 'statement.timeout' = '1 h'; SELECT held()", timeout=0.3)
+
+
+def test_a_limit_that_is_reset_holds_no_longer(gateway: Gateway, held: Callable[..., Held]) -> None:
+    stuck = held()
+    outcome = in_background(lambda: gateway.run("SET 'statement.timeout' = '200 ms'; RESET 'statement.timeout'; SELECT held()"))
+    assert stuck.reached.wait(5)
+    time.sleep(1)  # twice as long as it takes to be seen
+    assert [one.timeout for one in gateway.running()] == [gateway.limits.statement_seconds]
+    stuck.let_go.set()
+    outcome()
+
+
 def test_a_submitted_statement_ends_at_its_limit_too(gateway: Gateway, held: Callable[..., Held]) -> None:
     held()
     session = gateway.open_session()
