@@ -36,6 +36,7 @@ _MOST_NESTING = 400
 
 _MOST_NESTED_TYPES = 50
 """The parser reads the inside of a type anew at each level."""
+_TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 _NESTED_TYPES = frozenset({TokenType.ARRAY, TokenType.MAP, TokenType.STRUCT, TokenType.ROW})
 
 
@@ -233,15 +234,18 @@ def _add(found: list[StatementText], text: str, tokens: list[Token]) -> None:
         found.append(StatementText(text=text[start:end], offset=start, line=text.count("\n", 0, start) + 1))
 
 
-def parse_one(text: str, binding: Binding | None = None) -> exp.Expr:
+def parse_one(text: str, binding: Binding | None = None, *, stored: bool = False) -> exp.Expr:
     """The tree of one statement, the values of its placeholders in place.
 
+    A ``stored`` text was taken by some version before: double quotes are texts in it, as they were.
     Raises `SqlSyntaxError`, `UnsupportedStatement` or `InvalidParameter` with line, column and fragment.
     """
     tokens = tokens_of(text)
     if not tokens:
         raise SqlSyntaxError("The statement is empty.", line=1, column=1)
     _check_nesting(tokens)
+    if not stored:
+        _check_quotes(tokens, text)
     tokens = [_kept_together(token) for token in tokens] if _in_set(tokens[:4]) else tokens
     parser = FlinkParser(dialect=_DIALECT)
     parser.binding, parser.question_marks = binding, question_marks(text, tokens)
@@ -303,6 +307,20 @@ def _misplaced(text: str, at: int, hint: str) -> UnsupportedStatement:
         column=column,
         fragment=hint,
     )
+
+
+def _check_quotes(tokens: list[Token], text: str) -> None:
+    """Refuse double quotes, which are names to some and texts to others, and are no token of Flink's."""
+    for token in tokens:
+        written = text[token.start : token.end + 1]
+        if token.token_type in _TEXTS and written.lstrip("rR").startswith('"'):
+            line, column = place_of(text, token)
+            raise SqlSyntaxError(
+                "Double quotes are not read here; write 'text' in single quotes and `name` in backquotes.",
+                line=line,
+                column=column,
+                fragment=written,
+            )
 
 
 def _check_nesting(tokens: list[Token]) -> None:

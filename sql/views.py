@@ -61,7 +61,7 @@ def _query_of(name: Identifier, view: View) -> exp.Query:
     for text in [*(view.dialects[dialect] for dialect in DIALECTS if dialect in view.dialects), view.query]:
         try:
             check_words(text)
-            tree = parse_one(text)
+            tree = parse_one(text, stored=True)
         except (SqlError, StatementTooLarge) as refused:
             problem = problem or refused
             continue

@@ -42,7 +42,7 @@ class JobMaker:
         from sql.spark.jobs import JobQuery
 
         place = self._limits.checkpoint(lake.warehouse, str(job.job_id))
-        inserts = inserts_of(parse_one(job.statement))
+        inserts = inserts_of(parse_one(job.statement, stored=True))
         return [JobQuery(context, job, str(number), insert, checkpoint=f"{place}/{number}") for number, insert in enumerate(inserts)]
 
     @property

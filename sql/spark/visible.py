@@ -30,7 +30,7 @@ def visible(frame: DataFrame, table: LakeTable, rules: ReadRules) -> DataFrame:
 
 
 def _expression(policy: Policy) -> Column:
-    select = parse_one(f"SELECT {policy.sql}")
+    select = parse_one(f"SELECT {policy.sql}", stored=True)
     return column_of(select.selects[0])  # type: ignore[attr-defined] # a SELECT was parsed
 
 

@@ -112,7 +112,7 @@ def _mentioned(statement: str, database: str) -> set[Identifier]:
 
     found: set[Identifier] = set()
     try:
-        inserts = inserts_of(parse_one(statement))
+        inserts = inserts_of(parse_one(statement, stored=True))
     except LakeError:  # of an older version: it would not start again either
         return found
     for insert in inserts:

@@ -143,6 +143,29 @@ def test_what_is_not_closed_is_told(text: str) -> None:
         parse_one(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT * FROM t WHERE s = "x"',
+        'SELECT * FROM "t"',
+        'SELECT 1 AS "x"',
+        'SELECT r"x"',
+        "CREATE TABLE t (a INT) WITH (\"bucket\" = '1')",
+    ],
+)
+def test_double_quotes_are_refused_wherever_they_stand(text: str) -> None:
+    """They were texts in a condition and names in FROM, so that a filter on a "name" found nothing."""
+    with pytest.raises(SqlSyntaxError, match="single quotes and `name` in backquotes") as refused:
+        parse_one(text)
+    assert refused.value.column is not None
+    assert text[refused.value.column - 1 :].startswith(refused.value.fragment or "?")
+
+
+def test_double_quotes_inside_other_quotes_and_in_texts_stored_before_are_read() -> None:
+    assert parse_one('SELECT \'a "b"\', `c"d` FROM t').sql("spark") == 'SELECT \'a "b"\', `c"d` FROM t'
+    assert parse_one('SELECT "x" FROM t', stored=True).sql("spark") == "SELECT 'x' FROM t"
+
+
 def test_too_deep_nesting_is_an_error_not_a_crash() -> None:
     with pytest.raises(SqlSyntaxError, match="nested too deeply"):
         parse_one("SELECT " + "(" * 5000 + "1" + ")" * 5000)

@@ -214,7 +214,7 @@ SELECT 'a''b\\', reflect('a', 'b')
 -- the jvm behind double quotes
 SELECT "x\"", reflect('a', 'b') -- "
 =>
-1:15 The function reflect is not available: it calls any method of the serv
+1:8 Double quotes are not read here; write 'text' in single quotes
 
 -- the jvm behind a raw text
 SELECT r'\', reflect('a', 'b') --'
