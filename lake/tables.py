@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from uuid import UUID, uuid4
 
@@ -20,11 +20,13 @@ from lake.replace import replace_schema
 from lake.table import LakeTable
 from model.access import Access, database_resource, table_resource
 from model.catalog_errors import MetadataOnlyTable
-from model.errors import CommitConflict, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
+from model.errors import CommitConflict, Forbidden, InvalidData, InvalidName, InvalidSchema, TableAlreadyExist, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
 from model.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.schema_change import SchemaChange, apply_changes
+from model.types import AtomicType, Field
+from table.cast import default_of
 
 Decided = Callable[[Schema], None]
 
@@ -133,6 +135,7 @@ class LakeTables(LakeMetadata):
         Raises `TableAlreadyExist`, `DatabaseNotExist`, `InvalidName`.
         """
         check_name(table.table, "table")
+        _check_defaults(schema.fields)
         stamped = replace(schema, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
         try:
             with self.catalog.transaction() as tx:
@@ -178,6 +181,7 @@ class LakeTables(LakeMetadata):
             snapshot = opened.latest()
             now = time.time_ns() // 1_000_000
             new = apply_changes(opened.schema, changes, table=str(table), has_snapshot=snapshot is not None, time_millis=now)
+            _check_defaults(field for field in new.fields if field not in opened.schema.fields)
             if check is not None:
                 check(new)
             if replace(new, id=opened.schema.id, time_millis=opened.schema.time_millis) == opened.schema:
@@ -214,6 +218,16 @@ class LakeTables(LakeMetadata):
         if path is not None and Location.parse(path) != Location.parse(self._open(table).location):
             raise InvalidName(f"Table {table} cannot be replaced by one at {path}: where a table lies does not change.")
         replace_schema(self._core, lambda: self._open(table), schema, by=self.caller.principal)
+
+
+def _check_defaults(fields: Iterable[Field]) -> None:
+    """Raise `InvalidSchema` for a default that is no value of its column; those of nested columns are other clients' to read."""
+    for field in fields:
+        if isinstance(field.type, AtomicType):
+            try:
+                default_of(field)
+            except InvalidData as problem:
+                raise InvalidSchema(problem.message) from problem
 
 
 def _refuse_branch(table: Identifier, done: str) -> None:

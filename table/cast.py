@@ -45,7 +45,7 @@ class Fitting:
 
 
 def fit(batch: pa.RecordBatch | pa.Table, schema: Schema, how: Fitting | None = None, *, table: str = "the table") -> pa.RecordBatch:
-    """The rows as the table's columns, in its order; columns the batch lacks are NULL.
+    """The rows as the table's columns, in its order; columns the batch lacks, and NULLs, have their column's default.
 
     Raises `ColumnNotExist` for columns the table lacks, `InvalidData` for values that do not fit.
     """
@@ -56,18 +56,43 @@ def fit(batch: pa.RecordBatch | pa.Table, schema: Schema, how: Fitting | None = 
             raise ColumnNotExist(name, table, nearest=nearest(name, schema.field_names))
     if len(set(given)) != len(given):
         raise InvalidData(f"A column stands twice in the body: {', '.join(sorted({n for n in given if given.count(n) > 1}))}.")
-    columns = [_column(batch, field, how) for field in schema.fields]
+    columns = [_or_default(_column(batch, field, how), field) for field in schema.fields]
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema.fields))
 
 
 def _column(batch: pa.RecordBatch | pa.Table, field: Field, how: Fitting) -> pa.Array:
     position = batch.schema.get_field_index(field.name)
     if position < 0:
-        array = pa.nulls(batch.num_rows, arrow_type(field.type))
+        default = default_of(field)
+        array = pa.nulls(batch.num_rows, arrow_type(field.type)) if default is None else pa.repeat(default, batch.num_rows)
     else:
         found = batch.column(position)
         array = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
     return fit_column(array, field, how)
+
+
+def default_of(field: Field) -> pa.Scalar | None:
+    """The value a writer puts where a row has none (Paimon's ``DefaultValueUtils``); None without a default.
+
+    Raises `InvalidData` for a default that is no value of the column's type.
+    """
+    text = field.default_value
+    if text is None:
+        return None
+    if len(text) > 1 and text.startswith("'") and text.endswith("'"):
+        text = text[1:-1]
+    try:
+        return fit_column(pa.array([text]), field, Fitting(from_text=True))[0]
+    except InvalidData as problem:
+        raise InvalidData(f"The default {field.default_value} of column {field.name} is no value of {field.type.sql()}.") from problem
+
+
+def _or_default(array: pa.Array, field: Field) -> pa.Array:
+    """Whatever is NULL gets the column's default, as in all writers of Paimon's; what may not be NULL was refused before."""
+    if field.default_value is None or not array.null_count:
+        return array
+    default = default_of(field)
+    return array if default is None else pc.if_else(array.is_valid(), array, default)
 
 
 def fit_column(array: pa.Array, field: Field, how: Fitting | None = None) -> pa.Array:

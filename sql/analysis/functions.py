@@ -63,11 +63,12 @@ _NAMES = """
     typeof ucase unbase64 unhex uniform unix_date unix_micros unix_millis unix_nanos unix_seconds unix_timestamp upper
     url_decode url_encode uuid validate_utf8 var_pop var_samp variance variant_array_append variant_delete
     variant_explode variant_explode_outer variant_get variant_insert variant_set variant_strip_nulls vector_avg
-    vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm vector_normalize vector_sum version
+    vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm vector_normalize vector_sum
     weekday weekofyear when width_bucket window window_time xxhash64 year zeroifnull zip_with
 """
-ANSWERED_HERE = frozenset({"current_catalog", "current_database", "current_schema", "current_user", "session_user", "user"})
-"""Spark would tell its own catalog and the server's user of the operating system; a statement is told its session's and its caller."""
+ANSWERED_HERE = frozenset({"current_catalog", "current_database", "current_schema", "current_user", "session_user", "user", "version"})
+"""Spark would tell its own catalog and version, and the server's user of the operating system; a statement is told its session's, Sluice's
+and its caller."""
 
 RUN_BY_SPARK = frozenset(_NAMES.split())
 """What may stand in a text that Spark is given."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 from sqlglot import exp
 
 from sql.analysis.functions import ANSWERED_HERE
@@ -15,6 +17,7 @@ def answer_session_values(tree: exp.Expr, *, principal: str, catalog: str, datab
         "current_catalog": catalog,
         **dict.fromkeys(("current_database", "current_schema"), database),
         **dict.fromkeys(("current_user", "session_user", "user"), principal),
+        "version": version("sluice"),
     }
     assert values.keys() == ANSWERED_HERE
     for call in list(tree.find_all(exp.Anonymous, *_NODES)):

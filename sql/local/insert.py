@@ -106,11 +106,7 @@ def _check_arity(insert: ValuesInsert, fields: Sequence[Field], table: str) -> N
 
 def _check_missing(table: LakeTable, fields: Sequence[Field]) -> None:
     for field in table.schema.fields:
-        if field in fields:
-            continue
-        if field.default_value is not None:
-            raise NotLocal  # a default is an expression, and those are Spark's
-        if not field.type.nullable:
+        if field not in fields and not field.type.nullable and field.default_value is None:
             raise ExecutionError(
                 f"Column {field.name} of {table.identifier} is NOT NULL, and the INSERT gives it no value; name it in the list of columns."
             )

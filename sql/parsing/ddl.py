@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from model.schema_change import (
     AddColumn,
@@ -19,6 +19,7 @@ from model.schema_change import (
     SetOption,
     SetWatermark,
     UpdateColumnComment,
+    UpdateColumnDefault,
     UpdateColumnNullability,
     UpdateColumnPosition,
     UpdateColumnType,
@@ -90,6 +91,9 @@ class DdlParser(TypeParser):
                 f"METADATA columns are not available: append tables have no metadata to show in column {next(iter(self._metadata))}.",
                 self._first_metadata,
             )
+        of_files = not temporary and "connector" not in definition.options
+        if not of_files and (given := next((field for field in definition.columns if field.default_value is not None), None)):
+            self.refuse(f"A connector's columns have no DEFAULT: column {given.name}.")
         return trees.CreateTable(name=name, temporary=temporary, if_not_exists=missing_only, definition=definition, query=query)
 
     def _create_database(self) -> exp.Expr:
@@ -168,6 +172,7 @@ class DdlParser(TypeParser):
     def _column_rest(self, name: str) -> Field:
         type_ = self.column_type()
         comment: str | None = None
+        default: str | None = None
         while True:
             if self.eat("NOT", "NULL"):
                 type_ = type_.with_nullable(False)
@@ -178,9 +183,31 @@ class DdlParser(TypeParser):
             elif self.word() == "METADATA":
                 self._metadata_column(name)
             elif self.word() == "DEFAULT":
-                self.refuse(f"DEFAULT is not available; write the value of column {name} in the INSERT.")
+                default = self._default()
             else:
-                return Field(id=-1, name=name, type=type_, description=comment)
+                return Field(id=-1, name=name, type=type_, description=comment, default_value=default)
+
+    def _default(self) -> str:
+        """A literal as Paimon stores it, which its writers cast to the column's type: texts, dates and times quoted, all else bare.
+
+        Java takes the outer quotes away and nothing else, so a text that would need more is refused.
+        """
+        start = self.here
+        self.need("DEFAULT")
+        sign = "-" if self.eat("-") else ""
+        token = self.here
+        if token is not None and token.token_type == TokenType.NUMBER:
+            self._advance()
+            return sign + token.text
+        if not sign and self.word() in ("TRUE", "FALSE"):
+            self._advance()
+            return token.text.lower() if token is not None else ""
+        if sign or token is None or token.token_type != TokenType.STRING:
+            self.refuse("DEFAULT takes a literal: a number, TRUE, FALSE, or a text (dates and times as texts, too).", start)
+        if "'" in token.text or "\\" in token.text:
+            self.refuse("A DEFAULT with a quote or a backslash in it is read differently by each of Paimon's clients.", token)
+        self._advance()
+        return f"'{token.text}'"
 
     def _metadata_column(self, name: str) -> None:
         if self._metadata is None:
@@ -347,6 +374,8 @@ class DdlParser(TypeParser):
         if self.word() == "WATERMARK" and self.word(1) == "FOR":
             return [SetWatermark(watermark=self._watermark(), new=True)]
         column = self._column_rest(self.name("a column's name"))
+        if column.default_value is not None:
+            self.refuse(f"ADD COLUMN takes no DEFAULT: rows from before have none. ALTER COLUMN {column.name} SET DEFAULT follows it.")
         return [AddColumn(name=column.name, type=column.type, comment=column.description, position=self._position())]
 
     def _modify_column(self) -> list[SchemaChange]:
@@ -389,7 +418,12 @@ class DdlParser(TypeParser):
             return [UpdateColumnNullability(name=name, nullable=True)]
         if self.eat("SET", "NOT", "NULL"):
             return [UpdateColumnNullability(name=name, nullable=False)]
+        if self.word() == "SET" and self.word(1) == "DEFAULT":
+            self._advance()
+            return [UpdateColumnDefault(name=name, default=self._default())]
+        if self.eat("DROP", "DEFAULT"):
+            return [UpdateColumnDefault(name=name, default=None)]
         position = self._position()
         if position is None:
-            self.fail("TYPE, COMMENT, FIRST, AFTER, SET NOT NULL or DROP NOT NULL")
+            self.fail("TYPE, COMMENT, FIRST, AFTER, SET or DROP DEFAULT, SET or DROP NOT NULL")
         return [UpdateColumnPosition(name=name, position=position)]

@@ -27,6 +27,7 @@ from model.types import (
 from sql.spark.reads import named
 from sql.spark.texts import column_of
 from sql.spark.types import from_spark, to_spark
+from table.cast import default_of
 
 _NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"})
 _TEXTS = frozenset({"CHAR", "VARCHAR"})
@@ -60,7 +61,9 @@ def _parts_assignable(source: DataType, target: DataType) -> bool:
 
 
 def assigned(frame: DataFrame, schema: Schema, columns: Sequence[str] | None, fixed: Mapping[str, Column], table: str) -> DataFrame:
-    """The frame as the table's columns: its columns go to ``columns`` (all but the fixed ones) in order, others are NULL.
+    """The frame as the table's columns: its columns go to ``columns`` (all but the fixed ones) in order.
+
+    Others, and NULLs of columns that may be NULL, have their column's default, as in Paimon's writers.
 
     Raises `AnalysisError` for a wrong number of columns or a type that needs a cast.
     """
@@ -89,7 +92,20 @@ def _stored(field: Field, source: tuple[Column, st.StructField] | None, fixed: C
             )
     else:
         column = fixed if fixed is not None else F.lit(None)
-    return checked(column.cast(to_spark(field.type)), field)
+    stored = column.cast(to_spark(field.type))
+    if source is None and fixed is None:
+        stored = _default(field)
+    elif field.default_value is not None and field.type.nullable:
+        stored = F.coalesce(stored, _default(field))
+    return checked(stored, field)
+
+
+def _default(field: Field) -> Column:
+    default = default_of(field)
+    value = None if default is None else default.as_py()
+    if isinstance(field.type, LocalZonedTimestampType) and value is not None:
+        value = value.isoformat()  # names its zone; Spark would take a text without one for the session's
+    return F.lit(value if value is None or isinstance(value, bytes) else str(value)).cast(to_spark(field.type))
 
 
 def checked(column: Column, field: Field) -> Column:

@@ -183,7 +183,8 @@ def _check_columns(table: LakeTable, columns: tuple[str, ...] | None, fixed: Map
             raise AnalysisError(f"Column {name} has its value in PARTITION and stands in the column list, too.", fragment=name)
     if len(set(columns)) != len(columns):
         raise InvalidSchema("A column stands twice in the column list.")
-    missing = [f.name for f in table.schema.fields if not f.type.nullable and f.name not in columns and f.name not in fixed]
+    given = {*columns, *fixed}
+    missing = [f.name for f in table.schema.fields if not f.type.nullable and f.default_value is None and f.name not in given]
     if missing:
         raise AnalysisError(f"Column {missing[0]} of {table.identifier} is NOT NULL and gets no value.", fragment=missing[0])
 

@@ -145,7 +145,7 @@ _SHOWN: dict[str, tuple[str, Callable[[ExecutionContext, Names], Iterable[str]]]
 def create_table_text(table: LakeTable) -> str:
     """A CREATE TABLE that makes the same table."""
     schema, name = table.schema, table.identifier
-    lines = [_column_text(field.name, str(field.type), field.description) for field in schema.fields]
+    lines = [_column_text(field.name, str(field.type), field.description, field.default_value) for field in schema.fields]
     if rowtime := schema.options.get("schema.watermark.0.rowtime"):
         lines.append(f"WATERMARK FOR {quote(rowtime)} AS {schema.options['schema.watermark.0.strategy.expr']}")
     parts = [f"CREATE TABLE {quote(CATALOG)}.{quote(name.database)}.{quote(name.table)} (\n  " + ",\n  ".join(lines) + "\n)"]
@@ -161,8 +161,9 @@ def create_table_text(table: LakeTable) -> str:
     return "\n".join(parts)
 
 
-def _column_text(name: str, type_: str, comment: str | None) -> str:
-    return f"{quote(name)} {type_}" + (f" COMMENT {literal(comment)}" if comment else "")
+def _column_text(name: str, type_: str, comment: str | None, default: str | None = None) -> str:
+    told = f"{quote(name)} {type_}" + (f" DEFAULT {default}" if default is not None else "")
+    return told + (f" COMMENT {literal(comment)}" if comment else "")
 
 
 def _options_text(options: dict[str, str]) -> str:
@@ -242,6 +243,8 @@ def _described(schema: Schema) -> list[tuple[object, ...]]:
         extras = [
             word for word, keys in (("PARTITION KEY", schema.partition_keys), ("BUCKET KEY", schema.bucket_keys)) if field.name in keys
         ]
+        if field.default_value is not None:
+            extras.append(f"DEFAULT {field.default_value}")
         watermark = schema.options["schema.watermark.0.strategy.expr"] if field.name == rowtime else None
         rows.append((field.name, field.type.sql(), field.type.nullable, None, ", ".join(extras) or None, watermark, field.description))
     return rows

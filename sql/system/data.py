@@ -35,14 +35,16 @@ def _rows(scan: SystemScan, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     table = scan.opened
     predicate = only_columns(scan.predicate, lambda name: table.schema.find(name) is not None)
     plan = plan_scan(table.files, table.schema, scan.snapshot, predicate)
-    return read_batches(table.files, table.schema, plan.files, Selection(columns=list(names)))
+    # A batch without a column has no rows; those that are only counted are told by the first one.
+    wanted = list(names) or [table.schema.fields[0].name]
+    return read_batches(table.files, table.schema, plan.files, Selection(columns=wanted))
 
 
 def _audited(scan: SystemScan, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     own = [name for name in names if name != ROW_KIND]
     for batch in _rows(scan, own):
         kinds = pa.repeat(pa.scalar("+I", result_arrow_type(VarCharType())), batch.num_rows)
-        yield pa.RecordBatch.from_arrays([kinds, *batch.columns], names=[ROW_KIND, *own])
+        yield pa.RecordBatch.from_arrays([kinds, *batch.select(own).columns], names=[ROW_KIND, *own])
 
 
 DATA_TABLES: dict[str, Callable[[LakeTable], SystemTable]] = {"audit_log": _audit_log, "read_optimized": _read_optimized}

@@ -99,6 +99,9 @@ def test_partitions_and_buckets_add_up(ask: Any) -> None:
 def test_rows_with_their_kind(ask: Any) -> None:
     assert sorted(ask("SELECT rowkind, id FROM t$audit_log WHERE id > 2")) == [("+I", 3), ("+I", 4)]
     assert sorted(ask("SELECT id FROM t$read_optimized WHERE dt = 'a'")) == [(1,), (2,), (4,)]
+    for rows in ("audit_log", "read_optimized"):
+        assert ask(f"SELECT COUNT(*) FROM t${rows}") == [(4,)]
+        assert ask(f"SELECT COUNT(*) FROM t${rows} WHERE dt = 'a'") == [(3,)]
 
 
 def test_tags_consumers_options_schemas(ask: Any, lake: Lake) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -186,12 +187,13 @@ def test_texts_reach_spark_as_they_were_meant(pool: SparkPool) -> None:
 
 def test_the_session_answers_for_itself() -> None:
     tree = parse_one(
-        "SELECT current_user(), CURRENT_USER, upper(session_user()), current_database(), user() FROM v WHERE current_catalog() = 'x'"
+        "SELECT current_user(), CURRENT_USER, upper(session_user()), current_database(), user(), version() FROM v "
+        "WHERE current_catalog() = 'x'"
     )
     answer_session_values(tree, principal="it's", catalog="sluice", database="d")
     assert checked_sql(tree, {"v"}) == (
         r"SELECT 'it\'s' AS `current_user()`, 'it\'s' AS `current_user()`, upper('it\'s'), 'd' AS `current_database()`, "
-        r"'it\'s' AS `user()` FROM v WHERE 'sluice' = 'x'"
+        rf"'it\'s' AS `user()`, '{version('sluice')}' AS `version()` FROM v WHERE 'sluice' = 'x'"
     )
 
 
