@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
 
 from model.schema_change import (
     AddColumn,
@@ -28,12 +27,7 @@ from model.schema_change import (
 from model.types import DataType, Field
 from model.watermark import Watermark
 from sql import trees
-from sql.parsing.types import TypeParser
-
-_NO_KEYS = (
-    "PRIMARY KEY is not available: Sluice holds append tables, which have none. "
-    "To keep rows of one key in order, give the key as 'bucket-key'."
-)
+from sql.parsing.columns import NO_KEYS, ColumnParser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +54,8 @@ class TableDefinition:
     like: LikeClause | None = None
 
 
-class DdlParser(TypeParser):
+class DdlParser(ColumnParser):
     """Statements that change what exists."""
-
-    _metadata: dict[str, str] | None = None
-    """Keys of the METADATA columns read so far, in a statement whose table may have them."""
-    _first_metadata: Token | None = None
-    """Where the first of them is declared."""
-    _virtual: frozenset[str] = frozenset()
 
     def create(self) -> exp.Expr:
         """``CREATE …``, from behind the word."""
@@ -161,62 +149,13 @@ class DdlParser(TypeParser):
             watermarks.append(self._watermark())
             return
         if self.word() in ("PRIMARY", "CONSTRAINT", "UNIQUE", "FOREIGN") and self.word(1) != "":
-            self.refuse(_NO_KEYS if self.word() in ("PRIMARY", "CONSTRAINT") else f"{self.word()} constraints are not available.")
+            self.refuse(NO_KEYS if self.word() in ("PRIMARY", "CONSTRAINT") else f"{self.word()} constraints are not available.")
         name = self.name("a column's name")
         if self.word() == "AS":
             self.refuse(
                 f"Computed columns are not available: no reader but Flink knows them; select the expression instead of column {name}."
             )
-        columns.append(self._column_rest(name))
-
-    def _column_rest(self, name: str) -> Field:
-        type_ = self.column_type()
-        comment: str | None = None
-        default: str | None = None
-        while True:
-            if self.eat("NOT", "NULL"):
-                type_ = type_.with_nullable(False)
-            elif self.eat("COMMENT"):
-                comment = self.text("the comment")
-            elif self.word() == "PRIMARY":
-                self.refuse(_NO_KEYS)
-            elif self.word() == "METADATA":
-                self._metadata_column(name)
-            elif self.word() == "DEFAULT":
-                default = self._default()
-            else:
-                return Field(id=-1, name=name, type=type_, description=comment, default_value=default)
-
-    def _default(self) -> str:
-        """A literal as Paimon stores it, which its writers cast to the column's type: texts, dates and times quoted, all else bare.
-
-        Java takes the outer quotes away and nothing else, so a text that would need more is refused.
-        """
-        start = self.here
-        self.need("DEFAULT")
-        sign = "-" if self.eat("-") else ""
-        token = self.here
-        if token is not None and token.token_type == TokenType.NUMBER:
-            self._advance()
-            return sign + token.text
-        if not sign and self.word() in ("TRUE", "FALSE"):
-            self._advance()
-            return token.text.lower() if token is not None else ""
-        if sign or token is None or token.token_type != TokenType.STRING:
-            self.refuse("DEFAULT takes a literal: a number, TRUE, FALSE, or a text (dates and times as texts, too).", start)
-        if "'" in token.text or "\\" in token.text:
-            self.refuse("A DEFAULT with a quote or a backslash in it is read differently by each of Paimon's clients.", token)
-        self._advance()
-        return f"'{token.text}'"
-
-    def _metadata_column(self, name: str) -> None:
-        if self._metadata is None:
-            self.refuse(f"METADATA columns are declared when a table is created: column {name}.")
-        self._first_metadata = self._first_metadata or self.here
-        self.need("METADATA")
-        self._metadata[name] = self.text("the metadata's key") if self.eat("FROM") else name
-        if self.eat("VIRTUAL"):
-            self._virtual |= {name}
+        columns.append(self.column_rest(name))
 
     def _watermark(self) -> Watermark:
         self.need("WATERMARK", "FOR")
@@ -237,7 +176,7 @@ class DdlParser(TypeParser):
         while True:
             name = self.name("a column")
             if self.word() not in (",", ")"):
-                columns.append(self._column_rest(name))
+                columns.append(self.column_rest(name))
             found.append(name)
             if not self.eat(","):
                 break
@@ -368,12 +307,12 @@ class DdlParser(TypeParser):
 
     def _add_column(self) -> list[SchemaChange]:
         if self.word() in ("PRIMARY", "CONSTRAINT"):
-            self.refuse(_NO_KEYS)
+            self.refuse(NO_KEYS)
         if self.word() == "PARTITION":
             self.refuse("ALTER TABLE ADD PARTITION is not available; INSERT makes partitions.")
         if self.word() == "WATERMARK" and self.word(1) == "FOR":
             return [SetWatermark(watermark=self._watermark(), new=True)]
-        column = self._column_rest(self.name("a column's name"))
+        column = self.column_rest(self.name("a column's name"))
         if column.default_value is not None:
             self.refuse(f"ADD COLUMN takes no DEFAULT: rows from before have none. ALTER COLUMN {column.name} SET DEFAULT follows it.")
         return [AddColumn(name=column.name, type=column.type, comment=column.description, position=self._position())]
@@ -420,7 +359,7 @@ class DdlParser(TypeParser):
             return [UpdateColumnNullability(name=name, nullable=False)]
         if self.word() == "SET" and self.word(1) == "DEFAULT":
             self._advance()
-            return [UpdateColumnDefault(name=name, default=self._default())]
+            return [UpdateColumnDefault(name=name, default=self.default())]
         if self.eat("DROP", "DEFAULT"):
             return [UpdateColumnDefault(name=name, default=None)]
         position = self._position()
