@@ -102,7 +102,7 @@ class SparkCampaign:
     def _arrived(self, job_id: str) -> bool:
         if job(self.server, job_id)["state"] == "FAILED":
             self.server.sql(f"ALTER JOB '{job_id}' RESTART")
-        found = self._maker.ids("dst")
+        found = sorted(row[0] for row in self._maker.rows("SELECT id FROM dst"))  # the job commits meanwhile: one look
         assert found == list(range(len(found))), f"lost or doubled: {found[-20:]}"
         return len(found) == self._rows
 
