@@ -44,6 +44,7 @@ JOINING = {
     "lake/after_restore.py": "tables found in a warehouse's listing",
     "lake/decided.py": "a probe of its own in a directory",
     "lake/file_index.py": "an index beside its data file",
+    "lake/register/copies.py": "copies of a backup, at the operator's place",
     "lake/register/standing.py": "the warehouse's mark",
     "lake/register/repair.py": "snapshots set aside",
     "sql/connectors/filesystem.py": "import directories",

@@ -263,7 +263,7 @@ def _lower_hints(tx: CatalogTransaction, table_id: UUID, files: TableFiles, remo
         if row is None or hint is None or hint <= row.snapshot_id:
             continue
         named = layout.snapshot_file(hint)
-        if named.removeprefix(f"{files.location}/") in removed and not files.io.exists(named):
+        if layout.below(named) in removed and not files.io.exists(named):
             files.io.write(layout.latest_hint(), str(row.snapshot_id).encode())
 
 

@@ -35,10 +35,20 @@ OF_OTHER_DOORS = {
 }  # fmt: skip
 """What only statements, sessions and results meet."""
 SHOWN_ELSEWHERE = frozenset(
-    {"CatalogLost", "ClockInDoubt", "OutcomeUnknown", "QuotaExceeded", "StorageFull", "TableDamaged", "Unavailable", "WarehouseMismatch"}
+    {
+        "BackupRunning",
+        "CatalogLost",
+        "ClockInDoubt",
+        "OutcomeUnknown",
+        "QuotaExceeded",
+        "StorageFull",
+        "TableDamaged",
+        "Unavailable",
+        "WarehouseMismatch",
+    }
 )
 """What needs a broken machine, files, clock or catalog, or a quota: `test_faults.py`, `tests/e2e/test_outages.py`,
-`tests/sql/test_reach.py`, `tests/server/test_standing.py`; the quotas' and the clock's own tests."""
+`tests/sql/test_reach.py`, `tests/server/test_standing.py`, `tests/server/test_restore.py`; the quotas' and the clock's own tests."""
 TOLD_OTHERWISE = frozenset({"LakeError", "ResourceError", "NotExist", "AlreadyExist", "CommitConflict", "DatabaseNotEmpty"})
 """Bases; a lost race is ``success: false``; DELETE takes a database with all in it."""
 
