@@ -28,12 +28,14 @@ def measure(run: Run) -> list[Table]:
         kinds = {sync: _kinds(run, server) for sync, server in servers.items()}
         short = _measured(run, {sync: {name: kinds[sync][name] for name in list(kinds[sync])[:-1]} for sync in kinds}, ROUNDS)
         bulk = _measured(run, {sync: {name: kinds[sync][name] for name in list(kinds[sync])[-1:]} for sync in kinds}, 5)
-    rows = [_row(name, taken, run_of[_FLUSH]) for run_of in (short, bulk) for name, taken in _pairs(run_of).items()]
+    rows = [_row(name, taken, short[_FLUSH]) for name, taken in _pairs(short).items()]
+    rows += [(*_row(name, taken, 1.0)[:-1], "") for name, taken in _pairs(bulk).items()]  # megabytes, and no number of flushes
     head = ("work", "flushed", "`SLUICE_WAREHOUSE_SYNC=false`", "difference", "in flushes of this disk")
     note = (
         "Median milliseconds of one client, all kinds in turns. One flush is a new file of 4 kB made durable under its name (the file and "
         f"its directory), measured in the same turns: {short[_FLUSH] * 1000:.2f} ms beside the short ones. Postgres flushes its decision "
-        "in both columns. A commit flushes its files at the same time, and the snapshot's own before it is noted, which nobody waits for."
+        "in both columns. A commit flushes its files at the same time, and the snapshot's own before it is noted, which nobody waits for. "
+        f"The machine's load was {os.getloadavg()[1]:.0f} on {os.cpu_count()} cores."
     )
     return [Table(head=head, rows=rows, note=note)]
 
