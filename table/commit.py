@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from model.commit_phase import CommitProgress
-from model.errors import RewriteConflict, UnsupportedType
+from model.errors import InvalidOption, RewriteConflict, UnsupportedType
 from model.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Snapshot, told_operation
 from model.table_options import TABLE_OPTIONS, is_on
 from table.manifest import DataFile, EntryKind, ManifestEntry, NewFile
 from table.manifest_columns import digest_of
 from table.manifest_merge import merged
-from table.sequences import TOPS, BucketKey, in_sequence, raise_tops
+from table.sequences import BUCKETS, Buckets, in_sequence, raise_tops
 from table.store import TableFiles
 from table.touched import Touched
 
@@ -66,21 +66,22 @@ def build_snapshot(
     """Write the manifests of the commit on top of ``latest`` and return its snapshot; the snapshot file is not written.
 
     Several requests share one snapshot only when all are plain appends. Raises `RewriteConflict` when files a rewrite
-    takes away are gone or files it adds are there, or when a partition would mix bucket numbers.
+    takes away are gone or files it adds are there, or when a partition would mix bucket numbers; `InvalidOption` when an
+    append would mix them.
     """
     first = requests[0]
     if len(requests) > 1 and not all(request.plain_append for request in requests):
         raise ValueError("only plain appends share a snapshot")
     if any(request.adds for request in requests):
         check_writable(schema, latest)
-    changes, tops = _changes(files, schema, latest, requests)
+    changes, buckets = _changes(files, schema, latest, requests)
     types = [f.type for f in schema.partition_fields]
     delta = files.new_manifests(changes, types, target=TABLE_OPTIONS.read(schema.options, "manifest.target-file-size"))
     delta_name, delta_size = files.new_manifest_list(delta)
     before = merged(files, schema, files.manifests_of(latest), everything=first.merge_manifests) if latest else []
     base_name, base_size = files.new_manifest_list(before)
-    if tops is not None:
-        TOPS.remember(files, delta_name, tops)
+    if buckets is not None:
+        BUCKETS.remember(files, delta_name, buckets)
     added = sum(entry.file.row_count * (1 if entry.kind is EntryKind.ADD else -1) for entry in changes)
     return Snapshot(
         id=latest.id + 1 if latest else 1,
@@ -145,16 +146,17 @@ def _watermark(latest: Snapshot | None, requests: Sequence[CommitRequest]) -> in
 
 def _changes(
     files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest]
-) -> tuple[list[ManifestEntry], dict[BucketKey, int] | None]:
-    """The delta's entries (deletions first), and the bucket tops after it where the table is bucketed."""
+) -> tuple[list[ManifestEntry], Buckets | None]:
+    """The delta's entries (deletions first), and the buckets after it where the table has such."""
     first = requests[0]
     if first.plain_append:
         return _appended(files, schema, latest, requests)
     if first.kind is CommitKind.ANALYZE:
-        return [], TOPS.of(files, latest) if schema.bucket > 0 else None
+        return [], BUCKETS.of(files, latest) if schema.bucket > 0 else None
     if first.kind is CommitKind.COMPACT:
         return _compacted(files, schema, latest, first)
-    live, tops = _overwritable(files, schema, latest, first)
+    live, others = _overwritable(files, schema, latest, first)
+    tops = dict(others.tops)
     deleted = _deleted(first, live)
     gone = {entry.key() for entry in deleted}
     survivors = [entry for entry in live if entry.key() not in gone]
@@ -168,37 +170,50 @@ def _changes(
     _check_new(files, survivors, added)
     raise_tops(tops, added)
     deletions = [_deletion(entry) for entry in deleted]
-    return [*deletions, *added], tops if schema.bucket > 0 else None
+    numbers = others.numbers | {entry.total_buckets for entry in (*survivors, *added)}
+    return [*deletions, *added], Buckets(tops=tops, numbers=numbers) if schema.bucket > 0 else None
 
 
 def _overwritable(
     files: TableFiles, schema: Schema, latest: Snapshot | None, request: CommitRequest
-) -> tuple[list[ManifestEntry], dict[BucketKey, int]]:
-    """The live files of the partitions an overwrite is about, and the tops of the buckets of all others."""
+) -> tuple[list[ManifestEntry], Buckets]:
+    """The live files of the partitions an overwrite is about, and the buckets of all others."""
     sums = files.bucket_sums(latest)
     named = {entry.partition for entry in request.deletes} | {new.partition for new in request.adds}
     about = {s.partition for s in sums if s.partition in named or (request.overwrite is not None and request.overwrite(s.partition))}
     live = list(files.touched_entries(latest, Touched([f.type for f in schema.partition_fields], about))) if about else []
-    return live, {(s.partition, s.bucket): s.top_sequence for s in sums if s.partition not in about}
+    return live, Buckets.of_sums(s for s in sums if s.partition not in about)
 
 
 def _appended(
     files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest]
-) -> tuple[list[ManifestEntry], dict[BucketKey, int] | None]:
+) -> tuple[list[ManifestEntry], Buckets | None]:
     if schema.bucket <= 0:
         return [entry for request in requests for entry in _entries(schema, request.adds, [new.file for new in request.adds])], None
-    tops = dict(TOPS.of(files, latest))
+    before = BUCKETS.of(files, latest)
+    if before.numbers - {schema.bucket}:
+        _check_appendable(files, schema, latest, requests)
+    tops = dict(before.tops)
     changes: list[ManifestEntry] = []
     for request in requests:
         added = _entries(schema, request.adds, in_sequence(request.adds, tops))
         raise_tops(tops, added)
         changes += added
-    return changes, tops
+    return changes, Buckets(tops=tops, numbers=before.numbers | {schema.bucket})
+
+
+def _check_appendable(files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest]) -> None:
+    """Raise `InvalidOption` where rows go to a partition of another number of buckets: those of one key would be in two queues."""
+    adds = [new for request in requests for new in request.adds]
+    touched = Touched([f.type for f in schema.partition_fields], {new.partition for new in adds})
+    other = _of_other_number(schema, files.touched_entries(latest, touched), adds)
+    if other is not None:
+        raise InvalidOption(f"{_numbers_told(schema, other)} Rows can be inserted again afterwards.")
 
 
 def _compacted(
     files: TableFiles, schema: Schema, latest: Snapshot | None, request: CommitRequest
-) -> tuple[list[ManifestEntry], dict[BucketKey, int] | None]:
+) -> tuple[list[ManifestEntry], Buckets | None]:
     """A compaction's changes: only the buckets it is about are read, and what a bucket ends with stays what it was."""
     types = [f.type for f in schema.partition_fields]
     places = {(e.partition, e.bucket) for e in request.deletes} | {(new.partition, new.bucket) for new in request.adds}
@@ -214,7 +229,7 @@ def _compacted(
         return changes, None
     _check_bucket_numbers(schema, survivors, request.adds)
     _check_order(live, gone, added)
-    return changes, TOPS.of(files, latest)
+    return changes, BUCKETS.of(files, latest)
 
 
 def _live(
@@ -299,11 +314,19 @@ def _check_new(files: TableFiles, survivors: Sequence[ManifestEntry], added: Seq
 
 def _check_bucket_numbers(schema: Schema, survivors: Sequence[ManifestEntry], adds: Sequence[NewFile]) -> None:
     """A partition holds one number of buckets; a new number comes with an overwrite of the partition."""
+    other = _of_other_number(schema, survivors, adds)
+    if other is not None:
+        raise RewriteConflict(_numbers_told(schema, other), resource_name=other.file.file_name)
+
+
+def _of_other_number(schema: Schema, live: Iterable[ManifestEntry], adds: Sequence[NewFile]) -> ManifestEntry | None:
+    """A live file in a partition that is written and has another number of buckets than the schema says."""
     written = {new.partition for new in adds}
-    for entry in survivors:
-        if entry.partition in written and entry.total_buckets != schema.bucket:
-            raise RewriteConflict(
-                f"The partition was written with {entry.total_buckets} buckets and the table now has {schema.bucket}; "
-                "rewrite it whole with INSERT OVERWRITE.",
-                resource_name=entry.file.file_name,
-            )
+    return next((entry for entry in live if entry.partition in written and entry.total_buckets != schema.bucket), None)
+
+
+def _numbers_told(schema: Schema, other: ManifestEntry) -> str:
+    return (
+        f"The partition was written with {other.total_buckets} buckets and the table now has {schema.bucket}; "
+        "rewrite it whole with INSERT OVERWRITE."
+    )

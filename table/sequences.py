@@ -1,12 +1,13 @@
-"""Sequence numbers: what keeps a bucket's rows in write order (`paimon-append.md` §4.7)."""
+"""What a commit to buckets must know of them: sequence numbers, which keep rows in write order (`paimon-append.md` §4.7), and how many."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from model.snapshot import Snapshot
 from table.cache import ByteCache
+from table.live_files import BucketSums
 from table.manifest import DataFile, ManifestEntry, NewFile
 from table.store import TableFiles
 
@@ -16,37 +17,54 @@ BucketKey = tuple[bytes, int]
 _CACHED_BYTES = 128 << 20
 
 
-class BucketTops:
-    """The highest sequence number of each (partition, bucket), remembered per snapshot so that a hot table pays once."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buckets:
+    """The buckets of a snapshot."""
+
+    tops: dict[BucketKey, int]
+    """The highest sequence number of each."""
+    numbers: frozenset[int]
+    """How many buckets partitions have: one number, or several where 'bucket' was changed and not all are rewritten."""
+
+    @classmethod
+    def of_sums(cls, sums: Iterable[BucketSums]) -> Buckets:
+        """Those of live files, summed by bucket."""
+        sums = list(sums)
+        tops = {(one.partition, one.bucket): one.top_sequence for one in sums}
+        return cls(tops=tops, numbers=frozenset(one.total_buckets for one in sums))
+
+
+class KnownBuckets:
+    """The buckets of snapshots, remembered so that a hot table pays once."""
 
     def __init__(self) -> None:
-        self._known: ByteCache[tuple[str, str], dict[BucketKey, int]] = ByteCache(_CACHED_BYTES, _tops_bytes)
+        self._known: ByteCache[tuple[str, str], Buckets] = ByteCache(_CACHED_BYTES, _bytes_of)
 
-    def of(self, files: TableFiles, snapshot: Snapshot | None) -> dict[BucketKey, int]:
-        """The tops at a snapshot; treat the answer as read-only."""
+    def of(self, files: TableFiles, snapshot: Snapshot | None) -> Buckets:
+        """The buckets at a snapshot; treat the answer as read-only."""
         if snapshot is None:
-            return {}
+            return Buckets(tops={}, numbers=frozenset())
         found = self._known.get((files.location, snapshot.delta_manifest_list))
         if found is None:
-            found = {(sums.partition, sums.bucket): sums.top_sequence for sums in files.bucket_sums(snapshot)}
+            found = Buckets.of_sums(files.bucket_sums(snapshot))
             self.remember(files, snapshot.delta_manifest_list, found)
         return found
 
-    def remember(self, files: TableFiles, delta_manifest_list: str, tops: dict[BucketKey, int]) -> None:
-        """Keep what a new snapshot's tops will be, so that the next commit need not read anything."""
-        self._known.put((files.location, delta_manifest_list), tops)
+    def remember(self, files: TableFiles, delta_manifest_list: str, buckets: Buckets) -> None:
+        """Keep what a new snapshot's buckets will be, so that the next commit need not read anything."""
+        self._known.put((files.location, delta_manifest_list), buckets)
 
     def forget(self) -> None:
         """Forget everything; the next commit of each table reads its files again."""
         self._known.clear()
 
 
-def _tops_bytes(tops: dict[BucketKey, int]) -> int:
+def _bytes_of(buckets: Buckets) -> int:
     """About what the numbers of so many buckets take: a slot, a key of two and a number each."""
-    return 64 + sum(270 + len(partition) for partition, _ in tops)
+    return 64 + sum(270 + len(partition) for partition, _ in buckets.tops)
 
 
-TOPS = BucketTops()
+BUCKETS = KnownBuckets()
 
 
 def raise_tops(tops: dict[BucketKey, int], entries: Iterable[ManifestEntry]) -> None:

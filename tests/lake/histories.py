@@ -26,7 +26,7 @@ from table.commit import CommitRequest
 from table.read import read_batches
 from table.rewrite import go_on
 from table.scan import plan_scan
-from table.sequences import TOPS
+from table.sequences import BUCKETS
 from table.write import write_batches
 from tests.lake.mortal import Killed, MortalIO
 from tests.sql.tables import make_table
@@ -98,7 +98,7 @@ class History:
 
     def _born(self) -> None:
         """A process begins: it knows nothing of the one before."""
-        TOPS.forget()
+        BUCKETS.forget()
         self._io = MortalIO()
         self.lake = Lake(self._catalog, str(self._warehouse), file_io=self._io, hook=self._io.change)
 

@@ -99,7 +99,7 @@ def commit_tied(lake: Lake, table: LakeTable, values: Sequence[int]) -> None:
     written = write_batches(table.files, table.schema, [batch])
     from table import sequences
 
-    tops = sequences.TOPS.of(table.files, table.latest())
+    tops = sequences.BUCKETS.of(table.files, table.latest()).tops
     top = max(tops.values(), default=-1)
     shift = -1 if tops else 1  # the number before, or 1; the commit adds what comes after the top
     assert top + 1 + shift == (top if tops else 1)

@@ -12,7 +12,7 @@ from table import binary_row
 from table.cache import ByteCache
 from table.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, SimpleStats, entries_bytes
 from table.manifest_codec import decode_manifest, encode_manifests
-from table.sequences import _tops_bytes
+from table.sequences import Buckets, _bytes_of
 from tests.table.test_commit import BIGINT
 
 
@@ -68,4 +68,5 @@ def test_the_estimate_of_bucket_tops_is_near_the_memory_they_take() -> None:
     tops = {(binary_row.encode_prefixed([BIGINT], (n,)), 10**6 + n): 10**9 + n for n in range(5000)}
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert taken / 1.5 <= _tops_bytes(tops) <= 2 * taken, (taken, _tops_bytes(tops))
+    buckets = Buckets(tops=tops, numbers=frozenset({1}))
+    assert taken / 1.5 <= _bytes_of(buckets) <= 2 * taken, (taken, _bytes_of(buckets))

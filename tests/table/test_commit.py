@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from model.errors import RewriteConflict, TableDamaged
+from model.errors import InvalidOption, RewriteConflict, TableDamaged
 from model.schema import Schema, column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from model.types import parse_type
@@ -17,6 +17,7 @@ from table.commit import CommitRequest, build_snapshot, everything
 from table.file_io import LocalFileIO
 from table.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, NewFile, SimpleStats
 from table.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest_list, encode_manifests
+from table.sequences import BUCKETS
 from table.store import Published, TableFiles
 
 BIGINT = parse_type("BIGINT")
@@ -64,10 +65,8 @@ def test_a_queues_rows_are_numbered_in_write_order(files: TableFiles) -> None:
 
 
 def test_numbers_are_found_again_without_memory(files: TableFiles) -> None:
-    from table.sequences import TOPS
-
     first = commit(files, a_schema(), None, append("a"))
-    TOPS.forget()
+    BUCKETS.forget()
     assert sequences(files, commit(files, a_schema(), first, append("b")))[-1] == ("b", 10, 19)
 
 
@@ -113,6 +112,23 @@ def test_a_partition_has_one_number_of_buckets(files: TableFiles) -> None:
         files, wider, first, CommitRequest(kind=CommitKind.OVERWRITE, adds=append("b").adds, overwrite=everything, commit_user="u")
     )
     assert live
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_nothing_is_appended_to_a_partition_of_another_number_of_buckets(files: TableFiles, forgotten: bool) -> None:
+    first = commit(files, a_schema(), None, append("a"))
+    wider = a_schema(bucket="4")
+    if forgotten:
+        BUCKETS.forget()
+    with pytest.raises(InvalidOption, match="written with 1 buckets and the table now has 4; rewrite it whole with INSERT OVERWRITE"):
+        commit(files, wider, first, append("b"))
+    whole = CommitRequest(kind=CommitKind.OVERWRITE, adds=append("c").adds, overwrite=everything, commit_user="u")
+    rewritten = commit(files, wider, first, whole)
+    if forgotten:
+        BUCKETS.forget()
+    assert commit(files, wider, rewritten, append("d", bucket=3)).total_record_count
+    with pytest.raises(InvalidOption, match="written with 4 buckets and the table now has 1"):
+        commit(files, a_schema(), rewritten, append("e"))
 
 
 def test_thirty_small_manifests_become_one(files: TableFiles) -> None:
