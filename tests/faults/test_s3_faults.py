@@ -129,7 +129,7 @@ def test_a_request_that_hangs_holds_no_thread_for_ever(lakeside: str, s3_proxy: 
 def test_an_upload_of_many_parts_that_is_cut_leaves_no_object(lakeside: str, s3_proxy: Proxy) -> None:
     io = file_io_for(lakeside)
     s3_proxy.reset(lambda number, method, path: Fate.FORBIDDEN if "partNumber=2" in path else Fate.SERVED)
-    with pytest.raises(Unavailable, match="cannot be used at large: .*UploadPart"):
+    with pytest.raises(Unavailable, match=r"cannot be used at large: .*UploadPart"):
         io.add(f"{lakeside}/large", b"x" * (25 << 20))
     assert s3_proxy.faults
     assert not io.exists(f"{lakeside}/large")
