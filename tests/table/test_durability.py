@@ -105,7 +105,7 @@ def test_a_file_that_could_not_be_flushed_never_can_be(tmp_path: Path, io: Local
     for path in paths:
         io.add(path, b"1")
     flushed.failing[paths[1]] = number
-    with pytest.raises(StorageFull if number == errno.ENOSPC else Unavailable, match=paths[1]):
+    with pytest.raises(StorageFull if number == errno.ENOSPC else Unavailable, match=r"(at|write) b\b"):
         io.sync(paths)
     with pytest.raises(Unavailable, match="written anew"):  # the kernel would say yes now, and the bytes are gone
         io.sync(paths)
@@ -142,7 +142,7 @@ def test_a_directory_whose_flush_failed_is_changed_and_flushed_again(
     with monkeypatch.context() as broken:
         broken.setattr("os.fsync", failing)
         for _ in range(2):
-            with pytest.raises(Unavailable, match="/t"):
+            with pytest.raises(Unavailable, match="at t:"):
                 io.sync([str(place)])
     before = place.stat().st_mtime_ns
     io.sync([str(place)])
@@ -189,5 +189,5 @@ def test_what_cannot_be_looked_at_is_not_told_as_missing(tmp_path: Path, io: Loc
         raise OSError(errno.EIO, "told to")
 
     monkeypatch.setattr("os.stat", failing)
-    with pytest.raises(Unavailable, match=f"{tmp_path}/a"):
+    with pytest.raises(Unavailable, match="at a:"):
         io.exists(f"{tmp_path}/a")
