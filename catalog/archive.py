@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, LiteralString
 
 import psycopg
 from psycopg import Connection, sql
@@ -118,13 +118,20 @@ def let_go(dsn: str) -> None:
         conn.execute("UPDATE stream_job SET owner = NULL, lease_until = NULL, epoch = epoch + 1 WHERE lease_until IS NOT NULL")
 
 
+WRITTEN_ANEW: dict[str, LiteralString] = {
+    "table_entry": "published_schema_id = -1",
+    "table_branch": "published_schema_id = -1",
+    "table_snapshot": "published = false",
+    "table_tag": "published = false",
+}
+"""By table of the catalog, what lets files of metadata be written by whoever opens the lake's table, unless they lie there."""
+
+
 def write_files_anew(dsn: str) -> None:
     """Let the files of all schemas, snapshots and tags be written again: what was copied are the files that these name."""
     with connected(dsn) as conn, conn.transaction():
-        conn.execute("UPDATE table_entry SET published_schema_id = -1")
-        conn.execute("UPDATE table_branch SET published_schema_id = -1")
-        conn.execute("UPDATE table_snapshot SET published = false")
-        conn.execute("UPDATE table_tag SET published = false")
+        for name, change in WRITTEN_ANEW.items():
+            conn.execute(sql.SQL("UPDATE {} SET ").format(sql.Identifier(name)) + sql.SQL(change))
 
 
 _DEFAULT_ONLY = "name <> 'default' OR options <> '{}'"

@@ -13,9 +13,9 @@ from uuid import UUID
 
 from psycopg import Connection, errors, sql
 
-from catalog.archive import ArchivedTable, ArchiveHead, connected, copy_in, head_of, opened
+from catalog.archive import WRITTEN_ANEW, ArchivedTable, ArchiveHead, connected, copy_in, head_of, opened
 from model.errors import IllegalMove, InvalidData
-from model.identifier import MAIN_BRANCH, Identifier
+from model.identifier import Identifier
 
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _OF_A_TABLE = (
@@ -23,13 +23,8 @@ _OF_A_TABLE = (
     "stream_consumer", "compaction_run",
 )  # fmt: skip
 """What goes with a table, by its id."""
-_WRITTEN_ANEW: dict[str, LiteralString] = {
-    "table_snapshot": "UPDATE {} SET published = false",
-    "table_tag": "UPDATE {} SET published = false",
-    "table_branch": "UPDATE {} SET published_schema_id = -1",
-    "snapshot_pointer": "UPDATE {} SET reserved_by = NULL, reserved_until = NULL",
-}
-"""Files of metadata are written by whoever opens the table, unless they lie there."""
+_CHANGED: dict[str, LiteralString] = {**WRITTEN_ANEW, "snapshot_pointer": "reserved_by = NULL, reserved_until = NULL"}
+"""What is said anew of the rows that come back: nobody's turn is theirs any more."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,6 +142,7 @@ def _databases(conn: Connection, tables: Mapping[str, ArchivedTable], tar: tarfi
 def _entries(conn: Connection, table: ArchivedTable, tar: tarfile.TarFile, path: Path, parts: Sequence[Part]) -> None:
     loaded = _loaded(conn, table, tar, path)
     _keep_only(conn, loaded, parts)
+    _change(conn, table, loaded)
     for part in parts:
         conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (part.location,))
         query = """
@@ -159,7 +155,7 @@ def _entries(conn: Connection, table: ArchivedTable, tar: tarfile.TarFile, path:
         conn.execute(
             sql.SQL(
                 "UPDATE {} SET table_id = %s, database = %s, name = %s, location = %s, moving_from = NULL, diverged_at = NULL, "
-                "published_schema_id = -1, external = external AND NOT %s WHERE table_id = %s"
+                "external = external AND NOT %s WHERE table_id = %s"
             ).format(loaded),
             (part.table_id, part.name.database, part.name.table, part.location, moved, part.of.table_id),
         )
@@ -169,12 +165,16 @@ def _entries(conn: Connection, table: ArchivedTable, tar: tarfile.TarFile, path:
 def _of_tables(conn: Connection, table: ArchivedTable, tar: tarfile.TarFile, path: Path, parts: Sequence[Part]) -> None:
     loaded = _loaded(conn, table, tar, path)
     _keep_only(conn, loaded, parts)
-    if (change := _WRITTEN_ANEW.get(table.name)) is not None:
-        conn.execute(sql.SQL(change).format(loaded))
+    _change(conn, table, loaded)
     for part in parts:
         if part.table_id != part.of.table_id:
             conn.execute(sql.SQL("UPDATE {} SET table_id = %s WHERE table_id = %s").format(loaded), (part.table_id, part.of.table_id))
     _insert(conn, table, loaded)
+
+
+def _change(conn: Connection, table: ArchivedTable, loaded: sql.Identifier) -> None:
+    if (change := _CHANGED.get(table.name)) is not None:
+        conn.execute(sql.SQL("UPDATE {} SET ").format(loaded) + sql.SQL(change))
 
 
 def _keep_only(conn: Connection, loaded: sql.Identifier, parts: Sequence[Part]) -> None:
@@ -212,8 +212,3 @@ def _text(row: Mapping[str, str | None], column: str) -> str:
     value = row[column]
     assert value is not None
     return value
-
-
-def main_schemas(table: PartTable) -> dict[int, Mapping[str, Any]]:
-    """The schemas of its main branch."""
-    return table.schemas.get(MAIN_BRANCH, {})

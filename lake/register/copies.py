@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from catalog.archive_parts import PartTable, main_schemas
+from catalog.archive_parts import PartTable
 from lake.register.check import Line, TableCheck
 from lake.table import LakeTable
 from model.errors import LakeError
+from model.identifier import MAIN_BRANCH
+from model.location import Location
 from model.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.snapshot import Snapshot
 from table.copying import Copy, copy_files
@@ -39,8 +41,8 @@ class WarehouseCopy:
 
 def relative(location: str, warehouse: str) -> str | None:
     """Where a table lies below its warehouse; None for one that lies elsewhere."""
-    root = f"{warehouse.rstrip('/')}/"
-    return location[len(root) :] if location.startswith(root) else None
+    root, lies = Location.parse(warehouse), Location.parse(location)
+    return "/".join(lies.below(root)) if root != lies and root.contains(lies) else None
 
 
 def copy_to(tables: Iterable[PartTable], *, warehouse: str, place: str) -> WarehouseCopy:
@@ -80,7 +82,7 @@ def _copy(table: PartTable, source: str, target: str, done: WarehouseCopy, *, me
 
 def _named(table: PartTable, location: str, io: FileIO, done: WarehouseCopy) -> Iterator[tuple[str, bool]]:
     """Each file that the table's history names, and whether its name may come to mean another file."""
-    schemas = main_schemas(table)
+    schemas = table.schemas[MAIN_BRANCH]
     schema = Schema.from_json(schemas[max(schemas)])
     if other_kind(schema.options) in DIRECTORY_KINDS:
         yield from ((path, True) for path in _all_below(io, location))
