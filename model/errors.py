@@ -33,18 +33,17 @@ class LakeError(Exception):
     fragment: str | None = None
     """The words of the text the failure is about."""
 
-    place: str | None = None
-    """The whole path of the file that the message names; see `file_name`."""
-
     def __init_subclass__(cls, *, status: int | None = None) -> None:
         super().__init_subclass__()
         cls.error_class = cls.__name__
         if status is not None:
             cls.status = status
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, *, place: str | None = None) -> None:
+        """``place`` is the whole path of the file that the message names; see `file_name`."""
         super().__init__(message)
         self.message = message
+        self.place = place
 
     @property
     def whole(self) -> str:

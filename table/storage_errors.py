@@ -19,14 +19,10 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 def storage_error(problem: BaseException, path: str) -> LakeError:
     """Translate a store's error about a path; it says nothing about a commit, because who raises it cannot know of one."""
     if isinstance(problem, OSError) and problem.errno in _NO_ROOM:
-        full = StorageFull(f"No room left to write {file_name(path)}. Make room where it lies, then repeat what was refused.")
-        full.place = path
-        return full
+        return StorageFull(f"No room left to write {file_name(path)}. Make room where it lies, then repeat what was refused.", place=path)
     reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
     told = reason.replace(path, file_name(path)).rstrip(".") or type(problem).__name__
-    away = Unavailable(f"The warehouse cannot be used at {file_name(path)}: {told}.")
-    away.place = path
-    return away
+    return Unavailable(f"The warehouse cannot be used at {file_name(path)}: {told}.", place=path)
 
 
 @contextlib.contextmanager
