@@ -32,7 +32,7 @@ class TableLayout:
         self.location = location.rstrip("/")
         self.branch = branch
         self.reach = reach or Reach(location)
-        self.branch_dir = self.location if branch == MAIN_BRANCH else f"{self.location}/branch/branch-{branch}"
+        self.branch_dir = self.location if branch == MAIN_BRANCH else f"{self.branches_dir()}/branch-{branch}"
 
     def branches_dir(self) -> str:
         """Where the branches lie, each in a directory of its own."""

@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from catalog.records import CountsRow
 from lake import Lake, LakeTable
 from model.access import Access, table_resource
-from model.errors import Forbidden, TableNotExist
+from model.errors import TableNotExist
 from model.identifier import Identifier
 from model.schema import other_kind
 from model.snapshot import Snapshot
@@ -81,7 +81,7 @@ def table(database: str, name: str, tab: str = "overview") -> ResponseReturnValu
 def render_tab(lake: Lake, head: TableHead, found: Tab, **more: Any) -> ResponseReturnValue:
     """A side of a table as a page; ``more`` beside what it is handed always."""
     if found.counts and not head.told:
-        raise Forbidden(f"{lake.caller.principal} sees only a part of table {head.table}, and so not its {found.label.lower()}.")
+        lake.require_whole(head.opened, found.label.lower())
     values = {**found.values(lake, head), **more}
     tabs = [TABS[one] for one in _ORDER if one in TABS and (head.kind is None or not TABS[one].data)]
     return render(f"table/{found.name}.html", here="Catalog", head=head, tabs=tabs, tab=found, **values)
