@@ -122,13 +122,6 @@ def campaign(client: FlaskClient, seeds: range) -> Counter[int]:
     return answered
 
 
-@pytest.fixture
-def table(client: FlaskClient) -> FlaskClient:
-    sql(client, "CREATE TABLE t (id INT, s STRING)")
-    sql(client, "INSERT INTO t VALUES (1, 'a')")
-    return client
-
-
 def test_requests_of_every_route_are_answered(table: FlaskClient) -> None:
     flat = Flat()
     answered = campaign(table, range(SHORT))

@@ -26,6 +26,11 @@ _ODD = [
 ]  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def without_spark() -> None:
+    assert not NoSpark.ready  # what needs Spark is 503 here: this is about all that comes before it
+
+
 def statements() -> list[str]:
     """Every statement the parser's own cases hold, and some with values that reach the files."""
     found = [
@@ -84,14 +89,6 @@ def campaign(client: FlaskClient, seeds: range) -> Counter[int]:
         if seed % 50 == 0:  # some drop it
             sql(client, "CREATE TABLE IF NOT EXISTS t (id INT, s STRING)")
     return answered
-
-
-@pytest.fixture
-def table(client: FlaskClient) -> FlaskClient:
-    assert not NoSpark.ready  # what needs Spark is 503 here: this is about all that comes before it
-    sql(client, "CREATE TABLE t (id INT, s STRING)")
-    sql(client, "INSERT INTO t VALUES (1, 'a')")
-    return client
 
 
 def test_statements_that_are_almost_right_are_answered(table: FlaskClient) -> None:
