@@ -151,12 +151,15 @@ class Operation:
         callback()
 
     def _ended(self) -> None:
+        """Tell the lists, then whoever waits: who has heard of the end finds it in every list."""
         self.ended = time.time()
-        self._done.set()
         with self._lock:
             callbacks, self._on_end = self._on_end, []
-        for callback in callbacks:
-            callback()
+        try:
+            for callback in callbacks:
+                callback()
+        finally:
+            self._done.set()
 
     def begin(self) -> bool:
         """A worker takes it up; False where it was stopped before."""

@@ -35,6 +35,9 @@ ALLOWED_SKIPS = (
 """Reasons for which a test may be left out; under CI any other one is a failure."""
 
 
+ROOM = 8 << 30
+"""Bytes a run of many tests needs to begin with: what it writes at once, beside the reserve that servers keep free."""
+
 SHARED = {
     "spark": {"spark", "pool", "any_server"},
     "kafka": {"broker", "kafka_server"},
@@ -66,6 +69,11 @@ def pytest_configure(config: pytest.Config) -> None:
         if getattr(config.option, "numprocesses", None):  # a run of many tests; a short one takes an archive that is there
             brief_jvm.make_archive()
         os.environ["SPARK_SUBMIT_OPTS"] = brief_jvm.spark_options()
+    if getattr(config.option, "numprocesses", None) and (free := shutil.disk_usage(tempfile.gettempdir()).free) < ROOM:
+        raise pytest.UsageError(
+            f"{tempfile.gettempdir()} has {free >> 20:,} MiB free; the tests need {ROOM >> 20:,} MiB: servers that they start "
+            "refuse new rows where the disk is nearly full."
+        )
     if "PYTEST_DEBUG_TEMPROOT" not in os.environ and not hasattr(config, "workerinput"):
         place = tempfile.mkdtemp(prefix="sluice-tests-")
         os.environ["PYTEST_DEBUG_TEMPROOT"] = place

@@ -127,6 +127,27 @@ def test_end_callbacks_run_once_also_when_late() -> None:
     assert seen == [1, 2]
 
 
+def test_who_waits_is_told_after_the_lists() -> None:
+    operation = in_state(S.RUNNING)
+    told: list[bool] = []
+    operation.on_end(lambda: told.append(operation.wait(0)))
+    operation.succeed(ResultSet.ok())
+    assert told == [False]
+    assert operation.wait(0)
+
+
+def test_a_list_that_fails_leaves_nobody_waiting() -> None:
+    operation = in_state(S.RUNNING)
+
+    def fail() -> None:
+        raise RuntimeError("no room")
+
+    operation.on_end(fail)
+    with pytest.raises(RuntimeError):
+        operation.succeed(ResultSet.ok())
+    assert operation.wait(0)
+
+
 def test_overdue_only_while_it_runs() -> None:
     operation = Operation("SELECT 1", timeout=0)
     assert operation.overdue()
