@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +28,8 @@ class Patience:
     """Then another thread takes the place of its own."""
     told: float = 30.0
     """Then readiness says so."""
+    starved: float = 10.0
+    """Then Spark is started anew where tasks of such statements hold all its cores, so that nobody else's task runs."""
     restart: float = 60.0
     """Then Spark is started anew, which fails what runs there."""
 
@@ -38,6 +41,7 @@ class SparkJobs(Protocol):
     def interrupt(self, statement_id: str) -> None: ...
     def stages_of(self, statement_id: str) -> set[tuple[str, int]]: ...
     def live_tasks(self) -> list[tuple[str, int]]: ...
+    def cores(self) -> int: ...
     def restart(self, reason: str) -> None: ...
 
 
@@ -108,7 +112,8 @@ class Canceller:
             if not stopping:
                 self._guarded(self._look, "Spark could not be asked how it is")
             self._count_tasks(stopping)
-            ended = [one for one in stopping if self._ended(one)]
+            ended = self._renew_starved(stopping)
+            ended += [one for one in stopping if one not in ended and self._ended(one)]
             with self._woken:
                 self._stopping = [one for one in self._stopping if one not in ended]
                 if self._stopping:
@@ -126,6 +131,24 @@ class Canceller:
             _log.debug("Spark does not tell which tasks run", exc_info=True)
         for one in stopping:
             one.tasks = sum(stage in one.stages for stage in live)
+
+    def _renew_starved(self, stopping: Sequence[_Stopping]) -> list[_Stopping]:
+        """Start Spark anew where some have left nobody a core for too long; those that end with it."""
+        now = time.monotonic()
+        holding = [one for one in stopping if one.tasks and now - one.since > self._patience.starved]
+        tasks = sum(one.tasks for one in holding)
+        if not tasks or tasks < self._cores():
+            return []
+        handles = ", ".join(one.operation.handle for one in holding)
+        reason = f"{tasks} tasks hold all its cores {self._patience.starved:g} s after their statements were told to stop: {handles}"
+        self._guarded(lambda: self._spark.restart(reason), "Spark could not be started anew")
+        return holding
+
+    def _cores(self) -> float:
+        try:
+            return self._spark.cores()
+        except Exception:  # the JVM may be gone, and with it its tasks
+            return math.inf
 
     def _ended(self, one: _Stopping) -> bool:
         """Tell it to stop once more; whether it has ended."""

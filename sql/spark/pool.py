@@ -280,6 +280,11 @@ class SparkPool:
         root = self._root
         return [] if root is None else live_tasks(root.sparkContext, self._gateway())
 
+    def cores(self) -> int:
+        """How many tasks run at once."""
+        root = self._root
+        return 0 if root is None else root.sparkContext.defaultParallelism
+
     def _gateway(self) -> Any:
         from pyspark import SparkContext
 

@@ -58,6 +58,9 @@ class NoSpark:
     def live_tasks(self) -> list[tuple[str, int]]:
         return []
 
+    def cores(self) -> int:
+        return 2
+
     def restart(self, reason: str) -> None:
         """There is none."""
 

@@ -40,6 +40,9 @@ class Hanging:
     def live_tasks(self) -> list[tuple[str, int]]:
         return self.live
 
+    def cores(self) -> int:
+        return 2
+
     def restart(self, reason: str) -> None:
         self.restarted.append(reason)
 
@@ -51,7 +54,7 @@ def spark() -> Hanging:
 
 @pytest.fixture
 def canceller(spark: Hanging) -> Iterator[Canceller]:
-    made = Canceller(spark, patience=Patience(interrupt=0.0, thread=0.0, told=0.0, restart=2.5))
+    made = Canceller(spark, patience=Patience(interrupt=0.0, thread=0.0, told=0.0, starved=60.0, restart=2.5))
     yield made
     made.close()
 
@@ -93,6 +96,30 @@ def test_tasks_that_outlive_their_statement_are_told_and_end_with_spark(cancelle
     wait_for(lambda: bool(spark.restarted))
     assert spark.canceled == []
     assert "2 tasks" in spark.restarted[0]
+
+
+def test_tasks_that_leave_nobody_a_core_end_with_spark_at_once(spark: Hanging, operation: Operation) -> None:
+    """Also where each of two statements holds only a part of them; one that holds a part alone is given its time."""
+    canceller = Canceller(spark, patience=Patience(starved=0.5, restart=60.0))
+    other = Operation("SELECT 2")
+    for one in (operation, other):
+        one.worker_ended = one.begun = True
+    spark.stages = {operation.handle: {("app-1", 7)}, other.handle: {("app-1", 8)}}
+    spark.live = [("app-1", 7)]
+    canceller.stop(operation)
+    wait_for(lambda: bool(canceller._stopping) and canceller._stopping[0].tasks == 1)
+    canceller._stopping[0].since -= 30
+    canceller.stop(other)
+    wait_for(lambda: len(canceller._stopping) == 1 and canceller._stopping[0].operation is operation)
+    assert spark.restarted == []
+    spark.stages, spark.live = {other.handle: {("app-1", 8)}}, [("app-1", 7), ("app-1", 8)]
+    canceller.stop(other)
+    wait_for(lambda: bool(spark.restarted))
+    wait_for(lambda: not canceller._stopping)
+    canceller.close()
+    assert len(spark.restarted) == 1
+    assert "2 tasks hold all its cores" in spark.restarted[0]
+    assert operation.handle in spark.restarted[0] and other.handle in spark.restarted[0]
 
 
 def test_tasks_of_others_and_of_a_former_spark_do_not_count(canceller: Canceller, spark: Hanging, operation: Operation) -> None:

@@ -52,7 +52,7 @@ pool = SparkPool(SparkSettings(master="local[2]", driver_memory="512m"))
 pool.start_in_background()
 gateway = Gateway(Lake(CatalogStore(sys.argv[1]), sys.argv[2]), pool, limits=GatewayLimits(local_threads=4, spark_statements=2))
 gateway.start()
-gateway._canceller._patience = Patience(told=1.0, restart=6.0)
+gateway._canceller._patience = Patience(told=1.0, starved=6.0)
 assert gateway.run("SELECT 40 + id FROM range(2, 3)").collect() == [(42,)]
 gateway.run("CREATE TABLE t (a INT)").close()
 
