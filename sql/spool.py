@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import re
-import socket
 import threading
 import time
 from collections import Counter
@@ -19,11 +18,12 @@ from lake.quotas import Quotas, exceeded
 from model.errors import LakeError, QuotaExceeded, ResultTooLarge
 from model.quota import QUOTAS, RESULT, SPOOL
 from sql.cancellation import Cancellation
+from sql.process_name import is_dead, process_space
 from table.file_io import FileIO
 
 _log = logging.getLogger(__name__)
 _ALIVE = ".alive"
-_OWNER = re.compile(r"^(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{8}$")
+_OWNER = re.compile(r"^(?P<space>.+)-(?P<pid>\d+)-[0-9a-f]{8}$")
 _LIVING: set[str] = set()
 """The owners this process is: tests and embedders run several gateways in one."""
 BEAT_SECONDS = 60.0
@@ -95,7 +95,7 @@ class Spool:
         self.limits = limits
         self._reserve = reserve or StorageReserve()
         self._base = f"{warehouse.rstrip('/')}/.sluice/spool"
-        self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self._owner = f"{process_space()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._root = f"{self._base}/{self._owner}"
         self._lock = threading.Lock()
         self._entries: dict[str, SpoolEntry] = {}
@@ -188,7 +188,7 @@ class Spool:
                 _log.warning("The size of a result could not be counted", exc_info=True)
 
     def clean(self) -> None:
-        """Delete what gateways of this host that are gone left behind, and begin to watch those elsewhere; call it at start."""
+        """Delete what gateways that ran here and are gone left behind, and begin to watch those elsewhere; call it at start."""
         self._watched = self._elapsed()
         for found in self.file_io.list(self._base):
             name = found.path.rstrip("/").rsplit("/", 1)[-1]
@@ -240,22 +240,9 @@ class Spool:
 
 
 def _died_here(owner: str) -> bool:
-    """Whether a gateway of that name ran on this host and runs no more."""
+    """Whether a gateway of that name ran here and runs no more."""
     found = _OWNER.match(owner)
-    return found is not None and found["host"] == socket.gethostname() and not _process_lives(int(found["pid"]))
-
-
-def _process_lives(pid: int) -> bool:
-    """Whether another process of this id runs here; our own id belongs to a former life."""
-    if pid == os.getpid():
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return found is not None and is_dead(found["space"], int(found["pid"]))
 
 
 def _bytes_under(file_io: FileIO, path: str) -> int:

@@ -63,7 +63,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
     read of the catalog's newest, the newest run of files that can be read is; what else is readable is kept by a tag. Only what
     contradicts all of it is set aside. Raises `TableDamaged`, and changes nothing, where no snapshot can be read.
 
-    Files are moved before the decision, so a crash in between leaves a table that a second repair finishes.
+    Files are written and moved before the decision, so a crash in between leaves a table that a second repair finishes.
     """
     files, branch = table.files, table.identifier.branch
     with catalog.transaction() as tx:
@@ -84,6 +84,8 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         )  # fmt: skip
         if dry_run:
             return done
+        for path, data in missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
+            files.io.create(path, data)
         if plan.aside:
             files.io.delete(files.layout.latest_hint())  # readers believe it, and find the newest by themselves where there is none
         for snapshot_id in plan.aside:
@@ -96,8 +98,6 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
             tx.tags.put(table.table_id, kept, plan.keep.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
         _adopt(tx, table, plan, history)
         tx.tables.set_diverged(table.table_id, None)
-    for path, data in missing:
-        files.io.create(path, data)
     publisher.doubt(table.table_id, branch)
     publisher.try_to_catch_up(table.table_id, files, branch)
     follow(lambda: _hinted(table), f"The hint of {table.identifier} does not name its newest snapshot")

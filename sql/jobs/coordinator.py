@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from model.identifier import MAIN_BRANCH, Identifier
 from sql.jobs.keeper import Keeper, Means
 from sql.jobs.leases import HeldLeases
 from sql.jobs.limits import UpkeepLimits
+from sql.process_name import process_space
 from table.debt import Debt
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Coordinator:
         self._lake = lake
         self._limits = limits
         self._leases = HeldLeases(lease_seconds)
-        self._server = server or f"{socket.gethostname()}:{os.getpid()}"
+        self._server = server or f"{process_space()}:{os.getpid()}"
         self._means = Means(lake=lake, limits=limits, server=self._server, background=background, check=self._check)
         self._keepers: dict[UUID, Keeper] = {}
         self._running: dict[UUID, Future[None]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import threading
 import time
 from datetime import timedelta
@@ -17,6 +16,7 @@ from sql.jobs.leases import HeldLeases
 from sql.jobs.limits import JobLimits
 from sql.jobs.points import JobPoints
 from sql.jobs.run import JobRun, MakeQueries
+from sql.process_name import is_dead, process_space
 
 _log = logging.getLogger(__name__)
 _ROUND_SECONDS = 0.5
@@ -36,8 +36,7 @@ class JobRunner:
         self._lake = lake
         self._limits = limits
         self._make = make
-        self._host = socket.gethostname()
-        self._server = server or f"{self._host}/{os.getpid()}"
+        self._server = server or f"{process_space()}/{os.getpid()}"
         self._buried = False
         self._leases = HeldLeases(lease_seconds)
         self._runs: dict[UUID, JobRun] = {}
@@ -115,11 +114,11 @@ class JobRunner:
         self._forget()
 
     def _bury(self) -> None:
-        """Take over at once what processes of this machine left that were killed; their leases say nothing any more."""
+        """Take over at once what processes that were killed here left; their leases say nothing any more."""
         with self._lake.catalog.transaction() as tx:
             for server in tx.jobs.servers():
-                host, _, pid = server.rpartition("/")
-                if host == self._host and pid.isdigit() and (int(pid) == os.getpid() or not _lives(int(pid))):
+                space, _, pid = server.rpartition("/")
+                if pid.isdigit() and is_dead(space, int(pid)):
                     tx.jobs.abandon(server)
         self._buried = True
 
@@ -175,13 +174,3 @@ class JobRunner:
             forgotten = tx.jobs.forget(ended=timedelta(days=self._limits.kept_days), most=_FORGOTTEN_AT_ONCE)
         for job_id in forgotten:
             self._lake.file_io.delete_tree(self._limits.checkpoint(self._lake.warehouse, str(job_id)))
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

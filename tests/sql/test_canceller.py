@@ -119,7 +119,8 @@ def test_tasks_that_leave_nobody_a_core_end_with_spark_at_once(spark: Hanging, o
     canceller.close()
     assert len(spark.restarted) == 1
     assert "2 tasks hold all its cores" in spark.restarted[0]
-    assert operation.handle in spark.restarted[0] and other.handle in spark.restarted[0]
+    assert operation.handle in spark.restarted[0]
+    assert other.handle in spark.restarted[0]
 
 
 def test_tasks_of_others_and_of_a_former_spark_do_not_count(canceller: Canceller, spark: Hanging, operation: Operation) -> None:

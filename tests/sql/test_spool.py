@@ -11,6 +11,7 @@ import pytest
 
 from model.errors import ResultTooLarge, Unavailable
 from sql.cancellation import Cancellation
+from sql.process_name import process_space
 from sql.spool import ABANDONED_SECONDS, BEAT_SECONDS, Spool, SpoolEntry, SpoolLimits
 from table.file_io import LocalFileIO
 
@@ -88,16 +89,18 @@ def leave(warehouse: Path, owner: str, *, sign: str | None) -> Path:
     return directory
 
 
-def test_the_dead_of_this_host_are_cleared_at_once_and_the_living_are_not(tmp_path: Path) -> None:
-    here, dead_pid = socket.gethostname(), 4_000_000
+def test_the_dead_that_ran_here_are_cleared_at_once_and_the_living_are_not(tmp_path: Path) -> None:
+    here, dead_pid = process_space(), 4_000_000
     cleared = [leave(tmp_path, f"{here}-{dead_pid}-00000000", sign="7"), leave(tmp_path, f"{here}-{os.getpid()}-00000000", sign="7")]
     kept = [leave(tmp_path, f"{here}-{os.getppid()}-00000000", sign="7"), leave(tmp_path, "elsewhere-3-00000000", sign="7")]
+    host = socket.gethostname()  # a container may have the same
+    kept += [leave(tmp_path, f"{name}-{pid}-00000000", sign="7") for name in (host, f"{host}.0a1b2c3d") for pid in (dead_pid, os.getpid())]
     neighbour = spool_of(tmp_path)
     entry = neighbour.new()
     put(entry, 1)
     spool_of(tmp_path).clean()
     assert [path.exists() for path in cleared] == [False] * 2
-    assert [path.exists() for path in [*kept, Path(entry.path)]] == [True] * 3
+    assert [path.exists() for path in [*kept, Path(entry.path)]] == [True] * 7
 
 
 def test_a_gateway_elsewhere_is_dead_once_its_sign_of_life_stands_still_whatever_its_clock_says(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ import pytest
 from catalog import CatalogStore
 from catalog.archive import restore_archive, write_archive
 from lake import Lake
-from model.errors import InvalidSchema, TableDamaged
+from model.errors import InvalidSchema, StorageFull, TableDamaged
 from model.identifier import Identifier
 from sql.gateway import Gateway
+from table.file_io import LocalFileIO
 from tests.lake.register.damage import forget_metadata, metadata_files
 from tests.waiting import eventually
 
@@ -193,6 +194,34 @@ def test_what_is_lost_in_the_middle_is_written_again_from_the_catalog(world: Wor
     assert all((place / name).exists() for name in kept)
     (place / "snapshot/snapshot-1").unlink()  # a beginning: a client's expiry
     assert world.gateway.run("CALL sys.check_table('t')").collect() == []
+
+
+@pytest.mark.parametrize("lost", ["snapshot/snapshot-3", "schema/schema-0"])
+def test_a_repair_that_cannot_write_changes_nothing_and_the_next_one_does(world: World, lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is still told as diverged: an error says that nothing was decided."""
+    world.insert(3, 4)
+    world.run("ALTER TABLE t ADD s STRING")
+    world.noted()
+    place = world.warehouse / "default.db/t"
+    (place / lost).unlink()
+    with world.lake.catalog.transaction() as tx:
+        tx.tables.set_diverged(tx.tables.lock(T).table_id, "snapshot-9")
+    create = LocalFileIO.create
+
+    def full(self: LocalFileIO, path: str, data: bytes) -> bool:
+        if path.endswith(lost):
+            raise StorageFull("The disk is full.")
+        return create(self, path, data)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(LocalFileIO, "create", full)
+        with pytest.raises(StorageFull):
+            world.lake.repair_table(T)
+    with world.lake.catalog.transaction() as tx:
+        assert tx.tables.lock(T).diverged_at == "snapshot-9"
+    assert lost.rpartition("/")[2] in world.lake.repair_table(T).rewritten[0]
+    assert world.rows() == [1, 2, 3, 4]
+    assert (place / lost).exists()
 
 
 def test_the_catalog_of_another_store_is_not_touched(world: World, catalog: CatalogStore) -> None:

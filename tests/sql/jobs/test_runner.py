@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -16,6 +18,7 @@ from model.job import Job, JobState, Wish
 from sql.jobs.limits import JobLimits
 from sql.jobs.run import said
 from sql.jobs.runner import JobRunner
+from sql.process_name import process_space
 
 SETTINGS = {"restart-strategy.exponential-delay.initial-backoff": "100 ms", "restart-strategy.exponential-delay.max-backoff": "150 ms"}
 
@@ -95,8 +98,8 @@ def start(lake: Lake, maker: Maker) -> Iterator[Start]:
         runner.close()
 
 
-def made(lake: Lake) -> UUID:
-    return lake.jobs.create(name="j", statement="INSERT …", database="default", settings=SETTINGS, tables={})
+def made(lake: Lake, *, name: str = "j") -> UUID:
+    return lake.jobs.create(name=name, statement="INSERT …", database="default", settings=SETTINGS, tables={})
 
 
 def until(holds: Callable[[], object], seconds: float = 10.0) -> None:
@@ -104,6 +107,22 @@ def until(holds: Callable[[], object], seconds: float = 10.0) -> None:
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def test_jobs_of_a_process_killed_here_are_taken_over_at_once_and_no_others(lake: Lake, start: Start) -> None:
+    """A container of the same host name may have the same process ids: its leases are waited for."""
+    host = socket.gethostname()
+    servers = [f"{process_space()}/4000000", f"{process_space()}/{os.getppid()}", f"{host}/4000000", f"{host}.0a1b2c3d/{os.getpid()}"]
+    jobs = {}
+    for server in servers:
+        jobs[made(lake, name=server)] = server
+        with lake.catalog.transaction() as tx:
+            assert tx.jobs.take(uuid4(), server, most=1, seconds=600.0)
+    runner = start("me", lease_seconds=60.0)
+    until(runner.running)
+    assert [jobs[job_id] for job_id in runner.running()] == servers[:1]
+    with lake.catalog.reading() as tx:
+        assert sorted(tx.jobs.servers()) == sorted(["me", *servers[1:]])
 
 
 def test_a_job_that_fails_starts_again_after_longer_and_longer_pauses(lake: Lake, maker: Maker, start: Start) -> None:
