@@ -77,11 +77,14 @@ class LakeBase:
         self.clock = Clock(catalog)
         """Asked before anything expires by age."""
         self.open_streams = OpenStreams()
+        self.notices: dict[UUID, str] = {}
+        """What is to be told of the tables that this caller's statement has read."""
 
     def for_caller(self, caller: Caller) -> Self:
         """The same lake with what this caller may do; everything else raises `Forbidden`."""
         seen = copy.copy(self)
         seen.caller = caller
+        seen.notices = {}
         return seen
 
     @property
@@ -97,7 +100,10 @@ class LakeBase:
     @asks_itself
     def read_rules(self, table: LakeTable) -> ReadRules:
         """What of a table's rows and columns the caller sees; raises `Forbidden` where it may read nothing of it."""
-        return read_rules(self.catalog, self.caller, table.identifier, table.table_id, table.schema.field_names)
+        rules = read_rules(self.catalog, self.caller, table.identifier, table.table_id, table.schema.field_names)
+        if (notice := self.standing.notice(table.table_id)) is not None:
+            self.notices[table.table_id] = notice
+        return rules
 
     @asks_itself
     def require_whole(self, table: LakeTable, what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -101,10 +102,12 @@ class ResultBody:
         self._release()
 
 
-def _told(result: ResultSet) -> dict[str, str]:
+def _told(result: ResultSet) -> list[tuple[str, str]]:
     """What a result is, for clients whose format of rows has no place for it."""
-    told = {"X-Result-Kind": result.kind.value}
-    return told if result.affected_rows is None else told | {"X-Affected-Rows": str(result.affected_rows)}
+    told = [("X-Result-Kind", result.kind.value)]
+    if result.affected_rows is not None:
+        told.append(("X-Affected-Rows", str(result.affected_rows)))
+    return told + [("X-Notice", json.dumps(notice)[1:-1]) for notice in result.notices]
 
 
 def _content_type(format_: Format) -> str:

@@ -152,6 +152,8 @@ def sql(
                 response = open_.enter_context(
                     client.sql(text, accept=ACCEPTS[format_], database=database, timeout=timeout, request_id=request_id)
                 )
+            for notice in response.headers.get_list("X-Notice"):
+                click.echo(json.loads(f'"{notice}"'), err=True)
             if format_ == "table":
                 from sluice.table_view import draw
 

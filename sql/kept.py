@@ -72,7 +72,9 @@ class KeptStatement:
 
     def result(self) -> ResultSet:
         """All rows, from the first, as a result of its own that whoever takes it closes."""
-        return ResultSet.streaming(self.columns(), self._all)
+        made = ResultSet.streaming(self.columns(), self._all)
+        made.notices = self.operation.outcome().notices
+        return made
 
     def close(self) -> None:
         """Let the result and what it holds on disk go."""

@@ -98,6 +98,8 @@ class ResultSet:
         """Rows an INSERT wrote; None for everything else."""
         self.snapshot_id: int | None = None
         """The snapshot a write made; None for everything else."""
+        self.notices: tuple[str, ...] = ()
+        """What its reader is to know of the tables it was read from."""
         self.parameters: tuple[ResultColumn, ...] = ()
         """Of a statement that is only described (`sql.describe`): the values its placeholders want."""
         self.analysed: Analysed | None = None
@@ -211,6 +213,7 @@ class ResultSet:
             close=self.close,
         )
         made.snapshot_id, made.unbounded, made.waiting = self.snapshot_id, self.unbounded, self.waiting
+        made.notices = self.notices
         return made
 
     def _first(self, whole: ResultSet, most: int) -> Iterator[pa.RecordBatch]:

@@ -169,6 +169,14 @@ class Standing:
             found = [*self._diverged.values(), *(damage.trouble for damage in self._damaged.values())]
         return sorted(found, key=lambda one: (one.table.database, one.table.table, one.table.branch or "", one.since))
 
+    def notice(self, table_id: UUID) -> str | None:
+        """What a reader is to know of a table whose files are ahead of the catalog; None for others, as far as this server noticed."""
+        with self._lock:
+            trouble = self._diverged.get(table_id)
+        if trouble is None:
+            return None
+        return f"Table {trouble.table} is shown as the catalog knows it: {trouble.problem}. {trouble.statement} mends it."
+
     def met(self, problem: BaseException | None) -> None:
         """Remember damage that somebody came upon."""
         if not isinstance(problem, TableDamaged) or (table := _named(problem.resource_name)) is None:

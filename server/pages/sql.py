@@ -69,6 +69,8 @@ class Rows:
     live: bool
     query: bool
     """Whether it can be asked again, for a file of all its rows."""
+    notices: Sequence[str]
+    """What its reader is to know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +243,7 @@ def _shown(asked: Asked, result: ResultSet, rows: Sequence[Sequence[Any]], more:
         seconds=time.monotonic() - began,
         live=result.unbounded,
         query=_asks_only(asked.statement) and not result.unbounded,
+        notices=result.notices,
     )
 
 

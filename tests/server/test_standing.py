@@ -50,6 +50,11 @@ def test_tables_that_need_a_hand_are_told_everywhere(client: FlaskClient, gatewa
     for statement in ("CALL sys.check_table('default.cut')", "CALL sys.repair_table('default.old')"):
         assert statement in told["tables"]["detail"]
         assert statement in said
+    with client.post("/sql", data="SELECT * FROM old") as answer:
+        (notice,) = answer.headers.getlist("X-Notice")
+    assert "default.old is shown as the catalog knows it" in notice
+    with client.post("/sql", data="SELECT * FROM well") as answer:
+        assert "X-Notice" not in answer.headers
     page = client.get("/ui/").get_data(as_text=True)
     assert "default.cut needs a hand" in page
     assert "default.old needs a hand" in page

@@ -121,6 +121,34 @@ def test_a_busy_server_is_asked_again_under_the_same_key(flaky: tuple[str, list[
     assert (seen[0][0], seen[0][2]) == ("/tables/default/my%20table/rows", b"id\n1\n")
 
 
+class _Notifying(http.server.BaseHTTPRequestHandler):
+    """Answers every statement with one row and what is to be known of its tables."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        answer = b"id\n1\n"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        for notice in ('Table default.\\u00e4 is \\"old\\"', "and so is b"):
+            self.send_header("X-Notice", notice)
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *args: object) -> None:
+        return None
+
+
+def test_what_is_to_be_known_of_tables_goes_to_stderr() -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Notifying) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        done = sluice("sql", "SELECT * FROM ä", "--format", "csv", url=f"http://127.0.0.1:{running.server_port}")
+        running.shutdown()
+        thread.join()
+    assert (done.returncode, done.stdout) == (0, "id\n1\n")
+    assert done.stderr.splitlines() == ['Table default.ä is "old"', "and so is b"]
+
+
 def test_a_name_with_dots_stands_in_backquotes(flaky: tuple[str, list[tuple[str, str, bytes]]], tmp_path: Path) -> None:
     url, seen = flaky
     (tmp_path / "a.csv").write_text("id\n1\n")

@@ -34,6 +34,16 @@ def test_statements_with_and_without_spark_see_the_same_rows(on_spark: Gateway, 
     assert on_spark.run("SELECT SUM(id), MAX(s) FROM t").collect() == [(10, "b")]
 
 
+def test_what_is_to_be_known_of_a_table_is_told_by_spark_too(on_spark: Gateway, lake: Lake) -> None:
+    table = make_table(lake, id="INT")
+    with lake.catalog.transaction() as tx:
+        tx.tables.set_diverged(table.table_id, "snapshot-9")
+    lake.standing.look_around(tables=0)
+    for query in ("SELECT SUM(id), MAX(id) FROM t", "WITH a AS (SELECT id FROM t) SELECT x.id FROM a x JOIN a y ON x.id = y.id"):
+        with on_spark.run(query) as result:
+            assert [notice.partition(":")[0] for notice in result.notices] == ["Table default.t is shown as the catalog knows it"]
+
+
 def test_an_insert_by_spark_under_a_key_lands_once(on_spark: Gateway, lake: Lake) -> None:
     make_table(lake, id="INT")
     text = "INSERT INTO t SELECT id + 1 FROM (VALUES (1), (2)) AS v(id)"

@@ -89,6 +89,24 @@ def test_a_catalog_older_than_its_warehouse(world: World) -> None:
     assert world.repaired() == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("query", ["SELECT id FROM t", "SELECT COUNT(*) FROM t"])
+def test_who_reads_a_table_behind_its_warehouse_is_told(world: World, query: str) -> None:
+    back = world.copy_catalog()
+    world.insert(3, 4)
+    back()
+    world.lake.standing.look_around(tables=None)
+    world.run("CREATE TABLE other (id INT)")
+    with world.gateway.run("SELECT id FROM other") as fine, world.gateway.run(query) as told:
+        assert fine.notices == ()
+        assert len(told.notices) == 1
+    assert "default.t is shown as the catalog knows it: snapshot-3 " in told.notices[0]
+    assert "CALL sys.repair_table('default.t') mends it" in told.notices[0]
+    world.run("CALL sys.repair_table('t')")
+    world.lake.standing.look_around(tables=None)
+    with world.gateway.run(query) as whole:
+        assert whole.notices == ()
+
+
 def test_a_catalog_older_than_its_warehouse_by_a_schema(world: World) -> None:
     back = world.copy_catalog()
     world.run("ALTER TABLE t ADD s STRING", "INSERT INTO t VALUES (3, 'x')")

@@ -12,6 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from model.identifier import Identifier
 from sql.gateway import Gateway
 from tests.server.pages.conftest import Visitor
 
@@ -53,6 +54,16 @@ def test_rows_come_as_a_table_with_types_and_escaped_text(visitor: Asker, orders
     assert "<b>2</b>" not in answer
     assert "1\xa0row<small>" in answer
     assert '<span class="null">NULL</span>' in visitor.ask("SELECT id FROM orders WHERE id IS NULL")
+
+
+def test_what_is_to_be_known_of_a_table_stands_above_its_rows(visitor: Asker, orders: Gateway) -> None:
+    lake = orders.lake
+    with lake.catalog.transaction() as tx:
+        tx.tables.set_diverged(tx.tables.lock(Identifier("default", "orders")).table_id, "snapshot-9")
+    lake.standing.look_around(tables=0)
+    notice = "Table default.orders is shown as the catalog knows it: snapshot-9 is not the catalog's"
+    assert notice in visitor.ask("SELECT id FROM orders")
+    assert notice not in visitor.ask("SELECT 1")
 
 
 def test_a_refusal_marks_its_place_and_keeps_the_text(visitor: Asker) -> None:
