@@ -52,7 +52,7 @@ def test_the_power_goes_at_every_call(below: CampaignBelow, operation: Operation
 
 def reported_kills(name: str, moments: int, kills: int) -> None:
     print(f"{name}: {moments} moments, {kills} kills")
-    assert kills >= 0.9 * moments > 0, "how many messages an operation takes differs by a few"
+    assert moments == kills > 0
 
 
 @pytest.mark.parametrize("name", ["insert with a key", "rename"])
