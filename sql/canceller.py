@@ -28,7 +28,7 @@ class Patience:
     """Then another thread takes the place of its own."""
     told: float = 30.0
     """Then readiness says so."""
-    starved: float = 10.0
+    starved: float = 30.0
     """Then Spark is started anew where tasks of such statements hold all its cores, so that nobody else's task runs."""
     restart: float = 60.0
     """Then Spark is started anew, which fails what runs there."""

@@ -47,8 +47,8 @@ class CampaignBelow:
         self._worker.stdout.close()
         self._maker.close()
 
-    def run(self, operation: Operation, *, fail_at: int, error: int = 0, left: Left | None = None) -> int:
-        """Let one call of an operation fail, and look; returns how many failed, or with ``fail_at`` 0 how many calls there were.
+    def run(self, operation: Operation, *, fail_at: int, error: int = 0, left: Left | None = None) -> tuple[bool, bool]:
+        """Let one call of an operation fail, and look; returns whether the call came, and whether it failed.
 
         With ``left`` the power goes at the call, or right after the answer where there is no such call.
         """
@@ -66,7 +66,7 @@ class CampaignBelow:
             disk.replay(self._shim.journal)
             disk.write(self._shim.root, left)
         self._verified(operation, table, answers)
-        return faults if fail_at else calls
+        return calls >= fail_at, faults > 0
 
     def kill(self, operation: Operation, *, at: int) -> tuple[bool, bool]:
         """Kill the server at a call, or before or after a message to Postgres; returns whether the moment came, and whether it died."""
@@ -135,37 +135,33 @@ def below(module_dsn: str, tmp_path_factory: pytest.TempPathFactory, shim_librar
     shim.close()
 
 
-def counted(campaign: CampaignBelow, operation: Operation, errors: Sequence[int], *, every: int = 1, begin: int = 1) -> tuple[int, int]:
-    """Let call after call fail with one error after the other; returns how many were to fail and how many did."""
-    calls = campaign.run(operation, fail_at=0)
-    numbers = range(begin, calls + 1, every)
-    return len(numbers), sum(_met(campaign, operation, number, error=errors[number % len(errors)]) for number in numbers)
+def each(strike: Callable[[int], tuple[bool, bool]], *, every: int = 1, begin: int = 1) -> tuple[int, int]:
+    """Strike at call after call of an operation, up to its last; returns how many calls came, and how many were struck.
 
-
-def _met(campaign: CampaignBelow, operation: Operation, number: int, *, error: int = 0, left: Left | None = None) -> int:
-    """1 where a call failed; what runs beside the operation makes the number of calls differ by a few, so the last ones are tried again."""
-    return int(any(campaign.run(operation, fail_at=number, error=error, left=left) for _ in range(3)))
-
-
-def killed(campaign: CampaignBelow, operation: Operation, *, every: int = 1, begin: int = 1) -> tuple[int, int]:
-    """Kill the server at moment after moment of an operation; returns how many moments came and at how many it died.
-
-    How many messages an operation takes differs by a few from run to run: it ends at the first moment that three runs do not reach.
+    How many calls an operation takes differs by a few from run to run: it ends at the first call that three runs do not reach.
     """
-    moments = kills = 0
-    for moment in count(begin, every):
-        runs = (campaign.kill(operation, at=moment) for _ in range(3))
-        died = next((died for came, died in runs if came), None)
-        if died is None:
-            return moments, kills
-        moments, kills = moments + 1, kills + died
+    calls = struck = 0
+    for number in count(begin, every):
+        runs = (strike(number) for _ in range(3))
+        hit = next((hit for came, hit in runs if came), None)
+        if hit is None:
+            return calls, struck
+        calls, struck = calls + 1, struck + hit
     raise AssertionError("a count has no end")
 
 
+def counted(campaign: CampaignBelow, operation: Operation, errors: Sequence[int], *, every: int = 1, begin: int = 1) -> tuple[int, int]:
+    """Let call after call fail with one error after the other; returns how many came and how many failed."""
+    return each(lambda number: campaign.run(operation, fail_at=number, error=errors[number % len(errors)]), every=every, begin=begin)
+
+
+def killed(campaign: CampaignBelow, operation: Operation, *, every: int = 1, begin: int = 1) -> tuple[int, int]:
+    """Kill the server at moment after moment of an operation; returns how many came and at how many it died."""
+    return each(lambda number: campaign.kill(operation, at=number), every=every, begin=begin)
+
+
 def cut(campaign: CampaignBelow, operation: Operation, left: Left, *, every: int = 1, begin: int = 1) -> tuple[int, int]:
-    """Let the power go at call after call, and after the answer; returns how often it was to go and how often it did."""
-    calls = campaign.run(operation, fail_at=0)
-    numbers = range(begin, calls + 1, every)
-    cuts = sum(_met(campaign, operation, number, left=left) for number in numbers)
+    """Let the power go at call after call, and after the answer; returns how many calls came and at how many it went."""
+    cuts = each(lambda number: campaign.run(operation, fail_at=number, left=left), every=every, begin=begin)
     campaign.run(operation, fail_at=10**9, left=left)
-    return len(numbers), cuts
+    return cuts

@@ -105,6 +105,29 @@ def _dropped(world: World, table: str, done: bool) -> str:
     return table
 
 
+def _retained(world: World, table: str) -> None:
+    world.must(f"ALTER TABLE {table} SET ('drop.retention' = '1 d')")
+
+
+def _dropped_before(world: World, table: str) -> None:
+    _retained(world, table)
+    world.must(f"DROP TABLE {table}")
+
+
+def _dropped_for_a_while(world: World, table: str, done: bool) -> str:
+    there = any(row[0] == table for row in world.rows("SHOW TABLES"))
+    assert not (there and done)
+    return _undropped(world, table, there)
+
+
+def _undropped(world: World, table: str, done: bool) -> str:
+    """It is back, or can be brought back."""
+    if not any(row[0] == table for row in world.rows("SHOW TABLES")):
+        assert not done
+        world.must(f"UNDROP TABLE {table}")
+    return table
+
+
 def _tagged(world: World, table: str, done: bool) -> str:
     tags = [row[0] for row in world.rows(f"SELECT tag_name FROM {table}$tags")]
     assert tags == ["one"] if done else tags in ([], ["one"])
@@ -257,10 +280,14 @@ OPERATIONS = [
     Operation(name="rename", run=_asking("ALTER TABLE {t} RENAME TO {t}_new"), check=_renamed),
     Operation(name="alter", run=_asking("ALTER TABLE {t} ADD n INT"), check=_altered),
     Operation(name="drop", run=_asking("DROP TABLE {t}"), check=_dropped),
+    Operation(name="drop for a while", run=_asking("DROP TABLE {t}"), prepare=_retained, check=_dropped_for_a_while),
+    Operation(name="undrop", run=_asking("UNDROP TABLE {t}"), prepare=_dropped_before, check=_undropped),
     Operation(name="register", run=_register, prepare=_unregistered, check=_registered),
     Operation(name="repair", run=_asking("CALL sys.repair_table('{t}')"), prepare=_written_past, check=_repaired, after=(*BEFORE, 7, 8)),
     Operation(name="commit of a client", run=_client_commits, prepare=_client_builds, after=(*BEFORE, 7, 8)),
 ]
+NO_FILES = ("rename", "drop for a while")
+"""Decided in Postgres alone."""
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
 REFUSALS = {503, 507}
 """What a client may be told where the store fails: neither a bug of the server nor a mistake of its own."""
