@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from model.errors import (
@@ -54,22 +54,30 @@ def translating(source: str, views: Mapping[str, str], lost: Callable[[], None],
         yield
     except LakeError:
         raise
-    except PySparkException as problem:
-        if (found := damage_in(problem, reading)) is not None:
-            raise found from problem
-        raise _told(translated(problem, source, views), "\n".join(_chain(problem)), lost) from problem
-    except (Py4JNetworkError, ConnectionError) as problem:
-        raise _gone(lost) from problem
-    except Py4JJavaError as problem:
-        if _STOPPED.search(str(problem.java_exception)):
-            raise _gone(lost) from problem
-        if _FULL.search(str(problem)):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
-            raise StorageFull(_NO_ROOM) from problem
-        if (found := damage_in(problem, reading)) is not None:
-            raise found from problem
-        raise _told(_java(f"{problem.java_exception}\n{problem}", source, views), str(problem), lost) from problem
-    except Py4JError as problem:
-        raise _gone(lost) from problem
+    except (PySparkException, Py4JError, ConnectionError) as problem:
+        try:
+            meant = _meant(problem, source, views, lost, reading)
+        except (Py4JError, ConnectionError):  # the words of an exception lie in the JVM, which may have died of it
+            meant = _gone(lost)
+        raise meant from problem
+
+
+def _meant(
+    problem: PySparkException | Py4JError | ConnectionError,
+    source: str,
+    views: Mapping[str, str],
+    lost: Callable[[], None],
+    reading: Reading | None,
+) -> LakeError:
+    """What an exception of Spark says; raises one of Py4J's or a `ConnectionError` where the JVM cannot be asked for its words."""
+    if isinstance(problem, PySparkException):
+        return damage_in(problem, reading) or _told(translated(problem, source, views), "\n".join(_chain(problem)), lost)
+    if not isinstance(problem, Py4JJavaError) or _STOPPED.search(str(problem.java_exception)):
+        return _gone(lost)
+    if _FULL.search(str(problem)):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
+        return StorageFull(_NO_ROOM)
+    java = _java(f"{problem.java_exception}\n{problem}", source, views)
+    return damage_in(problem, reading) or _told(java, str(problem), lost)
 
 
 def damage_in(problem: BaseException, reading: Reading | None) -> LakeError | None:

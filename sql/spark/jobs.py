@@ -204,11 +204,11 @@ class JobQuery:
             return self._problem
         try:
             problem = self._query.exception() if self._query is not None else None
-        except Exception as gone:  # py4j has several for a JVM that is gone
+            if problem is None or isinstance(self._problem, StreamEnded):
+                return None
+            return damage_in(problem, self._reading) or translated(problem, "", {})
+        except Exception as gone:  # py4j has several for a JVM that is gone, in which the words of its exceptions lie
             return gone
-        if problem is None or isinstance(self._problem, StreamEnded):
-            return None
-        return damage_in(problem, self._reading) or translated(problem, "", {})
 
     def at_end(self) -> bool:
         """Whether all that can ever come has come: every source's offset says so."""
