@@ -205,6 +205,14 @@ class TableFiles:
                 ids.append(int(name[9:]))
         return sorted(ids)
 
+    def is_expired(self, snapshot: Snapshot) -> bool:
+        """Whether somebody has expired a snapshot: its file and what it names are gone, and a later snapshot is there."""
+        gone = (
+            self.layout.snapshot_file(snapshot.id),
+            *map(self.layout.manifest, (snapshot.base_manifest_list, snapshot.delta_manifest_list)),
+        )
+        return not any(map(self.io.exists, gone)) and (self.latest_on_disk() or 0) > snapshot.id
+
     def manifest_list(self, name: str) -> Sequence[ManifestFile]:
         """The manifests a list names; lists never change, so they are read once."""
         path = self.layout.manifest(name)

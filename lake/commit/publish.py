@@ -116,15 +116,19 @@ class Publisher:
             return newest is not None and newest.key == key
 
     def catch_up(self, table_id: UUID, files: TableFiles, branch: str) -> None:
-        """Publish every decided snapshot whose file may be missing, oldest first."""
+        """Publish every decided snapshot whose file may be missing, oldest first.
+
+        One that is not noted may have been published and expired since, by a client or before an old dump was put back: it is left out.
+        """
         with self._lock:
             self._behind.discard((table_id, branch))
         try:
             with contextlib.suppress(FileNotFoundError), files.snapshots() as place:
                 with self._catalog.reading() as tx:  # once the directory is held: then it is the one the table lies in
                     waiting = tx.snapshots.unpublished(table_id, branch, location=files.location)
-                for row in waiting:
-                    self.publish(table_id, files, branch, Snapshot.from_json(row.body), place)
+                for snapshot in (Snapshot.from_json(row.body) for row in waiting):
+                    if not files.is_expired(snapshot):
+                        self.publish(table_id, files, branch, snapshot, place)
         except BaseException:
             with self._lock:
                 self._behind.add((table_id, branch))

@@ -2,6 +2,7 @@
 
 Paimon's clients delete the files of old snapshots without asking a catalog; Java's committers do so by themselves. They take the oldest
 first and never the latest: a missing prefix is such an expiry. A hole among the files is damage, and nothing is concluded from it.
+Of a snapshot that is not noted as published, as where a dump was made just after its commit, what it names is gone, too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from catalog.records import SnapshotRow
 from lake.table import LakeTable
 from model.errors import TableDamaged
 from model.identifier import Identifier
+from model.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -22,7 +24,9 @@ def forget_expired(catalog: CatalogStore, table: LakeTable) -> bool:
     files, branch = table.files, table.identifier.branch
     with catalog.reading() as tx:
         earliest = tx.snapshots.earliest(table.table_id, branch)
-    if earliest is None or not earliest.published or files.io.exists(files.layout.snapshot_file(earliest.snapshot_id)):
+    if earliest is None or files.io.exists(files.layout.snapshot_file(earliest.snapshot_id)):
+        return False
+    if not earliest.published and not files.is_expired(Snapshot.from_json(earliest.body)):
         return False
     with catalog.transaction() as tx:
         held = tx.tables.lock_retention(Identifier(table.identifier.database, table.identifier.table))
@@ -32,7 +36,12 @@ def forget_expired(catalog: CatalogStore, table: LakeTable) -> bool:
         known = tx.snapshots.ids(table.table_id, branch)
         if not known or (known[-1][1] and known[-1][0] not in there):
             return False  # no expiry takes the latest
-        first = next(snapshot_id for snapshot_id, published in known if not published or snapshot_id in there)
+
+        def gone(snapshot_id: int, published: bool) -> bool:
+            row = None if published else tx.snapshots.get(table.table_id, branch, snapshot_id)
+            return snapshot_id not in there and (row is None or files.is_expired(Snapshot.from_json(row.body)))
+
+        first = next(snapshot_id for snapshot_id, published in known if not gone(snapshot_id, published))
         tx.snapshots.forget(table.table_id, branch, below=first)
     _log.info("Snapshots %d to %d of %s were expired by a client.", known[0][0], first - 1, table.identifier)
     return first > known[0][0]

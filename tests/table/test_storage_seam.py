@@ -18,6 +18,7 @@ ELSEWHERE = {
     "lake/reserve.py": "asks how much room a disk has",
     "lake/places.py": "follows links of directories to import from",
     "sql/append.py": "a body held aside",
+    "sql/process_name.py": "reads the name of its own space of process ids",
     "sql/kept.py": "results held aside",
     "sql/connectors/filesystem.py": "files to import",
     "sql/spark/jvm.py": "Spark's scratch space",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ class Footprint:
     jvm_threads: int
     jvm_files: int
     connections: int
+    """To Postgres, in use."""
     workers: int
     temporary_files: int
     log: int
@@ -54,11 +56,17 @@ def footprint(server: RunningServer) -> Footprint:
         jvm_memory=jvm.memory_info().rss,
         jvm_threads=jvm.num_threads(),
         jvm_files=jvm.num_fds(),
-        connections=len(backends),
+        connections=len(backends) - _free_connections(server),
         workers=sum("python" in child.name() for child in children),
         temporary_files=sum(path.is_file() and not path.is_relative_to(server.data / "postgres") for path in elsewhere),
         log=server.log.stat().st_size,
     )
+
+
+def _free_connections(server: RunningServer) -> int:
+    """Connections that lie in the pool, of which there are as many as were once needed at a time."""
+    found = re.search(r'^sluice_catalog_pool{what="available"} (\d+)', httpx.get(f"{server.url}/metrics").text, re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 class Load:

@@ -130,6 +130,22 @@ def test_what_is_decided_and_not_published_is_no_expiry(lake: Lake, table: LakeT
     assert history(lake, table) == [1, 2, 3, 4, 5, 6]
 
 
+def test_what_was_published_without_a_note_and_expired_is_not_published_again(lake: Lake, table: LakeTable, dsn: str) -> None:
+    """As after a dump of Postgres that was made within a moment of the commits, or after a crash of it that lost the notes."""
+    expired_by_client(table, 4)
+    with psycopg.connect(dsn) as conn:
+        conn.execute("UPDATE table_snapshot SET published = false WHERE snapshot_id <> 3")
+    started = Lake(lake.catalog, lake.warehouse)
+    try:
+        assert started.finish_half_done(lambda: True).failed == 0
+        opened = started.open(table.identifier)
+        append(started, opened, [6])
+        assert opened.files.snapshot_ids() == [4, 5, 6, 7]
+        assert history(started, opened) == [4, 5, 6, 7]
+    finally:
+        started.close()
+
+
 # Tags that clients write as files
 
 
