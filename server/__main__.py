@@ -110,6 +110,14 @@ def check(*, deep: bool, as_json: bool, threads: int) -> NoReturn:
     run(work)
 
 
+def spark_archive(path: Path) -> None:
+    """Write what Spark's executors on other machines need (`SLUICE_SPARK_ARCHIVE`)."""
+    from sql.spark.archive import write_archive
+
+    count = write_archive(path)
+    print(f"{path}: {count:,} files, {path.stat().st_size >> 20} MB")
+
+
 def doctor(*, as_json: bool) -> NoReturn:
     """Say what the installation suffers from and end, with 1 where something fails."""
 

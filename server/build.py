@@ -52,7 +52,8 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
             max_sessions=settings.session_limit,
             directory=settings.data / "spark",
             log=settings.data / "logs" / "spark.log",
-            conf=store_conf(settings),
+            conf={**store_conf(settings), **settings.spark_conf},
+            archive=settings.spark_archive,
         )
     )
     cleanup.callback(spark.stop)

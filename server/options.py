@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from model.option import Option, OptionGroup, boolean, duration, integer, memory_size, number, one_of, optional, text
-from server.option_kinds import address, address_or_off, directories, issuer_url, origins, packages, pairs, words
+from server import spark_options
+from server.option_kinds import address, address_or_off, directories, issuer_url, origins, pairs, words
 from server.option_kinds import is_loopback as is_loopback
 from sql.jobs.limits import hours
 
@@ -172,38 +173,13 @@ DATA_TOKEN_SHARED = SERVER_OPTIONS.declare(
         "Whether everybody who may read some table whole gets the fixed key of `data-token`: they can read and write all files it reaches.",
     )
 )
-SPARK_MASTER = SERVER_OPTIONS.declare(Option("spark.master", text(), "local[*]", "Spark master that runs the statements."))
-SPARK_JARS = SERVER_OPTIONS.declare(
-    Option(
-        "spark.jars",
-        directories(),
-        (),
-        "Jars Spark is started with, parted by commas. For a warehouse on S3 without network: `hadoop-aws` of Spark's Hadoop version and "
-        "AWS's `bundle`.",
-    )
-)
-SPARK_PACKAGES = SERVER_OPTIONS.declare(
-    Option(
-        "spark.packages",
-        packages(),
-        (),
-        "Maven coordinates of what Spark fetches when it first starts, with all they need, parted by commas. A warehouse on S3 without "
-        "`spark.jars` has `hadoop-aws` of Spark's Hadoop version fetched (700 MB, once); Kafka "
-        "needs `org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0`, Avro `org.apache.spark:spark-avro_2.13:4.1.1`.",
-    )
-)
-SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(
-    Option(
-        "spark.driver-host",
-        optional(text()),
-        None,
-        "Name or address under which the executors of a `spark.master` on other machines reach this one. Without it: loopback for a master "
-        "on this machine, else what Spark finds to be this machine's address.",
-    )
-)
-SPARK_DRIVER_MEMORY = SERVER_OPTIONS.declare(
-    Option("spark.driver-memory", memory_size(), 4 * 1024**3, "Heap of the Spark driver; on a `local` master also of its tasks.")
-)
+SPARK_MASTER = SERVER_OPTIONS.declare(spark_options.MASTER)
+SPARK_JARS = SERVER_OPTIONS.declare(spark_options.JARS)
+SPARK_PACKAGES = SERVER_OPTIONS.declare(spark_options.PACKAGES)
+SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(spark_options.DRIVER_HOST)
+SPARK_DRIVER_MEMORY = SERVER_OPTIONS.declare(spark_options.DRIVER_MEMORY)
+SPARK_CONF = SERVER_OPTIONS.declare(spark_options.CONF)
+SPARK_ARCHIVE = SERVER_OPTIONS.declare(spark_options.ARCHIVE)
 SESSION_IDLE = SERVER_OPTIONS.declare(
     Option("session.idle-seconds", number(at_least=1), 600.0, "A session nobody used for so long is closed.")
 )

@@ -64,6 +64,8 @@ from server.options import (
     SERVER_OPTIONS,
     SESSION_IDLE,
     SESSION_LIMIT,
+    SPARK_ARCHIVE,
+    SPARK_CONF,
     SPARK_DRIVER_HOST,
     SPARK_DRIVER_MEMORY,
     SPARK_JARS,
@@ -87,6 +89,7 @@ from server.options import (
     WAREHOUSE_SYNC,
 )
 from sql.jobs.limits import JobLimits, UpkeepLimits
+from sql.spark.settings import read_conf
 
 PREFIX = "SLUICE_"
 CLIENT_VARIABLES = frozenset({"SLUICE_URL"})
@@ -125,6 +128,9 @@ class Settings:
     """Where S3 answers, if elsewhere than at AWS: as AWS's own libraries are told."""
     spark_driver_host: str | None = None
     spark_driver_memory: int = SPARK_DRIVER_MEMORY.default
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    """What the file of further settings of Spark holds."""
+    spark_archive: str | None = None
     session_idle: float = SESSION_IDLE.default
     session_limit: int = SESSION_LIMIT.default
     statement_concurrency: int = STATEMENT_CONCURRENCY.default
@@ -195,6 +201,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         s3_endpoint=environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
         spark_driver_host=SPARK_DRIVER_HOST.read(raw),
         spark_driver_memory=SPARK_DRIVER_MEMORY.read(raw),
+        spark_conf=_spark_conf(_file(SPARK_CONF.read(raw))),
+        spark_archive=_place(SPARK_ARCHIVE.read(raw)),
         session_idle=SESSION_IDLE.read(raw),
         session_limit=SESSION_LIMIT.read(raw),
         statement_concurrency=STATEMENT_CONCURRENCY.read(raw),
@@ -308,6 +316,16 @@ def _collector(environment: Mapping[str, str]) -> str | None:
 
 def _file(path: str | None) -> Path | None:
     return None if path is None else Path(path).expanduser().resolve()
+
+
+def _spark_conf(file: Path | None) -> Mapping[str, str]:
+    if file is None:
+        return {}
+    try:
+        return read_conf(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise InvalidOption(f"SLUICE_SPARK_CONF: {file}: {reason}.") from problem
 
 
 def _place(location: str | None) -> str | None:

@@ -121,6 +121,15 @@ def check(deep: bool, as_json: bool, parallelism: int) -> None:
     look(deep=deep, as_json=as_json, threads=parallelism)
 
 
+@main.command("spark-archive")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def spark_archive(file: Path) -> None:
+    """Write what Spark's executors on other machines need to FILE, a ZIP file for `SLUICE_SPARK_ARCHIVE`."""
+    from server.__main__ import spark_archive as write
+
+    write(file.absolute())
+
+
 @main.command()
 def version() -> None:
     """Print the version."""

@@ -71,9 +71,9 @@ def _ask(question: Callable[[], object]) -> PartHealth:
 
 
 def _ask_spark(spark: Checkable, outliving: Sequence[str]) -> None:
+    spark.check()
     if not spark.ready:
         raise Unavailable("Spark is still starting.")
-    spark.check()
     if outliving:
         raise Unavailable(
             f"Tasks of statement {outliving[0]} go on although it was told to stop; Spark is started anew if they do not end."

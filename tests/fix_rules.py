@@ -39,7 +39,7 @@ ROOM = 8 << 30
 """Bytes a run of many tests needs to begin with: what it writes at once, beside the reserve that servers keep free."""
 
 SHARED = {
-    "spark": {"spark", "pool", "any_server"},
+    "spark": {"spark", "pool", "any_server", "standalone_server"},
     "kafka": {"broker", "kafka_server"},
     "java": {"java"},
     "paimon-spark": {"spark_client"},

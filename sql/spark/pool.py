@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,9 @@ from sql.progress import SparkStage
 from sql.spark.gone import forget_gateway, state_of, stop_in_any_case
 from sql.spark.jvm import Jvm, Scratch
 from sql.spark.probe import JobProbe
-from sql.spark.settings import CONF, SparkSettings, driver_address, is_here
+from sql.spark.settings import SparkSettings, configuration, is_here, python_of
 from sql.spark.shares import BACKGROUND, Shares, allocations
-from sql.spark.tasks import Stage, live_tasks, stages_of
+from sql.spark.tasks import Stage, executors, live_tasks, progress_of, runs_tasks, stages_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,6 +71,8 @@ class SparkPool:
 
     def __init__(self, settings: SparkSettings | None = None) -> None:
         self._settings = settings or SparkSettings()
+        self._elsewhere = not self._settings.master.startswith("local[") and self._settings.master != "local"
+        """Whether tasks run in other processes than the driver's."""
         self._root: SparkSession | None = None
         self._sessions: dict[str, SparkSession] = {}
         self._lock = threading.Lock()
@@ -79,6 +82,8 @@ class SparkPool:
         self._starting = threading.Lock()
         self._started = threading.Event()
         self._failure: Exception | None = None
+        self._since = time.monotonic()
+        """When Spark began to start."""
         self._stopped = False
         self._stopping = threading.Event()
         self._scratch = Scratch(self._settings.directory)
@@ -87,7 +92,7 @@ class SparkPool:
         """The JVM's thread that each statement calls into Spark on."""
         self._interrupting = threading.Lock()
         self._shares = Shares()
-        self._probe = JobProbe(self._small_job, lambda: bool(self.live_tasks()))
+        self._probe = JobProbe(self._small_job, self._busy, lacking=self._lacking)
 
     def start_in_background(self) -> None:
         """Begin to start Spark; `session` waits for it."""
@@ -128,17 +133,20 @@ class SparkPool:
         with self._starting:
             if self._root is not None or self._stopped:
                 return
-            os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+            # Sources in Python run by the driver's name of it on executors as well.
+            os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python_of(self._settings)
             if self._settings.driver_host is None and is_here(self._settings.master):
                 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            # Executors find our packages the way this process does.
-            os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+            ours = Path(__file__).parents[2]
+            conf = configuration(self._settings, scratch=self._scratch.path, pools=self._scratch.path / "pools.xml", ours=ours)
+            # The Python processes of the JVM and of executors on this machine find our packages the way this one does.
+            _put_first("PYTHONPATH", str(ours))
+            if self._settings.archive is not None:  # by its name, the JVM starts this one as well
+                _put_first("PATH", str(Path(sys.executable).parent))
             from pyspark import SparkConf, SparkContext
             from pyspark.sql import SparkSession
 
-            pools = self._scratch.path / "pools.xml"
-            pools.write_text(allocations())
-            conf = self._conf(pools)
+            (self._scratch.path / "pools.xml").write_text(allocations())
             if SparkContext._gateway is None:  # no JVM yet, and pyspark's own launch would leave it where a terminal's signals arrive
                 self._scratch.sweep()
                 self._java = Jvm(conf, self._settings.log)
@@ -157,31 +165,23 @@ class SparkPool:
                 raise
             self._failure = None
 
-    def _conf(self, pools: Path) -> dict[str, str]:
-        cores = os.cpu_count() or 2
-        scratch = str(self._scratch.path)
-        return {
-            **CONF,
-            "spark.app.name": "sluice",
-            "spark.master": self._settings.master,
-            "spark.driver.extraJavaOptions": f'-Duser.timezone=UTC "-Djava.io.tmpdir={scratch}"',
-            "spark.scheduler.allocation.file": pools.as_uri(),
-            "spark.sql.shuffle.partitions": str(max(4, 2 * cores)),
-            "spark.sql.warehouse.dir": scratch,
-            "spark.local.dir": scratch,
-            "spark.driver.memory": self._settings.driver_memory,
-            "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
-            **driver_address(self._settings),
-            **self._settings.conf,
-        }
-
     def root(self) -> SparkSession:
         """The first session, once Spark runs; raises `Unavailable` where it does not."""
         if not self._started.wait(_START_SECONDS):
-            raise Unavailable("Spark is still starting; try again in a moment.")
-        if self._root is None:
-            raise Unavailable(f"Spark did not start: {type(self._failure).__name__}. {self._says_why()}")
-        return self._root
+            raise Unavailable(f"{self._still_starting()} Try again in a moment.")
+        if (root := self._root) is None:
+            raise Unavailable(self._not_started())
+        return root
+
+    def _still_starting(self) -> str:
+        if not self._elsewhere:
+            return "Spark is still starting."
+        waited = time.monotonic() - self._since
+        return f"Spark is still starting: for {waited:.0f} s it has waited for {self._settings.master} or for executors of it."
+
+    def _not_started(self) -> str:
+        where = f" at {self._settings.master}" if self._elsewhere else ""
+        return f"Spark did not start{where}, which is tried again: {type(self._failure).__name__}. {self._says_why()}"
 
     def lease(self, handle: str, principal: str = "") -> SparkLease:
         """A hand on the pool for one gateway session of a user; costs nothing until it is used."""
@@ -280,6 +280,17 @@ class SparkPool:
         root = self._root
         return [] if root is None else live_tasks(root.sparkContext, self._gateway())
 
+    def _busy(self) -> bool:
+        """Whether a small job may have to wait for tasks: those of other machines are known by Spark's account alone."""
+        root = self._root
+        return root is not None and (runs_tasks(root.sparkContext) if self._elsewhere else bool(self.live_tasks()))
+
+    def _lacking(self) -> str | None:
+        root = self._root
+        if root is None or not self._elsewhere or executors(root.sparkContext):
+            return None
+        return f"an executor of {self._settings.master}: its workers are away, or others hold their cores and memory"
+
     def cores(self) -> int:
         """How many tasks run at once."""
         root = self._root
@@ -311,28 +322,13 @@ class SparkPool:
     def progress(self, statement_id: str) -> list[SparkStage] | None:
         """The stages of a statement that Spark knows by now; None for a statement without jobs."""
         root = self._root
-        if root is None:
-            return None
-        tracker = root.sparkContext.statusTracker()
-        stages: dict[int, bool] = {}
-        for job_id in tracker.getJobIdsForGroup(statement_id):
-            job = tracker.getJobInfo(job_id)
-            if job is not None:
-                stages |= {stage: stages.get(stage, False) or job.status == "SUCCEEDED" for stage in job.stageIds}
-        found = []
-        for stage_id, ended in sorted(stages.items()):
-            stage = tracker.getStageInfo(stage_id)
-            if stage is not None:
-                done = stage.numTasks if ended else stage.numCompletedTasks  # a stage whose output was there already runs no task
-                active, failed = (0 if ended else stage.numActiveTasks), stage.numFailedTasks
-                found.append(SparkStage(id=stage_id, name=stage.name, done=done, active=active, failed=failed, total=stage.numTasks))
-        return found or None
+        return None if root is None else progress_of(root.sparkContext, statement_id) or None
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Spark answers; it is asked without a job, which would wait behind those of users."""
         root = self._root
         if root is None or not self.ready:
-            raise Unavailable("Spark is still starting.")
+            raise Unavailable(self._still_starting() if self._failure is None else self._not_started())
         if state_of(root) != "alive":
             self.lost()
             raise Unavailable(f"Spark does not answer. {self._says_why()}")
@@ -365,6 +361,7 @@ class SparkPool:
             if self._root is not root or self._stopped:
                 return  # another statement noticed first
             self._root = None
+            self._since = time.monotonic()
             self._started.clear()
             self._sessions.clear()
             self._threads.clear()
@@ -409,3 +406,8 @@ class SparkPool:
             self._java.end()
             self._java = None
             forget_gateway()
+
+
+def _put_first(variable: str, path: str) -> None:
+    known = os.environ.get(variable, "")
+    os.environ[variable] = os.pathsep.join([path, *(one for one in known.split(os.pathsep) if one not in ("", path))])

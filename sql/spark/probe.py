@@ -29,10 +29,18 @@ class ProbePatience:
 class JobProbe:
     """Runs a small job on a thread of its own, which costs the JVM one thread; whoever asks never waits for it."""
 
-    def __init__(self, job: Callable[[], object], busy: Callable[[], bool], patience: ProbePatience | None = None) -> None:
+    def __init__(
+        self,
+        job: Callable[[], object],
+        busy: Callable[[], bool],
+        patience: ProbePatience | None = None,
+        lacking: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self._job = job
         self._busy = busy
         """Whether tasks run: a small job may have to wait for them."""
+        self._lacking = lacking
+        """What jobs wait for that a new start of Spark would not bring; None where there is nothing of the kind."""
         self._patience = patience or ProbePatience()
         self._lock = threading.Lock()
         self._succeeded = time.monotonic()
@@ -57,13 +65,15 @@ class JobProbe:
         if self._failure is not None:
             raise Unavailable(f"Spark answers but runs no jobs: {self._failure}")
         if stuck > self._patience.told:
+            if (lacking := self._lacking()) is not None:
+                raise Unavailable(f"Spark runs no jobs: for {stuck:.0f} s it has waited for {lacking}.")
             raise Unavailable(
                 f"Spark answers, but a small job has waited {stuck:.0f} s for it while no task runs; it is started anew soon."
             )
 
     def hopeless(self) -> bool:
         """Whether nothing but a new start of Spark helps."""
-        return self.stuck_for() > self._patience.restart
+        return self.stuck_for() > self._patience.restart and self._lacking() is None
 
     def stuck_for(self) -> float:
         """For how many seconds a small job has waited for a Spark that does nothing else."""

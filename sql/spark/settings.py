@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import os
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -25,6 +28,9 @@ class SparkSettings:
     log: Path | None = None
     """Where Spark's own words go; our standard error without it."""
     conf: Mapping[str, str] = field(default_factory=dict)
+    """Further settings of Spark."""
+    archive: str | None = None
+    """What executors without this process's environment unpack (`sql/spark/archive.py`): a path here or a URI."""
 
 
 CONF = {
@@ -66,6 +72,92 @@ CONF = {
     # ORC's TIMESTAMP is read as a clock time of the JVM's zone.
     "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
 }
+
+TUNABLE = frozenset(
+    {
+        "spark.ui.enabled", "spark.log.level", "spark.sql.sources.parallelPartitionDiscovery.threshold",
+        "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.driver.maxResultSize", "spark.task.reaper.killTimeout",
+        "spark.python.worker.reuse", "spark.python.authenticate.socketTimeout", "spark.sql.shuffle.partitions",
+        "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions",
+    }
+)  # fmt: skip
+"""Of what we set, the settings that may be set otherwise; options of a JVM are added to ours."""
+DECLARED = {
+    "spark.master": "SLUICE_SPARK_MASTER", "spark.jars": "SLUICE_SPARK_JARS", "spark.jars.packages": "SLUICE_SPARK_PACKAGES",
+    "spark.driver.host": "SLUICE_SPARK_DRIVER_HOST", "spark.driver.memory": "SLUICE_SPARK_DRIVER_MEMORY",
+    "spark.archives": "SLUICE_SPARK_ARCHIVE",
+}  # fmt: skip
+"""Settings of Spark that have a variable of their own."""
+OURS = frozenset(
+    {
+        "spark.app.name", "spark.scheduler.allocation.file", "spark.sql.warehouse.dir", "spark.local.dir", "spark.submit.pyFiles",
+        "spark.pyspark.python", "spark.pyspark.driver.python", "spark.executorEnv.PYTHONPATH", "spark.sql.extensions",
+    }
+)  # fmt: skip
+"""Settings that the server needs for itself."""
+SHARED_MASTER = {
+    # One executor a core, so that any worker has room for one; who stops working gives all but one back after a minute.
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "1",
+    "spark.executor.cores": "1",
+}
+"""What lets several servers share a standalone master, which gives all its cores to whoever comes first."""
+UNPACKED = "sluice_environment"
+"""The directory an executor unpacks the archive to, in the one it runs in."""
+_LINE = re.compile(r"(?P<key>[^\s=:#!][^\s=:]*)\s*[\s=:]\s*(?P<value>.*)")
+
+
+def read_conf(text: str) -> dict[str, str]:
+    """Settings of a file as Spark's `spark-defaults.conf`; raises `ValueError` naming the line of one that cannot be.
+
+    Java's escapes are not read: a value ends with its line.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+        if not line or line[0] in "#!":
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None or not match["key"].startswith("spark.") or line.endswith("\\"):
+            raise ValueError(f"line {number} is not of the form `spark.setting value`")
+        key = match["key"]
+        if key in DECLARED:
+            raise ValueError(f"line {number} sets {key}, which {DECLARED[key]} sets")
+        if key in OURS or (key in CONF and key not in TUNABLE):
+            raise ValueError(f"line {number} sets {key}, which the server sets by itself: the meaning of statements depends on it")
+        if key in found:
+            raise ValueError(f"line {number} sets {key} once more")
+        found[key] = match["value"].strip()
+    return found
+
+
+def configuration(settings: SparkSettings, *, scratch: Path, pools: Path, ours: Path) -> dict[str, str]:
+    """All of Spark's settings: ``scratch`` is for what it forgets, ``pools`` names its shares, ``ours`` holds this process's packages."""
+    conf = {
+        **CONF,
+        **(SHARED_MASTER if settings.master.startswith("spark://") else {}),
+        "spark.app.name": "sluice",
+        "spark.master": settings.master,
+        "spark.driver.extraJavaOptions": f'-Duser.timezone=UTC "-Djava.io.tmpdir={scratch}"',
+        "spark.scheduler.allocation.file": pools.as_uri(),
+        "spark.sql.shuffle.partitions": str(max(4, 2 * (os.cpu_count() or 2))),
+        "spark.sql.warehouse.dir": str(scratch),
+        "spark.local.dir": str(scratch),
+        "spark.driver.memory": settings.driver_memory,
+        **driver_address(settings),
+    }
+    if settings.archive is None:
+        conf["spark.executorEnv.PYTHONPATH"] = os.pathsep.join([str(ours), *filter(None, [os.environ.get("PYTHONPATH")])])
+    else:
+        conf |= {"spark.archives": f"{settings.archive}#{UNPACKED}", "spark.executorEnv.PYTHONPATH": UNPACKED}
+    for key, value in settings.conf.items():
+        conf[key] = f"{conf[key]} {value}" if key.endswith(".extraJavaOptions") and key in conf else value
+    return conf
+
+
+def python_of(settings: SparkSettings) -> str:
+    """The Python that executors start: this one, or where they bring their own that of the same minor version in their PATH."""
+    return sys.executable if settings.archive is None else f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 LOCAL_FILES = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}

@@ -89,6 +89,6 @@ def test_readiness_names_what_lacks(client: FlaskClient, services: Services) -> 
     body = json.loads(response.data)
     assert response.status_code == 503
     assert body["postgres"] == body["warehouse"] == {"ok": True}
-    assert body["spark"] == {"ok": False, "detail": "Spark is still starting."}
+    assert body["spark"] == {"ok": False, "detail": "There is no Spark in this test."}
     services.stopping.set()
     assert json.loads(client.get("/readyz").data) == {"status": "stopping"}

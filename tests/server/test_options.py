@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -20,8 +21,10 @@ def test_defaults_need_no_variable() -> None:
     assert (settings.catalog_dsn, settings.token, settings.import_dirs) == (None, None, ())
 
 
-def test_every_setting_is_read_from_its_variable() -> None:
+def test_every_setting_is_read_from_its_variable(tmp_path: Path) -> None:
+    (tmp_path / "spark.conf").write_text("spark.executor.memory 4g\n")
     samples = {
+        "spark.conf": str(tmp_path / "spark.conf"),
         "listen": "[::1]:0", "data": "/tmp/d", "catalog.dsn": "postgresql:///x", "warehouse": "s3://bucket/w", "import.dirs": "/a, /b",
         "token": "secret", "spark.master": "spark://h:7077", "spark.driver-memory": "1 gb", "log.level": "DEBUG",
         "cors.origins": "https://a.b, http://c:1", "data-token": "fs.s3.accessKey=a, b=c=d", "compaction.quiet-hours": "08:00-20:00",
@@ -56,6 +59,7 @@ def test_variables_of_the_client_and_the_tests_are_let_be(name: str) -> None:
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
+        ({"SLUICE_SPARK_CONF": "/nowhere/spark.conf"}, "SLUICE_SPARK_CONF: /nowhere/spark.conf: No such file"),
         ({"SLUICE_LISTEN": "8083"}, "host:port is expected"),
         ({"SLUICE_LISTEN": "localhost:99999"}, "host:port is expected"),
         ({"SLUICE_DRAIN_SECONDS": "-1"}, "must lie between"),
@@ -96,8 +100,6 @@ def test_loopback_is_told_from_the_world(host: str, expected: bool) -> None:
 
 
 def test_only_the_entry_point_reads_the_environment() -> None:
-    from pathlib import Path
-
     room = Path(__file__).parents[2] / "server"
     readers = [file.name for file in room.rglob("*.py") if "os.environ" in file.read_text() or "getenv" in file.read_text()]
     assert readers == ["__main__.py"], os.getcwd()

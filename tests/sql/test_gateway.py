@@ -215,7 +215,7 @@ def test_draining_cancels_what_does_not_end(gateway: Gateway, held: Callable[...
 def test_health_tells_the_parts_apart(gateway: Gateway, spark_stub: NoSpark) -> None:
     health = gateway.health()
     assert (health.postgres.ok, health.spark.ok, health.warehouse.ok, health.ok) == (True, False, True, False)
-    assert health.spark.detail == "Spark is still starting."
+    assert health.spark.detail == "There is no Spark in this test."
 
 
 def test_health_names_a_warehouse_that_is_away(gateway: Gateway, lake: Lake, warehouse: Any) -> None:

@@ -80,3 +80,13 @@ def test_a_job_that_waits_while_nothing_runs_is_told_and_in_the_end_hopeless(job
     jobs.let_go.set()
     assert not probe.hopeless()
     probe.close()
+
+
+def test_a_job_that_waits_for_executors_is_told_and_no_reason_for_a_new_start(jobs: Jobs) -> None:
+    probe = JobProbe(jobs.run, lambda: False, ProbePatience(lately=0, told=0, restart=0), lacking=lambda: "an executor of spark://h:1")
+    probe.check()
+    wait_for(lambda: probe.stuck_for() > 0)
+    with pytest.raises(Unavailable, match="it has waited for an executor of spark://h:1"):
+        probe.check()
+    assert not probe.hopeless()
+    probe.close()

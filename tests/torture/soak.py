@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import httpx
 import psutil
@@ -44,9 +46,11 @@ class Footprint:
 def footprint(server: RunningServer) -> Footprint:
     """What the server and its children hold now."""
     process = server.process
-    children = process.children(recursive=True)
-    jvm = next(child for child in children if child.name() == "java")
-    elsewhere = [path for path in server.data.rglob("*") if not path.is_relative_to(server.warehouse)]
+    named = _names(process.children(recursive=True))
+    jvm = next(child for child, name in named.items() if name == "java")
+    # Directories that go while they are looked at are no error to os.walk.
+    temporary = [Path(directory) / name for directory, _, names in os.walk(server.data) for name in names]
+    temporary = [path for path in temporary if not any(map(path.is_relative_to, (server.warehouse, server.data / "postgres")))]
     postgres = server.postgres_pid()
     backends = psutil.Process(postgres).children() if postgres else []
     return Footprint(
@@ -57,10 +61,19 @@ def footprint(server: RunningServer) -> Footprint:
         jvm_threads=jvm.num_threads(),
         jvm_files=jvm.num_fds(),
         connections=len(backends) - _free_connections(server),
-        workers=sum("python" in child.name() for child in children),
-        temporary_files=sum(path.is_file() and not path.is_relative_to(server.data / "postgres") for path in elsewhere),
+        workers=sum("python" in name for name in named.values()),
+        temporary_files=len(temporary),
         log=server.log.stat().st_size,
     )
+
+
+def _names(processes: Iterable[psutil.Process]) -> dict[psutil.Process, str]:
+    """Processes with their names, without those that have ended since."""
+    named = {}
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            named[process] = process.name()
+    return named
 
 
 def _free_connections(server: RunningServer) -> int:

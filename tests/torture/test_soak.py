@@ -36,7 +36,7 @@ def test_an_hour_of_steady_work(start_server: StartServer) -> None:
     server.wait_for_spark()
     load = Load(server)
     samples: list[Footprint] = []
-    with load.running(pause=0.1):
+    with load.running(pause=float(os.environ.get("SLUICE_TEST_PAUSE", "0.1"))):
         time.sleep(600)
         until = time.monotonic() + minutes * 60
         while time.monotonic() < until:
