@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.below import each
 from tests.faults.failing_io import SHORT_WRITE, FailingFileIO, Faults
 from tests.faults.operations import NO_FILES, OPERATIONS, Operation, made, verified
 from tests.faults.world import World, world
@@ -22,8 +23,8 @@ class Campaign:
         self._failing, self._faults, self._dsn = failing, faults, dsn
         self._tables = 0
 
-    def run(self, operation: Operation, *, fail_at: int, error: int = 0) -> int:
-        """Make a table, let one call of the operation fail, and look; returns how many calls failed, of none how many there were."""
+    def run(self, operation: Operation, *, fail_at: int, error: int = 0) -> tuple[bool, bool]:
+        """Make a table, let one call of the operation fail, and look; returns whether the call came, and whether it failed."""
         self._tables += 1
         table = f"t{self._tables}"
         made(self._failing, table)
@@ -37,7 +38,7 @@ class Campaign:
             self._faults.disarm()
         with world(self._dsn, self._failing.directory) as fresh:
             verified(fresh, operation, table, answers)
-        return self._faults.faults if fail_at else self._faults.calls
+        return self._faults.calls >= fail_at, self._faults.faults > 0
 
 
 @pytest.fixture
@@ -49,14 +50,8 @@ def campaign(dsn: str, tmp_path: Path) -> Iterator[Campaign]:
 
 
 def each_call(campaign: Campaign, operation: Operation, errors: Sequence[int], *, every: int = 1) -> tuple[int, int]:
-    """Let call after call fail with one error after the other; returns how many were to fail and how many did."""
-    calls = campaign.run(operation, fail_at=0)
-    numbers = range(1, calls + 1, every)
-    # What runs beside an operation makes the number of its calls differ by one now and then: such a run is done again.
-    failed = [int(any(campaign.run(operation, fail_at=number, error=errors[number % len(errors)]) for _ in range(3))) for number in numbers]
-    # How many calls clients need who ask at once is another number each time: the first that does not come ends it.
-    expected = failed.index(0) if operation.each and 0 in failed else len(numbers)
-    return expected, sum(failed[:expected])
+    """Let call after call fail with one error after the other; returns how many came and how many failed."""
+    return each(lambda number: campaign.run(operation, fail_at=number, error=errors[number % len(errors)]), every=every)
 
 
 def reported(name: str, calls: int, faults: int) -> None:
