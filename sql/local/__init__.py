@@ -12,6 +12,7 @@ from sql.local.literals import NotLocal as NotLocal
 from sql.local.scan import plan_select
 from sql.local.scope import limit_of as limit_of
 from sql.local.system import plan_system
+from sql.local.tail import ends_now as ends_now
 from sql.local.tail import is_bounded as is_bounded
 from sql.local.tail import is_stream as is_stream
 from sql.local.tail import plan_tail as plan_tail

@@ -21,8 +21,9 @@ from model.types import Field
 from sql import trees
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
-from sql.connectors import Bound, ConnectorTable, connector_named
-from sql.connectors.stored import means_connector
+from sql.connectors import Bound, connector_named
+from sql.connectors.registry import hinted
+from sql.connectors.stored import find_connector, means_connector
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.local.scope import Scope, limit_of, only_parts
@@ -129,13 +130,16 @@ def is_stream(tree: exp.Expr | None, context: ExecutionContext) -> bool:
         raise UnsupportedStatement("EXPLAIN in streaming mode is not available yet; SET 'execution.runtime-mode' = 'batch' to see a plan.")
     if not isinstance(tree, exp.Query):
         return False
-    temporary = context.session.temporary_tables
-    return any(len(one.parts) > 1 or one.parts[0] not in temporary or _grows(temporary[one.parts[0]]) for one in table_references(tree))
+    return not all(ends_now(context, reference) for reference in table_references(tree))
 
 
-def _grows(table: ConnectorTable) -> bool:
-    """Whether rows may come for ever; files that are there end by themselves."""
-    return connector_named(table.connector).bound(table) is not Bound.NOW
+def ends_now(context: ExecutionContext, reference: TableReference) -> bool:
+    """Whether a mention of a table, with its hint, ends with what is there when it is first read, as files do and bounded topics."""
+    own = find_connector(context.lake, context.session, reference.parts)
+    if own is None:
+        return False
+    own = hinted(own, reference, context.connector_scope)
+    return connector_named(own.connector).bound(own) is Bound.NOW
 
 
 def plan_tail(tree: exp.Expr, context: ExecutionContext) -> Tail:

@@ -21,8 +21,9 @@ from model.schema import Schema
 from model.snapshot import CommitKind
 from model.watermark import is_over
 from sql.analysis.references import TableReference, table_references
-from sql.connectors import Bound, ConnectorTable, connector_named
+from sql.connectors import ConnectorTable
 from sql.connectors.stored import find_connector
+from sql.local import ends_now
 from sql.spark.alignment import Alignment, rule_of
 from sql.spark.assign import assigned, literals
 from sql.spark.checkpoints import Checkpoint
@@ -31,6 +32,7 @@ from sql.spark.damage import Reading
 from sql.spark.errors import damage_in, translated
 from sql.spark.event_time import rowtime_of
 from sql.spark.follow import at_end, millis_of
+from sql.spark.once import Once, holds_back
 from sql.spark.prepared import prepared
 from sql.spark.source_tables import SourceTables
 from sql.spark.streams import StartPositions
@@ -118,7 +120,7 @@ class JobQuery:
         self._insert = insert
         self._checkpoint = Checkpoint(checkpoint)
         self._sink = _Sink(context, insert)
-        self._query: StreamingQuery | None = None
+        self._query: StreamingQuery | Once | None = None
         self._rowtime: tuple[int, int] | None = None
         self._late: dict[int, int] = {}
         self._alignment: Alignment | None = None
@@ -131,21 +133,31 @@ class JobQuery:
 
     def start(self, *, every: timedelta, drain: bool = False) -> None:
         """Begin, or go on from the checkpoint; ``drain``: only with what is there now."""
-        now = drain or self._ends_now()
+        ends = self._ends_now()
+        now = drain or ends
+        once = ends and holds_back(source_of(self._insert))
         starts = self._starts()
-        with prepared(self._context, source_of(self._insert), stream=True, starts=starts, micro_batch=_BATCH_BYTES) as found:
+        with prepared(self._context, source_of(self._insert), stream=not once, starts=starts, micro_batch=_BATCH_BYTES) as found:
             self._fix(starts)
             self._reading = found.reading
             self._sink.check(found.frame)
             self._rowtime = rowtime_of(found.frame.schema)
             self._alignment = self._aligned()
             self._tables = SourceTables(self._context, source_of(self._insert))
+            if once:
+                self._query = Once(self._context, self._query_name, found.frame, self._take).start()
+                self._ready.set()
+                return
             writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint.location)
             writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
             try:
-                self._query = writer.queryName(f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}").start()
+                self._query = writer.queryName(self._query_name).start()
             finally:
                 self._ready.set()
+
+    @property
+    def _query_name(self) -> str:
+        return f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}"
 
     def _starts(self) -> StartPositions:
         """Where its tables begin: as the job says, and anew only where batches were committed and their checkpoint has been deleted."""
@@ -168,7 +180,7 @@ class JobQuery:
         return Alignment(self._context.lake, rules[0], self._job.job_id, self._part) if rules else None
 
     def _options(self, reference: TableReference) -> Mapping[str, str]:
-        source = _source(self._context, reference.parts)
+        source = find_connector(self._context.lake, self._context.session, reference.parts)
         if source is not None:
             return {**source.options, **reference.options}
         try:
@@ -189,8 +201,7 @@ class JobQuery:
 
     def _ends_now(self) -> bool:
         """Whether all sources end with what is there when they are first read."""
-        sources = [_source(self._context, reference.parts) for reference in table_references(source_of(self._insert))]
-        return all(source is not None and connector_named(source.connector).bound(source) is Bound.NOW for source in sources)
+        return all(ends_now(self._context, reference) for reference in table_references(source_of(self._insert)))
 
     @property
     def ended(self) -> bool:
@@ -327,10 +338,6 @@ class JobQuery:
     def _moves(latest: Any, watermark: int | None) -> bool:
         """Whether a batch without rows is worth a snapshot: it carries a watermark further."""
         return watermark is not None and (latest is None or latest.watermark is None or latest.watermark < watermark)
-
-
-def _source(context: ExecutionContext, parts: tuple[str, ...]) -> ConnectorTable | None:
-    return find_connector(context.lake, context.session, parts)
 
 
 def _ms(span: timedelta) -> int:

@@ -116,6 +116,39 @@ def test_two_million_events(kafka_server: RunningServer, broker: Broker) -> None
     story(kafka_server, broker, 2_000_000, 20, "millions")
 
 
+def test_a_bound_given_by_hint_ends_streams_and_jobs_with_every_window(kafka_server: RunningServer, broker: Broker) -> None:
+    """Sent are eight minutes of event time; the last window's end lies beyond the watermark, and it comes out all the same."""
+    broker.create("hinted", 2)
+    at = [START + pd.Timedelta(seconds=20 * n) for n in range(24)]
+    broker.produce("hinted", records(pd.DataFrame({"id": range(24), "kind": "a", "ts": at})))
+    hint = "/*+ OPTIONS('scan.bounded.mode' = 'latest-offset') */"
+    windows = f"""SELECT window_start, window_end, COUNT(id) AS n FROM TABLE(
+        TUMBLE((SELECT * FROM k {hint}), DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"""
+    table = kafka(broker, "hinted")
+
+    def ends(text: str) -> list[dict[str, Any]]:
+        answer = httpx.post(
+            f"{kafka_server.url}/sql?mode=streaming", content=text.encode(), headers={"Accept": "application/x-ndjson"}, timeout=120
+        )
+        assert answer.status_code == 200, answer.text
+        return [json.loads(line) for line in answer.text.splitlines() if line]
+
+    assert len(ends(f"{table}; SELECT id FROM k {hint}")) == 24
+    assert [row["n"] for row in ends(f"{table}; {windows}")] == [3] * 8
+    kafka_server.sql(table.replace("TEMPORARY ", "").replace("TABLE k", "TABLE hinted_topic"))  # kept in the catalog
+    assert len(ends(f"SELECT id FROM hinted_topic {hint}")) == 24
+    kafka_server.sql("CREATE TABLE hinted_rows (id BIGINT); CREATE TABLE hinted_windows (s TIMESTAMP(3), e TIMESTAMP(3), n BIGINT)")
+    for text in (f"INSERT INTO hinted_rows SELECT id FROM k {hint}", f"INSERT INTO hinted_windows {windows}"):
+        job_id = start(kafka_server, f"{table}; {text}")
+        end = time.monotonic() + 120
+        while (found := job(kafka_server, job_id))["state"] != "FINISHED":
+            assert found["state"] != "FAILED", found
+            assert time.monotonic() < end, found
+            time.sleep(0.1)
+    assert kafka_server.sql("SELECT count(*), count(DISTINCT id) FROM hinted_rows") == [[24, 24]]
+    assert kafka_server.sql("SELECT n FROM hinted_windows") == [[3]] * 8
+
+
 def test_late_rows_are_dropped_and_counted(kafka_server: RunningServer, broker: Broker) -> None:
     """A row is late when all its windows ended at or before the watermark that held when its batch began."""
     broker.create("late")  # one partition: what is sent together is read together
