@@ -13,6 +13,7 @@ from model.location import is_plain_name
 
 T = TypeVar("T")
 MASK = "******"
+TUNING = "it tunes engines that are not this one"
 _SECRET = re.compile(r"(password|passwd|secret|token|credential|access[-._]?key|private[-._]?key|api[-._]?key|sas)", re.IGNORECASE)
 
 _VALUE = re.compile(r"(=>?\s*)'[^']*(?:''[^']*)*'")
@@ -42,6 +43,8 @@ class Option(Generic[T]):
     doc: str
     mutable: bool = True
     """False: may not change once the table has a snapshot."""
+    kept: str = ""
+    """Why it has no effect here; it is taken and kept for other clients. Empty where it works."""
 
     def read(self, raw: Mapping[str, str]) -> T:
         """The typed value in ``raw``, or the default; raises `InvalidOption` for text that does not parse."""
@@ -54,6 +57,10 @@ class Option(Generic[T]):
             return self.parser.parse(text.strip())
         except (ValueError, ArithmeticError) as problem:
             raise InvalidOption(f"Option '{self.key}' = '{masked(self.key, text)}': {problem}.") from None
+
+    def meaning(self) -> str:
+        """What it does, and that it does so elsewhere alone."""
+        return f"{self.doc} Kept for other clients: {self.kept}." if self.kept else self.doc
 
     def default_text(self) -> str:
         """The default as option text; empty where there is none."""
@@ -134,6 +141,13 @@ class OptionGroup:
             self._known[key] = option
         return option
 
+    def idle(self, raw: Mapping[str, str]) -> Iterator[str]:
+        """What is to be said of the options that are only kept for other clients, one sentence each."""
+        for key in raw:
+            option = self.get(key)
+            if option is not None and option.kept:
+                yield f"WARNING: option '{key}' is kept for other clients and has no effect here: {option.kept}."
+
     def read(self, raw: Mapping[str, str], key: str) -> Any:
         """The typed value of a declared key in ``raw``, or its default; raises `InvalidOption` for text that does not parse."""
         return self.known(key).read(raw)
@@ -144,7 +158,7 @@ class OptionGroup:
         for option in [*self._options.values(), *(o for _, o in self._families)]:
             default = f"`{option.default_text()}`" if option.default_text() else "(none)"
             fixed = "" if option.mutable else " Fixed once the table has data."
-            lines.append(f"| `{option.key}` | {option.parser.kind} | {default} | {option.doc}{fixed} |")
+            lines.append(f"| `{option.key}` | {option.parser.kind} | {default} | {option.meaning()}{fixed} |")
         if self._refused:
             lines += ["", "Refused by name:", ""]
             lines += [f"- `{pattern.pattern}`: {reason}" for pattern, reason in self._refused]

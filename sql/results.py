@@ -99,7 +99,7 @@ class ResultSet:
         self.snapshot_id: int | None = None
         """The snapshot a write made; None for everything else."""
         self.notices: tuple[str, ...] = ()
-        """What its reader is to know of the tables it was read from."""
+        """What its reader is to know beside the rows, such as that an option has no effect."""
         self.parameters: tuple[ResultColumn, ...] = ()
         """Of a statement that is only described (`sql.describe`): the values its placeholders want."""
         self.analysed: Analysed | None = None

@@ -229,7 +229,7 @@ class ScriptRunner:
                 context.spark.require()
             with span("execute", {"sluice.statement.kind": type(statement).__name__}):
                 result = statement.run(context)
-                result.notices = tuple(context.lake.notices.values())
+                result.notices = (*result.notices, *context.lake.notices.values())
         except BaseException as error:  # also a close of these steps: the key must come free whatever happened
             if claim is not None:
                 self._settle_failure(claim, error)

@@ -75,7 +75,9 @@ def _line(option: Option[Any] | None, key: str, value: str | None) -> OptionLine
         return OptionLine(
             key=key, value=value, default="", kind="", doc="Kept for other clients; not an option of this server.", mutable=True
         )
-    return OptionLine(key=key, value=value, default=option.default_text(), kind=option.parser.kind, doc=option.doc, mutable=option.mutable)
+    return OptionLine(
+        key=key, value=value, default=option.default_text(), kind=option.parser.kind, doc=option.meaning(), mutable=option.mutable
+    )
 
 
 @tab("upkeep", "Upkeep", counts=True)

@@ -58,7 +58,7 @@ class CreateTable:
         if self.needs_spark:
             return self._from_query(context, table, definition)
         context.lake.create_table(table, self._schema(context, definition), if_not_exists=args["if_not_exists"])
-        return ResultSet.ok()
+        return _told(ResultSet.ok(), definition.options)
 
     @staticmethod
     def _exists(context: ExecutionContext, table: Identifier) -> bool:
@@ -106,12 +106,18 @@ class CreateTable:
         if not context.lake.create_table(table, schema, if_not_exists=self.tree.args["if_not_exists"]):
             return ResultSet.ok()
         try:
-            return insert_query(context, context.lake.open(table), query)
+            return _told(insert_query(context, context.lake.open(table), query), definition.options)
         except OutcomeUnknown:
             raise  # the rows may be there
         except BaseException:  # whatever stopped it, also a cancel: there is no table half made
             context.lake.discard_table(table)
             raise
+
+
+def _told(result: ResultSet, options: Mapping[str, str]) -> ResultSet:
+    """The result, with a warning for each option that has no effect here."""
+    result.notices = (*result.notices, *TABLE_OPTIONS.idle(options))
+    return result
 
 
 def schema_of(definition: TableDefinition) -> Schema:
@@ -207,6 +213,7 @@ class AlterTable(LocalStatement):
                 changes: tuple[SchemaChange, ...] = args["changes"]
                 self._check(changes)
                 context.lake.alter_table(table, changes)
+                return _told(ResultSet.ok(), {change.key: change.value for change in changes if isinstance(change, SetOption)})
         except TableNotExist:
             if not args.get("if_exists"):
                 raise
