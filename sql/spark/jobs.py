@@ -214,6 +214,8 @@ class JobQuery:
         if self._problem is not None and not isinstance(self._problem, StreamEnded):
             return self._problem
         try:
+            if isinstance(self._query, Once):
+                return self._query.exception()
             problem = self._query.exception() if self._query is not None else None
             if problem is None or isinstance(self._problem, StreamEnded):
                 return None
