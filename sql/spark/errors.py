@@ -41,6 +41,8 @@ _TOO_DEEP = "StackOverflowError"
 _NO_ROOM = "No room left to write the files of the statement. Make room where the warehouse and Spark's scratch files lie, then repeat it."
 _DISK = re.compile(r"Input/output error|Too many open files|Read-only file system|Stale file handle")
 """A disk that fails, which the statement cannot help."""
+_NO_PYTHON = re.compile(r"Python worker failed to connect back|Timed out while waiting for the Python worker")
+"""Spark gives a process of Python ten seconds to start, whatever else the machine does; no setting changes that."""
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|FSError|File too large")
 
 
@@ -142,6 +144,10 @@ def _java(text: str, source: str, views: Mapping[str, str]) -> LakeError:
         return StorageFull(_NO_ROOM)
     if found := _DISK.search(text):
         return Unavailable(f"Spark could not use the disk that the warehouse or its scratch files lie on: {found[0]}.")
+    if _NO_PYTHON.search(text):
+        return Unavailable(
+            "A process of Python that Spark needs for the statement did not start in time: the machine is busy. Try again later."
+        )
     told = re.findall(r"\[[A-Z][A-Z0-9_.]+\] [^\n]*", text)
     if told:  # the innermost cause says what was wrong
         return ExecutionError(_clean(told[-1], views))

@@ -26,6 +26,14 @@ def test_the_cause_is_told_and_not_that_somebody_waited(said: str, told: str) ->
     assert _java(said, "", {}).message == told
 
 
+@pytest.mark.parametrize("said", ["Python worker failed to connect back.", "Timed out while waiting for the Python worker to connect back"])
+def test_a_machine_too_busy_to_start_a_process_is_no_fault_of_the_statement(said: str) -> None:
+    """Spark waits ten seconds for a process of Python."""
+    problem = PySparkException(f"Job aborted\norg.apache.spark.SparkException: {said}")
+    with pytest.raises(Unavailable, match="did not start in time"), translating("SELECT 1", {}, lambda: None):
+        raise problem
+
+
 class _OfTheDeadJvm(PySparkException):
     def __init__(self) -> None:
         pass
