@@ -65,7 +65,7 @@ def flink_error(error: BaseException, path: str) -> Response:
             status, lines = 404, [f"Not found: {path}"]
         else:
             lines = [failure.detail]
-    elif failure.status in (401, 403, 413) or failure.error_class == "BadRequest":
+    elif failure.status in (401, 403, 413, 415) or failure.error_class == "BadRequest":
         status, lines = failure.status, [failure.detail]
     elif failure.error_class not in ("SessionNotExist", "OperationNotExist"):
         lines = ["Internal server error.", _on_server_side(failure)]

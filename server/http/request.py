@@ -21,6 +21,14 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"
 _ONCE = frozenset({b"host", b"content-length", b"transfer-encoding", b"content-type", b"authorization"})
 
 
+def _names_host(host: bytes) -> bool:
+    """Whether it is an address, or a name as DNS has them: the app takes no other, and fails where it builds a link."""
+    if not _HOST.fullmatch(host):
+        return False
+    *labels, last = host.partition(b":")[0].split(b".")
+    return host.startswith(b"[") or (len(last) < 64 and all(0 < len(label) < 64 for label in labels))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """Why the server itself answers a request, before any app sees it."""
@@ -105,7 +113,7 @@ class RequestHead:
         host = self.value(b"host")
         if host is None and self.version == "1.1":
             return refused(HTTPStatus.BAD_REQUEST, "The request has no Host header.")
-        if host is not None and not _HOST.fullmatch(host):
+        if host is not None and not _names_host(host):
             return refused(HTTPStatus.BAD_REQUEST, "The Host header names no host.")
         coding = self.value(b"transfer-encoding")
         if coding is not None and (coding.lower() != b"chunked" or self.version == "1.0"):

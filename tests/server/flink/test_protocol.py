@@ -199,3 +199,8 @@ def test_bodies_that_will_not_do(client: FlaskClient, session: str, body: bytes,
 
 def test_a_statement_too_long_is_refused(client: FlaskClient, session: str) -> None:
     errors_of(ask(client, "POST", f"/v2/sessions/{session}/statements", {"statement": "x" * (2 << 20)}), 413)
+
+
+def test_a_body_in_an_encoding_not_read_here_is_told_so(client: FlaskClient) -> None:
+    response = client.post("/v1/sessions", data=b"{}", headers={"Content-Encoding": "br"})
+    assert "br is not read here; gzip and zstd are" in errors_of(response, 415)[0]
