@@ -6,6 +6,8 @@ it is follows its offsets.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 from model.errors import InvalidData, UnsupportedType
@@ -18,9 +20,22 @@ _NESTED = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is
 
 
 def check_schema(schema: pa.Schema) -> None:
-    """Raise `UnsupportedType` naming the first column whose type is not one that is read here."""
+    """Raise `UnsupportedType` naming the first column whose type is not one that is read here; `InvalidData` for a name that is no text."""
+    check_names(schema)
     for field in schema:
         check_type(field.name, field.type)
+
+
+def check_names(fields: Iterable[pa.Field]) -> None:
+    """Raise `InvalidData` where the name of a column, or of a field inside one, is not UTF-8."""
+    for field in fields:
+        try:
+            _ = field.name
+        except UnicodeDecodeError as problem:
+            shown = problem.object[:80].decode(errors="backslashreplace")
+            raise InvalidData(f"The rows cannot be read: the name '{shown}' of a column is not UTF-8.") from None
+        inside = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        check_names(inside.field(number) for number in range(inside.num_fields))
 
 
 def check_type(name: str, type_: pa.DataType) -> None:

@@ -1,6 +1,7 @@
 """Flight SQL's protobuf messages, by field, in a descriptor pool of their own (`docs/decisions/libraries.md`).
 
-They are declared as proto2, which is the same on the wire and tells of every field whether it was there.
+They are declared in an edition of protobuf, which is the same on the wire, tells of every field whether it was there, and refuses text that
+is not UTF-8; proto2 gives such text as bytes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf.any_pb2 import Any as AnyMessage
-from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import DescriptorProto, Edition, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
@@ -107,7 +108,7 @@ def _field(message: DescriptorProto, package: str, declared: str) -> None:
 
 
 def _classes(package: str, declared: Mapping[str, str]) -> dict[str, type[Message]]:
-    file = FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto2")
+    file = FileDescriptorProto(name=f"{package}.proto", package=package, syntax="editions", edition=Edition.EDITION_2023)
     for name, fields in declared.items():
         message = file.message_type.add(name=name)
         for field in filter(None, fields.split(", ")):

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from model.errors import BadRequest, StatementTooLarge, UnsupportedType
 from workers.spool import spooled_parts
-from workers.validation import check_schema, validated
+from workers.validation import check_names, check_schema, validated
 
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
 """Numbers of ``MessageHeader`` in Arrow's `Message.fbs`."""
@@ -88,14 +88,16 @@ class ReceivedRows:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns; raises `BadRequest` where the stream does not begin with them."""
+        """The columns; raises `BadRequest` where the stream does not begin with them, `InvalidData` for a name that is no text."""
         first = next(self._messages, None)
         if first is None or first.kind != _SCHEMA:
             raise BadRequest("The rows cannot be read: their stream does not begin with a schema.")
         try:
-            return pa.ipc.read_schema(pa.py_buffer(b"".join(first.framed())))
+            schema = pa.ipc.read_schema(pa.py_buffer(b"".join(first.framed())))
         except (pa.ArrowException, OSError) as problem:
             raise BadRequest(f"The rows cannot be read: {problem}") from None
+        check_names(schema)
+        return schema
 
     def several(self) -> bool:
         """Whether there is more than one row; looks two batches ahead at most."""

@@ -60,6 +60,44 @@ def test_a_parameter_that_reaches_past_its_buffers_is_refused(door: Door, size: 
             put(client, bound, pa.RecordBatch.from_arrays([listed], ["1"]))
 
 
+def nameless(kind: str) -> bytes:
+    """The header of a schema with a name that is not UTF-8: a column's, or that of a field inside one."""
+    within = pa.struct([("na#me", pa.int32())])
+    types = {"column": pa.int32(), "struct": within, "list": pa.list_(within), "map": pa.map_(pa.string(), within)}
+    schema = pa.schema([("na#me" if kind == "column" else "v", types[kind])])
+    (one,) = [one for one in pa.ipc.MessageReader.open_stream(schema.serialize()) if one.type == "schema"]
+    return bytes(one.metadata.to_pybytes().replace(b"na#me", b"na\xffme"))
+
+
+@pytest.mark.parametrize("kind", ["column", "struct", "list", "map"])
+@pytest.mark.parametrize("command", ["ingest", "parameters"])
+def test_a_name_that_is_not_text_is_refused(door: Door, kind: str, command: str) -> None:
+    with fl.connect(door.url) as client:
+        request = packed("ActionCreatePreparedStatementRequest", query="SELECT ?")
+        _, made = unpacked(next(client.do_action(fl.Action("CreatePreparedStatement", request))).body.to_pybytes())
+    bound = packed("CommandPreparedStatementQuery", prepared_statement_handle=made.prepared_statement_handle)
+    descriptor = message("FlightDescriptor", type=2, cmd=ingest("named") if command == "ingest" else bound)
+    sent = message("FlightData", flight_descriptor=descriptor, data_header=nameless(kind)).SerializeToString()
+    assert refused(door, "DoPut", sent) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "InvalidData: The rows cannot be read: the name 'na\\xffme' of a column is not UTF-8.",
+    )
+
+
+def test_text_of_the_protocol_that_is_none_is_refused(door: Door) -> None:
+    sent = message("Action", type="abc").SerializeToString().replace(b"abc", b"a\xffc")
+    assert refused(door, "DoAction", sent) == (grpc.StatusCode.INVALID_ARGUMENT, "BadRequest: The body is no Action of Flight SQL.")
+
+
+def refused(door: Door, method: str, sent: bytes) -> tuple[grpc.StatusCode, str]:
+    """How a call of one message ends."""
+    with grpc.insecure_channel(door.url.removeprefix("grpc://")) as channel:
+        call = channel.stream_stream(f"/arrow.flight.protocol.FlightService/{method}")
+        with pytest.raises(grpc.RpcError) as told:
+            list(call(iter([sent]), timeout=60))
+    return told.value.code(), told.value.details()
+
+
 def test_an_exchange_is_refused_without_a_traceback(door: Door) -> None:
     with fl.connect(door.url) as client, pytest.raises(pa.ArrowNotImplementedError, match="NotImplementedHere: Flight SQL") as told:
         exchange(client)
