@@ -33,8 +33,8 @@ from catalog.streams import ConsumerRepository
 from catalog.tables import TableRepository
 from catalog.tags import TagRepository
 from catalog.turns import Place, Turn, TurnRepository, in_order
-from model.catalog_errors import FunctionAlreadyExist, ViewAlreadyExist
-from model.errors import CatalogLost, InvalidData, OutcomeUnknown, Unavailable
+from model.catalog_errors import CatalogFull, CatalogLost, FunctionAlreadyExist, ViewAlreadyExist
+from model.errors import InvalidData, OutcomeUnknown, Unavailable
 
 APPLICATION = "sluice"
 """What a server calls its connections, so that others see that one is running."""
@@ -262,6 +262,8 @@ def away(problem: Exception) -> Unavailable:
     if isinstance(problem, PoolTimeout):
         return Unavailable("The catalog database does not answer. Nothing was changed; try again in a moment.")
     code = getattr(problem, "sqlstate", None)
+    if code == "53100":  # disk_full
+        return CatalogFull()
     return Unavailable(
         f"The catalog database cannot be used now{f' ({code})' if code else ''}. Nothing was changed; try again in a moment."
     )

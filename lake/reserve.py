@@ -25,8 +25,8 @@ class DiskRoom:
 
     @property
     def short(self) -> bool:
-        """Whether the reserve is being used."""
-        return self.free < self.reserved
+        """Whether the reserve is being used, or nothing is left where none is kept."""
+        return self.free < self.reserved or not self.free
 
     def __str__(self) -> str:
         return f"{self.free >> 20:,} MiB are free at {self.directory}, and {self.reserved >> 20:,} MiB are kept free there"

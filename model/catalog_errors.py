@@ -1,8 +1,11 @@
-"""Failures about what a catalog names besides databases and tables; the protocol's word for each kind is its ``resource_type``."""
+"""Failures of the catalog's database, and about what it names besides databases and tables.
+
+The protocol's word for each kind of resource is its ``resource_type``.
+"""
 
 from __future__ import annotations
 
-from model.errors import AlreadyExist, LakeError, NotExist, ResourceError
+from model.errors import AlreadyExist, LakeError, NotExist, ResourceError, Unavailable
 
 
 class TagAlreadyExist(AlreadyExist):
@@ -162,3 +165,23 @@ class BackupRunning(LakeError, status=409):
 
 class WarehouseMismatch(LakeError, status=409):
     """The catalog and the warehouse do not belong together; nothing is written until they do."""
+
+
+class CatalogLost(Unavailable):
+    """Postgres answers and holds no catalog any more: it was emptied or replaced under the server."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The catalog database answers, but holds no catalog: it was emptied, or another one was put in its place. Nothing was changed. "
+            "Stop the server, run `sluice restore` with the newest backup, or set SLUICE_CATALOG_DSN to the right database."
+        )
+
+
+class CatalogFull(Unavailable, status=507):
+    """The catalog's database has no room left to write."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The catalog database has no room left (53100). Nothing was changed. "
+            "Make room where Postgres keeps its data; writing goes on by itself then."
+        )

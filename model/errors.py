@@ -7,6 +7,7 @@ are different classes, because a caller must act differently on each.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -48,7 +49,10 @@ class LakeError(Exception):
     @property
     def whole(self) -> str:
         """The message with the whole path: for the log and for administrators."""
-        return self.message if self.place is None else self.message.replace(file_name(self.place), self.place, 1)
+        if self.place is None:
+            return self.message
+        name = re.compile(rf"(?<![\w/.-]){re.escape(file_name(self.place))}(?![\w/-])")
+        return name.sub(lambda _: self.place or "", self.message, count=1)
 
     def tell(self, more: str) -> None:
         """Add a way out that was not known where the error was raised."""
@@ -238,6 +242,9 @@ class AnalysisError(SqlError, status=400):
 class ExecutionError(SqlError, status=400):
     """The statement failed while running because of its data (division by zero, bad cast, NULL into NOT NULL)."""
 
+    sqlstate: str | None = None
+    """The class of the failure by ISO 9075 where Spark tells that it lies in the values; None where that is not known."""
+
 
 class StatementCanceled(LakeError, status=409):
     """The statement was canceled before it finished."""
@@ -355,16 +362,6 @@ class IdempotencyInProgress(LakeError, status=409):
 
 class Unavailable(LakeError, status=503):
     """A part the request needs (Postgres, Spark, the warehouse) is away; try again later."""
-
-
-class CatalogLost(Unavailable):
-    """Postgres answers and holds no catalog any more: it was emptied or replaced under the server."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The catalog database answers, but holds no catalog: it was emptied, or another one was put in its place. Nothing was changed. "
-            "Stop the server, run `sluice restore` with the newest backup, or set SLUICE_CATALOG_DSN to the right database."
-        )
 
 
 class StorageFull(LakeError, status=507):

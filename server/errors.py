@@ -17,6 +17,7 @@ from server.services import EXTENSION, services
 _log = logging.getLogger(__name__)
 _FLINK_PATHS = re.compile(r"/(v\d+|api_versions|info|sessions)(/|$)")
 _OTHER_PROTOCOLS = re.compile(r"/v1/(config|sluice)(/|$)")
+_SENTENCE_END = re.compile(r"(?<=\.)\s")
 PROBLEM = "application/problem+json"
 RETRY_AFTER_SECONDS = 2
 
@@ -144,15 +145,20 @@ def _lake_failure(error: LakeError, id_: str) -> Failure:
     if isinstance(error, TableDamaged) and has_request_context() and EXTENSION in current_app.extensions:
         services().gateway.lake.standing.met(error)
     elif error.status >= 500:
-        _log.warning("Request %s: %s: %s", id_, error.error_class, error.whole, exc_info=error.__cause__)
+        _log.warning("Request %s: %s: %s", id_, error.error_class, error.whole, exc_info=error)
     return Failure(
         status=error.status,
         error_class=error.error_class,
-        title=(type(error).__doc__ or error.error_class).split("\n", 1)[0],
+        title=_title(type(error)),
         detail=_writable(error.whole if _asked_by_an_administrator() else error.message),
         facts={key: _writable(value) if isinstance(value, str) else value for key, value in facts.items() if value is not None},
         headers=headers,
     )
+
+
+def _title(kind: type[LakeError]) -> str:
+    """What an error of a class is, in a sentence: the first of its description, whose others are for who raises it."""
+    return _SENTENCE_END.split(kind.__doc__ or kind.error_class, maxsplit=1)[0]
 
 
 def _writable(text: str) -> str:

@@ -30,6 +30,8 @@ _ASSIGNED = re.compile(
 )
 REPEATS_SECONDS = 60.0
 """The same failure of the same part of the server is logged once in so long."""
+_LONGEST_CAUSE = 300
+"""Characters of what a failure came from."""
 _LONGEST_MASKED = 20_000
 """Characters of one message that are looked through and kept."""
 
@@ -115,15 +117,15 @@ class OncePerMinute(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()
-        self._told: TTLCache[tuple[str, str, str], None] = TTLCache(1000, REPEATS_SECONDS)
-        self._held: Counter[tuple[str, str, str]] = Counter()
+        self._told: TTLCache[tuple[str, str, str, str], None] = TTLCache(1000, REPEATS_SECONDS)
+        self._held: Counter[tuple[str, str, str, str]] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is told; one that is says how many like it were not."""
         problem = record.exc_info[1] if record.exc_info else None
         if not isinstance(problem, LakeError):
             return True
-        key = (record.name, str(record.msg), type(problem).__name__)
+        key = (record.name, str(record.msg), type(problem).__name__, type(problem.__cause__).__name__)
         with self._lock:
             if key in self._told:
                 self._held[key] += 1
@@ -132,10 +134,22 @@ class OncePerMinute(logging.Filter):
             held = self._held.pop(key, 0)
         more = f" ({held} more like it since the last one)" if held else ""
         said = record.getMessage()
-        cause = "" if problem.message in said else f": {problem.message}"
-        record.msg, record.args = f"{said}{cause}{more}", ()
+        words = "" if problem.message in said else f": {problem.message}"
+        record.msg, record.args = f"{said}{words}{_cause_of(problem)}{more}", ()
         record.exc_info = None
         return True
+
+
+def _cause_of(problem: LakeError) -> str:
+    """What a deliberate failure came from, in a line."""
+    cause = problem.__cause__
+    if cause is None or isinstance(cause, LakeError):
+        return ""
+    try:
+        words = str(cause).partition("\n")[0]
+    except Exception:  # the words of Java's exceptions lie in a JVM, which may be gone
+        words = ""
+    return f" (from {type(cause).__name__}: {words[:_LONGEST_CAUSE]})" if words else f" (from {type(cause).__name__})"
 
 
 class _PySparkLogger(logging.Logger):

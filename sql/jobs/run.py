@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from lake import Lake
-from model.errors import JobLeaseLost, LakeError
+from model.errors import ExecutionError, JobLeaseLost, LakeError, TableDamaged
 from model.job import Job, JobLease, JobState, Wish
 from sql.sql_options import CHECKPOINT_INTERVAL, INITIAL_BACKOFF, MAX_BACKOFF
 
@@ -177,7 +177,7 @@ class JobRun:
         """
         self._stop(patience=_STOP_SECONDS)
         text = said(problem)
-        if beginning and isinstance(problem, LakeError) and not _passes(problem):
+        if _stays(problem) or (beginning and isinstance(problem, LakeError) and not _passes(problem)):
             _log.warning("Job %s has failed: %s", self.job.job_id, text)
             return self._ended(JobState.FAILED, error=text)
         attempts = self._attempts()
@@ -234,6 +234,11 @@ def _passes(problem: LakeError) -> bool:
     return isinstance(problem, JobLeaseLost) or problem.status >= 500
 
 
+def _stays(problem: BaseException) -> bool:
+    """Whether it happens again until somebody mends the table, or what the source holds."""
+    return isinstance(problem, TableDamaged) or (isinstance(problem, ExecutionError) and problem.sqlstate is not None)
+
+
 def said(problem: BaseException) -> str:
     """A failure and its causes, for people."""
     parts: list[str] = []
@@ -242,8 +247,14 @@ def said(problem: BaseException) -> str:
         text = (at.message if isinstance(at, LakeError) else f"{type(at).__name__}: {at}").replace("\0", "")  # Postgres keeps none
         if text not in parts:
             parts.append(text)
+        if isinstance(at, LakeError) and _is_sparks(at.__cause__):
+            break  # its words are in the error's, without the JVM's stack
         at = at.__cause__
     return "\nCaused by: ".join(parts)[:_ERROR_CHARS]
+
+
+def _is_sparks(cause: BaseException | None) -> bool:
+    return type(cause).__module__.partition(".")[0] in ("pyspark", "py4j")
 
 
 def lag_of(source: dict[str, list[dict[str, Any]]]) -> str | None:

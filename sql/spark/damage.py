@@ -11,8 +11,8 @@ from model.errors import LakeError
 from table.retention.check import MISSING, ExpectedFile, fault_of
 from table.scan import PlannedFile, ScanPlan, plan_scan
 
-_FILE = re.compile(r"(?:/|[a-z0-9]+:/)[^\s'\"`]*?\.(?:parquet|orc|avro)\b")
-"""A data file's path or URI in Spark's words."""
+_FILE = re.compile(r"[^\s'\"`]*?\.(?:parquet|orc|avro)\b")
+"""A data file's path, URI or bare name in Spark's words."""
 
 
 class Reading:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
+import model.errors
 from model.errors import (
     AnalysisError,
     ExecutionError,
@@ -39,10 +40,18 @@ _WAITED = "Exception thrown in awaitResult"
 _NO_MEMORY = re.compile(r"OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|is bigger than .*maxResultSize")
 _TOO_DEEP = "StackOverflowError"
 _NO_ROOM = "No room left to write the files of the statement. Make room where the warehouse and Spark's scratch files lie, then repeat it."
-_DISK = re.compile(r"Input/output error|Too many open files|Read-only file system|Stale file handle")
-"""A disk that fails, which the statement cannot help."""
+_DISK = re.compile(r"Input/output error|Too many open files|Read-only file system|Stale file handle|Mkdirs failed to create")
+"""A disk that fails, which the statement cannot help; Hadoop says no more where a directory could not be made."""
+_UNLOADED = re.compile(r"Could not initialize class|ExceptionInInitializerError|UnsatisfiedLinkError")
+"""A class that failed once while it was made ready, as a codec unpacked on a full disk, fails as long as its JVM lives."""
 _NO_PYTHON = re.compile(r"Python worker failed to connect back|Timed out while waiting for the Python worker")
 """Spark gives a process of Python ten seconds to start, whatever else the machine does; no setting changes that."""
+_APART = re.compile(r"Python worker exited unexpectedly|FetchFailed(?:Exception)?\b|MetadataFetchFailed")
+"""Processes of one Spark that lost each other, as on a machine with too much to do."""
+_SOURCE = re.compile(r"^(?:\w+\.)*model\.errors\.(\w+): ([^\n]*)", re.MULTILINE)
+"""An error of ours in the words of a Python process of Spark's that read for the statement."""
+_DATA = re.compile(r"SQLSTATE: (2[123]\w{3})")
+"""The class of a failure that lies in values: cardinality, data, constraints (ISO 9075)."""
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|FSError|File too large")
 
 
@@ -57,11 +66,21 @@ def translating(source: str, views: Mapping[str, str], lost: Callable[[], None],
     except LakeError:
         raise
     except (PySparkException, Py4JError, ConnectionError) as problem:
-        try:
-            meant = _meant(problem, source, views, lost, reading)
-        except (Py4JError, ConnectionError):  # the words of an exception lie in the JVM, which may have died of it
-            meant = _gone(lost)
-        raise meant from problem
+        raise failure_of(problem, source, views, lost, reading) from problem
+
+
+def failure_of(
+    problem: PySparkException | Py4JError | ConnectionError,
+    source: str,
+    views: Mapping[str, str],
+    lost: Callable[[], None],
+    reading: Reading | None = None,
+) -> LakeError:
+    """An exception of Spark as the error its client is told; for the arguments see `translating`."""
+    try:
+        return _meant(problem, source, views, lost, reading)
+    except (Py4JError, ConnectionError):  # the words of an exception lie in the JVM, which may have died of it
+        return _gone(lost)
 
 
 def _meant(
@@ -73,18 +92,32 @@ def _meant(
 ) -> LakeError:
     """What an exception of Spark says; raises one of Py4J's or a `ConnectionError` where the JVM cannot be asked for its words."""
     if isinstance(problem, PySparkException):
-        return damage_in(problem, reading) or _told(translated(problem, source, views), "\n".join(_chain(problem)), lost)
+        chain = "\n".join(_chain(problem))
+        return _damage_in(chain, problem, reading) or _ours(chain) or _told(translated(problem, source, views), chain, lost)
     if not isinstance(problem, Py4JJavaError) or _STOPPED.search(str(problem.java_exception)):
         return _gone(lost)
     if _FULL.search(str(problem)):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
         return StorageFull(_NO_ROOM)
-    java = _java(f"{problem.java_exception}\n{problem}", source, views)
-    return damage_in(problem, reading) or _told(java, str(problem), lost)
+    chain = str(problem)
+    java = _java(f"{problem.java_exception}\n{chain}", source, views)
+    return _damage_in(chain, problem, reading) or _ours(chain) or _told(java, chain, lost)
 
 
-def damage_in(problem: BaseException, reading: Reading | None) -> LakeError | None:
+def _damage_in(chain: str, problem: BaseException, reading: Reading | None) -> LakeError | None:
     """The damage that made Spark fail; None for other failures."""
-    return None if reading is None else reading.damage("\n".join([*_chain(problem), str(problem)]))
+    return None if reading is None else reading.damage("\n".join([chain, *_chain(problem)]))
+
+
+def _ours(chain: str) -> LakeError | None:
+    """The error of ours that made Spark fail, where a process of Spark's raised it; None for other failures."""
+    for name, message in _SOURCE.findall(chain):
+        kind = getattr(model.errors, name, None)
+        if not isinstance(kind, type) or not issubclass(kind, LakeError):
+            continue
+        if issubclass(kind, StorageFull):
+            return StorageFull(message)
+        return Unavailable(message) if kind.status >= 500 else ExecutionError(message)
+    return None
 
 
 def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
@@ -97,11 +130,29 @@ def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
             "The statement needs more memory than Spark has here. Read fewer rows or columns at once, or give Spark more: "
             "SLUICE_SPARK_DRIVER_MEMORY."
         )
+    if _UNLOADED.search(chain):
+        return _gone(lost)
+    if _NO_PYTHON.search(chain):
+        return Unavailable(
+            "A process of Python that Spark needs for the statement did not start in time: the machine is busy. Try again later."
+        )
+    if _APART.search(chain):
+        return Unavailable("Processes of Spark lost each other while the statement ran; try again in a moment.")
     if _TOO_DEEP in chain:
         return SqlSyntaxError("The statement is nested or chained too deeply for Spark; take it apart.")
     if _STOPPED.search(chain) or (error.message.startswith("Spark failed (") and _WAITED in chain):
         return _gone(lost)
-    return error
+    if found := _DATA.findall(chain):
+        error.sqlstate = found[-1]
+        return error
+    if _FULL.search(chain):
+        return StorageFull(_NO_ROOM)
+    return _of_the_disk(chain) or error
+
+
+def _of_the_disk(text: str) -> Unavailable | None:
+    found = _DISK.search(text)
+    return found and Unavailable(f"Spark could not use the disk that the warehouse or its scratch files lie on: {found[0]}.")
 
 
 def _gone(lost: Callable[[], None]) -> Unavailable:
@@ -142,12 +193,8 @@ def _chain(problem: BaseException) -> list[str]:
 def _java(text: str, source: str, views: Mapping[str, str]) -> LakeError:
     if _FULL.search(text):
         return StorageFull(_NO_ROOM)
-    if found := _DISK.search(text):
-        return Unavailable(f"Spark could not use the disk that the warehouse or its scratch files lie on: {found[0]}.")
-    if _NO_PYTHON.search(text):
-        return Unavailable(
-            "A process of Python that Spark needs for the statement did not start in time: the machine is busy. Try again later."
-        )
+    if (disk := _of_the_disk(text)) is not None:
+        return disk
     told = re.findall(r"\[[A-Z][A-Z0-9_.]+\] [^\n]*", text)
     if told:  # the innermost cause says what was wrong
         return ExecutionError(_clean(told[-1], views))

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from sqlglot import exp
@@ -29,7 +31,7 @@ from sql.spark.assign import assigned, literals
 from sql.spark.checkpoints import Checkpoint
 from sql.spark.connectors import spark_connector
 from sql.spark.damage import Reading
-from sql.spark.errors import damage_in, translated
+from sql.spark.errors import failure_of
 from sql.spark.event_time import rowtime_of
 from sql.spark.follow import at_end, millis_of
 from sql.spark.once import Once, holds_back
@@ -211,17 +213,19 @@ class JobQuery:
 
     def outcome(self) -> BaseException | None:
         """Why it failed; None where it ended well, or was stopped. Asked when it has ended."""
-        if self._problem is not None and not isinstance(self._problem, StreamEnded):
-            return self._problem
+        problem = self._problem
+        if isinstance(problem, StreamEnded):
+            return None
         try:
-            if isinstance(self._query, Once):
-                return self._query.exception()
-            problem = self._query.exception() if self._query is not None else None
-            if problem is None or isinstance(self._problem, StreamEnded):
-                return None
-            return damage_in(problem, self._reading) or translated(problem, "", {})
-        except Exception as gone:  # py4j has several for a JVM that is gone, in which the words of its exceptions lie
+            if problem is None and self._query is not None:
+                problem = self._query.exception()
+        except Exception as gone:  # py4j has several for a JVM that is gone
             return gone
+        if not isinstance(problem, PySparkException | Py4JError | ConnectionError):
+            return problem
+        failure = failure_of(problem, "", {}, self._context.spark.lost, self._reading)
+        failure.__cause__ = problem
+        return failure
 
     def at_end(self) -> bool:
         """Whether all that can ever come has come: every source's offset says so."""

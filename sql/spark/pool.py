@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from model.errors import Unavailable
 from model.spans import Span, span, tracing
 from sql.progress import SparkStage
-from sql.spark.gone import forget_gateway, state_of, stop_in_any_case
+from sql.spark.gone import forget_gateway, load_natives, state_of, stop_in_any_case
 from sql.spark.jvm import Jvm, Scratch
 from sql.spark.probe import JobProbe
 from sql.spark.settings import SparkSettings, configuration, is_here, python_of
@@ -159,11 +159,12 @@ class SparkPool:
             for key, value in conf.items():
                 builder = builder.config(key, value)
             try:
-                self._root = builder.getOrCreate()
+                root = builder.getOrCreate()
+                load_natives(self._gateway())  # later, the disk may be full
             except BaseException:
                 self._forget_jvm()  # one whose context ended and that died since; asked again it would never answer
                 raise
-            self._failure = None
+            self._root, self._failure = root, None
 
     def root(self) -> SparkSession:
         """The first session, once Spark runs; raises `Unavailable` where it does not."""
@@ -329,7 +330,7 @@ class SparkPool:
         root = self._root
         if root is None or not self.ready:
             raise Unavailable(self._still_starting() if self._failure is None else self._not_started())
-        if state_of(root) != "alive":
+        if state_of(root, self._gateway()) != "alive":
             self.lost()
             raise Unavailable(f"Spark does not answer. {self._says_why()}")
         if self._probe.hopeless():
@@ -347,7 +348,7 @@ class SparkPool:
     def lost(self) -> None:
         """Where Spark is gone, forget all sessions and start it anew, once; where it lives, nothing happens."""
         root = self._root
-        if root is not None and (state := state_of(root)) != "alive":
+        if root is not None and (state := state_of(root, self._gateway())) != "alive":
             self._renew(root, state)
 
     def restart(self, reason: str) -> None:

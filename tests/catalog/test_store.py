@@ -7,6 +7,7 @@ import pytest
 from psycopg import sql
 
 from catalog import CatalogStore
+from model.catalog_errors import CatalogFull
 from model.errors import Unavailable
 
 
@@ -57,3 +58,11 @@ def test_a_postgres_that_can_only_be_read_says_so(dsn: str) -> None:
             tx.state.note_run()
     finally:
         catalog.close()
+
+
+def test_a_postgres_without_room_says_so(catalog: CatalogStore) -> None:
+    full = "DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$"
+    with pytest.raises(CatalogFull, match="no room left") as raised, catalog.transaction() as tx:
+        tx.databases._conn.execute(full)
+    assert raised.value.status == 507
+    assert isinstance(raised.value, Unavailable), "whoever lives on without Postgres lives on without its room"

@@ -17,7 +17,8 @@ import pytest
 
 from lake.reserve import StorageReserve
 from migrations import downgrade, newest, revision_of
-from model.errors import CatalogLost, LakeError, StorageFull, TableDamaged, TableDiverged, Unavailable
+from model.catalog_errors import CatalogLost
+from model.errors import LakeError, StorageFull, TableDamaged, TableDiverged, Unavailable
 from sql.dialect import split
 from tests.disks import MEGABYTE, fill, mounted, read_only
 from tests.lake.register.damage import cut, data_files, forget_metadata

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lake.reserve import MOST_BYTES, SHARE, StorageReserve
+from lake.reserve import MOST_BYTES, SHARE, DiskRoom, StorageReserve
 from model.errors import StorageFull
 
 
@@ -26,3 +26,8 @@ def test_a_disk_below_its_reserve_refuses_and_says_where(tmp_path: Path) -> None
 def test_the_reserve_is_a_share_of_the_disk_and_bounded(tmp_path: Path) -> None:
     (room,) = StorageReserve([str(tmp_path), str(tmp_path)]).rooms()
     assert room.reserved == min(MOST_BYTES, int(shutil.disk_usage(tmp_path).total * SHARE))
+
+
+def test_a_disk_without_a_byte_left_is_short_whatever_is_kept_free() -> None:
+    assert DiskRoom(directory="/x", free=0, reserved=0).short
+    assert not DiskRoom(directory="/x", free=1, reserved=0).short

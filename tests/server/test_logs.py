@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -149,3 +150,23 @@ def test_a_failure_that_goes_on_is_logged_once_a_minute_and_without_a_traceback(
     time.sleep(0.3)
     log.warning("Looking after %s failed", "t", exc_info=full)
     assert "Looking after t failed: No room left. (49 more like it since the last one)\n" in written.getvalue()
+
+
+def test_requests_that_a_full_disk_refuses_are_a_line_a_minute(
+    gateway: Gateway, tmp_path: Path, stream: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = made(gateway, tmp_path)
+    token = {"Authorization": f"Bearer {TOKEN}"}
+    assert client.post("/sql", data="CREATE TABLE t (id INT)", headers=token).status_code == 200
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", refuse)
+    statuses = {client.post("/sql", data="INSERT INTO t VALUES (1)", headers=token).status_code for _ in range(5)}
+    monkeypatch.undo()
+    assert statuses == {507}
+    told = stream.getvalue()
+    assert told.count("StorageFull: ") == 1
+    assert "(from OSError: [Errno 28] No space left on device" in told
+    assert "Traceback" not in told

@@ -22,7 +22,7 @@ class Held:
 
     def run(self, context: ExecutionContext) -> ResultSet:
         self.reached.set()
-        assert self.let_go.wait(20)
+        assert self.let_go.wait(120)
         result = ResultSet.ok()
         result.on_close(self.freed.set)
         return result
@@ -42,8 +42,8 @@ def in_background(action: Callable[[], Any]) -> Callable[[], Any]:
     thread.start()
 
     def join() -> Any:
-        thread.join(10)
-        assert outcome
+        thread.join(120)
+        assert outcome, "it has not ended in time"
         return outcome[0]
 
     return join

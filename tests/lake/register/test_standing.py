@@ -19,8 +19,8 @@ from lake.orphans import remove_orphan_files
 from lake.register.standing import MARKER
 from lake.retention import expire_snapshots
 from migrations import newest
-from model.catalog_errors import WarehouseMismatch
-from model.errors import CatalogLost, TableDamaged, TableDiverged
+from model.catalog_errors import CatalogLost, WarehouseMismatch
+from model.errors import TableDamaged, TableDiverged
 from model.identifier import Identifier
 from model.schema import column, new_schema
 from table.expire import ExpiryRules

@@ -37,6 +37,7 @@ OF_OTHER_DOORS = {
 SHOWN_ELSEWHERE = frozenset(
     {
         "BackupRunning",
+        "CatalogFull",
         "CatalogLost",
         "ClockInDoubt",
         "OutcomeUnknown",

@@ -35,7 +35,7 @@ LOOSE = {"bucket": "-1"}
 Start = Callable[..., Coordinator]
 
 
-def until(what: Callable[[], object], seconds: float = 15.0) -> None:
+def until(what: Callable[[], object], seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end, "it did not happen in time"

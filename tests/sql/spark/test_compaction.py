@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lake import Lake, LakeTable
@@ -22,8 +27,8 @@ from table.rewrite import planned
 from tests.interop.strict import check_warehouse
 from tests.lake.test_compaction import QUEUE, append, ids, live, rows
 from tests.sql.held import in_background
-from tests.sql.jobs.test_coordinator import until
 from tests.sql.tables import make_table
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
@@ -208,14 +213,41 @@ def test_bulk_writes_are_sorted_by_the_clustering_columns(gateway: Gateway, lake
         assert found == sorted(found)
 
 
-def test_a_cancel_while_spark_sorts_leaves_no_file(lake: Lake, gateway: Gateway, scattered: LakeTable) -> None:
+@contextlib.contextmanager
+def no_core_free(pool: SparkPool, let_go: Path) -> Iterator[None]:
+    """Hold every core of Spark, so that what is begun meanwhile waits in it."""
+
+    def hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        let_go.with_suffix(f".{os.getpid()}").touch()
+        while not let_go.exists():
+            time.sleep(0.05)
+        yield from batches
+
+    def work() -> None:
+        with pool.lease("holder").running("holder") as session:
+            session.range(2, numPartitions=2).mapInArrow(hold, "id BIGINT").count()
+
+    holder = threading.Thread(target=work)
+    holder.start()
+    try:
+        assert eventually(lambda: len(list(let_go.parent.glob(f"{let_go.name}.*"))) == 2, 120)
+        yield
+    finally:
+        let_go.touch()
+        holder.join(120)
+
+
+def test_a_cancel_while_spark_sorts_leaves_no_file(
+    lake: Lake, gateway: Gateway, pool: SparkPool, scattered: LakeTable, tmp_path: Path
+) -> None:
     before, latest = all_files(scattered), scattered.latest()
-    join = in_background(lambda: call(gateway, "CALL sys.compact(`table` => 't', order_strategy => 'zorder', order_by => 'id,b')"))
-    until(lambda: gateway.running() and any(stage.active for stage in gateway.progress(gateway.running()[0]).stages))
-    (operation,) = gateway.running()
-    operation.cancel()
-    assert isinstance(join(), StatementCanceled)
-    until(lambda: operation.worker_ended)
+    with no_core_free(pool, tmp_path / "held"):
+        join = in_background(lambda: call(gateway, "CALL sys.compact(`table` => 't', order_strategy => 'zorder', order_by => 'id,b')"))
+        assert eventually(lambda: bool(gateway.running() and gateway.progress(gateway.running()[0]).stages), 120)
+        (operation,) = gateway.running()
+        operation.cancel()
+        assert isinstance(join(), StatementCanceled)
+    assert eventually(lambda: operation.worker_ended, 120)
     assert (all_files(scattered), scattered.latest()) == (before, latest)
     assert len(call(gateway, "CALL sys.compact(`table` => 't', order_strategy => 'zorder', order_by => 'id,b')")) == 1
     assert scattered.latest() != latest

@@ -6,7 +6,7 @@ import pytest
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from model.errors import Unavailable
+from model.errors import ExecutionError, LakeError, StorageFull, Unavailable
 from sql.spark.errors import _java, translating
 
 WAITED = "org.apache.spark.SparkException: Exception thrown in awaitResult: "
@@ -32,6 +32,52 @@ def test_a_machine_too_busy_to_start_a_process_is_no_fault_of_the_statement(said
     problem = PySparkException(f"Job aborted\norg.apache.spark.SparkException: {said}")
     with pytest.raises(Unavailable, match="did not start in time"), translating("SELECT 1", {}, lambda: None):
         raise problem
+
+
+class _Said(PySparkException):
+    """An exception of Spark's with these words and this condition."""
+
+    def __init__(self, text: str, condition: str) -> None:
+        self.text, self.condition = text, condition
+
+    def __str__(self) -> str:
+        return self.text
+
+    def getCondition(self) -> str | None:  # noqa: N802 - Spark's name
+        return self.condition
+
+    def getQueryContext(self) -> list[object]:  # type: ignore[override]  # noqa: N802 - Spark's name
+        return []
+
+
+@pytest.mark.parametrize(
+    ("said", "condition", "kind", "told", "gone"),
+    [
+        ("java.io.IOException: Mkdirs failed to create file:/w/t/_temporary", "", Unavailable, "Mkdirs failed to create", False),
+        ("Task failed while writing: Mkdirs failed to create x", "TASK_WRITE_FAILED", Unavailable, "Mkdirs failed to create", False),
+        ("Task failed while writing: No space left on device", "TASK_WRITE_FAILED", StorageFull, "No room left", False),
+        ("java.lang.NoClassDefFoundError: Could not initialize class org.xerial.snappy.Snappy", "", Unavailable, "Spark went away", True),
+        ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "", Unavailable, "lost each other", False),
+        ("x.FetchFailedException: Connection from /10.0.0.1 closed", "", Unavailable, "lost each other", False),
+        ("Traceback …\nmodel.errors.StorageFull: No room.\n", "PYTHON_DATA_SOURCE_ERROR", StorageFull, "^No room.$", False),
+        ("Traceback …\nmodel.errors.Unavailable: Postgres is away.", "PYTHON_DATA_SOURCE_ERROR", Unavailable, "^Postgres is away.$", False),
+        ("Traceback …\nmodel.errors.InvalidData: No such row.", "PYTHON_DATA_SOURCE_ERROR", ExecutionError, "^No such row.$", False),
+    ],
+)
+def test_what_is_not_the_statements_fault_is_not_told_as_such(
+    said: str, condition: str, kind: type[LakeError], told: str, gone: bool
+) -> None:
+    lost: list[int] = []
+    with pytest.raises(kind, match=told), translating("SELECT 1", {}, lambda: lost.append(1)):
+        raise _Said(said, condition)
+    assert lost == [1] * gone
+
+
+def test_a_failure_that_lies_in_values_says_so_by_its_sqlstate() -> None:
+    said = "[STREAM_FAILED] Query failed: [CAST_INVALID_INPUT] The value 'Mkdirs failed to create' is malformed. SQLSTATE: 22018"
+    with pytest.raises(ExecutionError) as raised, translating("SELECT 1", {}, lambda: None):
+        raise _Said(f"{said} SQLSTATE: XXKST", "STREAM_FAILED")
+    assert raised.value.sqlstate == "22018"
 
 
 class _OfTheDeadJvm(PySparkException):

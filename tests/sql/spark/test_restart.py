@@ -67,12 +67,49 @@ print("done")
 """
 
 
-def test_a_dead_jvm_fails_its_statement_and_is_replaced(tmp_path: Path) -> None:
+def ran(text: str, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     root = Path(__file__).parents[3]
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, str(script)], cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=300
-    )
+    script.write_text(text)
+    command = [sys.executable, str(script), *arguments]
+    return subprocess.run(command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=300)
+
+
+def test_a_dead_jvm_fails_its_statement_and_is_replaced(tmp_path: Path) -> None:
+    done = ran(SCRIPT, tmp_path)
     assert done.stdout.splitlines()[-1:] == ["done"], done.stdout + done.stderr
     assert done.stdout.count("told: Spark") == 2, done.stdout
+
+
+UNPACKS = """
+import sys, time
+from pathlib import Path
+from model.errors import Unavailable
+from sql.spark.pool import SparkPool
+from sql.spark.settings import SparkSettings
+
+obstacle = Path(sys.argv[1])
+obstacle.write_text("a file where codecs are to be unpacked")
+conf = {"spark.driver.extraJavaOptions": f"-Dorg.xerial.snappy.tempdir={obstacle}/codecs"}
+pool = SparkPool(SparkSettings(master="local[1]", driver_memory="512m", conf=conf))
+pool.start_in_background()
+try:
+    pool.root()
+except Unavailable as told:
+    print("told:", told)
+obstacle.unlink()
+until = time.monotonic() + 120
+while not pool.ready:
+    assert time.monotonic() < until
+    time.sleep(0.5)
+pool.ping()
+pool.stop()
+print("done")
+"""
+
+
+def test_spark_that_cannot_unpack_its_codecs_does_not_start_until_it_can(tmp_path: Path) -> None:
+    """Unpacked later, on a disk that is full by then, they would fail each statement for as long as the JVM lives."""
+    done = ran(UNPACKS, tmp_path, str(tmp_path / "obstacle"))
+    assert done.stdout.splitlines()[-1:] == ["done"], done.stdout + done.stderr
+    assert "told: Spark did not start, which is tried again" in done.stdout

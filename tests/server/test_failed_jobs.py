@@ -1,0 +1,74 @@
+"""Jobs whose failure somebody has to mend: they stop and say why, and go on where they were when they are told to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.running import RunningServer
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.spark
+DATABASE = "failed_jobs"
+
+
+@pytest.fixture
+def run(server: RunningServer) -> Iterator[Callable[[str], list[list[object]]]]:
+    server.sql(f"CREATE DATABASE {DATABASE}")
+
+    def call(text: str) -> list[list[object]]:
+        answer = httpx.post(f"{server.url}/sql?mode=streaming&database={DATABASE}", content=text.encode(), timeout=120)
+        assert answer.status_code == 200, answer.text
+        rows: list[list[object]] = answer.json()["rows"]
+        return rows
+
+    yield call
+    for job_id, *_ in server.sql("SHOW JOBS"):
+        if server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] in ("CREATED", "RUNNING", "RESTARTING"):
+            server.sql(f"STOP JOB '{job_id}'")
+    server.sql(f"DROP DATABASE {DATABASE} CASCADE")
+
+
+def failed(server: RunningServer, job_id: object) -> str:
+    """Wait until the job has failed for good; what it says."""
+    assert eventually(lambda: server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] == "FAILED", 120), server.sql(f"DESCRIBE JOB '{job_id}'")
+    with httpx.Client() as client:
+        return str(client.get(f"{server.url}/jobs/{job_id}").json()["error"])
+
+
+def arrived(server: RunningServer, expected: list[int]) -> bool:
+    return eventually(lambda: [row[0] for row in server.sql(f"SELECT n FROM {DATABASE}.dst ORDER BY n")] == expected, 120)
+
+
+def test_a_value_that_will_not_do_stops_its_job(server: RunningServer, run: Callable[[str], list[list[object]]]) -> None:
+    server.sql(f"CREATE TABLE {DATABASE}.src (n INT, s STRING)")
+    server.sql(f"CREATE TABLE {DATABASE}.dst (n INT)")
+    server.sql(f"INSERT INTO {DATABASE}.src VALUES (1, '1')")
+    ((job_id,),) = run("INSERT INTO dst SELECT CAST(s AS INT) FROM src")
+    assert arrived(server, [1])
+    server.sql(f"INSERT INTO {DATABASE}.src VALUES (2, 'two')")
+    told = failed(server, job_id)
+    assert "CAST_INVALID_INPUT" in told
+    assert "two" in told
+    assert "\tat " not in told, "no stack of Java's"
+    assert arrived(server, [1])
+
+
+def test_a_damaged_table_stops_its_job_until_it_is_mended(server: RunningServer, run: Callable[[str], list[list[object]]]) -> None:
+    server.sql(f"CREATE TABLE {DATABASE}.torn (n INT)")
+    server.sql(f"CREATE TABLE {DATABASE}.dst (n INT)")
+    server.sql(f"INSERT INTO {DATABASE}.torn VALUES (1)")
+    place = server.warehouse / f"{DATABASE}.db" / "torn"
+    (file,) = place.rglob("*.parquet")
+    aside = Path(f"{file}.aside")
+    file.rename(aside)
+    ((job_id,),) = run("INSERT INTO dst SELECT n FROM torn")
+    told = failed(server, job_id)
+    assert f"{DATABASE}.torn is damaged: {file.name}" in told
+    assert "CALL sys.check_table(" in told
+    aside.rename(file)
+    server.sql(f"ALTER JOB '{job_id}' RESTART")
+    assert arrived(server, [1])
