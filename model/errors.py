@@ -156,6 +156,7 @@ class TableDamaged(ResourceError, status=503):
         self.place = self.file = file
         self.problem = problem
         self.snapshot_id = snapshot_id
+        self.told = False  # by the log, which tells of a table once in an hour
 
 
 class ColumnNotExist(ResourceError, status=404):

@@ -39,7 +39,7 @@ class BatchReader(DataSourceReader):
         plan = plan_batch(table.files, schema, wanted, predicate_of(self._options.filter))
         pieces = [Piece(planned=one, start=0, stop=one.file.row_count) for one in plan.files]
         return splits(table.files, schema, pieces, parallelism=self._options.parallelism) or [
-            Split(location=table.location, branch=table.identifier.branch, schema=schema, pieces=())
+            Split(table=table.files.name, location=table.location, branch=table.identifier.branch, schema=schema, pieces=())
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

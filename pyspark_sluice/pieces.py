@@ -49,8 +49,10 @@ class Piece:
 class Split(InputPartition):
     """The pieces of one task, and all it takes to read them."""
 
-    def __init__(self, *, location: str, branch: str, schema: Schema, pieces: Sequence[Piece]) -> None:
+    def __init__(self, *, table: str, location: str, branch: str, schema: Schema, pieces: Sequence[Piece]) -> None:
         super().__init__(None)
+        self.table = table
+        """What errors call it."""
         self.location = location
         self.branch = branch
         self.schema = schema
@@ -83,7 +85,7 @@ def splits(files: TableFiles, schema: Schema, pieces: Iterable[Piece], *, parall
     layout = files.layout
 
     def split(some: Sequence[Piece]) -> Split:
-        return Split(location=layout.location, branch=layout.branch, schema=schema, pieces=some)
+        return Split(table=files.name, location=layout.location, branch=layout.branch, schema=schema, pieces=some)
 
     if schema.bucket <= 0:
         return [split(some) for some in _packed(list(pieces), parallelism)]
@@ -110,7 +112,7 @@ def _packed(pieces: Sequence[Piece], parallelism: int) -> Iterator[list[Piece]]:
 
 def read_split(split: Split, columns: Sequence[str], target: StructType) -> Iterator[pa.RecordBatch]:
     """The rows in order, in exactly the Arrow types Spark expects."""
-    files = _files(split.location, split.branch)
+    files = _files(split.table, split.location, split.branch)
     wanted = to_arrow_schema(target, timezone="UTC")
     for whole, group in groupby(split.pieces, key=lambda piece: piece.whole):
         if whole:
@@ -136,5 +138,5 @@ def _fitted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
 
 
 @cache
-def _files(location: str, branch: str) -> TableFiles:
-    return TableFiles(file_io_for(location), location, branch)
+def _files(table: str, location: str, branch: str) -> TableFiles:
+    return TableFiles(file_io_for(location), location, branch, name=table)

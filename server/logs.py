@@ -152,6 +152,12 @@ def _cause_of(problem: LakeError) -> str:
     return f" (from {type(cause).__name__}: {words[:_LONGEST_CAUSE]})" if words else f" (from {type(cause).__name__})"
 
 
+def _not_of_a_batch(record: logging.LogRecord) -> bool:
+    """False for a micro-batch's deliberate failure: its query ends with it, and whoever reads that, or its job, tells it."""
+    problem = record.exc_info[1] if record.exc_info else None
+    return not isinstance(problem, LakeError) and not type(problem).__module__.startswith("pyspark.errors")
+
+
 class _PySparkLogger(logging.Logger):
     """Takes the named values of pyspark's own logger, and says quietly what a client was told."""
 
@@ -172,6 +178,7 @@ def set_up(settings: Settings) -> None:
     logging.captureWarnings(True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("py4j.clientserver").addFilter(_not_of_a_batch)
     for name in _PYSPARK:
         logger = logging.getLogger(name)
         logger.__class__ = _PySparkLogger  # pyspark may have made it before, and finds it here if not

@@ -392,6 +392,8 @@ class Gateway:
         for listener in () if operation.describes else self._listeners:
             listener(operation)
         result = operation.result
+        if result is not None:
+            result.on_failure = self._lake.standing.met
         if result is not None and result.unbounded:
             with self._lock:
                 self._streams[id(result)] = result

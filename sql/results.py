@@ -110,6 +110,8 @@ class ResultSet:
         """Of rows without end that need no thread while none comes."""
         self.truncated = False
         """Whether rows were cut off; known when all that are left were read."""
+        self.on_failure: Callable[[BaseException], None] | None = None
+        """Hears of what reading the rows failed with."""
         self._open = open_batches
         self._releases: list[Callable[[], None]] = [close] if close else []
         self._lock = threading.Lock()
@@ -197,9 +199,17 @@ class ResultSet:
         except (OSError, Unavailable, pa.ArrowInvalid) as problem:
             if self._closed:  # the files went away because of the close, which is the true story
                 raise self._closed_early() from problem
+            self._failed(problem)
+            raise
+        except Exception as problem:
+            self._failed(problem)
             raise
         finally:
             self.close()
+
+    def _failed(self, problem: BaseException) -> None:
+        if self.on_failure is not None:
+            self.on_failure(problem)
 
     def limited(self, most: int) -> ResultSet:
         """The first rows of this result, which closing the new one closes; ``truncated`` says at the end whether there were more."""

@@ -90,8 +90,9 @@ class TableFiles:
         """What it means that a file of the table is not there: damage where something live names it, else its snapshot has expired."""
         snapshot_id = None if self._named_by is None else self._named_by(path)
         if snapshot_id is None:
-            message = f"{file_name(path)} is not there any more; the snapshot that named it may have expired while it was read."
-            return Unavailable(message, place=path)
+            gone = f"{file_name(path)} of table {self.name} is not there any more"
+            ask = "; CALL sys.check_table tells whether it is lost" if self._named_by is None else ""
+            return Unavailable(f"{gone}: the snapshot that named it may have expired while it was read{ask}.", place=path)
         return self.damaged(path, "is missing", snapshot_id=snapshot_id or None)
 
     def damaged(self, path: str, problem: str, *, snapshot_id: int | None = None) -> TableDamaged:

@@ -177,6 +177,7 @@ class JobRun:
         """
         self._stop(patience=_STOP_SECONDS)
         text = said(problem)
+        self._lake.standing.met(problem)
         if _stays(problem) or (beginning and isinstance(problem, LakeError) and not _passes(problem)):
             _log.warning("Job %s has failed: %s", self.job.job_id, text)
             return self._ended(JobState.FAILED, error=text)

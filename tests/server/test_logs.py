@@ -15,6 +15,7 @@ import pytest
 from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.errors import PythonException
 
 from model.errors import StorageFull, Unavailable
 from server.app import create_app
@@ -116,6 +117,18 @@ def test_pyspark_tells_nothing_past_the_log(gateway: Gateway, tmp_path: Path, st
     made(gateway, tmp_path, SLUICE_LOG_FORMAT="json")
     PySparkLogger.getLogger("SQLQueryContextLogger").exception("[TABLE_OR_VIEW_NOT_FOUND]", errorClass="X")
     assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize(("problem", "told"), [(Unavailable("away"), False), (PythonException("a task's"), False), (KeyError("bug"), True)])
+def test_a_micro_batch_that_fails_is_told_by_its_query_and_a_bug_by_the_log(
+    tmp_path: Path, stream: Written, problem: Exception, told: bool
+) -> None:
+    set_up(settings(tmp_path))
+    try:
+        raise problem
+    except Exception:
+        logging.getLogger("py4j.clientserver").exception("There was an exception while executing the Python Proxy on the Python Side.")
+    assert ("Python Proxy" in stream.getvalue()) is told
 
 
 @given(st.text(max_size=60), st.sampled_from(["password={}", "x?token={}&y", "https://u:{}@h/", "Bearer {}", "'a.secret' = '{}'"]))

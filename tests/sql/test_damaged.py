@@ -15,7 +15,10 @@ from lake import Lake
 from model.errors import SnapshotNotExist, TableDamaged, Unavailable
 from model.identifier import Identifier
 from sql.gateway import Gateway
+from sql.spark.damage import Reading
+from table.file_io import LocalFileIO
 from table.scan import plan_scan
+from table.store import TableFiles
 from tests.lake.register.damage import BREAKS, cut, data_files, forget_metadata, metadata_files, remove
 
 if TYPE_CHECKING:
@@ -130,6 +133,39 @@ def test_a_failure_that_is_none_of_the_files_stays_what_it_is(on_spark: Gateway,
     assert not isinstance(told.value, TableDamaged)
 
 
+WORKER = 'Traceback (most recent call last):\n  File "pieces.py", line 118, in read_split\nmodel.errors.'
+"""How Spark quotes what a reader of ours raised in a task."""
+
+
+@pytest.mark.parametrize("kind", ["data", "list"])
+def test_what_a_task_could_not_find_is_looked_for_by_who_can_tell(gateway: Gateway, lake: Lake, warehouse: Path, kind: str) -> None:
+    """A stream that is behind: the file is live no more, and a snapshot that is kept still names it."""
+    place = made(gateway, warehouse)
+    file = data_files(place)[0] if kind == "data" else metadata_files(place, kind)[0]
+    gateway.run("TRUNCATE TABLE t")
+    table = lake.open(T)
+    nobody_to_ask = TableFiles(LocalFileIO(), str(place), name="default.t").missing(str(file))
+    told = f"{WORKER}{nobody_to_ask.error_class}: {nobody_to_ask.message}\n"
+    remove(file)
+    found = Reading(table).damage(told)
+    assert isinstance(found, TableDamaged)
+    assert file.name in found.message
+    gateway.run("CALL sys.expire_snapshots('default.t', retain_max => 1, retain_min => 1)")
+    assert isinstance(Reading(table).damage(told), Unavailable)
+
+
+def test_what_a_task_says_of_damage_is_the_answer(gateway: Gateway, lake: Lake, warehouse: Path) -> None:
+    made(gateway, warehouse)
+    gateway.run("CREATE TABLE u (id INT)")
+    reading = Reading(lake.open(T))
+    reading.add(lake.open(Identifier("default", "u")), None)
+    for table in ("default.t", "default.u"):
+        said = TableDamaged(table, file="data-1.parquet", problem="has 3 bytes where\nits manifest tells 4", snapshot_id=2)
+        found = reading.damage(f"{WORKER}{said.error_class}: {said.message}\n")
+        assert isinstance(found, TableDamaged)
+        assert (found.resource_name, found.file, found.problem) == (table, said.file, said.problem)
+
+
 def with_another_value(data: bytes, value: int) -> bytes:
     """One bit of the value in its page changed; its other places are statistics."""
     wanted = value.to_bytes(8, "little")
@@ -144,7 +180,6 @@ def with_another_value(data: bytes, value: int) -> bytes:
 @pytest.mark.parametrize("vectorized", ["true", "false"])
 def test_spark_verifies_the_checksums_of_pages(on_spark: Gateway, lake: Lake, pool: SparkPool, warehouse: Path, vectorized: str) -> None:
     """One bit of a value in a plain, uncompressed page: nothing but its checksum can tell."""
-    from sql.spark.damage import Reading
     from sql.spark.errors import translating
     from sql.spark.reads import dataframe
 

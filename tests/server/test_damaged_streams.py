@@ -1,0 +1,55 @@
+"""Damage of a table that Spark streams: its query tells it as every other reader does. Of jobs tells `test_failed_jobs.py`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.lake.register.damage import BREAKS, data_files, metadata_files
+from tests.running import RunningServer
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+FROM_THE_START = "/*+ OPTIONS('scan.mode' = 'latest-full') */"
+FILES: dict[str, Callable[[Path], Path]] = {
+    "data": lambda place: data_files(place)[0],
+    "manifest": lambda place: metadata_files(place, "manifest")[0],
+}
+
+
+@pytest.fixture
+def place(server: RunningServer, database: str) -> Path:
+    server.sql(f"CREATE TABLE {database}.t (id INT, s STRING) WITH ('bucket' = '1', 'bucket-key' = 'id')")
+    for number in (1, 2):
+        server.sql(f"INSERT INTO {database}.t VALUES ({number}, 'a')")
+    return server.table_path(f"{database}.t")
+
+
+def told(server: RunningServer, database: str, text: str) -> Any:
+    """The error a stream ends with; asked again while it is that the machine is too busy to start a process."""
+    found: list[Any] = []
+
+    def ended() -> bool:
+        answer = httpx.post(f"{server.url}/sql?mode=streaming&database={database}", content=text.encode(), timeout=120)
+        last = json.loads([line for line in answer.text.splitlines() if line][-1])
+        found.append(last.get("$error", last))
+        return bool(found[-1]["errorClass"] != "Unavailable")
+
+    assert eventually(ended, 180), found
+    return found[-1]
+
+
+@pytest.mark.parametrize(("what", "how"), [("data", "missing"), ("manifest", "cut")])
+def test_a_query_that_spark_streams_tells_it(server: RunningServer, database: str, place: Path, what: str, how: str) -> None:
+    file = FILES[what](place)
+    BREAKS[how](file)
+    error = told(server, database, f"SELECT id, upper(s) FROM t {FROM_THE_START} LIMIT 2")
+    assert (error["errorClass"], error["status"]) == ("TableDamaged", 503), error
+    assert file.name in error["detail"]
+    assert f"CALL sys.check_table('{database}.t')" in error["detail"]
+    assert [row for row in server.sql("SELECT * FROM sys.damaged_tables") if row[0] == database]
