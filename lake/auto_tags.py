@@ -26,7 +26,7 @@ def _option(schema: Schema, key: str) -> object:
     return TABLE_OPTIONS.read(schema.options, key)
 
 
-def create_automatic_tags(lake: Lake, table: LakeTable, *, now: dt.datetime | None = None) -> list[str]:
+def create_automatic_tags(lake: Lake, table: LakeTable, *, now: dt.datetime | None = None, dry_run: bool = False) -> list[str]:
     """Make the tags that are due, and drop those beyond `tag.num-retained-max`; returns the names of the new ones."""
     schema = table.schema
     mode = _option(schema, "tag.automatic-creation")
@@ -37,21 +37,23 @@ def create_automatic_tags(lake: Lake, table: LakeTable, *, now: dt.datetime | No
     keep = retained if isinstance(retained, dt.timedelta) else None
     tags = tags_of(lake, table)
     if mode == "batch":
-        return _batch(lake, table, latest, tags, keep)
+        return _batch(lake, table, latest, tags, keep, dry_run=dry_run)
     periods = TagPeriods(schema)
     clock = _clock(schema, str(mode), latest, now)
     if clock is None:
         return []
     made = []
     for begin in _due(schema, periods, tags, clock):
-        retention.create_tag(lake, table, periods.name(begin), snapshot_id=latest.id, retained=keep)
+        retention.create_tag(lake, table, periods.name(begin), snapshot_id=latest.id, retained=keep, dry_run=dry_run)
         made.append(periods.name(begin))
-    if made:
+    if made and not dry_run:
         _keep_newest(lake, table, periods)
     return made
 
 
-def _batch(lake: Lake, table: LakeTable, latest: Snapshot, tags: list[Tag], keep: dt.timedelta | None) -> list[str]:
+def _batch(
+    lake: Lake, table: LakeTable, latest: Snapshot, tags: list[Tag], keep: dt.timedelta | None, *, dry_run: bool = False
+) -> list[str]:
     """One tag a day that follows the last write."""
     custom = _option(table.schema, "tag.batch.customized-name")
     name = str(custom) if custom else f"batch-write-{dt.datetime.fromtimestamp(latest.time_millis / 1000):%Y-%m-%d}"
@@ -59,7 +61,7 @@ def _batch(lake: Lake, table: LakeTable, latest: Snapshot, tags: list[Tag], keep
     if latest.commit_kind is CommitKind.COMPACT or (there is not None and there.snapshot.id >= latest.id):
         return []
     keep_it = retention.create_tag if there is None else retention.replace_tag
-    keep_it(lake, table, name, snapshot_id=latest.id, retained=keep)
+    keep_it(lake, table, name, snapshot_id=latest.id, retained=keep, dry_run=dry_run)
     return [name]
 
 

@@ -54,9 +54,11 @@ class PurgeTable(FlinkStatement):
 
 
 class AlterTable(FlinkStatement):
-    """``ALTER TABLE name …``; ``changes`` are `model.schema_change` values."""
+    """``ALTER TABLE name …``; ``changes`` are `model.schema_change` values, ``partitions`` those to drop, each by column and text."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"name": True, "changes": False, "rename_to": False, "if_exists": False}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "name": True, "changes": False, "rename_to": False, "partitions": False, "present_only": False, "if_exists": False,
+    }  # fmt: skip
 
 
 class TruncateTable(FlinkStatement):

@@ -328,5 +328,5 @@ def _of_other_number(schema: Schema, live: Iterable[ManifestEntry], adds: Sequen
 def _numbers_told(schema: Schema, other: ManifestEntry) -> str:
     return (
         f"The partition was written with {other.total_buckets} buckets and the table now has {schema.bucket}; "
-        "rewrite it whole with INSERT OVERWRITE."
+        "rewrite it with CALL sys.rescale, which keeps the order, or whole with INSERT OVERWRITE."
     )

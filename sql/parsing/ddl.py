@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from model.schema_change import (
     AddColumn,
@@ -248,9 +249,39 @@ class DdlParser(ColumnParser):
             target = self.names("the new name")
             self.finish()
             return trees.AlterTable(name=table, rename_to=target, if_exists=present_only)
+        if self.word() == "DROP" and self.word(1) in ("IF", "PARTITION") and "PARTITION" in (self.word(1), self.word(2), self.word(3)):
+            self._advance()
+            missing_ok = self.eat("IF", "EXISTS")
+            partitions = self._partitions()
+            self.finish()
+            return trees.AlterTable(name=table, partitions=partitions, present_only=missing_ok, if_exists=present_only)
         changes = self._alteration()
         self.finish()
         return trees.AlterTable(name=table, changes=tuple(changes), if_exists=present_only)
+
+    def _partitions(self) -> tuple[dict[str, str | None], ...]:
+        """``PARTITION (column = literal, …), …``; None stands for NULL."""
+        found: list[dict[str, str | None]] = []
+        while not found or self.eat(","):
+            self.need("PARTITION", "(")
+            values: dict[str, str | None] = {}
+            while not values or self.eat(","):
+                name = self.name("a partition column")
+                self.need("=")
+                values[name] = self._literal()
+            self.need(")")
+            found.append(values)
+        return tuple(found)
+
+    def _literal(self) -> str | None:
+        """A literal as text."""
+        if self.eat("NULL"):
+            return None
+        self.eat("DATE") or self.eat("TIMESTAMP")
+        at = self.here
+        if at is not None and at.token_type == TokenType.VAR and at.text.upper() not in ("TRUE", "FALSE"):
+            self.fail("a literal")
+        return self.key_or_value("a literal")
 
     def _alteration(self) -> list[SchemaChange]:
         if self.eat("SET"):
@@ -341,7 +372,7 @@ class DdlParser(ColumnParser):
         if self.word() == "WATERMARK" and self.word(1) in ("", ";"):
             self._advance()
             return [DropWatermark()]
-        if self.word() in ("PRIMARY", "CONSTRAINT", "PARTITION"):
+        if self.word() in ("PRIMARY", "CONSTRAINT"):
             self.refuse(f"ALTER TABLE DROP {self.word()} is not available.")
         self.eat("COLUMN") or self.eat("COLUMNS")
         names = self.name_list() if self.word() == "(" else (self.name("a column"),)

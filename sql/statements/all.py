@@ -14,6 +14,7 @@ import sql.statements.jobs
 import sql.statements.procedures
 import sql.statements.query
 import sql.statements.quotas
+import sql.statements.rescale
 import sql.statements.retention
 import sql.statements.settings
 import sql.statements.show

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+from lake.partition_expiry import drop_partitions
 from model.errors import (
     AnalysisError,
     InvalidOption,
@@ -29,9 +30,12 @@ from sql import trees
 from sql.connectors import connector_table
 from sql.connectors.stored import stored_schema
 from sql.parsing.ddl import LikeClause, TableDefinition
+from sql.partition_choice import matching
 from sql.results import ResultSet
 from sql.statements.base import ExecutionContext, LocalStatement, handles
+from table import binary_row
 from table.commit import CommitRequest, everything
+from table.layout import DEFAULT_PARTITION_NAME
 
 
 @handles(trees.CreateTable)
@@ -209,6 +213,8 @@ class AlterTable(LocalStatement):
         try:
             if target := args.get("rename_to"):
                 context.lake.rename_table(table, self._target(context, table, target))
+            elif dropped := args.get("partitions"):
+                self._drop_partitions(context, table, dropped, present_only=args["present_only"])
             else:
                 changes: tuple[SchemaChange, ...] = args["changes"]
                 self._check(changes)
@@ -223,6 +229,29 @@ class AlterTable(LocalStatement):
     def _target(context: ExecutionContext, table: Identifier, parts: tuple[str, ...]) -> Identifier:
         """A bare new name stays in the table's database."""
         return Identifier(table.database, parts[0]) if len(parts) == 1 else context.session.identifier(parts)
+
+    @staticmethod
+    def _drop_partitions(
+        context: ExecutionContext, name: Identifier, specs: Sequence[Mapping[str, str | None]], *, present_only: bool
+    ) -> None:
+        """Remove partitions with all their rows, as one commit; a spec that leaves out columns means all it fits."""
+        table = context.lake.open_to_change(name)
+        schema = table.schema
+        default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+        types = [f.type for f in schema.partition_fields]
+        present = {binary_row.encode_prefixed(types, p.values): p for p in context.lake.partitions(table, table.latest())}
+        gone: set[bytes] = set()
+        for spec in specs:
+            for key in spec:
+                if key not in schema.partition_keys:
+                    keys = ", ".join(schema.partition_keys) or "none"
+                    raise AnalysisError(f"{key} is no partition column of {name}; there are {keys}.", fragment=key)
+            found = matching(schema, present, [{key: default if text is None else text for key, text in spec.items()}])
+            if not found and not present_only:
+                told = ", ".join(f"{key} = {'NULL' if text is None else text}" for key, text in spec.items())
+                raise AnalysisError(f"Table {name} has no partition ({told}); DROP IF EXISTS PARTITION takes that for done.")
+            gone |= found
+        drop_partitions(context.lake, table, [partition for row, partition in present.items() if row in gone])
 
     @staticmethod
     def _check(changes: tuple[SchemaChange, ...]) -> None:

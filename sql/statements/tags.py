@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from lake import LakeTable
 from lake import retention as kept
+from lake.auto_tags import create_automatic_tags
 from lake.auto_tags import expire_tags as expire_lake_tags
 from lake.retention import NOTHING, Removed, Tag
 from model.errors import SnapshotNotExist
@@ -114,6 +115,14 @@ def delete_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         removed = kept.delete_tag(context.lake, table, name, dry_run=dry_run)
         rows.append((name, present[name].snapshot.id, removed.data_files, removed.size, dry_run))
     return ResultSet.of_rows(_TAGGED, rows)
+
+
+@procedure("trigger_tag_automatic_creation", required=1, table=str)
+def trigger_tag_automatic_creation(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Make the tags that are due now (`tag.automatic-creation`), which else the server does by itself."""
+    table = table_to_write(context, arguments)
+    made = create_automatic_tags(context.lake, table, dry_run=arguments.dry_run)
+    return ResultSet.of_rows([ResultColumn("tag", STRING), DRY_COLUMN], [(name, arguments.dry_run) for name in made])
 
 
 def _listed(names: str) -> list[str]:

@@ -34,6 +34,9 @@ CALLS = {
     "sys.rollback_to_timestamp": "`table` => 't', `timestamp` => 99999999999999",
     "sys.rollback_to_watermark": "`table` => 'w', watermark => 5",
     "sys.expire_partitions": "`table` => 'p', expiration_time => '1 d', timestamp_formatter => 'yyyy-MM-dd'",
+    "sys.rescale": "`table` => 'r'",
+    "sys.purge_files": "`table` => 't'",
+    "sys.trigger_tag_automatic_creation": "`table` => 'a'",
     "sys.drop_partition": "`table` => 'p', partitions => 'dt=2020-01-01'",
     "sys.mark_partition_done": "`table` => 'p', partitions => 'dt=2020-01-01'",
     "sys.reset_consumer": "`table` => 't', consumer_id => 'c', next_snapshot_id => 3",
@@ -83,6 +86,11 @@ def ask(gateway: Gateway, lake: Lake) -> Ask:
     write_consumer(lake.open(Identifier("default", "t")).files, "c", 2)
     run("CREATE TABLE p (dt STRING, id INT) PARTITIONED BY (dt)")
     run("INSERT INTO p VALUES ('2020-01-01', 1)")
+    run("CREATE TABLE r (id INT) WITH ('bucket' = '2', 'bucket-key' = 'id')")
+    run("INSERT INTO r VALUES (1), (2), (3)")
+    run("ALTER TABLE r SET ('bucket' = '3')")
+    run("CREATE TABLE a (id INT) WITH ('tag.automatic-creation' = 'process-time')")
+    run("INSERT INTO a VALUES (1)")
     run("CREATE TABLE i (id INT)")
     run("INSERT INTO i VALUES (1)")
     run("ALTER TABLE i SET ('file-index.bitmap.columns' = 'id')")
@@ -122,7 +130,7 @@ def test_a_dry_run_tells_and_changes_nothing(ask: Ask, dsn: str, warehouse: Path
 def test_what_was_told_is_what_happens(ask: Ask) -> None:
     for name in (
         "sys.mark_partition_done", "sys.rename_tag", "sys.rename_branch", "sys.create_tag", "sys.replace_tag", "sys.compact",
-        "sys.expire_partitions", "sys.remove_orphan_files",
+        "sys.expire_partitions", "sys.remove_orphan_files", "sys.rescale", "sys.trigger_tag_automatic_creation",
     ):  # fmt: skip
         arguments = CALLS[name].replace("'one'", "'uno'") if name == "sys.replace_tag" else CALLS[name]
         _, told = ask(f"CALL {name}({arguments}, dry_run => true)")

@@ -120,7 +120,7 @@ def test_nothing_is_appended_to_a_partition_of_another_number_of_buckets(files: 
     wider = a_schema(bucket="4")
     if forgotten:
         BUCKETS.forget()
-    with pytest.raises(InvalidOption, match="written with 1 buckets and the table now has 4; rewrite it whole with INSERT OVERWRITE"):
+    with pytest.raises(InvalidOption, match=r"written with 1 buckets and the table now has 4; rewrite it with CALL sys\.rescale"):
         commit(files, wider, first, append("b"))
     whole = CommitRequest(kind=CommitKind.OVERWRITE, adds=append("c").adds, overwrite=everything, commit_user="u")
     rewritten = commit(files, wider, first, whole)
