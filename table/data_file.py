@@ -181,8 +181,11 @@ def _orc_table(rows: pa.Table) -> pa.Table:
     return rows
 
 
+_ORC_SECONDS = 2**63 // 1_000_000_000 - 1
+
+
 def _check_orc_timestamps(column: pa.Field, values: pa.ChunkedArray) -> None:
-    """Arrow writes the fraction of a second before 1970 as negative, which no reader takes."""
+    """Arrow writes the fraction of a second before 1970 as negative, which no reader takes, and reads no time beyond 64 bits of them."""
     second = {"ms": 1000, "us": 1_000_000}[column.type.unit]
     numbers = values.cast(pa.int64())
     whole = pc.multiply(pc.divide(numbers, second), second)
@@ -190,6 +193,12 @@ def _check_orc_timestamps(column: pa.Field, values: pa.ChunkedArray) -> None:
         raise InvalidData(
             f"Column {column.name}: a time before 1970 with a fraction of a second cannot be written to ORC; "
             "use 'file.format' = 'parquet' for this table."
+        )
+    ends = pc.min_max(numbers)
+    if ends["min"].is_valid and max(-ends["min"].as_py(), ends["max"].as_py()) > _ORC_SECONDS * second:
+        raise InvalidData(
+            f"Column {column.name}: a time before September 1677 or after April 2262 cannot be written to ORC, "
+            "whose files are read here in nanoseconds; use 'file.format' = 'parquet' for this table."
         )
 
 

@@ -25,8 +25,12 @@ from table.layout import escape
 from table.read import check_whole, read_batches
 from table.scan import PlannedFile, ScanPlan
 
-_VERIFIED = {"parquet.page.verify-checksum.enabled": "true"}
-"""A page whose bytes changed is an error and never a wrong row; the vectorized reader heeds it, too."""
+_READING = {
+    # A page whose bytes changed is an error and never a wrong row; the vectorized reader heeds it, too.
+    "parquet.page.verify-checksum.enabled": "true",
+    # Neither Arrow nor Paimon notes the calendar of an ORC file's days; Spark would take them for Julian ones before 1582.
+    "orc.proleptic.gregorian.default": "true",
+}
 
 
 def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan) -> DataFrame:
@@ -55,7 +59,7 @@ def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str
     orc = format_ == "orc"
     reading = st.StructType([_field(f, (in_orc if orc else in_file)(f.type), now) for f, now in wanted])
     table.files.reach.check_many([planned.path for planned in files])
-    frame = session.read.schema(reading).format(format_).options(**_VERIFIED).load([planned.path for planned in files])
+    frame = session.read.schema(reading).format(format_).options(**_READING).load([planned.path for planned in files])
     with plain(session):
         if elsewhere:
             frame = _with_partitions(frame, table)

@@ -101,6 +101,18 @@ def test_evolved_schemas(server: RunningServer, database: str, reader: Reader) -
     assert same_rows(server, table, reader)["count"] == 3
 
 
+@pytest.mark.parametrize("format_", ["parquet", "orc"])
+def test_days_before_the_gregorian_calendar(server: RunningServer, database: str, reader: Reader, format_: str) -> None:
+    table = f"{database}.t"
+    server.sql(f"CREATE TABLE {table} (d DATE, t TIMESTAMP(3), z TIMESTAMP_LTZ(6)) WITH ('file.format'='{format_}')")
+    times = "NULL, NULL" if format_ == "orc" else "TIMESTAMP '1066-10-14 09:00:00', TIMESTAMP '1500-02-28 12:00:00'"
+    server.sql(f"INSERT INTO {table} VALUES (DATE '0001-01-01', {times})")
+    server.sql(f"INSERT INTO {table} SELECT * FROM {table}")  # by Spark, which read them, too
+    wanted = (-719162, *((None, None) if format_ == "orc" else (-28502722800000000, -14826715200000000)))
+    assert {tuple(row) for row in same_rows(server, table, reader)["rows"]} == {wanted}
+    assert server.sql(f"SELECT DISTINCT CAST(d AS STRING) FROM {table}") == [["0001-01-01"]]
+
+
 @pytest.mark.parametrize("emptied", [False, True])
 def test_empty(server: RunningServer, database: str, reader: Reader, emptied: bool) -> None:
     table = f"{database}.t"

@@ -234,6 +234,15 @@ def test_rows_that_do_not_fit_are_refused_by_place(given_: dict[str, list[Any]],
         fit(pa.RecordBatch.from_pydict(given_), schema)
 
 
+@pytest.mark.parametrize("time", [dt.datetime(1677, 9, 1), dt.datetime(2262, 5, 1)])
+def test_times_that_orc_is_not_read_with_are_not_written(files: TableFiles, time: dt.datetime) -> None:
+    schema = new_schema([column("t", "TIMESTAMP(3)")], options={"bucket": "-1", "file.format": "orc"})
+    with pytest.raises(InvalidData, match="1677"):
+        insert(files, schema, None, [{"t": time}])
+    near = [{"t": time + dt.timedelta(days=31 if time.year < 1970 else -31)}]
+    assert select(files, schema, insert(files, schema, None, near)) == near
+
+
 def test_a_selection_filters_and_limits(files: TableFiles) -> None:
     import pyarrow.dataset as ds
 
