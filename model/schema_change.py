@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from model.casting import casts
 from model.clustering import CLUSTERING_COLUMNS, cluster_columns
 from model.errors import ColumnAlreadyExist, InvalidOption, InvalidSchemaChange
 from model.file_index import renamed_in_file_indexes
 from model.schema import FieldIds, Schema, bucket_count, check_column_name, check_schema, default_bucket_key
-from model.table_options import IMMUTABLE
+from model.table_options import IMMUTABLE, is_on
 from model.types import ArrayType, DataType, Field, MapType, MultisetType, RowType
 from model.watermark import PREFIX, Watermark, watermark_of, watermark_options
 from model.widening import widens
+from model.write_options import DISABLE_EXPLICIT_CASTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +172,7 @@ class _Work:
         self.options = dict(schema.options)
         self.comment = schema.comment
         self.ids = FieldIds(schema.highest_field_id)
+        self.in_collection = False
 
     def apply(self, change: SchemaChange) -> None:
         match change:
@@ -219,10 +222,12 @@ class _Work:
                 raise InvalidSchemaChange(f"{'.'.join(inside)} is a {type_.sql()}; there is nothing inside it to change.")
         if not isinstance(type_, RowType) and len(inside) == 1 and not isinstance(change, UpdateColumnType | UpdateColumnNullability):
             raise InvalidSchemaChange(f"{inside[0]} is a {type_.root}; only the types of its parts can change.")
-        options = {key: value for key, value in self.options.items() if key == "alter-column-null-to-not-null.disabled"}
+        kept = ("alter-column-null-to-not-null.disabled", DISABLE_EXPLICIT_CASTS.key)
+        options = {key: value for key, value in self.options.items() if key in kept}
         outer = replace(self.schema, fields=tuple(parts), partition_keys=(), options=options)
         work = _Work(outer, self.table, self.has_snapshot)
         work.ids = self.ids
+        work.in_collection = self.in_collection or not isinstance(type_, RowType)
         work.apply(Nested(inside=inside[1:], change=change) if len(inside) > 1 else change)
         changed = work.fields
         if isinstance(type_, RowType):
@@ -336,13 +341,21 @@ class _Work:
         if target.with_nullable(True) != old.with_nullable(True):
             if change.name in self._bucket_keys() and self.options.get("bucket") != "1":
                 raise InvalidSchemaChange(f"Column {change.name} is in 'bucket-key' and cannot change its type: its hash would change.")
-            if not widens(old, target):
-                raise InvalidSchemaChange(
-                    f"Column {change.name} cannot go from {old.sql()} to {target.sql()}: the new type must hold every old value."
-                )
+            self._check_cast(change.name, old, target)
         if old.nullable and not target.nullable:
             self._refuse_not_null(change.name)
         self.fields[at] = replace(self.fields[at], type=target)
+
+    def _check_cast(self, name: str, old: DataType, target: DataType) -> None:
+        """As Paimon has it; inside arrays and maps types only widen, for nobody here could read the rest."""
+        told = f"Column {name} cannot go from {old.sql()} to {target.sql()}"
+        if not casts(old, target):
+            raise InvalidSchemaChange(f"{told}: values of the one do not become values of the other.")
+        if self.in_collection and not widens(old, target):
+            raise InvalidSchemaChange(f"{told}: inside arrays and maps the new type must hold every old value.")
+        key = DISABLE_EXPLICIT_CASTS.key
+        if is_on(self.options, key) and not casts(old, target, explicit=False):
+            raise InvalidSchemaChange(f"{told} by an explicit cast, which may lose information: the table's option '{key}' forbids it.")
 
     def _set_nullable(self, name: str, nullable: bool) -> None:
         at = self._index(name)

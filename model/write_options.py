@@ -20,6 +20,13 @@ from model.option import (
     text,
 )
 
+DISABLE_EXPLICIT_CASTS = Option(
+    "disable-explicit-type-casting",
+    boolean(),
+    False,
+    "Whether ALTER refuses a type to which values come only by an explicit cast, such as STRING to BIGINT.",
+)
+
 WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option("type", one_of("table"), "table", "Kind of table.", mutable=False),
     Option(
@@ -66,13 +73,7 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option("index-file-in-data-file-dir", only_false(), False, "Put index files in bucket dirs instead of 'index/'.", mutable=False),
     Option("add-column-before-partition", boolean(), False, "New columns go before the partition columns."),
     Option("alter-column-null-to-not-null.disabled", boolean(), True, "Forbid nullable → NOT NULL."),
-    Option(
-        "disable-explicit-type-casting",
-        boolean(),
-        False,
-        "Forbid lossy type changes on ALTER.",
-        kept="type changes that lose values are always refused here",
-    ),
+    DISABLE_EXPLICIT_CASTS,
     Option("auto-create", only_false(), False, "Create the table directory on first use (connector tables)."),
     Option(
         "row-tracking.enabled",

@@ -230,6 +230,8 @@ class _Shape:
 
     def bounds(self, name: str) -> Bounds | Special:
         """What is known of a column of the table in each of the files."""
+        if name not in self._old_names:
+            return Special.UNKNOWN
         old = self._old_names[name]
         if old is None:
             return Special.ABSENT

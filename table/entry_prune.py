@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 
+from model.casting import is_cast
 from model.predicate import And, Compare, In, IsNull, Op, Predicate, all_of, columns_of
 from model.schema import Schema
 from table import binary_row
@@ -120,12 +121,20 @@ class StatsPruning:
         return found
 
     def mapping(self, schema_id: int) -> tuple[Schema, Mapping[str, str | None]]:
-        """For each column the query asks about: its name in the file's schema, None where the file has no such column."""
+        """For each column the query asks about: its name in the file's schema, None where the file has no such column.
+
+        A column whose values are cast is left out: the old type's bounds say nothing of the new one's.
+        """
         found = self._names.get(schema_id)
         if found is None:
             schema = self._schema if schema_id == self._schema.id else self._files.read_schema(schema_id)
-            by_id = {f.id: f.name for f in schema.fields}
-            names = {name: by_id.get(self._schema.field(name).id) for name in columns_of(self.predicate)}
+            by_id = {f.id: f for f in schema.fields}
+            names: dict[str, str | None] = {}
+            for name in columns_of(self.predicate):
+                now = self._schema.field(name)
+                then = by_id.get(now.id)
+                if then is None or not is_cast(then.type, now.type):
+                    names[name] = None if then is None else then.name
             found = self._names[schema_id] = (schema, names)
         return found
 

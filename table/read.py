@@ -12,11 +12,13 @@ import fastavro
 import pyarrow as pa
 import pyarrow.orc as orc
 
+from model.casting import is_cast, parts_cast
 from model.errors import LakeError, UnsupportedType
 from model.schema import Schema
 from model.table_options import is_on
 from model.types import DataType, Field, RowType
 from table.arrow import arrow_schema, arrow_type
+from table.convert import converted
 from table.formats import format_of
 from table.look_ahead import in_order
 from table.manifest import DataFile
@@ -254,7 +256,7 @@ class _Projection:
             if source is None or position < 0:  # files taken over where they lie may lack columns that others have
                 columns.append(pa.nulls(rows, target.type))
             else:
-                columns.append(evolved(raw.column(position), source.type, field.type))
+                columns.append(evolved(raw.column(position), source.type, field.type, field.name))
         # Old files may hold NULL where the column is NOT NULL by now, so the batch does not promise it.
         loose = pa.schema([pa.field(f.name, f.type) for f in self._target])
         return pa.RecordBatch.from_arrays(columns, schema=loose)
@@ -271,11 +273,28 @@ def _partition_scalar(value: object, type_: DataType) -> pa.Scalar:
     return pa.scalar(value, arrow_type(type_))
 
 
-def evolved(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
-    """A column as a file holds it, under the type the table has now."""
-    wanted = arrow_type(target)
+def evolved(array: pa.Array, source: DataType, target: DataType, name: str) -> pa.Array:
+    """Column ``name`` as a file holds it, under the type the table has now."""
     if isinstance(source, RowType) and isinstance(target, RowType):
-        return _evolved_row(array, source, target)
+        return _evolved_row(array, source, target, name)
+    if is_cast(source, target):
+        return converted(_in_form(array, source), source, target, name)
+    check_parts(source, target, name)
+    return _in_form(array, target)
+
+
+def check_parts(source: DataType, target: DataType, name: str) -> None:
+    """Raise `UnsupportedType` where elements of arrays or maps would have to be cast, which only other engines' ALTER asks for."""
+    if parts_cast(source, target):
+        raise UnsupportedType(
+            f"Column {name} was {source.sql()} when some rows were written and is {target.sql()} now: values inside arrays and maps "
+            "are not cast here. Give the column its old type again, or read it with a Paimon client."
+        )
+
+
+def _in_form(array: pa.Array, target: DataType) -> pa.Array:
+    """Values of a type, or of one it holds every value of, in the type's Arrow form."""
+    wanted = arrow_type(target)
     if array.type == wanted:
         return array
     if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(array.type):
@@ -296,7 +315,7 @@ def _zoned(array: pa.Array, wanted: pa.TimestampType) -> pa.Array:
     return array.cast(pa.timestamp(array.type.unit)).cast(pa.timestamp(wanted.unit)).cast(pa.int64()).cast(wanted)
 
 
-def _evolved_row(array: pa.Array, source: RowType, target: RowType) -> pa.Array:
+def _evolved_row(array: pa.Array, source: RowType, target: RowType, name: str) -> pa.Array:
     by_id = {f.id: (i, f) for i, f in enumerate(source.fields)}
     parts = []
     for field in target.fields:
@@ -304,6 +323,6 @@ def _evolved_row(array: pa.Array, source: RowType, target: RowType) -> pa.Array:
         if found is None:
             parts.append(pa.nulls(len(array), arrow_type(field.type)))
         else:
-            parts.append(evolved(array.field(found[0]), found[1].type, field.type))
+            parts.append(evolved(array.field(found[0]), found[1].type, field.type, f"{name}.{field.name}"))
     names = [pa.field(f.name, arrow_type(f.type)) for f in target.fields]
     return pa.StructArray.from_arrays(parts, fields=names, mask=array.is_null())

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
+from pyspark.sql.pandas.functions import arrow_udf
 
 from lake import LakeTable
+from model.casting import is_cast
 from model.errors import UnsupportedType
 from model.sql_text import quote
 from model.type_parts import walk
@@ -22,7 +25,7 @@ from sql.spark.zone import plain
 from table.formats import format_of
 from table.hive import NULL_NAMES
 from table.layout import escape
-from table.read import check_whole, read_batches
+from table.read import check_parts, check_whole, evolved, read_batches
 from table.scan import PlannedFile, ScanPlan
 
 _READING = {
@@ -97,11 +100,14 @@ def named(name: str) -> Column:
 def _column(field: Field, source: Field | None) -> Column:
     if source is None:
         return F.lit(None).cast(to_spark(field.type))
-    return _evolved(named(source.name), source.type, field.type)
+    return _evolved(named(source.name), source.type, field.type, field.name)
 
 
-def _evolved(column: Column, source: DataType, target: DataType) -> Column:
-    """A column as a file holds it, under the type the table has now."""
+def _evolved(column: Column, source: DataType, target: DataType, name: str) -> Column:
+    """Column ``name`` as a file holds it, under the type the table has now."""
+    if is_cast(source, target):
+        return _converted(column, source, target, name)
+    check_parts(source, target, name)
     if isinstance(target, TimeType):
         return F.call_function("time_from_millis", column)
     if isinstance(source, RowType) and isinstance(target, RowType) and _differs(source, target):
@@ -109,18 +115,33 @@ def _evolved(column: Column, source: DataType, target: DataType) -> Column:
         parts = []
         for f in target.fields:
             old = by_id.get(f.id)
-            part = F.lit(None).cast(to_spark(f.type)) if old is None else _evolved(column.getField(old.name), old.type, f.type)
+            if old is None:
+                part = F.lit(None).cast(to_spark(f.type))
+            else:
+                part = _evolved(column.getField(old.name), old.type, f.type, f"{name}.{f.name}")
             parts.append(part.alias(f.name))
         return F.when(column.isNull(), F.lit(None)).otherwise(F.struct(*parts))
     if isinstance(source, ArrayType) and isinstance(target, ArrayType) and _differs(source.element, target.element):
         inner_source, inner_target = source.element, target.element
-        return F.transform(column, lambda item: _evolved(item, inner_source, inner_target))
+        return F.transform(column, lambda item: _evolved(item, inner_source, inner_target, name))
     if isinstance(source, MapType) and isinstance(target, MapType) and _differs(source.value, target.value):
         value_source, value_target = source.value, target.value
-        return F.transform_values(column, lambda _, value: _evolved(value, value_source, value_target))
+        return F.transform_values(column, lambda _, value: _evolved(value, value_source, value_target, name))
     if source.with_nullable(True) == target.with_nullable(True):
         return column
     return column.cast(to_spark(target))
+
+
+def _converted(column: Column, source: DataType, target: DataType, name: str) -> Column:
+    """Values of an old type cast by the code that reads files without Spark, so that both answer the same."""
+
+    def cast(array: pa.Array) -> pa.Array:
+        made = evolved(array, source, target, name)
+        return made.cast(pa.int32()) if isinstance(target, TimeType) else made
+
+    function: Any = arrow_udf(cast, in_file(target))  # type: ignore[call-overload]
+    made: Column = function(column)
+    return F.call_function("time_from_millis", made) if isinstance(target, TimeType) else made
 
 
 def _differs(source: DataType, target: DataType) -> bool:

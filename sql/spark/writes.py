@@ -294,7 +294,7 @@ def _partition_of(table: LakeTable, path: str) -> tuple[object, ...]:
         return ()
     with translating(path), table.files.io.arrow().open_input_file(table.files.io.arrow_path(path)) as source:
         first = next(pq.ParquetFile(source).iter_batches(batch_size=1, columns=[f.name for f in fields]))
-    columns = [evolved(first.column(first.schema.get_field_index(f.name)), f.type, f.type) for f in fields]
+    columns = [evolved(first.column(first.schema.get_field_index(f.name)), f.type, f.type, f.name) for f in fields]
     return tuple(internal_values(f.type, column)[0] for f, column in zip(fields, columns, strict=True))
 
 

@@ -9,6 +9,7 @@ from functools import reduce
 
 from pyroaring import BitMap
 
+from model.casting import is_cast
 from model.errors import LakeError
 from model.file_index import BITMAP, BLOOM
 from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate
@@ -123,7 +124,7 @@ class _Answers:
             return None
         same = now.type.with_nullable(True) == then.type.with_nullable(True)
         alike = {now.type.root, then.type.root} <= _WHOLE or now.type.root == then.type.root == "VARCHAR"
-        return (then, self._bodies[then.name]) if same or alike else None
+        return (then, self._bodies[then.name]) if same or (alike and not is_cast(then.type, now.type)) else None
 
     def _nulls(self, column: str, *, negated: bool) -> BitMap | None:
         indexed = self._indexed(column)

@@ -80,6 +80,10 @@ OPERATIONS = (
         name="widen a type", rows=[A, B], sql="ALTER TABLE {t} MODIFY (id BIGINT)", spark="ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT"
     ),
     Operation(
+        name="cast a type", rows=[["1", "x"], ["2", "x"]], sql="ALTER TABLE {t} MODIFY (id STRING)",
+        spark="ALTER TABLE {t} ALTER COLUMN id TYPE STRING",
+    ),
+    Operation(
         name="set an option", rows=[A, B], sql="ALTER TABLE {t} SET ('target-file-size' = '1 mb')",
         spark="ALTER TABLE {t} SET TBLPROPERTIES ('target-file-size' = '1 mb')",
     ),

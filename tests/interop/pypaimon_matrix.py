@@ -51,6 +51,7 @@ OPERATIONS: dict[str, Act] = {
     "rename a column": altered(SchemaChange.rename_column("v", "w")),
     "drop a column": altered(SchemaChange.drop_column("v")),
     "widen a type": altered(SchemaChange.update_column_type("id", AtomicType("BIGINT"))),
+    "cast a type": altered(SchemaChange.update_column_type("id", AtomicType("STRING"))),
     "set an option": altered(SchemaChange.set_option("target-file-size", "1 mb")),
     "comment": altered(SchemaChange.update_comment("said")),
     "create a tag": lambda catalog, name: catalog.get_table(name).create_tag("one", 1),

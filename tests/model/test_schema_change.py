@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from model.casting import casts
 from model.errors import ColumnAlreadyExist, ColumnNotExist, InvalidOption, InvalidSchemaChange, LakeError
 from model.schema import Schema, column, new_schema
 from model.schema_change import (
     AddColumn,
     DropColumn,
+    Nested,
     Position,
     RemoveOption,
     RenameColumn,
@@ -21,7 +23,7 @@ from model.schema_change import (
     UpdateComment,
     apply_changes,
 )
-from model.types import BigIntType, IntType, VarCharType, parse_type
+from model.types import ArrayType, BigIntType, DateType, Field, IntType, RowType, VarCharType, parse_type
 from model.widening import widens
 
 
@@ -95,7 +97,6 @@ def test_columns_move() -> None:
         (UpdateColumnType(name="dt", type=VarCharType()), InvalidSchemaChange, "Partition column dt"),
         (DropColumn(name="id"), InvalidSchemaChange, "'bucket-key'"),
         (UpdateColumnType(name="id", type=BigIntType()), InvalidSchemaChange, "'bucket-key'"),
-        (UpdateColumnType(name="note", type=VarCharType(length=4)), InvalidSchemaChange, "hold every old value"),
         (AddColumn(name="note", type=IntType()), ColumnAlreadyExist, "already exists"),
         (AddColumn(name="x", type=IntType(nullable=False)), InvalidSchemaChange, "NOT NULL"),
         (RenameColumn(name="note", to="id"), ColumnAlreadyExist, "already exists"),
@@ -140,3 +141,52 @@ def test_options_that_place_files_may_change_while_there_are_none() -> None:
 )
 def test_a_type_widens_only_where_it_holds_every_value(old: str, new: str, *, allowed: bool) -> None:
     assert widens(parse_type(old), parse_type(new)) is allowed
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "implicit", "explicit"),
+    [
+        ("INT", "BIGINT", True, True),
+        ("STRING", "BIGINT", False, True),
+        ("BIGINT", "TINYINT", False, True),
+        ("BIGINT", "DOUBLE", True, True),
+        ("DECIMAL(9, 2)", "DECIMAL(5, 0)", True, True),
+        ("VARCHAR(9)", "VARCHAR(5)", True, True),
+        ("TIMESTAMP(6)", "TIMESTAMP(3)", True, True),
+        ("TIMESTAMP(6)", "DATE", True, True),
+        ("TIMESTAMP_LTZ(6)", "DATE", False, True),
+        ("TIMESTAMP(6)", "STRING", False, True),
+        ("TIMESTAMP(6)", "STRING NOT NULL", False, False),
+        ("TIMESTAMP(6)", "VARCHAR(9)", False, False),
+        ("TIMESTAMP(6)", "TINYINT", False, False),
+        ("DECIMAL(9, 0)", "TIMESTAMP(6)", False, False),
+        ("DECIMAL(9, 0)", "BOOLEAN", False, False),
+        ("BYTES", "BIGINT", False, False),
+        ("DATE", "INT", False, False),
+        ("TIME(3)", "TIME(0)", False, False),
+    ],
+)
+def test_a_type_changes_by_a_cast_where_paimon_has_one(old: str, new: str, *, implicit: bool, explicit: bool) -> None:
+    pair = parse_type(old), parse_type(new)
+    assert (casts(*pair, explicit=False), casts(*pair)) == (implicit, explicit)
+
+
+LISTED = ArrayType(element=RowType(fields=(Field(id=-1, name="x", type=VarCharType()),)))
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "says"),
+    [
+        ({}, UpdateColumnType(name="v", type=parse_type("BYTES NOT NULL"), keep_nullability=False), "may hold NULL"),
+        ({}, UpdateColumnType(name="n", type=DateType()), "n cannot go from INT to DATE: values of the one do not become values"),
+        ({}, UpdateColumnType(name="v", type=LISTED), "from STRING to ARRAY"),
+        ({}, Nested(inside=("r", "element"), change=UpdateColumnType(name="x", type=IntType())), "inside arrays and maps"),
+        ({"disable-explicit-type-casting": "true"}, UpdateColumnType(name="v", type=IntType()), "'disable-explicit-type-casting' forbids"),
+    ],
+)
+def test_a_cast_nobody_could_read_is_refused(options: dict[str, str], asked: SchemaChange, says: str) -> None:
+    fields = [column("n", "INT"), column("v", "STRING"), Field(id=-1, name="r", type=LISTED)]
+    schema = new_schema(fields, options={"bucket": "-1", **options})
+    with pytest.raises(InvalidSchemaChange, match=says):
+        change(schema, asked)
+    assert change(schema, UpdateColumnType(name="n", type=parse_type("BIGINT"))).field("n").type == parse_type("BIGINT")

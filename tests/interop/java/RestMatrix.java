@@ -84,6 +84,7 @@ public class RestMatrix {
             case "rename a column" -> alter(name, SchemaChange.renameColumn("v", "w"));
             case "drop a column" -> alter(name, SchemaChange.dropColumn("v"));
             case "widen a type" -> alter(name, SchemaChange.updateColumnType("id", DataTypes.BIGINT()));
+            case "cast a type" -> alter(name, SchemaChange.updateColumnType("id", DataTypes.STRING()));
             case "set an option" -> alter(name, SchemaChange.setOption("target-file-size", "1 mb"));
             case "comment" -> alter(name, SchemaChange.updateComment("said"));
             case "create a tag" -> catalog.createTag(name, "one", 1L, null, false);
