@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from functools import lru_cache
+from typing import Any, get_args, get_type_hints
 
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 """The identifier every batch writer uses; it says nothing about repeats."""
@@ -91,7 +92,7 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Snapshot:
-        """Read Paimon's JSON; missing optional keys become None.
+        """Read Paimon's JSON; missing optional keys become None. Raises `ValueError` or `KeyError` for what is no snapshot.
 
         An operation Paimon has no word for moves into the properties: so this catalog wrote it at first.
         """
@@ -104,8 +105,18 @@ class Snapshot:
         values["version"] = body.get("version") or 1
         values["total_record_count"] = body.get("totalRecordCount") or 0
         values["delta_record_count"] = body.get("deltaRecordCount") or 0
+        for attribute, kinds in _kinds().items():
+            if type(values[attribute]) not in kinds:
+                raise ValueError(f"a snapshot's {_KEYS[attribute]} is not {values[attribute]!r:.80}")
         known = set(_KEYS.values())
         return cls(**values, extra={key: value for key, value in body.items() if key not in known})
+
+
+@lru_cache(maxsize=1)
+def _kinds() -> dict[str, tuple[type, ...]]:
+    """Of which types the numbers and texts of a snapshot are: who writes its file may have put anything in their place."""
+    found = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(Snapshot).items() if name in _KEYS and name != "properties"}
+    return {name: kinds for name, kinds in found.items() if int in kinds or str in kinds}
 
 
 def told_operation(word: str | None) -> tuple[Operation | None, str | None]:

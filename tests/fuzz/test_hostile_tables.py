@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from tests.fuzz.oracle import Flat, judge, sql, tree_digest
 from tests.lake.register.damage import forget_metadata
 
 SHORT, PART, PARTS = 12, 1_250, 8
+FAILED_ONCE = (7745, 9503)
+"""Tags whose snapshot had numbers of other types."""
 _READ = (
     "SELECT * FROM t", "SELECT COUNT(*) FROM t", "SELECT * FROM t$files", "SELECT * FROM t$manifests", "SELECT * FROM t$partitions",
     "SELECT * FROM t$snapshots", "SELECT * FROM t$tags", "CALL sys.check_table('t')",
@@ -44,7 +47,7 @@ def hurt(rng: random.Random, file: Path) -> None:
     file.write_bytes(made)
 
 
-def campaign(client: FlaskClient, warehouse: Path, seeds: range) -> None:
+def campaign(client: FlaskClient, warehouse: Path, seeds: Iterable[int]) -> None:
     """Make a table, hurt its metadata, and do with it what people do; nothing of another table changes."""
     others = tree_digest(warehouse / "default.db" / "other")
     for seed in seeds:
@@ -82,6 +85,10 @@ def test_hostile_metadata_is_damage_and_reaches_nothing_else(client: FlaskClient
     campaign(client, warehouse, range(SHORT))
     flat.check()
     assert sql(client, "SELECT COUNT(*) FROM other").get_json()["rows"] == [[2]]
+
+
+def test_what_failed_once(client: FlaskClient, warehouse: Path) -> None:
+    campaign(client, warehouse, FAILED_ONCE)
 
 
 @pytest.mark.torture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from model.snapshot import CommitKind, Snapshot
 
 JAVA: dict[str, Any] = {
@@ -36,3 +38,13 @@ def test_javas_snapshot_survives_a_round_trip_with_unknown_keys() -> None:
 def test_absent_and_null_values_are_left_out() -> None:
     snapshot = Snapshot.from_json(JAVA | {"watermark": None, "indexManifest": None})
     assert snapshot.to_json() == JAVA
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("schemaId", None), ("schemaId", "0"), ("id", True), ("deltaManifestList", None), ("baseManifestList", 1), ("watermark", 1.5),
+     ("timeMillis", "now"), ("statistics", {}), ("totalRecordCount", [1])],
+)  # fmt: skip
+def test_a_member_of_another_type_is_told(key: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"a snapshot's {key} is not"):
+        Snapshot.from_json(JAVA | {key: value})
