@@ -132,6 +132,10 @@ class Quotas:
 
         return give_back
 
+    def check(self, caller: Caller, name: str, what: str) -> None:
+        """Raise `QuotaExceeded` where `take` would, before what it is to count costs anything."""
+        self.take(caller, name, what)()
+
     def check_ingest(self, caller: Caller) -> None:
         """Raise `QuotaExceeded` for who took in as much as it may within the last minute."""
         self.note(caller)

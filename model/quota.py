@@ -49,7 +49,7 @@ def _kinds(*kinds: QuotaKind) -> Mapping[str, QuotaKind]:
 
 RUNNING, QUEUED, SECONDS = "statements.running", "statements.queued", "statements.seconds"
 SPOOL, RESULT, INGEST = "spool.bytes", "result.bytes", "ingest.bytes-per-minute"
-SESSIONS, STREAMS, JOBS = "sessions.open", "streams.open", "jobs.running"
+SESSIONS, STREAMS, SPARK_STREAMS, JOBS = "sessions.open", "streams.open", "streams.spark", "jobs.running"
 QUOTAS = _kinds(
     QuotaKind(name=RUNNING, parser=_count(), help="Statements that run on Spark at once; more wait for their turn."),
     QuotaKind(name=QUEUED, parser=_count(), help="Statements that wait for Spark at once."),
@@ -63,6 +63,7 @@ QUOTAS = _kinds(
     ),
     QuotaKind(name=SESSIONS, parser=_count(), help="Open sessions."),
     QuotaKind(name=STREAMS, parser=_count(), help="Open streaming queries."),
+    QuotaKind(name=SPARK_STREAMS, parser=_count(), help="Open streaming queries that run on Spark."),
     QuotaKind(name=JOBS, parser=_count(), help="Jobs that have not ended."),
 )
 """All there are, in the order they are shown; one that is not set is no limit."""

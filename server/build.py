@@ -105,6 +105,7 @@ def _limits(settings: Settings) -> GatewayLimits:
         statement_chars=settings.statement_bytes,
         statement_words=settings.statement_words,
         spark_statements=settings.statement_concurrency,
+        spark_streams=settings.spark_streams,
         queued_statements=settings.statement_queue,
         kept_seconds=settings.result_keep,
         result_bytes=settings.spool_result_bytes,

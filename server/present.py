@@ -51,6 +51,9 @@ class OfServer:
         yield _gauges("sluice_http_connections", "Open connections.", "who", self.connections())
         yield GaugeMetricFamily("sluice_sessions", "Open gateway sessions.", value=gateway.open_sessions())
         yield GaugeMetricFamily("sluice_streams", "Streaming queries being read.", value=gateway.streams())
+        yield GaugeMetricFamily(
+            "sluice_spark_streams", "Those of them on Spark, ones that still end included.", value=len(gateway.spark_streams)
+        )
         yield GaugeMetricFamily("sluice_spark_ready", "1 when Spark takes statements.", value=float(gateway.spark_ready()))
         rooms = gateway.lake.reserve.rooms()
         free = {room.directory: room.free for room in rooms}

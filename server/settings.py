@@ -71,6 +71,7 @@ from server.options import (
     SPARK_JARS,
     SPARK_MASTER,
     SPARK_PACKAGES,
+    SPARK_STREAMS,
     SPOOL_BYTES,
     SPOOL_RESULT_BYTES,
     STALL,
@@ -128,6 +129,7 @@ class Settings:
     """Where S3 answers, if elsewhere than at AWS: as AWS's own libraries are told."""
     spark_driver_host: str | None = None
     spark_driver_memory: int = SPARK_DRIVER_MEMORY.default
+    spark_streams: int = SPARK_STREAMS.default
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     """What the file of further settings of Spark holds."""
     spark_archive: str | None = None
@@ -202,6 +204,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         spark_driver_host=SPARK_DRIVER_HOST.read(raw),
         spark_driver_memory=SPARK_DRIVER_MEMORY.read(raw),
         spark_conf=_spark_conf(_file(SPARK_CONF.read(raw))),
+        spark_streams=SPARK_STREAMS.read(raw),
         spark_archive=_place(SPARK_ARCHIVE.read(raw)),
         session_idle=SESSION_IDLE.read(raw),
         session_limit=SESSION_LIMIT.read(raw),

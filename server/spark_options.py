@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.option import Option, memory_size, optional, text
+from model.option import Option, integer, memory_size, optional, text
 from server.option_kinds import directories, packages
 
 MASTER = Option("spark.master", text(), "local[*]", "Spark master that runs the statements.")
@@ -30,6 +30,13 @@ DRIVER_HOST = Option(
 )
 DRIVER_MEMORY = Option(
     "spark.driver-memory", memory_size(), 4 * 1024**3, "Heap of the Spark driver; on a `local` master also of its tasks."
+)
+STREAMS = Option(
+    "spark.streams",
+    integer(at_least=0),
+    32,
+    "Streaming SELECTs that run on Spark at the same time; the next one is answered 429. Each keeps a process of Python for every table it "
+    "follows. Those that need no Spark do not count.",
 )
 CONF = Option(
     "spark.conf",

@@ -22,6 +22,7 @@ from sql.jobs.make import JobMaker
 from sql.jobs.runner import JobRunner
 from sql.kept import KeptStatement, KeptStatements
 from sql.limits import GatewayLimits as GatewayLimits
+from sql.open_streams import OpenStreams
 from sql.operation import Operation, OperationState
 from sql.operation import RunningStatement as RunningStatement
 from sql.origin import context_for
@@ -71,6 +72,7 @@ class Gateway:
         )
         self._wishes = WishReader(lake, self.limits)
         self.kept = KeptStatements(seconds=self.limits.kept_seconds)
+        self.spark_streams = OpenStreams(self.limits.spark_streams)
         self._uri: str | None = None
         surroundings = Surroundings(
             lake=lake,
@@ -80,6 +82,7 @@ class Gateway:
             remote_catalogs=self.limits.remote_catalogs,
             kafka_brokers=self.limits.kafka_brokers,
             most_words=self.limits.statement_words,
+            spark_streams=self.spark_streams,
             door=self._door,
         )
         self._runner = ScriptRunner(surroundings)
@@ -332,6 +335,7 @@ class Gateway:
         self._end_streams()
         self._sessions.close_all()
         self.kept.close()
+        self.spark_streams.wait_for_none()  # before their files go
         self._executor.close()
         if self._ends_workers:
             self.workers.close()

@@ -21,6 +21,8 @@ class GatewayLimits:
     statement_words: int = MOST_WORDS
     local_threads: int = 32
     spark_statements: int = 4
+    spark_streams: int = 32
+    """Streaming queries that clients read from Spark at the same time."""
     queued_statements: int = 256
     queued_per_session: int = 64
     kept_seconds: float = 3600.0

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from lake import Caller, IdempotencyClaim, Lake
 from sql.cancellation import Cancellation
+from sql.open_streams import OpenStreams
 from sql.parsing.size import MOST_WORDS
 from sql.progress import Progress, SparkStage
 from sql.session import Session
@@ -48,6 +49,8 @@ class Surroundings:
     """None allows all."""
     most_words: int = MOST_WORDS
     """Of a text that is parsed."""
+    spark_streams: OpenStreams
+    """The streaming queries on Spark that are read."""
     door: Callable[[Caller], OwnDoor]
     """How Spark's own processes reach this server's catalog, as a caller."""
 
@@ -80,5 +83,6 @@ class Surroundings:
             kafka_brokers=self.kafka_brokers,
             source=source,
             has_parameters=has_parameters,
+            spark_streams=self.spark_streams,
             own_door=lambda: self.door(caller),
         )

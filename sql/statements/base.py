@@ -14,6 +14,7 @@ from lake import IdempotencyClaim, Lake
 from model.errors import Unavailable, UnsupportedStatement
 from sql.cancellation import Cancellation
 from sql.connectors import ConnectorScope
+from sql.open_streams import OpenStreams
 from sql.progress import Progress
 from sql.results import ResultColumn, ResultSet
 from sql.session import Session
@@ -87,6 +88,8 @@ class ExecutionContext:
     """The statement as the user wrote it."""
     has_parameters: bool = False
     """Whether values were sent for placeholders, which ``source`` does not hold."""
+    spark_streams: OpenStreams = field(default_factory=OpenStreams)
+    """The streaming queries on Spark that are read, of all sessions."""
     own_door: Callable[[], OwnDoor] = no_door
     """How Spark's own processes reach this server's catalog, as the caller."""
 
