@@ -38,7 +38,8 @@ from model.errors import InvalidOption, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.partition import partition_name
 from model.schema import other_kind
-from model.snapshot import CommitKind, Snapshot
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from model.table_options import TABLE_OPTIONS
 from table.commit import COMMITTED_BY, CommitRequest
 from table.file_io import FileIO, file_io_for
 from table.travel import BatchScan, resolve
@@ -97,7 +98,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         self.standing.require_own()
         self._require(table, request)
         claimed = Claimed(claim=claim, answer=answer or _bare_answer) if claim else None
-        return self._committer.commit(table, self._signed(request), claimed)
+        return self._committer.commit(table, self._signed(table, request), claimed)
 
     def _require(self, table: LakeTable, request: CommitRequest) -> None:
         """Raise `Forbidden` for a caller who may not do what the commit does."""
@@ -107,8 +108,11 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         if request.adds or not request.takes_away:
             self.caller.require(Access.UPDATE, resource)
 
-    def _signed(self, request: CommitRequest) -> CommitRequest:
-        """A request that says who commits, where callers are told apart."""
+    def _signed(self, table: LakeTable, request: CommitRequest) -> CommitRequest:
+        """A request that says who commits, where callers are told apart, under the table's `commit.user-prefix`."""
+        prefix = TABLE_OPTIONS.read(table.schema.options, "commit.user-prefix")
+        if prefix and request.commit_identifier == BATCH_COMMIT_IDENTIFIER:
+            request = replace(request, commit_user=f"{prefix}_{request.commit_user}")
         if self.caller == EVERYBODY:
             return request
         return replace(request, properties={**request.properties, COMMITTED_BY: self.caller.principal})
@@ -129,7 +133,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         tables = {(table.table_id, table.identifier.branch): table for table, _ in commits}
         requests: dict[tuple[UUID, str], list[CommitRequest]] = {key: [] for key in tables}
         for table, request in commits:
-            requests[(table.table_id, table.identifier.branch)].append(self._signed(request))
+            requests[(table.table_id, table.identifier.branch)].append(self._signed(table, request))
         return self._committer.commit_all(list(tables.values()), list(requests.values()), claimed)
 
     @asks_itself
@@ -189,7 +193,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
             raise PartitionNotExist(partition_name(missing[0], keys), str(table.identifier))
         if any(row.file_count for row in there.values()) and other_kind(table.schema.options) is None:
             filled = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=partition_filter(table, dropped), commit_user=str(uuid4()))
-            self._committer.commit(table, self._signed(filled))
+            self._committer.commit(table, self._signed(table, filled))
         with self.catalog.transaction() as tx:
             for name in there:
                 tx.partitions.drop(table.table_id, table.identifier.branch, name)

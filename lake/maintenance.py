@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lake.auto_tags import create_automatic_tags, expire_tags
-from lake.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
+from lake.done import done_partitions, mark_done
+from lake.partition_expiry import PartitionExpiry, expire_partitions, expired_partitions
 from lake.retention import Removed, expire_snapshots
 from lake.table import LakeTable
 from model.catalog_errors import BackupRunning, ClockInDoubt
@@ -69,7 +70,9 @@ def _maintained(lake: Lake, table: LakeTable, *, partitions_due: bool) -> Mainta
     ended = expire_tags(lake, table) if TABLE_OPTIONS.read(table.schema.options, "tag.time-expire-enabled") else []
     rules = PartitionExpiry.of(table, {}) if partitions_due else None
     old = expired_partitions(table, lake.partitions(table, table.latest()), rules) if rules else []
-    drop_partitions(lake, table, old)
+    if rules is not None:
+        expire_partitions(lake, table, old, rules)
+    mark_done(lake, table, done_partitions(lake, table))
     consumers = expire_consumers(table)
     return Maintained(
         tags_made=tuple(made),

@@ -35,6 +35,16 @@ class PartitionExpiry:
     pattern: str | None
     formatter: str | None
     at_most: int
+    batch: int | None = None
+    """Partitions that go in one commit; None for all."""
+
+    @classmethod
+    def times(cls, table: LakeTable) -> PartitionExpiry:
+        """How a table's options read a partition's time, where nothing is to expire."""
+        options = {**table.schema.options, "partition.expiration-time": "0 s"}
+        found = cls.of(table, options)
+        assert found is not None
+        return found
 
     @classmethod
     def of(cls, table: LakeTable, given: Mapping[str, str]) -> PartitionExpiry | None:
@@ -49,6 +59,7 @@ class PartitionExpiry:
             pattern=TABLE_OPTIONS.read(options, "partition.timestamp-pattern"),
             formatter=TABLE_OPTIONS.read(options, "partition.timestamp-formatter"),
             at_most=TABLE_OPTIONS.read(options, "partition.expiration-max-num"),
+            batch=TABLE_OPTIONS.read(options, "partition.expiration-batch-size"),
         )
 
 
@@ -106,6 +117,13 @@ def _python_format(formatter: str) -> str:
     if re.search(r"(?<!%)[A-SU-Za-z]", text):
         raise InvalidOption(f"Option 'partition.timestamp-formatter' = '{formatter}': only yyyy, MM, dd, HH, mm and ss are read here.")
     return text
+
+
+def expire_partitions(lake: Lake, table: LakeTable, partitions: Sequence[Partition], rules: PartitionExpiry) -> None:
+    """Remove partitions that are too old, in commits of `partition.expiration-batch-size` each."""
+    size = rules.batch or max(1, len(partitions))
+    for at in range(0, len(partitions), size):
+        drop_partitions(lake, table, partitions[at : at + size])
 
 
 def drop_partitions(lake: Lake, table: LakeTable, partitions: Sequence[Partition]) -> Snapshot | None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from model.clustering import CLUSTERING_OPTIONS
-from model.option import TUNING, Option, boolean, duration, integer, memory_size, number, one_of, only_false, optional, text
+from model.option import TUNING, Option, boolean, duration, integer, memory_size, number, one_of, only_false, optional, text, words
 
 PRECOMMIT_COMPACT = Option("precommit-compact", boolean(), False, "Merge the small files of one commit before it becomes a snapshot.")
 DROP_RETENTION = Option(
@@ -69,13 +69,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     Option("partition.expiration-check-interval", duration(), timedelta(hours=1), "How often to look."),
     Option("partition.expiration-strategy", one_of("values-time", "update-time"), "values-time", "Values-time or update-time."),
     Option("partition.expiration-max-num", integer(at_least=1), 100, "Max partitions per run."),
-    Option(
-        "partition.expiration-batch-size",
-        optional(integer(at_least=1)),
-        None,
-        "Partitions per drop commit.",
-        kept="partitions that expire go in one commit here",
-    ),
+    Option("partition.expiration-batch-size", optional(integer(at_least=1)), None, "Partitions per drop commit."),
     Option(
         "partition.timestamp-pattern", optional(text()), None, "How to build a time text from partition columns, e.g. '$dt $hour:00:00'."
     ),
@@ -87,7 +81,13 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         "Error on write when the value does not parse.",
         kept="a partition whose time cannot be read is kept here and written to as any other",
     ),
-    Option("partition.mark-done-action", text(), "success-file", "Success-file, done-partition, mark-event, http-report, custom."),
+    Option(
+        "partition.mark-done-action",
+        words("success-file", "done-partition", "mark-event"),
+        ("success-file",),
+        "What marks a partition as done, parted by commas: a file `_SUCCESS` in it, a partition of its name with `.done` behind, "
+        "the mark `done` in the catalog.",
+    ),
     Option(
         "partition.end-input-to-done",
         boolean(),
@@ -152,25 +152,17 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         kept="a job's watermark comes from its rows here",
     ),
     Option(
-        "partition.mark-done-action.mode",
-        one_of("process-time", "watermark"),
-        "process-time",
-        "Or watermark.",
-        kept="partitions are marked as done by CALL sys.mark_partition_done here",
+        "partition.mark-done-action.mode", one_of("process-time"), "process-time", "What tells that a partition's time is over: the clock."
     ),
     Option("compaction.max.file-num", integer(at_least=2), 50, "So many files of any size are merged (the rule of Paimon up to 1.0)."),
     Option(
         "partition.idle-time-to-done",
         optional(duration()),
         None,
-        "Idle time after which a complete partition is marked done.",
-        kept="partitions are marked as done by CALL sys.mark_partition_done here",
+        "A partition to which nothing came for so long after its time was over is marked as done, whoever wrote it; "
+        "needs 'partition.time-interval'.",
     ),
     Option(
-        "partition.time-interval",
-        optional(duration()),
-        None,
-        "Span of time one partition covers.",
-        kept="partitions are marked as done by CALL sys.mark_partition_done here",
+        "partition.time-interval", optional(duration()), None, "Span of time one partition covers; needs 'partition.idle-time-to-done'."
     ),
 )

@@ -290,6 +290,29 @@ def one_of(*values: str) -> Parser[str]:
     return Parser(" \\| ".join(values), parse, everywhere=False)
 
 
+def words(*values: str) -> Parser[tuple[str, ...]]:
+    """Some of the given words, parted by commas."""
+
+    def parse(raw: str) -> tuple[str, ...]:
+        found = tuple(part.strip().lower() for part in raw.split(","))
+        if set(found) - set(values) or len(set(found)) < len(found):
+            raise ValueError("one or several of " + ", ".join(values) + " are expected, parted by commas")
+        return found
+
+    return Parser(" \\| ".join(values), parse, ",".join, everywhere=False)
+
+
+def stats_mode() -> Parser[str]:
+    """How much of a column's statistics is kept."""
+
+    def parse(raw: str) -> str:
+        if raw and not re.fullmatch(r"none|counts|full|truncate\([1-9]\d*\)", raw, re.IGNORECASE):
+            raise ValueError("one of none, counts, full, truncate(16) is expected")
+        return raw
+
+    return Parser("text", parse, everywhere=False)
+
+
 _UNITS = {"": 1, "b": 1, "bytes": 1}
 for _power, _names in enumerate(
     (("k", "kb", "kibibytes"), ("m", "mb", "mebibytes"), ("g", "gb", "gibibytes"), ("t", "tb", "tebibytes")), start=1

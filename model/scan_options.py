@@ -8,7 +8,17 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from model.errors import InvalidOption
-from model.option import TUNING, Option, boolean, duration, integer, memory_size, one_of, only_false, optional, text
+from model.option import TUNING, Option, Parser, boolean, duration, integer, memory_size, one_of, only_false, optional, text
+
+
+def _time_text(raw: str) -> str:
+    """A time, as it is written."""
+    try:
+        dt.datetime.fromisoformat(raw)
+    except ValueError:
+        raise ValueError("a time such as '2026-01-31 12:00:00' is expected") from None
+    return raw
+
 
 SCAN_OPTIONS: tuple[Option[Any], ...] = (
     Option(
@@ -32,7 +42,7 @@ SCAN_OPTIONS: tuple[Option[Any], ...] = (
     ),
     Option("scan.snapshot-id", optional(integer(at_least=1)), None, "Snapshot for from-snapshot(-full)."),
     Option("scan.timestamp-millis", optional(integer()), None, "Epoch ms for from-timestamp."),
-    Option("scan.timestamp", optional(text()), None, "Text form of it (local zone)."),
+    Option("scan.timestamp", optional(Parser("time", _time_text, everywhere=False)), None, "Text form of it (local zone)."),
     Option("scan.creation-time-millis", optional(integer()), None, "For from-creation-timestamp."),
     Option("scan.file-creation-time-millis", optional(integer()), None, "For from-file-creation-time."),
     Option("scan.tag-name", optional(text()), None, "Batch: tag to read."),

@@ -9,7 +9,7 @@ from typing import Any
 from model import file_index
 from model.errors import InvalidOption
 from model.maintenance_options import MAINTENANCE_OPTIONS
-from model.option import Option, OptionGroup, text
+from model.option import Option, OptionGroup, stats_mode, text
 from model.scan_options import SCAN_OPTIONS
 from model.write_options import WRITE_OPTIONS
 
@@ -25,7 +25,8 @@ for _kind, _settings in file_index.COLUMN_OPTIONS.items():
             rf"file-index\.{_kind}\..+\.{_setting.key}", replace(_setting, key=f"file-index.{_kind}.<column>.{_setting.key}")
         )
 STATS_MODE = TABLE_OPTIONS.family(
-    r"fields\..+\.stats-mode", Option("fields.<column>.stats-mode", text(), "", "Value statistics of one column; as `metadata.stats-mode`.")
+    r"fields\..+\.stats-mode",
+    Option("fields.<column>.stats-mode", stats_mode(), "", "Value statistics of one column; as `metadata.stats-mode`."),
 )
 PARTITION: Option[Any] = TABLE_OPTIONS.declare(
     Option("partition", text(), "", "Partition columns; PARTITIONED BY says the same.", mutable=False)

@@ -17,6 +17,7 @@ from model.option import (
     one_of,
     only_false,
     optional,
+    stats_mode,
     text,
 )
 
@@ -127,15 +128,14 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option("manifest.merge-optimize.enabled", boolean(), True, "Block-copy when merging.", kept=TUNING),
     Option("manifest.delete-file-drop-stats", only_false(), False, "Write DELETE entries without stats; scans too."),
     Option("manifest-sort.enabled", only_false(), False, "Sort entries by a partition column while merging."),
-    Option("metadata.stats-mode", text(), "truncate(16)", "Value statistics per file: none, counts, truncate(n) or full."),
+    Option("metadata.stats-mode", stats_mode(), "truncate(16)", "Value statistics per file: none, counts, truncate(n) or full."),
     Option("metadata.stats-dense-store", boolean(), True, "Store only columns having stats, with '_VALUE_STATS_COLS'."),
     Option("metadata.stats-keep-first-n-columns", integer(at_least=-1), -1, "Collect stats only for the first n columns (-1 all)."),
     Option(
         "commit.user-prefix",
-        optional(text()),
+        optional(name_part()),
         None,
-        "Prefix for the generated commit user.",
-        kept="commits made here name their user by an id alone",
+        "Stands, with an underscore, before the `commit_user` of what statements and HTTP requests commit.",
     ),
     Option(
         "commit.max-retries",

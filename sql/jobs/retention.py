@@ -12,7 +12,10 @@ from model.table_options import TABLE_OPTIONS
 
 _PAUSE_SECONDS = 10.0
 _TICK_SECONDS = 60.0
-_BY_THE_CLOCK = ("tag.automatic-creation", "partition.expiration-time", "tag.default-time-retained", "consumer.expiration-time")
+_BY_THE_CLOCK = (
+    "tag.automatic-creation", "partition.expiration-time", "partition.idle-time-to-done", "tag.default-time-retained",
+    "consumer.expiration-time",
+)  # fmt: skip
 """Options whose work falls due without a commit."""
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,8 +10,10 @@ from zoneinfo import ZoneInfo
 
 from lake import LakeTable, Partition
 from lake import retention as kept
+from lake.done import mark_done
 from lake.orphans import remove_orphan_files as remove_orphans
 from lake.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
+from lake.partition_expiry import expire_partitions as expire_in_batches
 from lake.retention import Removed
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import AnalysisError, Forbidden, InvalidOption, SnapshotNotExist, TableNotExist
@@ -198,7 +198,7 @@ def expire_partitions(context: ExecutionContext, arguments: Arguments) -> Result
         context.lake.clock.require(table.latest())
     old = expired_partitions(table, context.lake.partitions(table, table.latest()), rules)
     if not arguments.dry_run:
-        drop_partitions(context.lake, table, old)
+        expire_in_batches(context.lake, table, old, rules)
     return _partition_rows(old, "expired_partitions", dry_run=arguments.dry_run)
 
 
@@ -223,15 +223,9 @@ def drop_partition(context: ExecutionContext, arguments: Arguments) -> ResultSet
 def mark_partition_done(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Leave a marker that says no more rows will come to the partitions (`partition.mark-done-action`)."""
     table = table_to_write(context, arguments)
-    actions = {part.strip() for part in TABLE_OPTIONS.read(table.schema.options, "partition.mark-done-action").split(",")}
-    if unknown := actions - {"success-file"}:
-        raise AnalysisError(f"Option 'partition.mark-done-action' = '{', '.join(sorted(unknown))}' is not available; success-file is.")
     found = _named(context, table, arguments["partitions"])
-    now = time.time_ns() // 1_000_000
-    for partition in () if arguments.dry_run else found:
-        path = table.files.layout.success_file(table.schema, partition.name)
-        made = json.loads(table.files.io.read(path))["creationTime"] if table.files.io.exists(path) else now
-        table.files.io.write(path, json.dumps({"creationTime": made, "modificationTime": now}).encode())
+    if not arguments.dry_run:
+        mark_done(context.lake, table, found)
     return _partition_rows(found, "done_partitions", dry_run=arguments.dry_run)
 
 

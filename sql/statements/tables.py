@@ -19,6 +19,7 @@ from model.errors import (
     UnsupportedType,
 )
 from model.identifier import Identifier
+from model.option_rules import check_together
 from model.schema import Schema, new_schema, with_queue_defaults
 from model.schema_change import AddColumn, RemoveOption, SchemaChange, SetOption, UpdateColumnType
 from model.snapshot import CommitKind
@@ -131,6 +132,7 @@ def schema_of(definition: TableDefinition) -> Schema:
     TABLE_OPTIONS.check(definition.options)
     options = with_queue_defaults(definition.options, definition.columns, _partition_keys(definition))
     schema = new_schema(definition.columns, partition_keys=definition.partition_keys, options=options, comment=definition.comment)
+    check_together(schema.options, schema.partition_keys, definition.options)
     if len(definition.watermarks) > 1:
         raise InvalidSchema("A table has one watermark at most.")
     stored = [watermark_options(schema, watermark) for watermark in definition.watermarks]
@@ -218,7 +220,8 @@ class AlterTable(LocalStatement):
             else:
                 changes: tuple[SchemaChange, ...] = args["changes"]
                 self._check(changes)
-                context.lake.alter_table(table, changes)
+                given = {change.key for change in changes if isinstance(change, SetOption | RemoveOption)}
+                context.lake.alter_table(table, changes, check=lambda new: check_together(new.options, new.partition_keys, given))
                 return _told(ResultSet.ok(), {change.key: change.value for change in changes if isinstance(change, SetOption)})
         except TableNotExist:
             if not args.get("if_exists"):

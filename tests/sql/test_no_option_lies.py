@@ -13,14 +13,15 @@ from model.file_index import COLUMNS
 from model.maintenance_options import PRECOMMIT_COMPACT
 from model.option import Option
 from model.table_options import TABLE_OPTIONS
+from model.write_options import DISABLE_EXPLICIT_CASTS
 from sql.gateway import Gateway
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("catalog", "lake", "model", "pyspark_sluice", "server", "sql", "table", "workers")
 _DECLARED = ("model/write_options.py", "model/maintenance_options.py", "model/scan_options.py")
-_SINGLE = frozenset({"type", "manifest.compression"})
+_SINGLE = frozenset({"type", "manifest.compression", "partition.mark-done-action.mode"})
 """Options of one value, which is what is done anyway."""
-_BY_NAME = (PRECOMMIT_COMPACT, *COLUMNS)
+_BY_NAME = (PRECOMMIT_COMPACT, DISABLE_EXPLICIT_CASTS, *COLUMNS)
 """Options that the code reads by their declaration."""
 
 
@@ -53,8 +54,8 @@ def test_what_works_is_read(option: Option[Any]) -> None:
 
 @pytest.mark.parametrize("option", by_kind("kept"))
 def test_what_is_kept_for_others_is_read_nowhere_and_said_so(option: Option[Any]) -> None:
-    hints = {"model/table_options.py"}  # says only which of them a hint may hold
-    assert set(readers(option.key)) <= hints
+    named = {"model/table_options.py", "model/option_rules.py"}  # which of them a hint may hold, and what they say together
+    assert set(readers(option.key)) <= named
     assert option.kept in option.meaning()
     (told,) = TABLE_OPTIONS.idle({option.key: option.default_text()})
     assert told.startswith(f"WARNING: option '{option.key}' is kept for other clients and has no effect here: ")
@@ -79,3 +80,42 @@ def test_create_and_alter_warn_of_options_without_effect(gateway: Gateway) -> No
     ]
     assert told("ALTER TABLE t RESET ('read.batch-size')") == []
     assert gateway.run("SELECT * FROM t").collect() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("'snapshot.num-retained.min' = '5', 'snapshot.num-retained.max' = '4'", "may not be above"),
+        ("'snapshot.num-retained.max' = '4'", "'snapshot.num-retained.min' = '10' and"),
+        ("'partition.expiration-time' = '1 d'", "PARTITIONED BY"),
+        ("'partition.idle-time-to-done' = '1 h'", "PARTITIONED BY"),
+        ("'metadata.stats-mode' = 'some'", "one of none, counts, full"),
+        ("'fields.a.stats-mode' = 'truncate(0)'", "one of none, counts, full"),
+        ("'scan.mode' = 'from-timestamp', 'scan.timestamp' = 'yesterday'", "a time such as"),
+        ("'partition.mark-done-action' = 'http-report'", "success-file, done-partition, mark-event"),
+        ("'partition.mark-done-action.mode' = 'watermark'", "process-time"),
+    ],
+)
+def test_values_are_checked_when_they_are_set(gateway: Gateway, options: str, says: str) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        gateway.run(f"CREATE TABLE t (a INT) WITH ({options})").close()
+    gateway.run("CREATE TABLE t (a INT)").close()
+    with pytest.raises(InvalidOption, match=says):
+        gateway.run(f"ALTER TABLE t SET ({options})").close()
+
+
+def test_options_that_belong_together_are_given_together(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE t (a INT, p STRING) PARTITIONED BY (p)").close()
+    with pytest.raises(InvalidOption, match="belong together"):
+        gateway.run("ALTER TABLE t SET ('partition.time-interval' = '1 d')").close()
+    gateway.run("ALTER TABLE t SET ('partition.time-interval' = '1 d', 'partition.idle-time-to-done' = '1 h')").close()
+    with pytest.raises(InvalidOption, match="belong together"):
+        gateway.run("ALTER TABLE t RESET ('partition.time-interval')").close()
+    gateway.run("ALTER TABLE t SET ('snapshot.num-retained.min' = '2', 'snapshot.num-retained.max' = '2')").close()
+
+
+def test_a_commit_user_has_the_tables_prefix(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE t (a INT) WITH ('commit.user-prefix' = 'etl')").close()
+    gateway.run("INSERT INTO t VALUES (1)").close()
+    ((user,),) = gateway.run("SELECT commit_user FROM t$snapshots").collect()
+    assert user.startswith("etl_")
