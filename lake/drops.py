@@ -154,6 +154,15 @@ class LakeDrops(LakeBase):
             callers = self._before(tx)
         return [one for one in found if callers.everywhere.sees_database(one.kept_as)]
 
+    @asks_itself
+    def undroppable(self, tables: Sequence[DroppedTable], databases: Sequence[DroppedDatabase]) -> frozenset[int]:
+        """The drops among these that the caller may take back, by their ids."""
+        with self.catalog.reading() as tx:
+            callers = self._before(tx)
+        found = [one.drop_id for one in tables if callers.of(one).may(Access.DROP, table_resource(_as_kept(one)))]
+        found += [one.drop_id for one in databases if callers.everywhere.may(Access.DROP, database_resource(one.kept_as))]
+        return frozenset(found)
+
     def _before(self, tx: CatalogTransaction) -> _CallerBefore:
         """The caller with what was granted to it on what is dropped."""
         if self.caller.administrator:

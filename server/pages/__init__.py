@@ -15,6 +15,7 @@ def add_pages(app: Flask, services: Services) -> None:
     from server.pages import (  # noqa: F401 - they register their routes
         access,
         catalog,
+        dropped,
         login,
         overview,
         quotas,
