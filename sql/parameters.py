@@ -28,6 +28,7 @@ from model.types import (
 from sql.dialect import column_type, parse_one, split
 from sql.parameter_values import MOST_DIGITS, Misfit, literal, read_json
 from sql.parsing.placeholders import PARAMETER, Bound, Placeholder
+from sql.parsing.size import MOST_WORDS, check_values, values_in
 from table.arrow import arrow_type, data_type
 
 
@@ -41,6 +42,10 @@ class Parameter:
     def read(self) -> Parameter:
         """Itself: the value is known to fit its type."""
         return self
+
+    def count(self) -> int:
+        """How many values it holds."""
+        return values_in(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +63,17 @@ class JsonParameter:
         type_ = _named_type(self.given["type"])
         return Parameter(type_, read_json(type_, self.given["value"]))
 
+    def count(self) -> int:
+        """How many values it holds."""
+        return values_in(self.given)
+
 
 class Given(Protocol):
     """A value that may still have to be read."""
 
     def read(self) -> Parameter: ...
+
+    def count(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +97,10 @@ class Parameters:
         """Those of one row of a batch, by position or by the columns' names; raises `InvalidParameter` for values without literals."""
         found = [_of_arrow(name, column.slice(row, 1)) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
         return cls(by_name=dict(zip(batch.schema.names, found, strict=True))) if named else cls(positional=found)
+
+    def count(self) -> int:
+        """How many values there are in all of them."""
+        return sum(one.count() for one in (*self.positional, *self.by_name.values()))
 
     def spelled(self) -> bytes:
         """What tells these values from others: part of what an idempotency key stands for."""
@@ -132,12 +147,13 @@ class ParameterBinding:
         return f'has no value: {len(self._parameters.positional)} sent by position. Send "parameters": […] with one value for each ?.'
 
 
-def bind(texts: Sequence[str], parameters: Parameters) -> list[exp.Expr]:
+def bind(texts: Sequence[str], parameters: Parameters, most_values: int = MOST_WORDS) -> list[exp.Expr]:
     """The trees of a text's statements with their values in place.
 
     Values by name are for all the statements, and each must be used by one; values by position go with a single statement.
-    Raises `InvalidParameter`, with ``statement_index`` where there are several, before anything runs.
+    Raises `InvalidParameter`, with ``statement_index`` where there are several, and `StatementTooLarge` before anything runs.
     """
+    check_values(parameters.count(), most_values)
     if parameters.positional and len(texts) > 1:
         raise InvalidParameter(
             f"Values by position go with one statement, and the text holds {len(texts)}; "
@@ -229,9 +245,25 @@ def _of_arrow(name: str, column: pa.Array) -> Parameter:
         if (plainer := _plainer(column.type)) is not None:
             column = column.cast(plainer)
         type_ = data_type(column.type)
-        return Parameter(type_, _from_arrow(type_, column.cast(arrow_type(type_))[0].as_py()))
+        column = column.cast(arrow_type(type_))
+        check_values(_values_of(column))
+        return Parameter(type_, _from_arrow(type_, column[0].as_py()))
     except (pa.ArrowException, UnsupportedType) as problem:
         raise InvalidParameter(f"The value of parameter {name} ({column.type}) cannot be a literal: {problem}") from None
+
+
+def _values_of(array: pa.Array) -> int:
+    """How many values an array holds, those inside others counted; as Python's own they take many times their bytes."""
+    count, types = len(array), pa.types
+    if not count:
+        return 0
+    if types.is_list(array.type) or types.is_map(array.type):
+        begin, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        parts = [array.keys, array.items] if types.is_map(array.type) else [array.values]
+        count += sum(_values_of(part.slice(begin, end - begin)) for part in parts)
+    elif types.is_struct(array.type):
+        count += sum(map(_values_of, array.flatten()))
+    return count
 
 
 def _plainer(type_: pa.DataType) -> pa.DataType | None:

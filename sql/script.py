@@ -177,13 +177,12 @@ class ScriptRunner:
             result.close()
             raise
 
-    @staticmethod
-    def _bound(script: Script, texts: Sequence[StatementText]) -> list[exp.Expr] | None:
+    def _bound(self, script: Script, texts: Sequence[StatementText]) -> list[exp.Expr] | None:
         """The trees of all statements where values were sent: whether each has its place is known before anything runs."""
         if script.parameters == NO_PARAMETERS:
             return None
         try:
-            return bind([text.text for text in texts], script.parameters)
+            return bind([text.text for text in texts], script.parameters, self._surroundings.most_words)
         except InvalidParameter as error:
             if error.line is not None:
                 _move(error, script, texts[error.statement_index or 0])

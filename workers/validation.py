@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 import pyarrow as pa
 
 from model.errors import InvalidData, UnsupportedType
@@ -17,6 +18,10 @@ _PLAIN = (
     "is_large_string", "is_string_view", "is_binary", "is_large_binary", "is_binary_view", "is_fixed_size_binary",
 )  # fmt: skip
 _NESTED = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is_large_list_view", "is_struct", "is_map")
+
+_MOST_VIEWED = 2 << 30
+"""Arrow's text has no more in one column."""
+_VIEW_BYTES = 16
 
 
 def check_schema(schema: pa.Schema) -> None:
@@ -57,6 +62,8 @@ def validated(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch itself, once nothing in it points outside its buffers and all text is UTF-8; raises `InvalidData` or `UnsupportedType`."""
     check_schema(batch.schema)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if _viewed_bytes(column) > _MOST_VIEWED:
+            raise InvalidData(f"Column {name} ({column.type}) shows more than {_MOST_VIEWED >> 30} GB in one batch; send smaller ones.")
         try:
             column.validate(full=True)
         except MemoryError:
@@ -68,6 +75,24 @@ def validated(batch: pa.RecordBatch) -> pa.RecordBatch:
     except (pa.ArrowException, OSError) as problem:
         raise InvalidData(f"The rows are damaged: {problem}") from None
     return batch
+
+
+def _viewed_bytes(array: pa.Array) -> int:
+    """How many bytes all views in an array show; they may overlap, so that a small batch takes hours to look at."""
+    types, type_ = pa.types, array.type
+    if types.is_string_view(type_) or types.is_binary_view(type_):
+        views = array.buffers()[1]
+        if views is None:
+            return 0
+        sizes = np.frombuffer(views, np.int32, count=views.size // _VIEW_BYTES * 4)[::4]
+        return int(np.clip(sizes, 0, None).sum(dtype=np.int64))
+    if types.is_dictionary(type_):
+        return _viewed_bytes(array.dictionary)
+    if types.is_struct(type_):
+        return sum(_viewed_bytes(array.field(number)) for number in range(type_.num_fields))
+    if types.is_map(type_):
+        return _viewed_bytes(array.keys) + _viewed_bytes(array.items)
+    return _viewed_bytes(array.values) if _is_one_of(type_, _NESTED) else 0
 
 
 def _is_one_of(type_: pa.DataType, tests: tuple[str, ...]) -> bool:

@@ -1,9 +1,10 @@
-"""How much of a text is read: its words are counted before anything parses it, since each costs time and memory many times its length."""
+"""How much of a text is read: words and parameters are counted first, since each costs time and memory many times its length."""
 
 from __future__ import annotations
 
 import re
 from itertools import islice
+from typing import Any
 
 from model.errors import StatementTooLarge
 
@@ -19,3 +20,25 @@ def check_words(text: str, most: int = MOST_WORDS) -> None:
             f"The text has more than {most} words, signs and literals. Rows in bulk go to POST /tables/{{database}}/{{table}}/rows; "
             "a long list of values goes into a table that the query joins."
         )
+
+
+def check_values(count: int, most: int = MOST_WORDS) -> None:
+    """Raise `StatementTooLarge` for parameters of more values, counting each inside another: each becomes a literal of the text."""
+    if count > most:
+        raise StatementTooLarge(
+            f"The parameters hold more than {most} values, those in arrays, maps and rows counted. Rows in bulk go to "
+            "POST /tables/{database}/{table}/rows or an ingest of Flight SQL; a long list of values goes into a table that the query joins."
+        )
+
+
+def values_in(value: Any) -> int:
+    """The value itself, and all in it."""
+    count, left = 0, [value]
+    while left:
+        one = left.pop()
+        count += 1
+        if isinstance(one, list | tuple):
+            left += one
+        elif isinstance(one, dict):
+            left += one.values()
+    return count

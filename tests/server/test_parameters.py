@@ -27,3 +27,10 @@ def test_what_is_wrong_with_them_has_a_place(client: FlaskClient) -> None:
     assert 'must be a text like "2024-02-29", not "yesterday" as DATE' in answer.json["detail"]
     assert ask(client, "SELECT 1", "x").json["detail"] == "'parameters' must be a list (for ?) or an object (for :name)."
     assert 'POST /sql takes values as "parameters"' in client.post("/sql", data="SELECT * FROM t WHERE a = ?").json["detail"]  # type: ignore[index]
+
+
+def test_values_in_them_count_as_words_of_the_text_do(client: FlaskClient) -> None:
+    body = '{"statement":"SELECT size(?)","parameters":[{"type":"ARRAY<INT>","value":[' + ",".join("0" * 50_000) + "]}]}"
+    answer: Any = client.post("/sql", data=body, content_type="application/json")
+    assert (answer.status_code, answer.json["errorClass"]) == (413, "StatementTooLarge")
+    assert "The parameters hold more than 50000 values" in answer.json["detail"]

@@ -22,6 +22,7 @@ from table.file_io import LocalFileIO
 from table.manifest import NewFile
 from tests.running import ARROW, PARQUET
 from tests.waiting import eventually
+from tests.workers import bombs
 from tests.workers.damaged import stream
 from workers.pool import WorkerLimits, WorkerPool
 from workers.spool import spooled
@@ -156,6 +157,18 @@ def test_a_body_that_takes_too_long_is_given_up(one: WorkerPool, tmp_path: Path,
     with pytest.raises(InvalidData, match=r"within 0\.5 seconds \(SLUICE_ROWS_WORKER_SECONDS\)"):
         one.write(task(tmp_path), body.reading, LocalFileIO().delete)
     assert not psutil.pid_exists(slow)
+
+
+@pytest.mark.parametrize("one", [{"seconds": 2.0}], indirect=True)
+@pytest.mark.parametrize("name", bombs.MANY_ROWS)
+def test_rows_without_end_end_with_the_time_there_is(one: WorkerPool, tmp_path: Path, name: str) -> None:
+    write(one, tmp_path, stream(ROWS))
+    there, body = files(tmp_path), bombs.MANY_ROWS[name]()
+    assert len(body) < 1 << 20
+    with pytest.raises(InvalidData, match=r"within 2\.\d+ seconds"):
+        write(one, tmp_path, body, PARQUET)
+    assert files(tmp_path) == there
+    assert len(write(one, tmp_path, stream(ROWS))) == 1
 
 
 def test_workers_are_told_no_secret(monkeypatch: pytest.MonkeyPatch, one: WorkerPool, tmp_path: Path) -> None:

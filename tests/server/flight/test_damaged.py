@@ -167,6 +167,45 @@ def test_parameters_that_unfold_to_much_are_refused_before_they_do(door: Door, b
         assert pa.total_allocated_bytes() - before < 64 << 20
 
 
+MANY = {
+    "truths": lambda: pa.Array.from_buffers(pa.bool_(), 400_000_000, [None, pa.py_buffer(bytes(50_000_000))]),
+    "numbers": lambda: pa.array(np.zeros(60_000_000, np.int8)),
+    "rows": lambda: pa.StructArray.from_arrays([pa.array(np.zeros(30_000, np.int8))] * 2, ["a", "b"]),
+}
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_a_parameter_of_many_values_is_refused_before_it_is_made(door: Door, kind: str) -> None:
+    """Two kilobytes of zeros in an array cost gigabytes as values of Python and literals of a text."""
+    values = MANY[kind]()
+    listed = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+    told = ask_with(door, pa.RecordBatch.from_arrays([listed], ["1"]))
+    assert "StatementTooLarge: The parameters hold more than 50000 values" in told
+
+
+def test_a_parameter_of_views_that_show_terabytes_is_refused_unread(door: Door) -> None:
+    view = np.tile(np.array([1 << 20, 0, 0, 0], np.int32), 1_000_000)
+    shown = pa.Array.from_buffers(pa.string_view(), 1_000_000, [None, pa.py_buffer(view), pa.py_buffer(bytes(1 << 20))])
+    listed = pa.ListArray.from_arrays(pa.array([0, len(shown)], pa.int32()), shown)
+    assert "InvalidData: Column 1 (list<item: string_view>) shows more than 2 GB" in ask_with(
+        door, pa.RecordBatch.from_arrays([listed], ["1"])
+    )
+
+
+def ask_with(door: Door, parameters: pa.RecordBatch) -> str:
+    """What is said of a query with these parameters."""
+    with fl.connect(door.url) as client:
+        request = packed("ActionCreatePreparedStatementRequest", query="SELECT ?")
+        _, made = unpacked(next(client.do_action(fl.Action("CreatePreparedStatement", request))).body.to_pybytes())
+        bound = packed("CommandPreparedStatementQuery", prepared_statement_handle=made.prepared_statement_handle)
+        try:
+            put_compressed(client, bound, parameters)
+            client.get_flight_info(fl.FlightDescriptor.for_command(bound))
+        except pa.ArrowInvalid as told:
+            return str(told)
+    raise AssertionError("nothing was said")
+
+
 def test_a_message_longer_than_is_taken_is_refused(small_door: Door) -> None:
     wide = pa.record_batch({"v": pa.array(range(200_000), pa.int64())})
     with fl.connect(small_door.url) as client, pytest.raises(pa.ArrowException, match="larger than max"):

@@ -1,0 +1,83 @@
+"""Bodies of some kilobytes that say they are gigabytes, or are: refused within a worker's memory and time, and the server goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pyarrow as pa
+import pytest
+from flask.testing import FlaskClient
+
+from server.flight.messages import message, packed
+from tests import fix_postgres
+from tests.running import ARROW, PARQUET
+from tests.server.flight.conftest import Door
+from tests.workers import bombs
+from workers.pool import WorkerLimits, WorkerPool
+
+_COLUMNS = {"text": "STRING", "dictionary": "STRING", "lists": "ARRAY<ARRAY<TINYINT>>"}
+_WHOLE = {"a page that says 2 GB", "2^40 rows of which ten are there"}
+"""What lies only where nobody believes it: the ten rows are taken."""
+
+
+def column(name: str) -> str:
+    return next((type_ for word, type_ in _COLUMNS.items() if word in name), "BIGINT")
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[WorkerPool]:
+    """One worker of little memory."""
+    made = WorkerPool(WorkerLimits(count=1, memory_bytes=200 << 20))
+    yield made
+    made.close()
+
+
+def told(client: FlaskClient, media_type: str, name: str, body: bytes) -> Any:
+    assert len(body) < 16 << 20
+    assert client.post("/sql", data=f"CREATE TABLE t (id {column(name)}) WITH ('bucket' = '-1')").status_code == 200
+    return client.post("/tables/default/t/rows", data=body, content_type=media_type)
+
+
+def count(client: FlaskClient) -> Any:
+    return client.post("/sql", data="SELECT count(*) FROM t").get_json()["rows"]
+
+
+@pytest.mark.parametrize(("media_type", "name"), [*((PARQUET, name) for name in bombs.PARQUET), *((ARROW, name) for name in bombs.ARROW)])
+def test_a_body_that_unfolds_past_a_workers_memory_is_refused(client: FlaskClient, media_type: str, name: str) -> None:
+    made = (bombs.PARQUET if media_type == PARQUET else bombs.ARROW)[name]
+    answer = told(client, media_type, name, made())
+    assert (answer.status_code, count(client)) == ((200, [[10]]) if name in _WHOLE else (400, [[0]])), answer.text
+    if name not in _WHOLE:
+        assert answer.get_json()["errorClass"] in ("InvalidData", "UnsupportedType"), answer.text
+
+
+@pytest.fixture(scope="module")
+def door(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory, workers: WorkerPool) -> Iterator[Door]:
+    with fix_postgres.database(server_dsn, template) as dsn:
+        made = Door(dsn, tmp_path_factory.mktemp("flight"), workers=workers)
+        yield made
+        made.close()
+
+
+@pytest.mark.parametrize("name", bombs.ARROW)
+def test_rows_of_flight_that_unfold_past_a_workers_memory_are_refused(door: Door, name: str) -> None:
+    door.gateway.run(f"DROP TABLE IF EXISTS t; CREATE TABLE t (id {column(name)}) WITH ('bucket' = '-1')").close()
+    how = message("TableDefinitionOptions", if_not_exist=2, if_exists=2)
+    first: dict[str, Any] = {
+        "flight_descriptor": message(
+            "FlightDescriptor", type=2, cmd=packed("CommandStatementIngest", table="t", table_definition_options=how)
+        )
+    }
+    sent = []
+    for one in pa.ipc.MessageReader.open_stream(bombs.ARROW[name]()):
+        header, body = one.metadata.to_pybytes(), one.body.to_pybytes()
+        sent.append(message("FlightData", data_header=header, data_body=body, **first).SerializeToString())
+        first = {}
+    with grpc.insecure_channel(door.url.removeprefix("grpc://")) as channel:
+        call = channel.stream_stream("/arrow.flight.protocol.FlightService/DoPut")
+        with pytest.raises(grpc.RpcError) as refused:
+            list(call(iter(sent), timeout=300))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT, refused.value.details()
+    assert door.gateway.run("SELECT count(*) FROM t").collect() == [(0,)]
