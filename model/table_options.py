@@ -93,11 +93,8 @@ _WRITE_HINTS = frozenset(
 )
 
 
-_NOT_IN_STREAMS = frozenset(
-    {
-        "scan.watermark.idle-timeout", "scan.watermark.alignment.group", "scan.watermark.alignment.max-drift",
-    }
-)  # fmt: skip
+_ALIGNED, _IDLE = "scan.watermark.alignment.group", "scan.watermark.idle-timeout"
+"""The group a job's source waits for, and what counts in it alone."""
 
 
 def stream_options(stored: Mapping[str, str], hint: Mapping[str, str]) -> dict[str, str]:
@@ -110,9 +107,8 @@ def stream_options(stored: Mapping[str, str], hint: Mapping[str, str]) -> dict[s
         if key not in _HINTS:
             raise InvalidOption(f"Option '{key}' cannot be given in a hint of this statement; change the table with ALTER TABLE … SET.")
     merged = {**stored, **hint}
-    for key in merged:
-        if key in _NOT_IN_STREAMS:
-            raise InvalidOption(f"Option '{key}' is not available in a streaming query yet; leave it out, or read in batch mode.")
+    if _IDLE in merged and _ALIGNED not in merged:
+        raise InvalidOption(f"Option '{_IDLE}' needs '{_ALIGNED}': an idle source holds back nobody of its group, and no watermark else.")
     return merged
 
 

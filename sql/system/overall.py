@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lake import LakeTable
@@ -13,6 +14,7 @@ from model.errors import DatabaseNotExist, Forbidden, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.option import masked_all
 from model.predicate import And, Compare, Op
+from sql.session import CATALOG
 from sql.system.base import Rows, SystemScan, SystemTable, columns_of, in_batches
 
 OVERALL: dict[str, SystemTable] = {}
@@ -104,6 +106,15 @@ def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
                 table.identifier.database, table.identifier.table, p.name, p.record_count, p.file_size, p.file_count, p.last_file_millis,
                 done,
             )  # fmt: skip
+
+
+OVERALL["all_partitions"] = replace(OVERALL["partitions"], name="all_partitions")
+
+
+@_overall("catalog_options", key="STRING NOT NULL", value="STRING NOT NULL")
+def catalog_options(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """What a Paimon client says to reach this catalog, but for its address and token."""
+    return [("metastore", "rest"), ("warehouse", CATALOG)]
 
 
 @_overall("all_table_options", database_name="STRING", table_name="STRING", key="STRING", value="STRING")

@@ -120,6 +120,8 @@ def test_tables_about_all_tables(ask: Any) -> None:
     assert ask("SELECT table_name, record_count, partitioned FROM sys.tables WHERE database_name = 'default'") == [("t", 4, True)]
     assert ask("SELECT table_name FROM sys.tables ORDER BY table_name") == [("t",), ("u",)]
     assert ask("SELECT partition_name, record_count FROM sys.partitions") == [("dt=a", 3), ("dt=b", 1)]
+    assert ask("SELECT * FROM sys.all_partitions") == ask("SELECT * FROM sys.partitions")
+    assert ask("SELECT * FROM sys.catalog_options") == [("metastore", "rest"), ("warehouse", "sluice")]
     assert ask("SELECT value FROM sys.all_table_options WHERE table_name = 'u' AND key = 'bucket'") == [("1",)]
 
 
