@@ -45,8 +45,26 @@ class SparkJobs(Protocol):
     def restart(self, reason: str) -> None: ...
 
 
+class Stoppable(Protocol):
+    """What may go on in Spark: a statement, or a stream."""
+
+    handle: str
+    """Under which Spark knows its jobs."""
+    on_spark: bool
+    worker_ended: bool
+
+
+@dataclass(kw_only=True)
+class _EndedStream:
+    """A streaming query that Spark takes for stopped; its tasks may not be."""
+
+    handle: str
+    on_spark: bool = False
+    worker_ended: bool = True
+
+
 class _Stopping:
-    def __init__(self, operation: Operation, give_up: Callable[[], bool]) -> None:
+    def __init__(self, operation: Stoppable, give_up: Callable[[], bool]) -> None:
         self.operation = operation
         self.give_up = give_up
         self.since = time.monotonic()
@@ -86,6 +104,12 @@ class Canceller:
             return
         with self._woken:
             self._stopping.append(_Stopping(operation, give_up))
+            self._woken.notify()
+
+    def look_after(self, handle: str) -> None:
+        """Look until the tasks of a streaming query that was stopped have ended; returns at once."""
+        with self._woken:
+            self._stopping.append(_Stopping(_EndedStream(handle=handle), lambda: False))
             self._woken.notify()
 
     def outliving(self) -> list[str]:

@@ -72,7 +72,7 @@ class Gateway:
         )
         self._wishes = WishReader(lake, self.limits)
         self.kept = KeptStatements(seconds=self.limits.kept_seconds)
-        self.spark_streams = OpenStreams(self.limits.spark_streams)
+        self.spark_streams = OpenStreams(self.limits.spark_streams, lambda handle: self._canceller.look_after(handle))
         self._uri: str | None = None
         surroundings = Surroundings(
             lake=lake,

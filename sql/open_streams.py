@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from model.errors import TooManyStatements
@@ -31,8 +32,10 @@ class SparkStream(Protocol):
 class OpenStreams:
     """A place for each query until Spark has ended it. Readers and those that close results never wait for Spark here."""
 
-    def __init__(self, most: int = 0) -> None:
+    def __init__(self, most: int = 0, stopped: Callable[[str], None] = lambda _: None) -> None:
+        """``stopped`` hears under which name Spark knows the tasks of a query that was stopped, which may go on."""
         self._most = most
+        self.stopped = stopped
         self._lock = threading.Condition()
         self._places = 0
         self._watched: list[SparkStream] = []

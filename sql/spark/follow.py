@@ -80,6 +80,7 @@ class _Running:
         self._call: Callable[[], None] | None = None
         self._calling = threading.Lock()
         self._query: StreamingQuery | None = None
+        self._run_id: str | None = None
         self._columns: list[ResultColumn] = []
         self._views: Mapping[str, str] = {}
         self._reading: Reading | None = None
@@ -104,6 +105,7 @@ class _Running:
         self._rows_in = f"{checkpoint}/rows"
         frame.sparkSession.conf.set("spark.sql.streaming.stopTimeout", _STOP_WITHIN)
         self._query = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", checkpoint).start()
+        self._run_id = str(self._query.runId)
 
     def wait_until_begun(self) -> None:
         """Until its sources were asked once, or for some seconds; raises what it failed with by then.
@@ -137,6 +139,8 @@ class _Running:
         with contextlib.suppress(Exception):  # the JVM may be gone, and the query with it
             if self._query is not None:
                 self._query.stop()
+        if self._run_id is not None:
+            self._streams.stopped(self._run_id)
         self._freed.close()
 
     def look(self) -> bool:

@@ -12,7 +12,7 @@ import pytest
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 # A process of its own: Spark is killed in it.
-SCRIPT = """
+PRELUDE = """
 import sys, threading, time
 from catalog import CatalogStore
 from lake import Lake
@@ -55,7 +55,9 @@ gateway.start()
 gateway._canceller._patience = Patience(told=1.0, starved=6.0)
 assert gateway.run("SELECT 40 + id FROM range(2, 3)").collect() == [(42,)]
 gateway.run("CREATE TABLE t (a INT)").close()
+"""
 
+STATEMENT = """
 zombie = later(TWO, timeout=2.0)
 ended = zombie()
 assert isinstance(ended, StatementTimeout), repr(ended)
@@ -86,11 +88,38 @@ pool.stop()
 print("done")
 """
 
+STREAM = """
+loop = LOOP.replace("id", "value")
+query = pool.root().readStream.format("rate").option("rowsPerSecond", 10).load().selectExpr(loop).writeStream.format("noop").start()
+wait_for(lambda: len(pool.live_tasks()) >= 2)
+query.stop()
+assert not query.isActive, "Spark takes it for ended"
+assert pool.live_tasks(), "its tasks go on"
+first = pool.root()
+gateway.spark_streams.stopped(str(query.runId))
+wait_for(lambda: not gateway.health().spark.ok)
+wait_for(lambda: pool._root is not first and pool.ready)
+assert gateway.run("SELECT 40 + id FROM range(2, 3)", timeout=100.0).collect() == [(42,)]
+assert not pool.live_tasks()
+gateway.close()
+pool.stop()
+print("done")
+"""
+
 
 def test_a_task_that_cannot_be_stopped_ends_with_its_spark_and_holds_up_nobody_else(tmp_path: Path, dsn: str) -> None:
+    assert "it was told to stop" in _run(PRELUDE + STATEMENT, tmp_path, dsn)
+
+
+def test_so_does_a_task_of_a_stream_that_was_closed(tmp_path: Path, dsn: str) -> None:
+    _run(PRELUDE + STREAM, tmp_path, dsn)
+
+
+def _run(text: str, tmp_path: Path, dsn: str) -> str:
+    """What a script that ends well says."""
     root = Path(__file__).parents[3]
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
+    script.write_text(text)
     done = subprocess.run(
         [sys.executable, str(script), dsn, str(tmp_path / "warehouse")],
         cwd=root,
@@ -100,4 +129,4 @@ def test_a_task_that_cannot_be_stopped_ends_with_its_spark_and_holds_up_nobody_e
         timeout=300,
     )
     assert done.stdout.splitlines()[-1:] == ["done"], done.stdout + done.stderr[-4000:]
-    assert "it was told to stop" in done.stdout
+    return done.stdout
