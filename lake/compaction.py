@@ -9,9 +9,13 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from lake.commit.write_context import Write
+from lake.partition_expiry import PartitionExpiry, expired_partitions
+from lake.partitions import partitions as all_partitions
 from lake.table import LakeTable
 from model.errors import LakeError, RewriteConflict, UnsupportedType
 from model.snapshot import CommitKind, Snapshot
+from model.table_options import TABLE_OPTIONS
+from table import binary_row
 from table.commit import CommitRequest, check_writable
 from table.compact import BucketKey, CompactionRules, CompactionTask, choose
 from table.formats import FileFormat
@@ -109,7 +113,21 @@ def plan(
 ) -> list[CompactionTask]:
     """The merges worth doing at the latest snapshot, by the table's rules or others; see `table.compact`."""
     rules = rules or CompactionRules.of(table.schema, task_bytes=task_bytes)
-    return choose(table.schema, _candidates(table, partitions, buckets, rules), rules, full=full, all_of_them=all_of_them)
+    expired = _expired(table)
+    candidates = [entry for entry in _candidates(table, partitions, buckets, rules) if entry.partition not in expired]
+    return choose(table.schema, candidates, rules, full=full, all_of_them=all_of_them)
+
+
+def _expired(table: LakeTable) -> frozenset[bytes]:
+    """The partitions that go soon, whose files are merged no more, where `compaction.skip-expired-partitions` says so."""
+    if not TABLE_OPTIONS.read(table.schema.options, "compaction.skip-expired-partitions"):
+        return frozenset()
+    rules = PartitionExpiry.of(table, {})
+    if rules is None:
+        return frozenset()
+    types = [field.type for field in table.schema.partition_fields]
+    old = expired_partitions(table, all_partitions(table, table.latest()), rules)
+    return frozenset(binary_row.encode_prefixed(types, partition.values) for partition in old)
 
 
 Told = Callable[[CompactionTask], None]

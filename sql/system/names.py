@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from lake import Lake
-from model.errors import TableNotExist, nearest
+from model.errors import TableNotExist, UnsupportedStatement, nearest
 from model.predicate import Predicate
 from sql.session import CATALOG, Session
 from sql.system.base import REGISTRY, SystemScan, SystemTable
@@ -73,6 +73,11 @@ def find_system_table(
     scan = SystemScan(lake=lake, table=table, predicate=predicate, options=options or {}, zone=zone)
     if make := DATA_TABLES.get(kind):
         return make(table), scan
+    if kind == "row_tracking":
+        raise UnsupportedStatement(
+            f"{table.identifier}$row_tracking is not available: ids of rows are written and read by other clients alone.",
+            fragment=parts[-1],
+        )
     if kind not in REGISTRY:
         raise _unknown(".".join(parts), kind, {**REGISTRY, **DATA_TABLES}, "$")
     return REGISTRY[kind], scan

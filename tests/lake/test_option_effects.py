@@ -175,6 +175,10 @@ EFFECTS: Mapping[str, tuple[str, Observe]] = {
     "source.split.open-file-cost": ("4 mb", merged(False, 5, 5, 5)),
     "compaction.file-num-limit": ("5", merged(False, *[5] * 12)),
     "compaction.force-rewrite-all-files": ("true", merged(True, 8000, 8000)),
+    "compaction.skip-expired-partitions": (
+        "true",
+        lambda lake, options: merged(False, *[5] * 12)(lake, {"partition.expiration-time": "7 d", **options}),
+    ),
     "tag.creation-period": ("hourly", tagged),
     "tag.creation-period-duration": ("15 min", tagged),
     "tag.creation-delay": ("3 d", tagged),

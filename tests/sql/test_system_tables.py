@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lake import Lake
-from model.errors import LakeError, TableNotExist
+from model.errors import LakeError, TableNotExist, UnsupportedStatement
 from model.identifier import Identifier
 from sql.gateway import Gateway
 from table.consumers import write_consumer
@@ -132,3 +132,9 @@ def test_unknown_names_are_told(ask: Any) -> None:
         ask("SELECT * FROM sys.table")
     with pytest.raises(LakeError):
         ask("SELECT * FROM missing$files")
+
+
+def test_rows_have_no_ids_to_be_shown(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE r (id INT)").close()
+    with pytest.raises(UnsupportedStatement, match="ids of rows"):
+        gateway.run("SELECT * FROM r$row_tracking").collect()
