@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 TWO = "CREATE TABLE {t} (id INT, v STRING) WITH ('bucket' = '-1'); INSERT INTO {t} VALUES (1, 'x'); INSERT INTO {t} VALUES (2, 'x')"
 QUEUE = TWO.replace("'bucket' = '-1'", "'bucket' = '1', 'bucket-key' = 'id'")
+BUCKETS = QUEUE.replace("'1', 'bucket-key'", "'3', 'bucket-key'")
 PARTITIONED = TWO.replace(") WITH", ") PARTITIONED BY (v) WITH") + "; INSERT INTO {t} VALUES (9, 'y')"
 TAGGED = TWO + "; CALL sys.create_tag('{t}', 'one', 1)"
 BRANCHED = TAGGED + "; CALL sys.create_branch('{t}', 'b', 'one')"
@@ -30,13 +31,14 @@ class Operation:
     options: dict[str, str] = field(default_factory=dict)
     """Options of the read: time travel."""
     heavy: bool = False
-    """Whether the server's own Spark is needed; such ones wait for torture."""
+    """Whether it waits for torture: the server's own Spark is needed, or it is much like others."""
 
 
 def _both(name: str, rows: Rows, text: str, *, before: str = TWO, read: str = "{t}", heavy: bool = False) -> Operation:
     return Operation(name=name, rows=rows, before=before, sql=text, spark=text, read=read, heavy=heavy)
 
 
+_OPTION = TWO + "; ALTER TABLE {t} SET ('target-file-size' = '1 mb')"
 A, B, C, Y = [1, "x"], [2, "x"], [3, "x"], [9, "y"]
 _TAG = {"scan.tag-name": "one"}
 OPERATIONS = (
@@ -54,8 +56,18 @@ OPERATIONS = (
         sql="CREATE TABLE {t} (id INT, v STRING) PARTITIONED BY (v) WITH ('bucket' = '-1'); INSERT INTO {t} VALUES (1, 'x'), (2, 'x')",
         spark="CREATE TABLE {t} (id INT, v STRING) PARTITIONED BY (v); INSERT INTO {t} VALUES (1, 'x'), (2, 'x')",
     ),
+    Operation(
+        name="create in ORC", rows=[A, B], before="", heavy=True, sql=TWO.replace("= '-1'", "= '-1', 'file.format' = 'orc'"),
+        spark="CREATE TABLE {t} (id INT, v STRING) TBLPROPERTIES ('file.format' = 'orc'); INSERT INTO {t} VALUES (1, 'x'), (2, 'x')",
+    ),
     _both("insert", [A, B, C], "INSERT INTO {t} VALUES (3, 'x')"),
     _both("insert into a queue", [A, B, C], "INSERT INTO {t} VALUES (3, 'x')", before=QUEUE),
+    _both("insert into buckets", [A, B, C], "INSERT INTO {t} VALUES (3, 'x')", before=BUCKETS, heavy=True),
+    _both("insert into a partition", [A, B, C, Y], "INSERT INTO {t} VALUES (3, 'x')", before=PARTITIONED, heavy=True),
+    Operation(
+        name="leave a snapshot behind", rows=[A], options={"scan.snapshot-id": "1"}, heavy=True, sql="INSERT INTO {t} VALUES (3, 'x')",
+        spark="INSERT INTO {t} VALUES (3, 'x')",
+    ),
     _both("insert overwrite", [C], "INSERT OVERWRITE {t} VALUES (3, 'x')", heavy=True),
     _both("overwrite a partition", [C, Y], "INSERT OVERWRITE {t} PARTITION (v = 'x') VALUES (3)", before=PARTITIONED, heavy=True),
     _both("truncate", [], "TRUNCATE TABLE {t}"),
@@ -77,6 +89,14 @@ OPERATIONS = (
     Operation(name="rename a column", rows=[A, B], sql="ALTER TABLE {t} RENAME v TO w", spark="ALTER TABLE {t} RENAME COLUMN v TO w"),
     Operation(name="drop a column", rows=[[1], [2]], sql="ALTER TABLE {t} DROP (v)", spark="ALTER TABLE {t} DROP COLUMN v"),
     Operation(
+        name="move a column", rows=[["x", 1], ["x", 2]], heavy=True, sql="ALTER TABLE {t} MODIFY (v STRING FIRST)",
+        spark="ALTER TABLE {t} ALTER COLUMN v FIRST",
+    ),
+    Operation(
+        name="comment a column", rows=[A, B], heavy=True, sql="ALTER TABLE {t} MODIFY (v STRING COMMENT 'said')",
+        spark="ALTER TABLE {t} ALTER COLUMN v COMMENT 'said'",
+    ),
+    Operation(
         name="widen a type", rows=[A, B], sql="ALTER TABLE {t} MODIFY (id BIGINT)", spark="ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT"
     ),
     Operation(
@@ -87,6 +107,10 @@ OPERATIONS = (
         name="set an option", rows=[A, B], sql="ALTER TABLE {t} SET ('target-file-size' = '1 mb')",
         spark="ALTER TABLE {t} SET TBLPROPERTIES ('target-file-size' = '1 mb')",
     ),
+    Operation(
+        name="remove an option", rows=[A, B], before=_OPTION, heavy=True, sql="ALTER TABLE {t} RESET ('target-file-size')",
+        spark="ALTER TABLE {t} UNSET TBLPROPERTIES ('target-file-size')",
+    ),
     Operation(name="comment", rows=[A, B], spark="ALTER TABLE {t} SET TBLPROPERTIES ('comment' = 'said')"),
     Operation(
         name="create a tag", rows=[A], options=_TAG, sql="CALL sys.create_tag('{t}', 'one', 1)",
@@ -95,6 +119,11 @@ OPERATIONS = (
     Operation(
         name="delete a tag", rows=[A, B], before=TAGGED, sql="CALL sys.delete_tag('{t}', 'one')",
         spark="CALL sluice.sys.delete_tag(table => '{d}.{n}', tag => 'one')",
+    ),
+    Operation(
+        name="rename a tag", rows=[A], before=TAGGED.replace("'one'", "'old'"), options=_TAG, heavy=True,
+        sql="CALL sys.rename_tag('{t}', 'old', 'one')",
+        spark="CALL sluice.sys.rename_tag(table => '{d}.{n}', tag => 'old', target_tag => 'one')",
     ),
     Operation(
         name="roll back to a snapshot", rows=[A], sql="CALL sys.rollback_to(`table` => '{t}', snapshot_id => 1)",
@@ -107,6 +136,10 @@ OPERATIONS = (
     Operation(
         name="create a branch", rows=[A], before=TAGGED, read="{t}$branch_b", sql="CALL sys.create_branch('{t}', 'b', 'one')",
         spark="CALL sluice.sys.create_branch(table => '{d}.{n}', branch => 'b', tag => 'one')",
+    ),
+    Operation(
+        name="delete a branch", rows=[A, B], before=BRANCHED, heavy=True, sql="CALL sys.delete_branch('{t}', 'b')",
+        spark="CALL sluice.sys.delete_branch(table => '{d}.{n}', branch => 'b')",
     ),
     _both("write a branch", [A, C], "INSERT INTO {b} VALUES (3, 'x')", before=BRANCHED, read="{t}$branch_b"),
     Operation(

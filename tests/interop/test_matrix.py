@@ -163,10 +163,10 @@ class Spark:
 
     def read(self, operation: Operation, names: dict[str, str]) -> list[list[Any]]:
         _, name = operation.read.format(**names).split(".")
-        tag = operation.options.get("scan.tag-name")
+        at = next((f"'{value}'" if key == "scan.tag-name" else value for key, value in operation.options.items()), None)
         table = f"sluice.{names['d']}.`{name}`"
         self._spark.answer(f"REFRESH TABLE {table}")
-        return [list(row) for row in self._spark.sql(f"SELECT * FROM {table}" + (f" VERSION AS OF '{tag}'" if tag else ""))]
+        return [list(row) for row in self._spark.sql(f"SELECT * FROM {table}" + (f" VERSION AS OF {at}" if at else ""))]
 
 
 @pytest.fixture

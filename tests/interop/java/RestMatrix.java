@@ -66,7 +66,9 @@ public class RestMatrix {
             case "create" -> create(name, Map.of("bucket", "-1"));
             case "create a queue" -> create(name, Map.of("bucket", "1", "bucket-key", "id"));
             case "create partitioned" -> create(name, Map.of("bucket", "-1"), "v");
-            case "insert", "insert into a queue" -> write(name, null, 3);
+            case "create in ORC" -> create(name, Map.of("bucket", "-1", "file.format", "orc"));
+            case "insert", "insert into a queue", "insert into buckets", "insert into a partition", "leave a snapshot behind" ->
+                write(name, null, 3);
             case "insert overwrite" -> write(name, Map.of(), 3);
             case "overwrite a partition" -> write(name, Map.of("v", "x"), 3);
             case "write a branch" -> write(new Identifier(name.getDatabaseName(), name.getTableName(), "b"), null, 3);
@@ -83,15 +85,20 @@ public class RestMatrix {
             case "add a column" -> alter(name, SchemaChange.addColumn("n", DataTypes.INT()));
             case "rename a column" -> alter(name, SchemaChange.renameColumn("v", "w"));
             case "drop a column" -> alter(name, SchemaChange.dropColumn("v"));
+            case "move a column" -> alter(name, SchemaChange.updateColumnPosition(SchemaChange.Move.first("v")));
+            case "comment a column" -> alter(name, SchemaChange.updateColumnComment("v", "said"));
+            case "remove an option" -> alter(name, SchemaChange.removeOption("target-file-size"));
             case "widen a type" -> alter(name, SchemaChange.updateColumnType("id", DataTypes.BIGINT()));
             case "cast a type" -> alter(name, SchemaChange.updateColumnType("id", DataTypes.STRING()));
             case "set an option" -> alter(name, SchemaChange.setOption("target-file-size", "1 mb"));
             case "comment" -> alter(name, SchemaChange.updateComment("said"));
             case "create a tag" -> catalog.createTag(name, "one", 1L, null, false);
             case "delete a tag" -> catalog.deleteTag(name, "one");
+            case "rename a tag" -> catalog.getTable(name).renameTag("old", "one");
             case "roll back to a snapshot" -> catalog.rollbackTo(name, Instant.snapshot(1L));
             case "roll back to a tag" -> catalog.rollbackTo(name, Instant.tag("one"));
             case "create a branch" -> catalog.createBranch(name, "b", "one");
+            case "delete a branch" -> catalog.dropBranch(name, "b");
             case "fast-forward" -> catalog.fastForward(name, "b");
             case "expire snapshots" -> {
                 ExpireConfig kept = ExpireConfig.builder().snapshotRetainMax(1).snapshotRetainMin(1).build();
