@@ -26,6 +26,7 @@ FEW_BYTES = 32 << 20
 _LEAST_ROOM = 1024
 """A result whose texts have less room than this goes through the spool at once: many of them would not fit."""
 _BATCH_BYTES = 4 << 20
+_TIMES = "spark.sql.parquet.outputTimestampType"
 _TOO_WIDE = "a value of the result has no room in memory"
 _SPOOL_FILES = {
     # Rows of many megabytes lie in the heap until their group is written.
@@ -144,7 +145,14 @@ def _spooled(context: ExecutionContext, shown: DataFrame, columns: list[ResultCo
 
 def write_rows(shown: DataFrame, path: str) -> None:
     """Let Spark write the rows of `in_arrow` to a directory, where `rows_at` reads them."""
-    shown.write.options(**LOCAL_FILES, **_SPOOL_FILES).option("compression", "zstd").parquet(path)
+    writer = shown.write.options(**LOCAL_FILES, **_SPOOL_FILES).option("compression", "zstd")
+    conf = shown.sparkSession.conf
+    before = conf.get(_TIMES, None)
+    conf.set(_TIMES, "TIMESTAMP_MICROS")  # tables' files have milliseconds where a column has no more; a result must not lose any
+    try:
+        writer.parquet(path)
+    finally:
+        conf.set(_TIMES, before or "TIMESTAMP_MILLIS")
 
 
 def rows_at(io: FileIO, path: str, columns: list[ResultColumn]) -> Iterator[pa.RecordBatch]:

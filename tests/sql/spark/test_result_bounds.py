@@ -60,3 +60,9 @@ def test_a_result_much_larger_than_memory_is_read_in_small_parts(on_spark: Gatew
     assert total == 1500
     assert largest < 64 << 20
     assert process.memory_info().rss - before < 300 << 20
+
+
+def test_a_result_in_files_keeps_microseconds(on_spark: Gateway) -> None:
+    """The session writes tables' TIMESTAMPs as milliseconds; what shall have more is cast before, which a result is not."""
+    (row,) = on_spark.run("SELECT timestamp_micros(-1), ARRAY(timestamp_micros(1704067200123456)), id FROM range(1)").collect()
+    assert (row[0].microsecond, row[1][0].microsecond) == (999_999, 123_456)
