@@ -29,6 +29,7 @@ from model.types import (
     VarBinaryType,
     VarCharType,
 )
+from table.field_ids import element_id, key_id, value_id
 
 _SIMPLE: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(),
@@ -70,9 +71,26 @@ def arrow_type(type_: DataType) -> pa.DataType:
 
 
 def arrow_field(field: Field, *, with_id: bool = False) -> pa.Field:
-    """A column as an Arrow field; ``with_id`` carries Paimon's field id into Parquet."""
-    metadata = {"PARQUET:field_id": str(field.id)} if with_id else None
-    return pa.field(field.name, arrow_type(field.type), nullable=field.type.nullable, metadata=metadata)
+    """A column as an Arrow field; ``with_id`` carries Paimon's ids into Parquet, those of all its parts too."""
+    if not with_id:
+        return pa.field(field.name, arrow_type(field.type), nullable=field.type.nullable)
+    return _identified(field.name, field.type, field.id, field.id, 0)
+
+
+def _identified(name: str, type_: DataType, own: int, of: int, depth: int) -> pa.Field:
+    """A field with its own id, inside the one of id ``of``."""
+    at = depth + 1
+    match type_:
+        case ArrayType(element=element):
+            made = pa.list_(_identified("element", element, element_id(of, at), of, at))
+        case MapType(key=key, value=value):
+            keys = _identified("key", key.with_nullable(False), key_id(of, at), of, at)
+            made = pa.map_(keys, _identified("value", value, value_id(of, at), of, at))
+        case RowType(fields=fields):
+            made = pa.struct([arrow_field(field, with_id=True) for field in fields])
+        case _:
+            made = arrow_type(type_)
+    return pa.field(name, made, nullable=type_.nullable, metadata={"PARQUET:field_id": str(own)})
 
 
 def arrow_schema(fields: Sequence[Field], *, with_ids: bool = False) -> pa.Schema:

@@ -40,6 +40,11 @@ class GuardedFileIO:
         self._reach.check(path)
         return self._io.create(path, data)
 
+    def replace_end(self, path: str, at: int, data: bytes) -> None:
+        """Put other bytes in place of the file's last ones."""
+        self._reach.check(path)
+        self._io.replace_end(path, at, data)
+
     def exists(self, path: str) -> bool:
         """Whether a file or directory is there."""
         self._reach.check(path)

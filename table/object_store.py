@@ -90,6 +90,10 @@ class ArrowFileIO:
         self.write(path, data)
         return True
 
+    def replace_end(self, path: str, at: int, data: bytes) -> None:
+        """Put these bytes in place of the object's last ones, which writes all of it anew."""
+        self.write(path, self.read(path)[:at] + data)
+
     def _info(self, path: str) -> pafs.FileInfo:
         with translating(path):
             return self._fs.get_file_info(self.arrow_path(path))

@@ -44,6 +44,7 @@ from table.file_index.build import attached, index_of_file
 from table.file_index.container import SUFFIX
 from table.formats import FileFormat
 from table.manifest import EMPTY_ROW, DataFile, NewFile
+from table.parquet_footer import mark_columns
 from table.read import evolved
 from table.scan import PlannedFile
 from table.stats import StatsModes
@@ -220,6 +221,7 @@ _Described = tuple[str, tuple[object, ...], int, DataFile, bytes | None]
 def _described(table: LakeTable, modes: StatsModes, path: str) -> list[_Described] | None:
     """A staged file with its partition and bucket, split where it is far too large; None for one without rows."""
     schema = table.schema
+    mark_columns(table.files, path, schema.fields)
     file = describe_parquet(table.files, schema, path, modes=modes)
     if not file.row_count:
         return None

@@ -119,6 +119,10 @@ class FailingFileIO(LocalFileIO):
         self.faults.come(path)
         return super().create(path, data)
 
+    def replace_end(self, path: str, at: int, data: bytes) -> None:
+        self.faults.come(path)
+        super().replace_end(path, at, data)
+
     def exists(self, path: str) -> bool:
         self.faults.come(path)
         return super().exists(path)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.interop import canonical
 from tests.interop.conftest import Reader
 from tests.running import Refused, RunningServer
+from tests.table.test_parquet_footer import all_ids
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -192,3 +195,22 @@ def test_real_data(server: RunningServer, database: str, reader: Reader, tpch: P
     server.append(table, (tpch / "orders.parquet").read_bytes())
     found = reader.read(server.table_path(table), rows=False)
     assert (found["count"], found["misplaced"]) == (150_000, 0)
+
+
+def test_files_say_the_same_of_themselves_whoever_wrote_them(server: RunningServer, database: str, reader: Reader) -> None:
+    """Readers of bare files go by ids and annotations: Spark's own had no ids, and other annotations of times."""
+    table = f"{database}.t"
+    nested = "a ARRAY<TIMESTAMP(3)>, m MAP<STRING, ROW<x TIMESTAMP_LTZ(6), y ARRAY<INT>>>, r ROW<x INT, w TIMESTAMP_LTZ(3)>"
+    server.sql(f"CREATE TABLE {table} ({SCALARS}, {nested}) WITH ('bucket'='-1', 'write-only'='true')")
+    server.sql(f"INSERT INTO {table} VALUES {ONE_ROW[:-1]}, NULL, NULL, NULL)")  # by pyarrow, in the gateway
+    some = "ARRAY(t3), MAP('k', NAMED_STRUCT('x', z6, 'y', ARRAY(1))), NAMED_STRUCT('x', 1, 'w', z3)"
+    server.sql(f"INSERT INTO {table} SELECT {', '.join(re.findall(r'([a-z0-9]+) [A-Z]', SCALARS))}, {some} FROM {table}")  # by Spark
+    ours, spark = sorted(server.table_path(table).rglob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
+    assert all_ids(ours) == all_ids(spark)
+    assert len(all_ids(ours)) == 23 + 3 + 6 + 2
+    types = [[re.sub(r" not null| \('\w+'\)", "", str(field.type)) for field in pq.read_schema(path)] for path in (ours, spark)]
+    assert types[0] == types[1]
+    by_spark = canonical.rows(server.arrow(f"SELECT * FROM {table} ORDER BY SIZE(a) + 0"))
+    assert sorted(by_spark, key=str) == sorted(canonical.rows(server.arrow(f"SELECT * FROM {table}")), key=str)
+    assert pq.read_table(spark).select(range(23)).to_pylist() == pq.read_table(ours).select(range(23)).to_pylist()
+    assert same_rows(server, table, reader)["count"] == 2

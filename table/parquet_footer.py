@@ -1,0 +1,241 @@
+"""Footers of Parquet files that another writer made: ids and annotations as Paimon's own writer gives them (`paimon-append.md` §2.4).
+
+Spark gives its columns no ids, calls a TIMESTAMP of milliseconds an instant, one WITH LOCAL TIME ZONE of microseconds a clock time, and
+a TIME a number. Readers that go by ids or annotations then find nothing, or other times. The schema is the footer's beginning, in
+Thrift's compact protocol; all that follows it, and the pages, stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from model.types import ArrayType, DataType, Field, LocalZonedTimestampType, MapType, RowType, TimestampType, TimeType
+from table.field_ids import element_id, key_id, value_id
+from table.storage_errors import translating
+from table.store import TableFiles
+
+_MAGIC = b"PAR1"
+_TAIL = 8
+_LIST, _SET, _MAP, _STRUCT = 9, 10, 11, 12
+_I32, _BINARY = 5, 8
+_BOOLEANS = (1, 2)
+_NAME, _CHILDREN, _CONVERTED, _ID, _LOGICAL = 4, 5, 6, 9, 10
+_SCHEMA = 2
+_TIME_MILLIS = 7
+
+
+class _OtherFooter(Exception):
+    """The footer is not of the form Spark writes."""
+
+
+def mark_columns(files: TableFiles, path: str, fields: Sequence[Field]) -> None:
+    """Give the columns of a Parquet file of Spark's, which nobody reads yet, their ids and annotations; an unknown form stays as it is."""
+    io = files.io
+    with translating(path), io.arrow().open_input_file(io.arrow_path(path)) as source:
+        size = source.size()
+        if size < _TAIL:
+            return
+        source.seek(size - _TAIL)
+        tail = source.read(_TAIL)
+        length = int.from_bytes(tail[:4], "little")
+        if tail[4:] != _MAGIC or length > size - _TAIL:
+            return
+        source.seek(size - _TAIL - length)
+        footer = source.read(length)
+    try:
+        marked = marked_footer(footer, fields)
+    except (_OtherFooter, IndexError, KeyError, UnicodeDecodeError):
+        return
+    io.replace_end(path, size - _TAIL - length, marked + len(marked).to_bytes(4, "little") + _MAGIC)
+
+
+def marked_footer(footer: bytes, fields: Sequence[Field]) -> bytes:
+    """The footer with ids and annotations in its schema."""
+    reader = _Reader(footer)
+    field = 0
+    while True:
+        field, kind = reader.field(field)
+        if field == _SCHEMA and kind == _LIST:
+            break
+        if not kind or field > _SCHEMA:
+            raise _OtherFooter
+        reader.skip(kind)
+    begin = reader.at
+    count, kind = reader.list_header()
+    if kind != _STRUCT:
+        raise _OtherFooter
+    elements = [_Element.read(reader) for _ in range(count)]
+    _Marking(elements).row(0, fields)
+    header = bytes([min(count, 15) << 4 | _STRUCT]) + (_varint(count) if count >= 15 else b"")
+    return footer[:begin] + header + b"".join(element.encoded() for element in elements) + footer[reader.at :]
+
+
+def _varint(number: int) -> bytes:
+    made = bytearray()
+    while number >= 0x80:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)
+
+
+def _zigzag(number: int) -> bytes:
+    return _varint(number << 1 if number >= 0 else (-number << 1) - 1)
+
+
+class _Reader:
+    """Goes through bytes in the compact protocol."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def byte(self) -> int:
+        found = self.data[self.at]
+        self.at += 1
+        return found
+
+    def varint(self) -> int:
+        number = shift = 0
+        while True:
+            part = self.byte()
+            number |= (part & 0x7F) << shift
+            if part < 0x80:
+                return number
+            shift += 7
+
+    def integer(self) -> int:
+        number = self.varint()
+        return number >> 1 ^ -(number & 1)
+
+    def field(self, before: int) -> tuple[int, int]:
+        """The next field's number and kind; the kind is 0 at a struct's end."""
+        head = self.byte()
+        if not head:
+            return before, 0
+        return (before + (head >> 4) if head >> 4 else self.integer()), head & 0x0F
+
+    def list_header(self) -> tuple[int, int]:
+        """How many elements of what kind follow."""
+        head = self.byte()
+        return (self.varint() if head >> 4 == 15 else head >> 4), head & 0x0F
+
+    def skip(self, kind: int) -> None:
+        """Go past a value."""
+        if kind in _BOOLEANS:
+            return
+        if kind == 3:
+            self.at += 1
+        elif kind in (4, _I32, 6):
+            self.varint()
+        elif kind == 7:
+            self.at += 8
+        elif kind == _BINARY:
+            length = self.varint()
+            self.at += length
+        elif kind in (_LIST, _SET):
+            count, inner = self.list_header()
+            for _ in range(count):
+                self.skip(3 if inner in _BOOLEANS else inner)
+        elif kind == _STRUCT:
+            field = 0
+            while True:
+                field, inner = self.field(field)
+                if not inner:
+                    return
+                self.skip(inner)
+        else:
+            raise _OtherFooter
+
+
+@dataclass(slots=True)
+class _Element:
+    """One element of the schema: each of its fields as it is encoded, by number."""
+
+    fields: dict[int, tuple[int, bytes]]
+
+    @classmethod
+    def read(cls, reader: _Reader) -> _Element:
+        found: dict[int, tuple[int, bytes]] = {}
+        field = 0
+        while True:
+            field, kind = reader.field(field)
+            if not kind:
+                return cls(found)
+            begin = reader.at
+            reader.skip(kind)
+            found[field] = (kind, reader.data[begin : reader.at])
+
+    def encoded(self) -> bytes:
+        made = bytearray()
+        before = 0
+        for field, (kind, value) in sorted(self.fields.items()):
+            made += bytes([(field - before) << 4 | kind]) + value
+            before = field
+        return bytes(made) + b"\0"
+
+    @property
+    def name(self) -> str:
+        reader = _Reader(self.fields[_NAME][1])
+        length = reader.varint()
+        return reader.data[reader.at : reader.at + length].decode()
+
+    @property
+    def children(self) -> int:
+        return _Reader(self.fields[_CHILDREN][1]).integer() if _CHILDREN in self.fields else 0
+
+
+class _Marking:
+    """A walk through a schema's elements, which stand parent before children."""
+
+    def __init__(self, elements: Sequence[_Element]) -> None:
+        self._elements = elements
+
+    def row(self, at: int, fields: Sequence[Field]) -> int:
+        """Mark the columns of the group at a place; returns the place behind it."""
+        by_name = {field.name: field for field in fields}
+        after = at + 1
+        for _ in range(self._elements[at].children):
+            field = by_name.get(self._elements[after].name)
+            after = self._passed(after) if field is None else self._column(after, field.type, field.id, field.id, 0)
+        return after
+
+    def _column(self, at: int, type_: DataType, own: int, of: int, depth: int) -> int:
+        element = self._elements[at]
+        element.fields[_ID] = (_I32, _zigzag(own))
+        match type_:
+            case RowType(fields=fields):
+                return self.row(at, fields)
+            case ArrayType(element=inner):
+                self._expect(at, 1)
+                self._expect(at + 1, 1)
+                return self._column(at + 2, inner, element_id(of, depth + 1), of, depth + 1)
+            case MapType(key=key, value=value):
+                self._expect(at, 1)
+                self._expect(at + 1, 2)
+                after = self._column(at + 2, key, key_id(of, depth + 1), of, depth + 1)
+                return self._column(after, value, value_id(of, depth + 1), of, depth + 1)
+            case TimeType():
+                element.fields[_CONVERTED] = (_I32, _zigzag(_TIME_MILLIS))
+                element.fields[_LOGICAL] = (_STRUCT, _annotation(7, millis=True, utc=True))
+            case TimestampType(precision=precision) | LocalZonedTimestampType(precision=precision):
+                utc = isinstance(type_, LocalZonedTimestampType)
+                element.fields[_LOGICAL] = (_STRUCT, _annotation(8, millis=precision <= 3, utc=utc))
+        self._expect(at, 0)
+        return at + 1
+
+    def _expect(self, at: int, children: int) -> None:
+        if self._elements[at].children != children:
+            raise _OtherFooter
+
+    def _passed(self, at: int) -> int:
+        after = at + 1
+        for _ in range(self._elements[at].children):
+            after = self._passed(after)
+        return after
+
+
+def _annotation(which: int, *, millis: bool, utc: bool) -> bytes:
+    """A union's member of that number, which is a TIME or TIMESTAMP with its unit."""
+    return bytes([which << 4 | _STRUCT, 0x11 if utc else 0x12, 0x1C, 0x1C if millis else 0x2C, 0, 0, 0, 0])
