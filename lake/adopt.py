@@ -120,6 +120,14 @@ class LakeAdoption(LakeBase):
                 self._decide_migration(table, plan, request)
         return plan
 
+    @asks_itself
+    def directories_to_migrate(self, database: str, source: str) -> list[str]:
+        """The directories in one of the import directories' that `migrate_table` could make tables of; hidden ones are none."""
+        self.caller.require(Access.CREATETABLE, database_resource(database))
+        location = str(allowed_place(source, self.import_dirs))
+        found = [status.path for status in self.file_io.list(location) if status.is_dir]
+        return sorted(path for path in found if not path.rsplit("/", 1)[-1].startswith((".", "_")))
+
     def _decide_migration(self, table: Identifier, plan: Migration, request: CommitRequest) -> None:
         with deciding([request.progress]), self.catalog.transaction() as tx:
             if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:

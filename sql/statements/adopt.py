@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lake.adopt import Migration, migration_commit, renaming
-from model.errors import AnalysisError, InvalidOption
+from model.errors import AnalysisError, InvalidOption, LakeError, OutcomeUnknown
+from model.identifier import Identifier
 from model.sql_text import quote
 from model.types import BigIntType
 from sql.results import STRING, ResultColumn, ResultSet
@@ -49,6 +50,36 @@ def migrate_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         table, source, options=_options(arguments.get("options")), threads=_threads(arguments), dry_run=dry_run
     )
     return _told(done, str(table))
+
+
+@procedure(
+    "migrate_database", required=0, source_type=str, database=str, options=str, parallelism=int, target_database=str, connector=str,
+    source_database=str,
+)  # fmt: skip
+def migrate_database(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Make a table of each directory in a directory, in place, each by itself; one row a table, also for those that failed."""
+    source = _source(arguments, "database", "source_database")
+    database = str(arguments.get("target_database") or context.session.current_database)
+    options, threads, dry_run = _options(arguments.get("options")), _threads(arguments), arguments.dry_run
+    rows = []
+    found = context.lake.directories_to_migrate(database, source)
+    context.progress.begin("migrating directories", total=len(found))
+    for directory in found:
+        context.cancellation.check()
+        table = Identifier(database, directory.rsplit("/", 1)[-1])
+        try:
+            done = context.lake.migrate_table(table, directory, options=options, threads=threads, dry_run=dry_run)
+        except OutcomeUnknown:
+            raise
+        except LakeError as problem:
+            rows.append((str(table), "failed", problem.message, dry_run))
+        else:
+            files = done.source.files
+            told = f"{len(files)} files, {sum(file.rows for file in files)} rows, {sum(file.size for file in files)} bytes"
+            rows.append((str(table), "migrated", told, dry_run))
+        context.progress.advance()
+    columns = [ResultColumn("table", STRING), ResultColumn("outcome", STRING), ResultColumn("detail", STRING), DRY_COLUMN]
+    return ResultSet.of_rows(columns, rows)
 
 
 @procedure(

@@ -219,3 +219,28 @@ def test_both_take_createtable(gateway: Gateway, lake: Lake, hive: Path, lying: 
     for call in calls:
         gateway.run(call, caller=lake.access.caller(secret))
     gateway.run("INSERT INTO m VALUES (5, 'own', DATE '2024-01-01')", caller=lake.access.caller(secret))
+
+
+def test_a_directory_of_directories_becomes_tables_each_by_itself(gateway: Gateway, lake: Lake, hive: Path, imports: Path) -> None:
+    gateway.run("CREATE DATABASE d").close()
+    whole = imports / "whole"
+    for name in ("plain", "_hidden"):
+        (whole / name).mkdir(parents=True)
+        pq.write_table(ROWS, whole / name / "a.parquet")
+    (whole / "bad").mkdir()
+    (whole / "bad" / "a.parquet").write_bytes(b"no parquet")
+    hive.rename(whole / "parted")
+    call = f"CALL sys.migrate_database(source_type => 'hive', database => '{whole}', target_database => 'd'"
+    told = gateway.run(f"{call}, dry_run => true)").collect()
+    assert [row[:2] for row in told] == [("d.bad", "failed"), ("d.parted", "migrated"), ("d.plain", "migrated")]
+    assert lake.list_tables("d") == []
+    done = gateway.run(f"{call})").collect()
+    assert [row[:-1] for row in done] == [row[:-1] for row in told]
+    assert lake.list_tables("d") == ["parted", "plain"]
+    assert gateway.run("SELECT id, s FROM d.plain").collect() == [(1, "a"), (2, None)]
+    assert [row[1] for row in gateway.run(f"{call})").collect()] == ["failed", "failed", "failed"]  # they are there
+    with pytest.raises(Forbidden):
+        gateway.run(f"CALL sys.migrate_database(database => '{imports.parent}')").close()
+    ada = user(lake, "ada")
+    with pytest.raises(Forbidden):
+        gateway.run(f"{call})", caller=lake.access.caller(ada)).close()

@@ -55,7 +55,9 @@ CALLS = {
     "sys.rewrite_file_index": "`table` => 'i'",
     "sys.delete_branch": "`table` => 't', branch => 'b'",
 }
-ELSEWHERE = dict.fromkeys(("sys.register_table", "sys.migrate_table", "sys.migrate_file"), "tests/sql/test_adopt.py") | {
+ELSEWHERE = dict.fromkeys(
+    ("sys.register_table", "sys.migrate_table", "sys.migrate_database", "sys.migrate_file"), "tests/sql/test_adopt.py"
+) | {
     "sys.repair_table": "tests/sql/test_definitions.py",
     "sys.remove_unexisting_files": "tests/sql/test_check_table.py",
     "sys.confirm_clock": "tests/server/test_standing.py",
