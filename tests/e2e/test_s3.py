@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -102,3 +104,19 @@ def test_pypaimon_reads_and_writes_with_a_data_token(on_s3: RunningServer, bucke
         in done.stdout
     )
     assert on_s3.sql("SELECT id FROM t") == [[1], [2], [10]]
+
+
+def test_a_backup_of_a_bucket_goes_to_a_bucket_and_back(on_s3: RunningServer, bucket: Bucket, tmp_path: Path) -> None:
+    def sluice(*words: str) -> str:
+        given = {"SLUICE_DATA": str(on_s3.data), "SLUICE_WAREHOUSE": f"s3://{bucket.name}/lake", **bucket.environment}
+        command = [str(Path(sys.executable).parent / "sluice"), *words]
+        done = subprocess.run(command, env=os.environ | given, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    file, copies = str(tmp_path / "catalog.tar.gz"), f"s3://{bucket.name}/backup"
+    sluice("backup", file, "--files-to", copies)
+    assert "<Key>backup/default.db/t/snapshot/snapshot-2</Key>" in objects(bucket)
+    on_s3.sql("DROP TABLE t PURGE")
+    sluice("restore", file, "--files-from", copies, "--table", "default.t", "--as", "default.t_again")
+    assert on_s3.sql("SELECT * FROM t_again") == [[1, "a"], [2, "b"]]
