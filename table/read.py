@@ -23,6 +23,7 @@ from table.formats import format_of
 from table.look_ahead import in_order
 from table.manifest import DataFile
 from table.scan import PlannedFile
+from table.stats import column_stats
 from table.storage_errors import storage_failure
 from table.store import TableFiles
 
@@ -167,6 +168,7 @@ class _Projection:
 
     def __init__(self, schema: Schema, file_schema: Schema, planned: PlannedFile, wanted: Sequence[Field]) -> None:
         self._planned = planned
+        self._file_schema = file_schema
         self._wanted = wanted
         by_id = {f.id: f for f in file_schema.fields}
         self._partition = dict(zip(schema.partition_keys, planned.partition, strict=True))
@@ -180,7 +182,18 @@ class _Projection:
             yield from self._rows_only()
             return
         for raw in _as_written(files, self._planned, self._raw(files)):
+            if raw.num_columns < len(self._names):
+                self._check_columns(files, raw.schema.names)
             yield self._shaped(raw)
+
+    def _check_columns(self, files: TableFiles, found: Sequence[str]) -> None:
+        """Raise `TableDamaged` for a file without a column that has values as its manifest tells: a changed name would make them NULL."""
+        told = column_stats(self._planned.file.value_stats, self._planned.file.value_stats_cols, self._file_schema)
+        for name in sorted(set(self._names).difference(found) & told.keys()):
+            nulls = told[name].null_count
+            if nulls is not None and nulls < self._planned.file.row_count:
+                problem = f"lacks column {name}, of which its manifest tells {self._planned.file.row_count - nulls} values"
+                raise files.damaged(self._planned.path, problem)
 
     def _rows_only(self) -> Iterator[pa.RecordBatch]:
         """Nothing wanted lies in the file: as many rows as it has, without opening it."""
