@@ -21,6 +21,7 @@ _LIST, _SET, _MAP, _STRUCT = 9, 10, 11, 12
 _I32, _BINARY = 5, 8
 _BOOLEANS = (1, 2)
 _NAME, _CHILDREN, _CONVERTED, _ID, _LOGICAL = 4, 5, 6, 9, 10
+_TYPE, _INT32 = 1, 1
 _SCHEMA = 2
 _TIME_MILLIS = 7
 
@@ -216,12 +217,14 @@ class _Marking:
                 self._expect(at + 1, 2)
                 after = self._column(at + 2, key, key_id(of, depth + 1), of, depth + 1)
                 return self._column(after, value, value_id(of, depth + 1), of, depth + 1)
-            case TimeType():
+            case TimeType() if element.fields.get(_TYPE) == (_I32, _zigzag(_INT32)):
                 element.fields[_CONVERTED] = (_I32, _zigzag(_TIME_MILLIS))
                 element.fields[_LOGICAL] = (_STRUCT, _annotation(7, millis=True, utc=True))
             case TimestampType(precision=precision) | LocalZonedTimestampType(precision=precision):
                 utc = isinstance(type_, LocalZonedTimestampType)
-                element.fields[_LOGICAL] = (_STRUCT, _annotation(8, millis=precision <= 3, utc=utc))
+                wanted = {at_utc: (_STRUCT, _annotation(8, millis=precision <= 3, utc=at_utc)) for at_utc in (True, False)}
+                if element.fields.get(_LOGICAL) in wanted.values():  # what lies there in another form is read by its own annotation
+                    element.fields[_LOGICAL] = wanted[utc]
         self._expect(at, 0)
         return at + 1
 

@@ -89,6 +89,19 @@ def test_a_file_of_another_writer_is_marked_in_its_footer_alone(tmp_path: Path, 
     assert pq.read_schema(path).equals(arrow_schema([*schema.fields]), check_metadata=False)
 
 
+def test_times_in_another_form_keep_their_annotation(tmp_path: Path) -> None:
+    """A clock time that lies there as INT96, as microseconds, or in 64 bits would be unreadable under another annotation."""
+    schema = new_schema([column("a", "TIMESTAMP(3)"), column("b", "TIMESTAMP(3)"), column("t", "TIME(3)")], options={"bucket": "-1"})
+    path = tmp_path / "x.parquet"
+    there = pa.table({"a": pa.array([NOON], pa.timestamp("us", tz="UTC")), "b": pa.array([1], pa.int64()), "t": pa.array([1], pa.int64())})
+    for int96 in (True, False):
+        pq.write_table(there, path, store_schema=False, use_deprecated_int96_timestamps=int96)
+        before = pq.read_table(path)
+        mark_columns(TableFiles(LocalFileIO(), str(tmp_path)), str(path), schema.fields)
+        assert pq.read_table(path).equals(before)
+        assert all_ids(path) == {"a": 0, "b": 1, "t": 2}
+
+
 def as_spark(field: pa.Field) -> pa.Field:
     return pa.field(field.name, spelled(field.type), field.nullable)
 
