@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Collection, Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pyarrow.fs as pafs
 
+from model.errors import Unavailable
 from table.directory import Directory, FileStatus, NamedDirectory
 from table.storage_errors import translating
 
 _S3_ATTEMPTS = 8
 """Tries of a request that S3 refused for now (503, 500, 429) or left without an answer; the waits between them grow to three seconds."""
 _S3_CONNECT_SECONDS, _S3_ANSWER_SECONDS = 3.0, 10.0
+_READ_ATTEMPTS, _READ_PAUSE_SECONDS = 5, 0.2
+_UNREAD_REFUSAL = "Failed to flush response stream"
+"""What Arrow's reader says of a refusal that is longer than the bytes it asked for: AWS's library does not see that it may try again."""
 _S3_GIVEN: tuple[str, ...] = ("region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion")
 _S3_GIVEN += ("force_virtual_addressing", "tls_ca_file_path")
 """What pyarrow takes from a URI, from the environment and from the bucket itself."""
@@ -66,8 +71,15 @@ class ArrowFileIO:
 
     def read(self, path: str) -> bytes:
         """The whole file."""
-        with translating(path), self._fs.open_input_stream(self.arrow_path(path)) as stream:
-            return bytes(stream.read())
+        for attempt in range(_READ_ATTEMPTS):
+            try:
+                with translating(path), self._fs.open_input_stream(self.arrow_path(path)) as stream:
+                    return bytes(stream.read())
+            except Unavailable as problem:
+                if attempt == _READ_ATTEMPTS - 1 or _UNREAD_REFUSAL not in str(problem.__cause__):
+                    raise
+                time.sleep(_READ_PAUSE_SECONDS * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
 
     def write(self, path: str, data: bytes) -> None:
         """Put the object, replacing what was."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import fastavro
 import pyarrow as pa
 import pyarrow.orc as orc
+from pyarrow.fs import LocalFileSystem
 
 from model.casting import is_cast, parts_cast
 from model.errors import LakeError, UnsupportedType
@@ -38,6 +39,7 @@ _LOOK_AHEAD_BYTES = 64 << 20
 _AT_HAND_BYTES = 4 << 20
 """Local files that take no more together are read whole, one after the other or, where they are many, by a few threads."""
 _MANY = 8
+_FETCHED_WHOLE_BYTES = 256 << 10
 _BUFFER_BYTES = 1 << 20
 """Bytes of a column read at once; without it Arrow holds whole column chunks."""
 
@@ -217,11 +219,18 @@ class _Projection:
     def _parquet(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
-        with files.io.arrow().open_input_file(path) as source:
+        with self._opened(files, path) as source:
             self._check_size(files, source)
             file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
             rows = max(1024, min(BATCH_ROWS, 16_000_000 // max(1, self._row_bytes())))
             yield from file.iter_batches(batch_size=rows, columns=self._names, use_threads=True)
+
+    def _opened(self, files: TableFiles, path: str) -> pa.NativeFile:
+        """The file; a small one of a store is fetched whole, in a request instead of one for its end and for each column."""
+        filesystem = files.io.arrow()
+        if self._planned.file.file_size > _FETCHED_WHOLE_BYTES or isinstance(filesystem, LocalFileSystem):
+            return filesystem.open_input_file(path)
+        return pa.BufferReader(files.io.read(self._planned.path))
 
     def _check_size(self, files: TableFiles, source: pa.NativeFile) -> None:
         if (size := source.size()) != self._planned.file.file_size:
@@ -231,7 +240,7 @@ class _Projection:
         return self._planned.file.file_size // max(1, self._planned.file.row_count)
 
     def _orc(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
-        with files.io.arrow().open_input_file(path) as source:
+        with self._opened(files, path) as source:
             self._check_size(files, source)
             file = orc.ORCFile(source)
             if file.nstripes == 0 and file.nrows == 0:

@@ -77,6 +77,20 @@ def test_a_request_that_fails_once_is_tried_again(on_s3: World, s3_proxy: Proxy,
     assert faults == len(range(1, calls + 1, 4))
 
 
+def test_a_read_that_is_refused_once_is_tried_again(on_s3: World, s3_proxy: Proxy, lakeside: str) -> None:
+    """Of objects shorter than the refusal, too, where Arrow's reader hides it."""
+    io = file_io_for(lakeside)
+    io.add(f"{lakeside}/a", b"1")
+    s3_proxy.reset()
+    assert (io.read(f"{lakeside}/a"), on_s3.ids("t")) == (b"1", [1, 2])
+    calls = len(s3_proxy.requests)
+    for number in range(1, calls + 1):
+        s3_proxy.reset(nth(number, Fate.SLOW_DOWN))
+        assert (io.read(f"{lakeside}/a"), on_s3.ids("t")) == (b"1", [1, 2]), (number, s3_proxy.requests)
+        assert s3_proxy.faults == 1
+    assert calls <= 10, s3_proxy.requests
+
+
 def test_five_requests_of_a_hundred_refused_fail_no_statement(on_s3: World, s3_proxy: Proxy) -> None:
     chance = random.Random(20261122)
     s3_proxy.reset(lambda number, method, path: Fate.SLOW_DOWN if chance.random() < 0.05 else Fate.SERVED)
