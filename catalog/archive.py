@@ -23,8 +23,8 @@ from model.errors import IllegalMove, InvalidData
 
 FORMAT = 1
 _HEAD = "catalog.json"
-_EPHEMERAL = frozenset({"maintenance_lease", "quota_usage"})
-"""Says who works on what now; nobody does after a restore."""
+_EPHEMERAL = frozenset({"maintenance_lease", "quota_usage", "server", "pages_key"})
+"""Says who works on what now, and who is logged in; nobody is after a restore."""
 _OF_A_SERVER = _EPHEMERAL | {"audit_log", "catalog_state"}
 """Rows of a server which only ran."""
 _IN_MEMORY = 16 << 20

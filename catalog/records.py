@@ -254,6 +254,18 @@ class ClockRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRow:
+    """A server of the catalog."""
+
+    number: int
+    name: str
+    """Host and process, for people."""
+    url: str | None
+    """Where the others reach it; None before it serves, and after it has stopped."""
+    alive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PointerRow:
     """Where a table or branch points, and where it lies."""
 

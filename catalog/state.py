@@ -11,7 +11,7 @@ from catalog.records import ClockRow
 
 
 class StateRepository:
-    """Reads and writes ``catalog_state`` inside the caller's transaction; the clock is Postgres's."""
+    """Reads and writes ``catalog_state`` and ``pages_key`` inside the caller's transaction; the clock is Postgres's."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
@@ -30,6 +30,13 @@ class StateRepository:
         """Take the identity a warehouse knows, as a restored catalog of before there was one does."""
         query = "INSERT INTO catalog_state (catalog_id) VALUES (%s) ON CONFLICT (one) DO UPDATE SET catalog_id = excluded.catalog_id"
         self._conn.execute(query, (catalog_id,))
+
+    def pages_key(self, made: bytes) -> bytes:
+        """The key that signs the pages' cookies on all servers: the one there is, or ``made``, which all take from now on."""
+        query = "INSERT INTO pages_key (key) VALUES (%s) ON CONFLICT (one) DO UPDATE SET key = pages_key.key RETURNING key"
+        row = self._conn.execute(query, (made,)).fetchone()
+        assert row is not None
+        return bytes(row[0])
 
     def clock(self) -> ClockRow:
         """Postgres's time now, and what is on record."""

@@ -27,6 +27,7 @@ from catalog.overview import OverviewRepository
 from catalog.partitions import PartitionRepository
 from catalog.principals import RoleRepository, TokenRepository
 from catalog.quotas import QuotaRepository
+from catalog.servers import ServerRepository
 from catalog.snapshots import SnapshotRepository
 from catalog.state import StateRepository
 from catalog.streams import ConsumerRepository
@@ -74,6 +75,7 @@ class CatalogTransaction:
         self.grants = GrantRepository(conn)
         self.policies = PolicyRepository(conn)
         self.quotas = QuotaRepository(conn)
+        self.servers = ServerRepository(conn)
         self.consumers = ConsumerRepository(conn)
         self.jobs = JobRepository(conn)
         self.audit = AuditRepository(conn)

@@ -1,4 +1,4 @@
-"""Failures of the catalog's database, and about what it names besides databases and tables.
+"""Failures of the catalog's database, and about what it names besides databases and tables, its servers among them.
 
 The protocol's word for each kind of resource is its ``resource_type``.
 """
@@ -184,4 +184,14 @@ class CatalogFull(Unavailable, status=507):
         super().__init__(
             "The catalog database has no room left (53100). Nothing was changed. "
             "Make room where Postgres keeps its data; writing goes on by itself then."
+        )
+
+
+class ServerGone(LakeError, status=410):
+    """The server that knew the statement or session is gone, and with it what it held."""
+
+    def __init__(self, what: str, server: str) -> None:
+        super().__init__(
+            f"{what} was known to the server {server} alone, which is gone. Begin anew; what was sent under an Idempotency-Key "
+            "may be repeated under it."
         )

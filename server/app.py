@@ -14,6 +14,7 @@ from server.audit import audit, row_of
 from server.compression import decode_request, encode_response
 from server.cors import answer_preflight, show_to_origin
 from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
+from server.forward import pass_on
 from server.metrics import door, measure
 from server.pages import add_pages, is_page, page_failure
 from server.request_log import log_requests
@@ -44,6 +45,7 @@ def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
         trace(app, maker)
     app.before_request(answer_preflight)
     app.before_request(lambda: check_access(services))
+    app.before_request(lambda: pass_on(services))
     app.before_request(decode_request)
     app.after_request(encode_response)
     app.after_request(show_to_origin)

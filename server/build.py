@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from catalog import CatalogStore
 from lake import MANIFEST_CACHE, Lake, StorageReserve, recovery
+from lake.peers import Peers
 from lake.register import upgrade
 from model.errors import LakeError
 from model.location import Location
 from server.settings import Settings
 from sql.gateway import Gateway, GatewayLimits
 from sql.jobs.coordinator import Coordinator
+from sql.process_name import process_space
 from sql.spark.pool import SparkPool
 from sql.spark.settings import SparkSettings, hadoop_version
 from workers.pool import WorkerLimits
 
 
-def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -> tuple[Gateway, SparkPool]:
-    """A gateway on the catalog and warehouse of the settings, and the pool whose Spark is not started yet."""
+def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -> tuple[Gateway, SparkPool, Peers]:
+    """A gateway on the catalog and warehouse of the settings, the pool whose Spark is not started yet, and the catalog's other servers."""
     catalog = CatalogStore(dsn, max_connections=settings.catalog_connections)
     cleanup.callback(catalog.close)
     MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache)
@@ -57,7 +60,9 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
         )
     )
     cleanup.callback(spark.stop)
-    gateway = Gateway(lake, spark, limits=_limits(settings))
+    peers = Peers(catalog, f"{process_space()}/{os.getpid()}")
+    cleanup.callback(peers.leave)
+    gateway = Gateway(lake, spark, limits=_limits(settings), server=peers.number)
     cleanup.callback(gateway.close)
     gateway.start()
     # An embedded Postgres runs for one server only: whoever looked after the tables before, under this name, is dead.
@@ -66,7 +71,7 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     cleanup.callback(coordinator.close)
     gateway.upkeep = coordinator
     coordinator.start()
-    return gateway, spark
+    return gateway, spark, peers
 
 
 @contextlib.contextmanager

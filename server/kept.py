@@ -27,7 +27,7 @@ MOST_WAIT_SECONDS = 30.0
 
 
 @bp.get("/<statement>")
-@documented(tag="sql", parameters=(WAIT,), answers={200: json_of("Status")}, errors=(404,))
+@documented(tag="sql", parameters=(WAIT,), answers={200: json_of("Status")}, errors=(404, 410))
 def show_statement(statement: str) -> ResponseReturnValue:
     """How far a statement is that waits, runs, or is kept: by its id, its request's id, or its handle in Flink's protocol."""
     wait = _number("wait", 0.0)
@@ -38,7 +38,7 @@ def show_statement(statement: str) -> ResponseReturnValue:
 
 
 @bp.delete("/<statement>")
-@documented(tag="sql", answers={200: json_of("Ended")}, errors=(404,))
+@documented(tag="sql", answers={200: json_of("Ended")}, errors=(404, 410))
 def cancel_statement(statement: str) -> ResponseReturnValue:
     """Stop a statement that waits or runs; let the result of a kept one go."""
     gateway = services().gateway
@@ -55,7 +55,7 @@ def cancel_statement(statement: str) -> ResponseReturnValue:
     tag="sql",
     parameters=(WAIT, query("page", {"type": "integer", "minimum": 0, "maximum": 999_999_999}, "One page, from 0; without it all rows.")),
     answers={200: RESULTS, 202: json_of("Status")},
-    errors=(404, 406, 408, 409, 413, 429, 507),
+    errors=(404, 406, 408, 409, 410, 413, 429, 507),
     headers={200: {"Link": "The next page, where there is one."}, 202: {"Location": "Where the statement's state is."}},
 )
 def show_result(statement: str) -> ResponseReturnValue:

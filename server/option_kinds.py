@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 from urllib.parse import urlsplit
 
 from model.option import Parser
@@ -87,6 +88,18 @@ def issuer_url() -> Parser[str]:
     return Parser("URL", parse, str)
 
 
+def http_url() -> Parser[str]:
+    """An ``http`` or ``https`` URL of a server, without a path."""
+
+    def parse(raw: str) -> str:
+        parts = urlsplit(raw.strip())
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+            raise ValueError("an http or https URL without a path is expected, such as https://sluice-1.internal:8083")
+        return raw.strip().rstrip("/")
+
+    return Parser("URL", parse, str)
+
+
 def address_or_off() -> Parser[tuple[str, int] | None]:
     """``host:port``, or ``off`` for None."""
     plain = address()
@@ -105,6 +118,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def reached_at(host: str, port: int, *, secure: bool) -> str:
+    """Where other servers reach one that listens there: by this machine's name, unless it listens at one address only."""
+    host = socket.gethostname() if host in ("0.0.0.0", "::") else host
+    scheme = "https" if secure else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def own_uri(host: str, port: int, *, scheme: str = "http") -> str:

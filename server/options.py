@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from model.option import Option, OptionGroup, boolean, duration, integer, memory_size, number, one_of, optional, text
 from server import spark_options
-from server.option_kinds import address, address_or_off, directories, issuer_url, origins, pairs, words
+from server.option_kinds import address, address_or_off, directories, http_url, issuer_url, origins, pairs, words
 from server.option_kinds import is_loopback as is_loopback
 from sql.jobs.limits import hours
 
@@ -29,6 +29,15 @@ FLIGHT_LISTEN = SERVER_OPTIONS.declare(
         address_or_off(),
         ("127.0.0.1", 8084),
         "Where the server listens for Arrow Flight SQL; `off` does without. Anything but a loopback address needs `token`.",
+    )
+)
+ADVERTISED_URL = SERVER_OPTIONS.declare(
+    Option(
+        "advertised.url",
+        optional(http_url()),
+        None,
+        "Where the other servers of the catalog reach this one, such as `https://sluice-1.internal:8083`: they pass on what is asked of "
+        "its statements and sessions. Without it: the address of `listen`, by the machine's name where it listens at all addresses.",
     )
 )
 DATA = SERVER_OPTIONS.declare(Option("data", text(), "./data", "Directory of the embedded Postgres and of the default warehouse."))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from server.data_directory import make_private
 from server.http.gate import raise_open_files
-from server.option_kinds import own_uri
+from server.option_kinds import own_uri, reached_at
 from server.postgres import EmbeddedPostgres
 from server.settings import Settings
 
@@ -179,8 +179,8 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     from server.wsgi import HttpServer
 
     upgrade(dsn)
-    gateway, spark = build_gateway(settings, dsn, cleanup)
-    services = Services(gateway=gateway, settings=settings)
+    gateway, spark, peers = build_gateway(settings, dsn, cleanup)
+    services = Services(gateway=gateway, settings=settings, peers=peers)
     app = create_app(services, maker=_traced(settings, cleanup))
     figures = metrics_of(app)
     http = HttpServer(app, settings, tls=tls)
@@ -188,6 +188,7 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     figures.server.connections = http.connections
     host, port = http.start_serving()
     flight = _open_flight(services, figures, tls)
+    peers.announce(settings.advertised_url or reached_at(host, port, secure=tls is not None))
     gateway.serve_at(own_uri(host, port) if tls is None else _own_door(app, settings, cleanup))
     gc.freeze()
     gc.enable()
@@ -203,6 +204,7 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     gateway.drain(settings.drain)
     if flight is not None:
         flight.stop(max(_LAST_BYTES_SECONDS, until - time.monotonic()))
+    peers.leave()
     http.shutdown_timeout = max(_LAST_BYTES_SECONDS, until - time.monotonic())
     http.stop_serving()
 

@@ -13,6 +13,7 @@ from server.settings import Settings
 from sql.gateway import Gateway
 
 if TYPE_CHECKING:
+    from lake.peers import Peers
     from server.oidc import OidcIssuer
 
 EXTENSION = "sluice"
@@ -24,6 +25,8 @@ class Services:
 
     gateway: Gateway
     settings: Settings
+    peers: Peers | None = None
+    """The other servers of the catalog; None where nobody asks them."""
     stopping: threading.Event = field(default_factory=threading.Event)
     data_tokens: DataTokens = field(init=False)
     oidc: OidcIssuer | None = field(init=False)

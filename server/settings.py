@@ -13,6 +13,7 @@ from model.option import Option
 from server.oidc_settings import OidcSettings
 from server.option_kinds import is_loopback
 from server.options import (
+    ADVERTISED_URL,
     AUDIT_DAYS,
     CATALOG_CONNECTIONS,
     CATALOG_DSN,
@@ -104,6 +105,7 @@ class Settings:
 
     listen: tuple[str, int] = LISTEN.default
     flight_listen: tuple[str, int] | None = FLIGHT_LISTEN.default
+    advertised_url: str | None = ADVERTISED_URL.default
     """None where there is no Flight SQL."""
     data: Path
     catalog_dsn: str | None = None
@@ -182,6 +184,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     settings = Settings(
         listen=LISTEN.read(raw),
         flight_listen=FLIGHT_LISTEN.read(raw),
+        advertised_url=ADVERTISED_URL.read(raw),
         data=data,
         catalog_dsn=CATALOG_DSN.read(raw),
         catalog_connections=CATALOG_CONNECTIONS.read(raw),

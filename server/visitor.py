@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
-import os
 import secrets
 import time
 from datetime import timedelta
-from pathlib import Path
 
 from flask import Flask, Request, request, session
 from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
 
+from lake import Lake
 from lake.access import Identity
-from model.errors import Forbidden
+from lake.peers import pages_key
+from model.errors import Forbidden, LakeError
 
 _log = logging.getLogger(__name__)
 PAGES = "/ui"
@@ -41,12 +41,12 @@ class _Sessions(SecureCookieSessionInterface):
         return None
 
 
-def remember_visitors(app: Flask, data: Path, port: int, *, secure: bool) -> None:
-    """Let an app know its visitors again, also after a restart; servers on one host keep theirs apart by port."""
-    app.secret_key = _key(data / "pages.key")
+def remember_visitors(app: Flask, lake: Lake, *, secure: bool) -> None:
+    """Let an app know its visitors again, also after a restart and on every server of the catalog; other catalogs' logins are others."""
+    app.secret_key = key = _key(lake)
     app.session_interface = _Sessions()
     app.config.update(
-        SESSION_COOKIE_NAME=f"sluice_{port}",
+        SESSION_COOKIE_NAME=f"sluice_{hashlib.sha256(key).hexdigest()[:8]}",
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SECURE=secure,
         SESSION_COOKIE_SAMESITE="Lax",
@@ -55,25 +55,14 @@ def remember_visitors(app: Flask, data: Path, port: int, *, secure: bool) -> Non
     )
 
 
-def _key(path: Path) -> bytes:
-    """The server's signing key, made at its first start; of several that start at once all take the same."""
+def _key(lake: Lake) -> bytes:
+    """The signing key of the catalog's servers, made by the first of them."""
+    made = secrets.token_bytes(_KEY_BYTES)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        made = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
-        descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(_KEY_BYTES))
-        try:
-            os.link(made, path)
-        except FileExistsError:
-            pass
-        finally:
-            made.unlink()
-        found = path.read_bytes()
-    except OSError:
-        _log.warning("No key for the pages' cookies can be kept in %s: logins end with this process", path, exc_info=True)
-        return secrets.token_bytes(_KEY_BYTES)
-    return found if len(found) >= _KEY_BYTES else secrets.token_bytes(_KEY_BYTES)
+        return pages_key(lake.catalog, made)
+    except LakeError:
+        _log.warning("The key for the pages' cookies cannot be read: logins end with this process", exc_info=True)
+        return made
 
 
 def log_in(token: str) -> None:

@@ -173,6 +173,8 @@ class Cursor:
         self.description: list[tuple[Any, ...]] | None = None
         self.rowcount = -1
         self._request_id: str | None = None
+        self._asking = False
+        """Whether a statement's answer has not begun."""
         self._answer: Answer | None = None
         self._watching: Callable[[], object] = lambda: None
         self._reader: pa.RecordBatchReader | None = None
@@ -199,10 +201,17 @@ class Cursor:
         return self
 
     def cancel(self) -> None:
-        """Stop the statement that runs, from another thread; nothing happens where none does."""
-        if self._request_id is not None:
-            with contextlib.suppress(ProgrammingError):  # it has ended
-                self.connection.request("DELETE", f"/statements/{self._request_id}").close()
+        """Stop the statement that runs, from another thread; nothing happens where none does.
+
+        Raises `OperationalError` where one is waited for that no server knows: it has not reached one yet, or its server is gone.
+        """
+        if self._request_id is None:
+            return
+        try:
+            self.connection.request("DELETE", f"/statements/{self._request_id}").close()
+        except ProgrammingError as unknown:
+            if self._asking:
+                raise OperationalError("Nothing was canceled: no server knows the statement (yet). Try again.") from unknown
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row, or None."""
@@ -262,7 +271,11 @@ class Cursor:
         self._request_id = uuid4().hex
         headers = {"Accept": ARROW, "X-Request-Id": self._request_id}
         body = self.connection._body(operation, parameters) | ({"mode": mode} if mode else {})
-        response = self.connection.request("POST", "/sql", json=body, headers=headers)
+        self._asking = True
+        try:
+            response = self.connection.request("POST", "/sql", json=body, headers=headers)
+        finally:
+            self._asking = False
         answer = self._answer = Answer(response)
         self._watching = self.connection.closer.watch(self, answer).detach
         with self._broken():

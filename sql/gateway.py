@@ -48,7 +48,10 @@ _TICK_SECONDS = 0.5
 class Gateway:
     """Runs SQL for many clients, none of which another can disturb."""
 
-    def __init__(self, lake: Lake, spark: SparkPool, *, limits: GatewayLimits | None = None, workers: WorkerPool | None = None) -> None:
+    def __init__(
+        self, lake: Lake, spark: SparkPool, *, limits: GatewayLimits | None = None, workers: WorkerPool | None = None, server: int = 0
+    ) -> None:
+        """``server`` is the number of the process among those of the catalog."""
         self.limits = limits or GatewayLimits()
         self._lake = lake
         self._spark = spark
@@ -69,8 +72,9 @@ class Gateway:
             idle_seconds=self.limits.session_idle_seconds,
             chain=self._executor.chain,
             release=spark.release,
+            server=server,
         )
-        self._wishes = WishReader(lake, self.limits)
+        self._wishes = WishReader(lake, self.limits, server)
         self.kept = KeptStatements(seconds=self.limits.kept_seconds)
         self.spark_streams = OpenStreams(self.limits.spark_streams, lambda handle: self._canceller.look_after(handle))
         self._uri: str | None = None

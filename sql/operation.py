@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
-from uuid import uuid4
 
 from model.errors import IllegalMove, LakeError, StatementCanceled, StatementTimeout
+from model.handle import NO_SERVER, new_handle
 from model.option import masked_text
 from model.quota import SECONDS
 from sql.cancellation import Cancellation
@@ -83,9 +83,13 @@ class Operation:
         quota: float | None = None,
         principal: str = "",
         name: str | None = None,
+        server: int = NO_SERVER,
     ) -> None:
-        """``timeout`` and ``quota`` are seconds for the whole text, waiting included; the quota is the one of its principal."""
-        self.handle = str(uuid4())
+        """``timeout`` and ``quota`` are seconds for the whole text, waiting included; the quota is the one of its principal.
+
+        ``server`` is the number of the one that knows it.
+        """
+        self.handle = new_handle(server)
         self.name = name
         """What its client calls it."""
         self.principal = principal

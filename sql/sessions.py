@@ -7,9 +7,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from uuid import uuid4
 
 from model.errors import OperationNotExist, SessionNotExist, TooManyStatements
+from model.handle import NO_SERVER, new_handle
 from sql.executor import Chain
 from sql.operation import Operation
 from sql.session import Session
@@ -88,7 +88,11 @@ class GatewaySession:
 class Sessions:
     """Sessions by handle, at most so many, each closed after so many idle seconds."""
 
-    def __init__(self, *, max_sessions: int, idle_seconds: float, chain: Callable[[], Chain], release: Callable[[str], None]) -> None:
+    def __init__(
+        self, *, max_sessions: int, idle_seconds: float, chain: Callable[[], Chain], release: Callable[[str], None], server: int = NO_SERVER
+    ) -> None:
+        self._server = server
+        """Its number, which handles tell."""
         self._max = max_sessions
         self._idle_seconds = idle_seconds
         self._chain = chain
@@ -99,7 +103,7 @@ class Sessions:
 
     def open(self, name: str | None, properties: Mapping[str, str], *, owner: str = "") -> GatewaySession:
         """A new session; raises `TooManyStatements` where there are as many as there may be."""
-        opened = GatewaySession(Session(str(uuid4()), name, settings=dict(properties)), self._chain(), owner=owner)
+        opened = GatewaySession(Session(new_handle(self._server), name, settings=dict(properties)), self._chain(), owner=owner)
         with self._lock:
             if len(self._sessions) >= self._max:
                 raise TooManyStatements(f"There are {self._max} sessions, as many as this server keeps; close some or try again later.")

@@ -28,7 +28,7 @@ def add_pages(app: Flask, services: Services) -> None:
         work,
     )
 
-    remember_visitors(app, services.settings.data, services.settings.listen[1], secure=services.settings.tls_certificate is not None)
+    remember_visitors(app, services.gateway.lake, secure=services.settings.tls_certificate is not None)
     shell.add_shell(app)
 
 

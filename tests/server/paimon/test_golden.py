@@ -30,7 +30,8 @@ GOLDEN = Path(__file__).parent / "golden"
 OF_OTHER_DOORS = {
     "AccessAlreadyExist", "ConsumerTaken", "DropNotExist", "JobLeaseLost", "JobNotExist", "StreamChanged", "StreamEnded",
     "AnalysisError", "ExecutionError", "IdempotencyInProgress", "IdempotencyMismatch", "IllegalMove", "InvalidData", "InvalidParameter",
-    "InvalidToken", "NotAcceptable", "OperationNotExist", "OutOfMemory", "ResultTooLarge", "RewriteConflict", "SessionNotExist", "SqlError",
+    "InvalidToken", "NotAcceptable", "OperationNotExist", "OutOfMemory", "ResultTooLarge", "RewriteConflict", "ServerGone",
+    "SessionNotExist", "SqlError",
     "SqlSyntaxError", "StatementCanceled", "StatementTimeout", "TooManyStatements", "UnsupportedMediaType", "UnsupportedStatement",
 }  # fmt: skip
 """What only statements, sessions and results meet."""

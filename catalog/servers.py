@@ -1,0 +1,43 @@
+"""The servers of a catalog: their numbers, where the others reach them, and whether they live."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from psycopg import Connection
+from psycopg.rows import class_row
+
+from catalog.records import ServerRow
+
+_ALIVE = timedelta(seconds=30)
+"""A server that was not seen for so long is gone."""
+_REMEMBERED = timedelta(days=7)
+"""For so long the others can say what a server was called that is gone, and nobody gets its number."""
+
+
+class ServerRepository:
+    """Reads and writes ``server`` inside the caller's transaction; the clock is Postgres's."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def join(self, name: str) -> int | None:
+        """A number for a server that starts; None where the next one was taken, and one is to ask again."""
+        self._conn.execute("DELETE FROM server WHERE seen_at < now() - %s", (_REMEMBERED,))
+        query = "INSERT INTO server (number, name) VALUES (nextval('server_number'), %s) ON CONFLICT DO NOTHING RETURNING number"
+        row = self._conn.execute(query, (name,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def tell(self, number: int, name: str, url: str | None) -> None:
+        """The server lives, and is reached there."""
+        query = """
+            INSERT INTO server (number, name, url) VALUES (%s, %s, %s)
+            ON CONFLICT (number) DO UPDATE SET url = excluded.url, seen_at = now()
+        """
+        self._conn.execute(query, (number, name, url))
+
+    def all(self) -> list[ServerRow]:
+        """The servers that are remembered, by number."""
+        query = "SELECT number, name, url, url IS NOT NULL AND seen_at > now() - %s AS alive FROM server ORDER BY number"
+        with self._conn.cursor(row_factory=class_row(ServerRow)) as cur:
+            return cur.execute(query, (_ALIVE,)).fetchall()

@@ -1,0 +1,60 @@
+"""A balancer that sends each request to the next server, in strict alternation, as one without stickiness does."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+
+_NOT_PASSED = {"connection", "keep-alive", "transfer-encoding", "host", "content-length"}
+
+
+class Balancer:
+    """Answers at ``url``; what it sends on names the host it was asked for, as balancers do."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self.urls = list(urls)
+        self.sent: list[tuple[str, str, int]] = []
+        """The server, the request's line and the status of each answer."""
+        turns = itertools.count()
+        client = httpx.Client(timeout=120, trust_env=False)
+        balancer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                url = balancer.urls[next(turns) % len(balancer.urls)]
+                headers = [(name, value) for name, value in self.headers.items() if name.lower() not in _NOT_PASSED]
+                headers.append(("Host", self.headers["Host"]))
+                with client.stream(self.command, f"{url}{self.path}", headers=headers, content=body) as given:
+                    raw = b"".join(given.iter_raw())
+                    balancer.sent.append((url, f"{self.command} {self.path}", given.status_code))
+                    self.send_response(given.status_code)
+                    for name, value in given.headers.multi_items():
+                        if name not in _NOT_PASSED:
+                            self.send_header(name, value)
+                    self.send_header("Content-Length", str(len(raw)))
+                    self.end_headers()
+                    self.wfile.write(raw)
+
+            do_GET = do_POST = do_DELETE = do_PUT = answer  # noqa: N815 - the base class's names
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+                pass
+
+        self._client = client
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._client.close()

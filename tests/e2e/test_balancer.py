@@ -1,0 +1,190 @@
+"""Servers of one catalog behind a balancer without stickiness: each answers for what another knows."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from model.handle import server_of
+from sluice.dbapi import connect
+from sluice.errors import OperationalError
+from tests.balancer import Balancer
+from tests.running import RunningServer
+from tests.waiting import eventually
+
+TOKEN = "t0ken-of-both"
+ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
+ROUNDS = 4
+SECRET = re.compile(r'name="csrf-token" content="([^"]+)"')
+
+
+Pair = tuple[Balancer, RunningServer, RunningServer]
+
+
+@pytest.fixture(scope="module")
+def pair(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """The balancer, and the two servers behind it."""
+    directory = tmp_path_factory.mktemp("pair")
+    shared = {"SLUICE_CATALOG_DSN": module_dsn, "SLUICE_WAREHOUSE": str(directory / "warehouse"), "SLUICE_TOKEN": TOKEN}
+    shared["SLUICE_SPARK_MASTER"] = "spark://127.0.0.1:9"  # where there is none: what needs Spark waits for it
+    servers = [RunningServer(directory / name, **shared) for name in ("first", "second")]
+    try:
+        balancer = Balancer([server.start().url for server in servers])
+        with httpx.Client(base_url=balancer.url, headers=ALLOWED, timeout=120) as http:
+            assert http.post("/sql", content="CREATE TABLE t (id INT)").status_code == 200
+            assert http.post("/sql", content="INSERT INTO t VALUES (1), (2), (3)").status_code == 200
+        yield balancer, servers[0], servers[1]
+        balancer.close()
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def later(http: httpx.Client, text: str) -> str:
+    answer = http.post("/sql", content=text, headers={"Prefer": "respond-async"})
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["statementId"])
+
+
+def test_a_statement_is_canceled_through_any_server(pair: Pair) -> None:
+    balancer, first, second = pair
+    with httpx.Client(base_url=balancer.url, headers=ALLOWED, timeout=120) as http:
+        for server in (first, second, first):
+            name = uuid4().hex
+            answers: list[httpx.Response] = []
+            waiting = threading.Thread(target=lambda: answers.append(on_spark(server, name)))  # noqa: B023 - joined below
+            waiting.start()
+            assert eventually(lambda: http.get(f"/statements/{name}").status_code == 200)  # noqa: B023 - asked at once
+            assert [http.get(f"/statements/{name}").status_code for _ in range(2)] == [200, 200]
+            assert http.delete(f"/statements/{name}").status_code == 200
+            waiting.join(120)
+            assert [answer.json()["errorClass"] for answer in answers] == ["StatementCanceled"]
+            assert {http.get(f"/statements/{name}").status_code for _ in range(2)} == {404}
+
+
+def on_spark(server: RunningServer, name: str) -> httpx.Response:
+    """A statement that waits for Spark, by a name of its client's."""
+    return httpx.post(f"{server.url}/sql", content="SELECT sum(id) FROM t", headers={**ALLOWED, "X-Request-Id": name}, timeout=120)
+
+
+def test_what_one_server_knows_every_server_answers_for(pair: Pair) -> None:
+    balancer, *_ = pair
+    with httpx.Client(base_url=balancer.url, headers=ALLOWED, timeout=120) as http:
+        owners = set()
+        for extra in range(ROUNDS):
+            if extra % 2:
+                http.get("/livez")  # so that either server is asked first
+            statement = later(http, "SELECT id FROM t")
+            owners.add(server_of(statement))
+            for _ in range(2):
+                assert http.get(f"/statements/{statement}?wait=20").json()["state"] == "FINISHED"
+                answer = http.get(f"/statements/{statement}/result", headers={"Accept": "application/json", "Accept-Encoding": "gzip"})
+                assert (answer.status_code, answer.json()["rows"]) == (200, [[1], [2], [3]])
+            assert http.delete(f"/statements/{statement}").status_code == 200
+            assert {http.get(f"/statements/{statement}").status_code for _ in range(2)} == {404}
+        assert len(owners) == 2
+        unknown = {http.get(f"/statements/{name}").status_code for name in (str(uuid4()), "no-handle") for _ in range(2)}
+        assert unknown == {404}
+        passed = http.get(f"/statements/{later(http, 'SHOW TABLES')}", headers={"Authorization": "Bearer wrong"})
+        assert passed.status_code == 401
+
+
+def flink(http: httpx.Client, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    answer = http.request(method, path, content=json.dumps(body or {}), headers={"Content-Type": "application/json"})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_flinks_sessions_are_of_one_server_and_asked_of_all(pair: Pair) -> None:
+    balancer, *_ = pair
+    with httpx.Client(base_url=balancer.url, headers=ALLOWED, timeout=120) as http:
+        for _ in range(ROUNDS):
+            session = flink(http, "POST", "/v2/sessions", {"sessionName": "s"})["sessionHandle"]
+            http.get("/livez")
+            of_session = f"/v2/sessions/{session}"
+            for database in ("a", "b"):
+                flink(http, "POST", f"{of_session}/configure-session", {"statement": f"CREATE DATABASE IF NOT EXISTS {database}"})
+                flink(http, "POST", f"{of_session}/configure-session", {"statement": f"USE {database}"})
+            operation = flink(http, "POST", f"{of_session}/statements", {"statement": "SHOW CURRENT DATABASE"})["operationHandle"]
+            rows = []
+            uri: str | None = f"{of_session}/operations/{operation}/result/0"
+            while uri is not None:
+                page = flink(http, "GET", uri)
+                rows += page.get("results", {}).get("data", [])
+                uri = page.get("nextResultUri")
+            assert [row["fields"] for row in rows] == [["b"]]
+            assert flink(http, "POST", f"{of_session}/heartbeat") == {}
+            assert flink(http, "DELETE", of_session) == {"status": "CLOSED"}
+
+
+def test_pages_know_a_visitor_on_every_server(pair: Pair) -> None:
+    balancer, *_ = pair
+    with httpx.Client(base_url=balancer.url, timeout=120) as browser:
+        form = browser.get("/ui/login")
+        (secret,) = SECRET.findall(form.text)
+        known = browser.post("/ui/login", data={"_csrf": secret, "token": TOKEN, "next": "/ui/catalog"}, headers={"Origin": balancer.url})
+        assert (known.status_code, known.headers["Location"]) == (303, "/ui/catalog")
+        assert [browser.get("/ui/catalog").status_code for _ in range(ROUNDS)] == [200] * ROUNDS
+        (secret,) = SECRET.findall(browser.get("/ui/catalog").text)
+        script = {"X-CSRF-Token": secret, "Origin": balancer.url}
+        for _ in range(ROUNDS):
+            begun = browser.post("/sql", content="SHOW TABLES", headers={**script, "Prefer": "respond-async"})
+            assert begun.status_code == 202, begun.text
+            assert browser.get(f"/statements/{begun.json()['statementId']}?wait=20", headers=script).json()["state"] == "FINISHED"
+            browser.get("/livez")
+
+
+def test_a_cancel_that_reaches_nobody_is_told(pair: Pair) -> None:
+    balancer, *_ = pair
+    silent = Balancer([balancer.url])
+    with connect(silent.url, token=TOKEN) as connection, connection.cursor() as cursor:
+        cursor.cancel()  # nothing runs
+        cursor.execute("SHOW TABLES")
+        cursor.cancel()  # it has ended
+        held = threading.Event()
+        cursor.connection.request = _holding(cursor.connection.request, held)  # type: ignore[method-assign]
+        thread = threading.Thread(target=cursor.execute, args=("SHOW DATABASES",))
+        thread.start()
+        assert eventually(lambda: cursor._asking)
+        with pytest.raises(OperationalError, match="Nothing was canceled"):
+            cursor.cancel()
+        held.set()
+        thread.join(60)
+        assert ("default",) in cursor.fetchall()
+    silent.close()
+
+
+def _holding(request: Any, held: threading.Event) -> Any:
+    """Keep statements from being sent until something happens."""
+
+    def made(method: str, path: str, **more: Any) -> Any:
+        if path == "/sql":
+            assert held.wait(60)
+        return request(method, path, **more)
+
+    return made
+
+
+def test_what_a_server_knew_that_is_gone_is_told_so(pair: Pair) -> None:
+    _, first, second = pair
+    with httpx.Client(base_url=second.url, headers=ALLOWED, timeout=120) as http:
+        statement, session = later(http, "SHOW TABLES"), flink(http, "POST", "/v2/sessions")["sessionHandle"]
+    with httpx.Client(base_url=first.url, headers=ALLOWED, timeout=120) as http:
+        assert http.get(f"/statements/{statement}?wait=20").json()["state"] == "FINISHED"
+        second.kill()
+        away = http.get(f"/statements/{statement}")  # it was seen a moment ago, and may come back
+        assert (away.status_code, away.json()["errorClass"]) == (503, "Unavailable")
+        assert "Retry-After" in away.headers
+        second.start()
+        gone = eventually(lambda: http.get(f"/statements/{statement}").status_code == 410, 120)
+        assert gone, http.get(f"/statements/{statement}").text
+        assert http.get(f"/statements/{statement}").json()["errorClass"] == "ServerGone"
+        assert "ServerGone" in http.get(f"/v2/sessions/{session}").text
