@@ -227,14 +227,15 @@ async function showLive(run, answer) {
   let columns = null;
   let table = null;
   let count = 0;
+  let counted = 0;
   const perSecond = [];
   const head = el("h2", { id: "result-head" }, "Waiting for rows");
   const pulse = el("svg", { class: "pulse", viewBox: "0 0 60 20", preserveAspectRatio: "none", role: "img", "aria-label": "Rows a second over the last minute" });
   const place = el("div", {});
   outcome.replaceChildren(el("section", { class: "result", "aria-labelledby": "result-head" }, el("div", { class: "section-head" }, head, pulse), place));
   const tick = setInterval(() => {
-    perSecond.push(count - (tick.last ?? 0));
-    tick.last = count;
+    perSecond.push(count - counted);
+    counted = count;
     drawPulse(pulse, perSecond.splice(0, perSecond.length - 60) && perSecond);
   }, 1000);
   const title = (words) => head.replaceChildren(plural(count, "row"), el("small", {}, ` · ${words}`));

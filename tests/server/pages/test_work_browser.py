@@ -217,6 +217,7 @@ def test_a_stream_is_followed_and_stopped(browser: Browser, shop: str) -> None:
     expect(page.locator("table.data tbody")).to_contain_text("Porto")
     sql(shop, "INSERT INTO orders VALUES (DATE '2026-11-09', 902, 'Quito', 1.0)")
     expect(page.locator("table.data tbody tr").first).to_contain_text("Quito")
+    expect(page.locator(".pulse .fill").nth(1)).to_be_attached(timeout=60_000)  # rows a second, for two seconds
     page.get_by_role("button", name="Stop").click()
     expect(page.locator("#result-head")).to_contain_text("stopped")
     watched.close()
