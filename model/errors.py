@@ -144,6 +144,8 @@ class TableDamaged(ResourceError, status=503):
     """
 
     resource_type = "TABLE"
+    told = False
+    """Whether the log has told of it, which tells of a table once in an hour."""
 
     def __init__(self, table: str, *, file: str, problem: str, snapshot_id: int | None = None) -> None:
         at = "" if snapshot_id is None else f" (named by snapshot {snapshot_id})"
@@ -156,7 +158,6 @@ class TableDamaged(ResourceError, status=503):
         self.place = self.file = file
         self.problem = problem
         self.snapshot_id = snapshot_id
-        self.told = False  # by the log, which tells of a table once in an hour
 
 
 class ColumnNotExist(ResourceError, status=404):
