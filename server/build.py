@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -62,7 +63,7 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     cleanup.callback(spark.stop)
     peers = Peers(catalog, f"{process_space()}/{os.getpid()}")
     cleanup.callback(peers.leave)
-    gateway = Gateway(lake, spark, limits=_limits(settings), server=peers.number)
+    gateway = Gateway(lake, spark, limits=replace(_limits(settings), server=peers.number))
     cleanup.callback(gateway.close)
     gateway.start()
     # An embedded Postgres runs for one server only: whoever looked after the tables before, under this name, is dead.

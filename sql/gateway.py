@@ -48,10 +48,7 @@ _TICK_SECONDS = 0.5
 class Gateway:
     """Runs SQL for many clients, none of which another can disturb."""
 
-    def __init__(
-        self, lake: Lake, spark: SparkPool, *, limits: GatewayLimits | None = None, workers: WorkerPool | None = None, server: int = 0
-    ) -> None:
-        """``server`` is the number of the process among those of the catalog."""
+    def __init__(self, lake: Lake, spark: SparkPool, *, limits: GatewayLimits | None = None, workers: WorkerPool | None = None) -> None:
         self.limits = limits or GatewayLimits()
         self._lake = lake
         self._spark = spark
@@ -72,9 +69,9 @@ class Gateway:
             idle_seconds=self.limits.session_idle_seconds,
             chain=self._executor.chain,
             release=spark.release,
-            server=server,
+            server=self.limits.server,
         )
-        self._wishes = WishReader(lake, self.limits, server)
+        self._wishes = WishReader(lake, self.limits)
         self.kept = KeptStatements(seconds=self.limits.kept_seconds)
         self.spark_streams = OpenStreams(self.limits.spark_streams, lambda handle: self._canceller.look_after(handle))
         self._uri: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from model.handle import NO_SERVER
 from sql.jobs.limits import JobLimits
 from sql.parsing.size import MOST_WORDS
 from workers.pool import WorkerLimits
@@ -34,3 +35,5 @@ class GatewayLimits:
     kafka_brokers: tuple[str, ...] | None = None
     jobs: JobLimits = field(default_factory=JobLimits)
     workers: WorkerLimits = field(default_factory=WorkerLimits)
+    server: int = NO_SERVER
+    """The number of the process among the servers of its catalog, which handles tell."""

@@ -8,7 +8,6 @@ from uuid import uuid4
 
 from lake import EVERYBODY, Caller, Lake
 from model.errors import StatementTooLarge
-from model.handle import NO_SERVER
 from model.quota import SECONDS
 from sql.describe import Analysed
 from sql.limits import GatewayLimits
@@ -50,8 +49,7 @@ class Wishes(TypedDict, total=False):
 class WishReader:
     """Makes of a text and what was said with it what a gateway runs, within its limits."""
 
-    def __init__(self, lake: Lake, limits: GatewayLimits, server: int = NO_SERVER) -> None:
-        self._server = server
+    def __init__(self, lake: Lake, limits: GatewayLimits) -> None:
         self._lake = lake
         self._limits = limits
 
@@ -89,7 +87,7 @@ class WishReader:
             quota=None if most is None else float(most),
             principal=script.caller.principal,
             name=name,
-            server=self._server,
+            server=self._limits.server,
         )
         script.statement_seconds = self._limits.statement_seconds if asked is None else None
         operation.limit_statement(script.seconds())
