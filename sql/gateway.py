@@ -386,9 +386,7 @@ class Gateway:
             return len(self._streams)
 
     def _end_streams(self) -> None:
-        with self._lock:
-            streams = list(self._streams.values())
-        for stream in streams:
+        for stream in list(self._streams.values()):
             stream.close(StreamEnded("The server is stopping; start the stream again, with a consumer-id where it was."))
 
     def _ended(self, operation: Operation) -> None:
@@ -396,10 +394,10 @@ class Gateway:
             self._running.pop(operation.handle, None)
         for listener in () if operation.describes else self._listeners:
             listener(operation)
-        result = operation.result
-        if result is not None:
-            result.on_failure = self._lake.standing.met
-        if result is not None and result.unbounded:
+        if (result := operation.result) is None:
+            return
+        result.on_failure = self._lake.standing.met
+        if result.unbounded:
             with self._lock:
                 self._streams[id(result)] = result
             result.on_close(lambda: self._forget_stream(id(result)))
