@@ -26,7 +26,6 @@ OPENING = {
     "server/doctor.py": "programs and disks of the machine",
     "server/postgres.py": "the embedded Postgres",
     "server/postgres_upgrade.py": "the embedded Postgres",
-    "server/visitor.py": "the key of the login cookie",
 }
 NORMALIZING = {
     "table/links.py": "follows links for the guard",
