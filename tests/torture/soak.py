@@ -164,7 +164,7 @@ class Load:
 
     def _tail(self, client: httpx.Client, n: int) -> None:
         """A stream that a client reads three lines of and goes."""
-        text = "SELECT * FROM queue /*+ OPTIONS('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '1') */"
+        text = "SELECT * FROM queue /*+ OPTIONS('scan.mode' = 'latest-full') */"  # the first snapshots expire within the hour
         with client.stream("POST", "/sql", content=text, headers=_SQL) as answer:
             assert answer.status_code == 200
             for _, _ in zip(range(3), answer.iter_lines(), strict=False):

@@ -42,6 +42,8 @@ def test_an_hour_of_steady_work(start_server: StartServer) -> None:
         while time.monotonic() < until:
             samples.append(footprint(server))
             time.sleep(10)
+    for sample in samples[:: max(1, len(samples) // 12)]:
+        print({field.name: getattr(sample, field.name) for field in fields(Footprint)})
     few = min(60, len(samples) // 3)
     for field in fields(Footprint):
         first, last = (statistics.median(getattr(one, field.name) for one in part) for part in (samples[:few], samples[-few:]))
