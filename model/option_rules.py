@@ -11,7 +11,6 @@ _OF_PARTITIONS = ("partition.expiration", "partition.timestamp", "partition.mark
 _LEAST_AND_MOST = (
     ("snapshot.num-retained.min", "snapshot.num-retained.max"),
     ("changelog.num-retained.min", "changelog.num-retained.max"),
-    ("compaction.min.file-num", "compaction.max.file-num"),
     ("commit.min-retry-wait", "commit.max-retry-wait"),
 )
 _BOTH = (("partition.idle-time-to-done", "partition.time-interval"),)
