@@ -368,10 +368,10 @@ class SparkPool:
             self._threads.clear()
         _log.warning("Spark is gone (%s); starting it anew", state)
         with self._starting:
-            if state == "stopped":
+            if self._java is None:
                 stop_in_any_case(root)
-            else:
-                self._end_jvm(root, stuck=state == "stuck")
+            else:  # also one whose context has ended: short of memory, it may be about to die, and a start in it would fail
+                self._end_jvm(root, stuck=state != "dead")
         self.start_in_background()
 
     def stop(self) -> None:
