@@ -81,16 +81,16 @@ class Disk:
         return len(lines)
 
     def _apply(self, what: str, one: str, other: str, journal: Path) -> None:
-        holder, name = self._found(one)
+        holder, name = self._found(one, make=what in ("C", "M"))
         match what:
             case "C" if holder is not None:
                 holder.now[name] = _File()
             case "M" if holder is not None:
-                holder.now[name] = _Directory()
+                holder.now.setdefault(name, _Directory())
             case "U" if holder is not None:
                 holder.now.pop(name, None)
             case "R" | "L":
-                target, new = self._found(other)
+                target, new = self._found(other, make=True)
                 node = (holder.now.pop(name, None) if what == "R" else holder.now.get(name)) if holder is not None else None
                 if target is not None and node is not None:
                     target.now[new] = node
@@ -101,16 +101,23 @@ class Disk:
                 elif isinstance(node, _Directory):
                     node.flushed = dict(node.now)
 
-    def _found(self, path: str) -> tuple[_Directory | None, str]:
-        """The directory a path lies in, and its name there."""
+    def _found(self, path: str, *, make: bool = False) -> tuple[_Directory | None, str]:
+        """The directory a path lies in, and its name there; with ``make`` it is there, though its own line may come later.
+
+        Of two threads that make a directory the one that finds it there may go on before the other's call is written down.
+        """
         if not path.startswith(f"{self._root}/"):
             return None, ""
         *above, name = path.removeprefix(f"{self._root}/").split("/")
         at: _Node = self.top
         for part in above:
-            inner = at.now.get(part) if isinstance(at, _Directory) else None
-            if inner is None:
+            if not isinstance(at, _Directory):
                 return None, name
+            inner = at.now.get(part)
+            if inner is None:
+                if not make:
+                    return None, name
+                inner = at.now[part] = _Directory()
             at = inner
         return (at if isinstance(at, _Directory) else None), name
 

@@ -106,8 +106,8 @@ def test_columns(house: House, door: Door, table: str) -> None:
 
 
 def test_options(house: House, door: Door, table: str) -> None:
-    door.set_option(table, "snapshot.num-retained.max", "7")
-    house.all_see({"bucket": "-1", "snapshot.num-retained.max": "7"}, lambda one: one.options(table))
+    door.set_option(table, "snapshot.num-retained.max", "70")
+    house.all_see({"bucket": "-1", "snapshot.num-retained.max": "70"}, lambda one: one.options(table))
     door.reset_option(table, "snapshot.num-retained.max")
     house.all_see({"bucket": "-1"}, lambda one: one.options(table))
 

@@ -122,7 +122,7 @@ def test_every_change_of_a_schema(table: Rest) -> None:
         ({"action": "addColumn", "fieldNames": ["id"], "dataType": "INT"}, 409, "COLUMN"),
         ({"action": "dropColumn", "fieldNames": ["none"]}, 404, "COLUMN"),
         ({"action": "renameColumn", "fieldNames": ["none"], "newName": "x"}, 404, "COLUMN"),
-        ({"action": "updateColumnType", "fieldNames": ["name"], "newDataType": "INT"}, 400, None),
+        ({"action": "updateColumnType", "fieldNames": ["name"], "newDataType": {"type": "ARRAY", "element": "INT"}}, 400, None),
         ({"action": "updateColumnType", "fieldNames": ["name"], "newDataType": "NOSUCH"}, 400, None),
         ({"action": "updateColumnType", "fieldNames": ["name", "x"], "newDataType": "INT"}, 400, None),
         ({"action": "addColumn", "fieldNames": ["n"], "dataType": "INT NOT NULL"}, 400, None),
