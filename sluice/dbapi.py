@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import TracebackType
@@ -49,6 +50,8 @@ threadsafety = 2
 """Threads may share the module and connections; each has cursors of its own."""
 paramstyle = "qmark"
 """A mapping of values for ``:name`` is taken as well."""
+_ARRIVAL_SECONDS, _LOOK_SECONDS = 5.0, 0.05
+"""How long a statement that is to be canceled may take to reach the server, and how often it is looked for."""
 
 __all__ = [
     "BINARY", "Binary", "Connection", "Cursor", "DATETIME", "DataError", "DatabaseError", "Date", "DateFromTicks",
@@ -203,15 +206,19 @@ class Cursor:
     def cancel(self) -> None:
         """Stop the statement that runs, from another thread; nothing happens where none does.
 
-        Raises `OperationalError` where one is waited for that no server knows: it has not reached one yet, or its server is gone.
+        One that was sent a moment ago is waited for. Raises `OperationalError` where one does not arrive, or its server is gone.
         """
-        if self._request_id is None:
-            return
-        try:
-            self.connection.request("DELETE", f"/statements/{self._request_id}").close()
-        except ProgrammingError as unknown:
-            if self._asking:
-                raise OperationalError("Nothing was canceled: no server knows the statement (yet). Try again.") from unknown
+        until = time.monotonic() + _ARRIVAL_SECONDS
+        while self._request_id is not None:
+            try:
+                self.connection.request("DELETE", f"/statements/{self._request_id}").close()
+                return
+            except ProgrammingError as unknown:
+                if not self._asking:  # it has ended
+                    return
+                if time.monotonic() > until:
+                    raise OperationalError("Nothing was canceled: no server knows the statement (yet). Try again.") from unknown
+            time.sleep(_LOOK_SECONDS)
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row, or None."""
