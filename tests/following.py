@@ -51,7 +51,7 @@ class Follower:
                     self.lines.put((time.perf_counter(), line))
         self.ended.set()
 
-    def timed(self, count: int, *, seconds: float = 20) -> list[tuple[float, dict[str, Any]]]:
+    def timed(self, count: int, *, seconds: float = 60) -> list[tuple[float, dict[str, Any]]]:
         """So many rows, each with the moment it came; fails where they do not come in time."""
         until = time.monotonic() + seconds
         found: list[tuple[float, dict[str, Any]]] = []
@@ -63,7 +63,7 @@ class Follower:
             found.append((at, json.loads(line.removeprefix("data: "))))
         return found
 
-    def rows(self, count: int, *, seconds: float = 20) -> list[dict[str, Any]]:
+    def rows(self, count: int, *, seconds: float = 60) -> list[dict[str, Any]]:
         """So many rows."""
         return [row for _, row in self.timed(count, seconds=seconds)]
 

@@ -354,6 +354,7 @@ def test_a_consumer_goes_on_where_it_was(url: str, lake: Lake) -> None:
             assert second.rows(1) == [{"id": 4}]
             row, told = first.rows(2)
             assert (row, told["$error"]["errorClass"]) == ({"id": 4}, "ConsumerTaken")
+            assert eventually(lambda: lake.consumers(lake.open(T)) == {"me": 5})  # what it notes later would undo the reset
     lake.reset_consumer(lake.open(T), "me", 2)
     with Follower(url, statement) as again:
         assert again.rows(3) == [{"id": 2}, {"id": 3}, {"id": 4}]
