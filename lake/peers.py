@@ -56,7 +56,9 @@ class Peers:
         self._thread.start()
 
     def leave(self) -> None:
-        """Nothing more is to be asked of this server."""
+        """Nothing more is to be asked of this server; twice is fine."""
+        if self._stop.is_set():
+            return
         self._stop.set()
         self._url = None
         self._tell()
@@ -75,18 +77,17 @@ class Peers:
     def find(self, number: int) -> ServerRow | None:
         """The server of a number, also one that is gone for some days; raises `Unavailable`."""
         with self._lock:
-            if number not in self._known or time.monotonic() - self._read_at > _FRESH_SECONDS:
-                self._read()
-            return self._known.get(number)
+            return self._read(at_once=number not in self._known).get(number)
 
     def others(self) -> list[ServerRow]:
         """The other servers that live; raises `Unavailable`."""
         with self._lock:
-            if time.monotonic() - self._read_at > _FRESH_SECONDS:
-                self._read()
-            return [row for row in self._known.values() if row.alive and row.number != self.number]
+            return [row for row in self._read().values() if row.alive and row.number != self.number]
 
-    def _read(self) -> None:
-        with self._catalog.reading() as tx:
-            self._known = {row.number: row for row in tx.servers.all()}
-        self._read_at = time.monotonic()
+    def _read(self, *, at_once: bool = False) -> Mapping[int, ServerRow]:
+        """The servers by number; for whoever holds the lock."""
+        if at_once or time.monotonic() - self._read_at > _FRESH_SECONDS:
+            with self._catalog.reading() as tx:
+                self._known = {row.number: row for row in tx.servers.all()}
+            self._read_at = time.monotonic()
+        return self._known

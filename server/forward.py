@@ -48,8 +48,7 @@ def pass_on(services: Services) -> Response | None:
     named = [(name, value) for name in _NAMES if isinstance(value := (request.view_args or {}).get(name), str)]
     for name, value in named:
         number = server_of(value)
-        if number not in (None, NO_SERVER, peers.number):
-            assert number is not None
+        if number is not None and number not in (NO_SERVER, peers.number):
             return _of_owner(peers, number, f"{name.capitalize()} {value}")
     if named and named[0][0] == "statement" and server_of(named[0][1]) is None:
         return _of_any(services, peers, named[0][1])

@@ -123,11 +123,13 @@ def is_loopback(host: str) -> bool:
 def reached_at(host: str, port: int, *, secure: bool) -> str:
     """Where other servers reach one that listens there: by this machine's name, unless it listens at one address only."""
     host = socket.gethostname() if host in ("0.0.0.0", "::") else host
-    scheme = "https" if secure else "http"
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+    return _uri("https" if secure else "http", host, port)
 
 
 def own_uri(host: str, port: int, *, scheme: str = "http") -> str:
     """Where this machine's own processes reach a server that listens there."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return _uri(scheme, {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)
+
+
+def _uri(scheme: str, host: str, port: int) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -91,21 +91,17 @@ def _meant(
     reading: Reading | None,
 ) -> LakeError:
     """What an exception of Spark says; raises one of Py4J's or a `ConnectionError` where the JVM cannot be asked for its words."""
+    chain = "\n".join(_chain(problem))
     if isinstance(problem, PySparkException):
-        chain = "\n".join(_chain(problem))
-        return _damage_in(chain, problem, reading) or _ours(chain) or _told(translated(problem, source, views), chain, lost)
-    if not isinstance(problem, Py4JJavaError) or _STOPPED.search(str(problem.java_exception)):
+        meant = translated(problem, source, views)
+    elif not isinstance(problem, Py4JJavaError) or _STOPPED.search(str(problem.java_exception)):
         return _gone(lost)
-    if _FULL.search(str(problem)):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
+    elif _FULL.search(chain):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
         return StorageFull(_NO_ROOM)
-    chain = str(problem)
-    java = _java(f"{problem.java_exception}\n{chain}", source, views)
-    return _damage_in(chain, problem, reading) or _ours(chain) or _told(java, chain, lost)
-
-
-def _damage_in(chain: str, problem: BaseException, reading: Reading | None) -> LakeError | None:
-    """The damage that made Spark fail; None for other failures."""
-    return None if reading is None else reading.damage("\n".join([chain, *_chain(problem)]))
+    else:
+        meant = _java(f"{problem.java_exception}\n{chain}", source, views)
+    damage = None if reading is None else reading.damage(chain)
+    return damage or _ours(chain) or _told(meant, chain, lost)
 
 
 def _ours(chain: str) -> LakeError | None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from sql.spark.pool import SparkPool
 
 
+Ask = Callable[[str], list[tuple[Any, ...]]]
+
+
 class NoSparkLease:
     """A lease whose session cannot be had."""
 
@@ -126,3 +129,14 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Held]]:
     yield make
     for one in made.values():
         one.let_go.set()
+
+
+@pytest.fixture
+def ask(gateway: Gateway) -> Ask:
+    """Runs a text and gives the rows of its last statement."""
+
+    def run(text: str) -> list[tuple[Any, ...]]:
+        with gateway.run(text) as result:
+            return result.collect()
+
+    return run

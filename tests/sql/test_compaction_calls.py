@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -15,18 +14,9 @@ from model.identifier import Identifier
 from model.schema import column, new_schema
 from sql.gateway import Gateway
 from sql.partition_choice import numbers, parse_specs, span
+from tests.sql.conftest import Ask
 
-Ask = Callable[[str], list[tuple[Any, ...]]]
 TASKS, BEFORE, AFTER, ROWS, SNAPSHOT, DRY = 0, 1, 2, 5, 7, 8
-
-
-@pytest.fixture
-def ask(gateway: Gateway) -> Ask:
-    def run(text: str) -> list[tuple[Any, ...]]:
-        with gateway.run(text) as result:
-            return result.collect()
-
-    return run
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,25 +13,15 @@ from model.identifier import Identifier
 from sql.analysis.predicates import pushed
 from sql.analysis.references import table_references
 from sql.dialect import parse_one
-from sql.gateway import Gateway
 from table.scan import plan_scan
+from tests.sql.conftest import Ask
 
-Ask = Callable[[str], list[tuple[Any, ...]]]
 Kept = Callable[[str], int]
 OPTIONS = (
     "'bucket'='-1', 'file-index.in-manifest-threshold'='0 b', 'file-index.bloom-filter.columns'='id, at', "
     "'file-index.bloom-filter.id.items'='100', "
     "'file-index.bloom-filter.at.items'='100', 'file-index.bloom-filter.id.fpp'='0.001', 'file-index.bitmap.columns'='kind'"
 )
-
-
-@pytest.fixture
-def ask(gateway: Gateway) -> Ask:
-    def run(text: str) -> list[tuple[Any, ...]]:
-        with gateway.run(text) as result:
-            return result.collect()
-
-    return run
 
 
 @pytest.fixture

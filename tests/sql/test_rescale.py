@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from lake import Lake
 from lake.rescale import outgrown, rescale
 from model.errors import AnalysisError, InvalidOption, RewriteConflict, SqlSyntaxError
 from model.identifier import Identifier
-from sql.gateway import Gateway
 from table.consumers import write_consumer
+from tests.sql.conftest import Ask
 
-Ask = Callable[[str], list[tuple[Any, ...]]]
 T = Identifier("default", "t")
-
-
-@pytest.fixture
-def ask(gateway: Gateway) -> Ask:
-    def run(text: str) -> list[tuple[Any, ...]]:
-        with gateway.run(text) as result:
-            return result.collect()
-
-    return run
 
 
 @pytest.fixture
