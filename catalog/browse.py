@@ -50,6 +50,31 @@ class ListedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableSummary:
+    """What the catalog holds of a table, on its main branch, without its columns."""
+
+    database: str
+    name: str
+    options: dict[str, str]
+    partitioned: bool
+    primary_key: bool
+    owner: str | None
+    created_millis: int | None
+    created_by: str | None
+    changed_millis: int | None
+    """When its latest snapshot was committed; for a table never written, when its schema was made."""
+    updated_by: str | None
+    counted: bool
+    """Whether the sizes hold for the latest snapshot; those of a table never written do."""
+    record_count: int
+    file_size: int
+    file_count: int
+    last_file_millis: int | None
+    told: bool = True
+    """Whether the caller may know the sizes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiredLease:
     """A table whose keeper has gone and that nobody took over yet."""
 
@@ -90,6 +115,20 @@ _LISTED_VIEWS: LiteralString = """
            0 AS record_count, 0 AS file_size, 0 AS file_count
     FROM catalog_view t
 """
+_SUMMARY: LiteralString = """
+    SELECT t.database, t.name, coalesce(s.body -> 'options', '{}') AS options,
+           jsonb_array_length(coalesce(s.body -> 'partitionKeys', '[]')) > 0 AS partitioned,
+           jsonb_array_length(coalesce(s.body -> 'primaryKeys', '[]')) > 0 AS primary_key, t.owner,
+           nullif((f.body ->> 'timeMillis')::bigint, 0) AS created_millis, t.created_by,
+           coalesce((n.body ->> 'timeMillis')::bigint, nullif((s.body ->> 'timeMillis')::bigint, 0)) AS changed_millis, t.updated_by,
+           coalesce(p.counted, true) AS counted, coalesce(p.record_count, 0) AS record_count, coalesce(p.file_size, 0) AS file_size,
+           coalesce(p.file_count, 0) AS file_count, p.last_file_millis
+    FROM page t
+    JOIN table_schema s ON s.table_id = t.table_id AND s.branch = 'main' AND s.schema_id = t.schema_id
+    LEFT JOIN table_schema f ON f.table_id = t.table_id AND f.branch = 'main' AND f.schema_id = 0
+    LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = 'main'
+    LEFT JOIN table_snapshot n ON n.table_id = p.table_id AND n.branch = 'main' AND n.snapshot_id = p.snapshot_id
+"""
 _FOUND: LiteralString = """
     ARRAY(SELECT f ->> 'name' FROM jsonb_array_elements(s.body -> 'fields') f WHERE f ->> 'name' ILIKE %(like)s LIMIT 5)
 """
@@ -123,6 +162,26 @@ class BrowseRepository:
         """
         with self._conn.cursor(row_factory=class_row(DatabaseSums)) as cur:
             return cur.execute(query).fetchall()
+
+    def summaries(
+        self, *, database: str | None = None, table: str | None = None, after: tuple[str, str] | None = None, limit: int
+    ) -> list[TableSummary]:
+        """Tables by database and name: of one database or one name where they are given, after the last pair of the page before."""
+        # The page is cut before anything is joined to it, whatever the planner knows of the tables.
+        query = f"""
+            WITH page AS MATERIALIZED (
+                SELECT * FROM sluice_table t
+                WHERE (%(database)s::text IS NULL OR t.database = %(database)s) AND (%(table)s::text IS NULL OR t.name = %(table)s)
+                  AND (%(after_database)s::text IS NULL OR (t.database, t.name) > (%(after_database)s, %(after_name)s))
+                ORDER BY t.database, t.name LIMIT %(limit)s)
+            {_SUMMARY} ORDER BY t.database, t.name
+        """  # noqa: S608
+        after_database, after_name = after or (None, None)
+        values = {
+            "database": database, "table": table, "after_database": after_database, "after_name": after_name, "limit": limit,
+        }  # fmt: skip
+        with self._conn.cursor(row_factory=class_row(TableSummary)) as cur:
+            return cur.execute(query, values).fetchall()
 
     def names(self, *, database: str | None, search: str | None) -> list[tuple[str, str, bool]]:
         """Database and name of all tables and views that match, by both, and whether it is a view."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catalog.browse import DatabaseSums, ExpiredLease, ListedTable
+from catalog.browse import DatabaseSums, ExpiredLease, ListedTable, TableSummary
 from catalog.records import ConsumerLagRow
 from lake.consumers import consumers
 from lake.table import LakeTable
@@ -18,6 +18,7 @@ from lake.views import named_resource
 from model.access import Access, ResourceType, table_resource
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH, Identifier
+from model.schema import other_kind
 from model.snapshot import Snapshot
 from model.table_options import TABLE_OPTIONS
 from table import binary_row
@@ -33,6 +34,9 @@ _CROWDED_BYTES = 16 << 20
 """A table is looked at closely when it has so many files, and they are on average smaller than this."""
 _LOOKED_AT = 8
 _BEHIND = 10
+_PAGE = 100
+_LONGEST_PAGE = 4000
+"""Tables asked for at once, first and in the end: who wants five need not wait for all, who wants all does not ask often."""
 
 
 def databases(lake: Lake) -> list[DatabaseSums]:
@@ -57,6 +61,27 @@ def tables(
     untold = seen_in_part(lake, only or ())
     with lake.catalog.reading() as tx:
         return tx.browse.tables(database=database, search=search, order=order, offset=offset, limit=limit, only=only, untold=untold)
+
+
+def summaries(lake: Lake, *, database: str | None = None, table: str | None = None) -> Iterator[TableSummary]:
+    """The tables the caller may open, by database and name, page by page: one query each, and no look at any file."""
+    after, page = None, _PAGE
+    while True:
+        with lake.catalog.reading() as tx:
+            found = tx.browse.summaries(database=database, table=table, after=after, limit=page)
+        shown = [
+            one
+            for one in found
+            if other_kind(one.options) is None
+            and lake.caller.sees_database(one.database)
+            and lake.caller.sees(table_resource(Identifier(one.database, one.name)))
+        ]
+        untold = set(seen_in_part(lake, [(one.database, one.name) for one in shown]))
+        for one in shown:
+            yield replace(one, told=False) if (one.database, one.name) in untold else one
+        if len(found) < page:
+            return
+        after, page = (found[-1].database, found[-1].name), min(4 * page, _LONGEST_PAGE)
 
 
 def seen_in_part(lake: Lake, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

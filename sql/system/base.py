@@ -20,7 +20,9 @@ from model.types import DataType, Field, parse_type
 from sql.results import ResultColumn, batch_of_rows
 from table.layout import partition_text
 
-_BATCH_ROWS = 8192
+_BATCH_ROWS = 64
+_LARGEST_BATCH_ROWS = 8192
+"""Rows of the first batch and of the largest: who wants five rows need not wait for thousands to be made."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,10 @@ def in_batches(columns: Sequence[ResultColumn], rows: Rows) -> Batches:
     """Rows of all columns as batches."""
 
     def read(scan: SystemScan, _: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        left = iter(rows(scan))
-        while chunk := list(islice(left, _BATCH_ROWS)):
+        left, size = iter(rows(scan)), _BATCH_ROWS
+        while chunk := list(islice(left, size)):
             yield batch_of_rows(columns, chunk)
+            size = min(4 * size, _LARGEST_BATCH_ROWS)
 
     return read
 

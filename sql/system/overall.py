@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from catalog.browse import TableSummary
 from lake import LakeTable
+from lake.browse import summaries
 from model.access import table_resource
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import DatabaseNotExist, Forbidden, TableNotExist
@@ -29,24 +31,19 @@ def _overall(name: str, **columns: str) -> Callable[[Rows], Rows]:
     return register
 
 
-def _tables(scan: SystemScan) -> Iterator[LakeTable]:
-    """The tables the condition on their names leaves; one dropped meanwhile is left out."""
+def _summaries(scan: SystemScan) -> Iterator[TableSummary]:
+    """The tables the condition on their names leaves."""
     parts = scan.predicate.parts if isinstance(scan.predicate, And) else (scan.predicate,)
-    wanted = {p.column: p.value for p in parts if isinstance(p, Compare) and p.op is Op.EQ}
-    for database in scan.lake.list_databases():
-        if wanted.get("database_name", database) != database:
-            continue
-        try:
-            names = scan.lake.list_tables(database)
-        except DatabaseNotExist:
-            continue
-        for name in names:
-            if wanted.get("table_name", name) != name:
-                continue
-            try:
-                yield scan.lake.open(Identifier(database, name))
-            except (TableNotExist, DatabaseNotExist, Forbidden, MetadataOnlyTable):
-                continue
+    wanted = {p.column: str(p.value) for p in parts if isinstance(p, Compare) and p.op is Op.EQ}
+    return summaries(scan.lake, database=wanted.get("database_name"), table=wanted.get("table_name"))
+
+
+def _opened(scan: SystemScan, one: TableSummary) -> LakeTable | None:
+    """The table; None where it is gone meanwhile."""
+    try:
+        return scan.lake.open(Identifier(one.database, one.name))
+    except (TableNotExist, DatabaseNotExist, Forbidden, MetadataOnlyTable):
+        return None
 
 
 @_overall(
@@ -67,21 +64,26 @@ def _tables(scan: SystemScan) -> Iterator[LakeTable]:
     last_file_creation_time="BIGINT",
 )
 def tables(scan: SystemScan) -> Iterable[Sequence[Any]]:
-    """Every table with its size, which is NULL for who sees only a part of it."""
-    for table in _tables(scan):
-        schema = table.schema
-        latest, counts = scan.lake.totals(table) or (None, None)
-        held: tuple[int | None, ...] = (0, 0, 0, None)
-        if not scan.lake.tells_counts(table):
-            held = (None, None, None, None)
-        elif counts:
-            held = (counts.record_count, counts.file_size, counts.file_count, counts.last_file_millis)
-        created = table.schema_at(0).time_millis or None
-        yield (
-            table.identifier.database, table.identifier.table, schema.options.get("type", "table"), bool(schema.partition_keys),
-            bool(schema.primary_keys), None, created, None, latest.time_millis if latest else schema.time_millis or None, None,
-            *held,
-        )  # fmt: skip
+    """Every table with its size, which is NULL for who sees only a part of it; all of it is what the catalog holds."""
+    for one in _summaries(scan):
+        if sizes := _sizes(scan, one):
+            yield (
+                one.database, one.name, one.options.get("type", "table"), one.partitioned, one.primary_key, one.owner,
+                one.created_millis, one.created_by, one.changed_millis, one.updated_by, *sizes,
+            )  # fmt: skip
+
+
+def _sizes(scan: SystemScan, one: TableSummary) -> tuple[int | None, ...] | None:
+    """Rows, bytes, files and the newest of them; None for a table that is gone meanwhile."""
+    if not one.told:
+        return (None, None, None, None)
+    if one.counted:
+        return (one.record_count, one.file_size, one.file_count, one.last_file_millis)
+    # Taken over or brought back, and never asked for since: its manifests are counted once.
+    if (table := _opened(scan, one)) is None:
+        return None
+    _, counts = scan.lake.totals(table) or (None, None)
+    return (0, 0, 0, None) if counts is None else (counts.record_count, counts.file_size, counts.file_count, counts.last_file_millis)
 
 
 @_overall(
@@ -97,8 +99,9 @@ def tables(scan: SystemScan) -> Iterable[Sequence[Any]]:
 )
 def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """Every partition of every partitioned table."""
-    for table in _tables(scan):
-        if not table.schema.partition_keys or scan.lake.read_rules(table).restricted:
+    for one in _summaries(scan):
+        table = _opened(scan, one) if one.partitioned and one.told else None
+        if table is None:
             continue
         for p in scan.lake.partitions(table, table.latest()):
             done = table.files.io.exists(table.files.layout.success_file(table.schema, p.name))
@@ -120,9 +123,9 @@ def catalog_options(scan: SystemScan) -> Iterable[Sequence[Any]]:
 @_overall("all_table_options", database_name="STRING", table_name="STRING", key="STRING", value="STRING")
 def all_table_options(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """Every option of every table."""
-    for table in _tables(scan):
-        for key, value in sorted(masked_all(table.schema.options).items()):
-            yield table.identifier.database, table.identifier.table, key, value
+    for one in _summaries(scan):
+        for key, value in sorted(masked_all(one.options).items()):
+            yield one.database, one.name, key, value
 
 
 @_overall(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from catalog.browse import BrowseRepository
 from lake import Lake
 from model.errors import LakeError, TableNotExist, UnsupportedStatement
 from model.identifier import Identifier
@@ -123,6 +125,52 @@ def test_tables_about_all_tables(ask: Any) -> None:
     assert ask("SELECT * FROM sys.all_partitions") == ask("SELECT * FROM sys.partitions")
     assert ask("SELECT * FROM sys.catalog_options") == [("metastore", "rest"), ("warehouse", "sluice")]
     assert ask("SELECT value FROM sys.all_table_options WHERE table_name = 'u' AND key = 'bucket'") == [("1",)]
+
+
+def test_tables_are_listed_page_by_page_from_the_catalog_alone(
+    ask: Any, lake: Lake, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake.browse._PAGE", 2)
+    monkeypatch.setattr("lake.browse._LONGEST_PAGE", 2)
+    ask("CREATE DATABASE other")
+    for name in ("other.z", "a", "v", "other.b"):
+        ask(f"CREATE TABLE {name} (id INT)")
+    ask("INSERT INTO v VALUES (1)")
+    ask("DROP TABLE a")
+    asked: list[int] = []
+    summaries = BrowseRepository.summaries
+
+    def counted(self: BrowseRepository, **wanted: Any) -> Any:
+        asked.append(wanted["limit"])
+        return summaries(self, **wanted)
+
+    monkeypatch.setattr(BrowseRepository, "summaries", counted)
+    warehouse.rename(warehouse.with_name("away"))
+    sizes = "database_name, table_name, record_count, file_count"
+    everything = [("default", "t", 4, 3), ("default", "v", 1, 1), ("other", "b", 0, 0), ("other", "z", 0, 0)]
+    assert ask(f"SELECT {sizes} FROM sys.tables") == everything
+    assert len(asked) == 3
+    asked.clear()
+    assert ask("SELECT count(*) FROM sys.tables") == [(4,)]
+    assert ask("SELECT table_name FROM sys.tables WHERE database_name = 'other'") == [("b",), ("z",)]
+    assert ask("SELECT owner, created_by, updated_by FROM sys.tables WHERE table_name = 'v'") == [("anonymous",) * 3]
+
+
+def test_a_limit_asks_for_no_more_tables_than_it_needs(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake.browse._PAGE", 2)
+    monkeypatch.setattr("sql.system.base._BATCH_ROWS", 2)
+    for name in "abcdef":
+        ask(f"CREATE TABLE {name} (id INT)")
+    after: list[Any] = []
+    summaries = BrowseRepository.summaries
+
+    def counted(self: BrowseRepository, **wanted: Any) -> Any:
+        after.append(wanted["after"])
+        return summaries(self, **wanted)
+
+    monkeypatch.setattr(BrowseRepository, "summaries", counted)
+    assert ask("SELECT table_name FROM sys.tables LIMIT 2") == [("a",), ("b",)]
+    assert after == [None]
 
 
 def test_unknown_names_are_told(ask: Any) -> None:
