@@ -28,8 +28,10 @@ class Patience:
     """Then another thread takes the place of its own."""
     told: float = 30.0
     """Then readiness says so."""
+    waited_for: float = 10.0
+    """Then Spark is started anew where tasks of such statements hold all its cores and somebody else's statement waits for one."""
     starved: float = 30.0
-    """Then Spark is started anew where tasks of such statements hold all its cores, so that nobody else's task runs."""
+    """Then it is also where nobody waits."""
     restart: float = 60.0
     """Then Spark is started anew, which fails what runs there."""
 
@@ -88,9 +90,18 @@ class Canceller:
     nothing else helps.
     """
 
-    def __init__(self, spark: SparkJobs, *, look: Callable[[], None] = lambda: None, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkJobs,
+        *,
+        look: Callable[[], None] = lambda: None,
+        waiting: Callable[[], bool] = lambda: False,
+        patience: Patience | None = None,
+    ) -> None:
         self._spark = spark
         self._look = look
+        self._waiting = waiting
+        """Whether statements that nobody told to stop are in Spark, or wait for it."""
         self._patience = patience or Patience()
         self._woken = threading.Condition()
         self._stopping: list[_Stopping] = []
@@ -159,12 +170,16 @@ class Canceller:
     def _renew_starved(self, stopping: Sequence[_Stopping]) -> list[_Stopping]:
         """Start Spark anew where some have left nobody a core for too long; those that end with it."""
         now = time.monotonic()
-        holding = [one for one in stopping if one.tasks and now - one.since > self._patience.starved]
+        shortest = min(self._patience.waited_for, self._patience.starved)
+        holding = [one for one in stopping if one.tasks and now - one.since > shortest]
         tasks = sum(one.tasks for one in holding)
         if not tasks or tasks < self._cores():
             return []
+        waited = now - max(one.since for one in holding)
+        if waited <= self._patience.starved and not self._waiting():
+            return []
         handles = ", ".join(one.operation.handle for one in holding)
-        reason = f"{tasks} tasks hold all its cores {self._patience.starved:g} s after their statements were told to stop: {handles}"
+        reason = f"{tasks} tasks hold all its cores {waited:.0f} s after their statements were told to stop: {handles}"
         self._guarded(lambda: self._spark.restart(reason), "Spark could not be started anew")
         return holding
 

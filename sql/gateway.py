@@ -93,7 +93,7 @@ class Gateway:
         self._appender = Appender(lake, self.workers)
         self.ingest = Ingester(lake, self.workers, self._executor.outside, self._sessions)
         self.session_options = SessionOptions(lake, self._sessions)
-        self._canceller = Canceller(spark, look=self._look_at_spark)
+        self._canceller = Canceller(spark, look=self._look_at_spark, waiting=lambda: any(one.wants_spark for one in self.running()))
         self._watch = SparkWatch(spark.progress)
         self.recent = RecentStatements()
         self._running: dict[str, Operation] = {}

@@ -112,6 +112,8 @@ class Operation:
         self.result: ResultSet | None = None
         self.begun = False
         """Whether a worker ever took it up."""
+        self.wants_spark = False
+        """Whether it is in Spark or waits for it."""
         self.on_spark = False
         """Whether its worker has gone to Spark."""
         self.worker_ended = False

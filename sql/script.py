@@ -220,6 +220,7 @@ class ScriptRunner:
                 statement = kept or _prepare(insert, tree, context, script.max_rows)
             if script.describe:
                 statement = Described(tree=tree, statement=statement, wanted=tuple(script.wanted))
+            operation.wants_spark, operation.on_spark = statement.needs_spark, False
             if statement.needs_spark:
                 with span("queue", {"sluice.lane": Lane.SPARK}):
                     yield Lane.SPARK

@@ -123,6 +123,28 @@ def test_tasks_that_leave_nobody_a_core_end_with_spark_at_once(spark: Hanging, o
     assert other.handle in spark.restarted[0]
 
 
+@pytest.mark.parametrize("waited_for", [True, False])
+def test_tasks_that_leave_nobody_a_core_end_sooner_where_somebody_waits_for_one(
+    spark: Hanging, operation: Operation, waited_for: bool
+) -> None:
+    looked = threading.Event()
+
+    def waiting() -> bool:
+        looked.set()
+        return waited_for
+
+    canceller = Canceller(spark, waiting=waiting, patience=Patience(waited_for=0.5, starved=600.0, restart=600.0))
+    operation.worker_ended = True
+    spark.stages, spark.live = {operation.handle: {("app-1", 7)}}, [("app-1", 7), ("app-1", 7)]
+    canceller.stop(operation)
+    wait_for(lambda: bool(spark.restarted) if waited_for else looked.is_set())
+    if not waited_for:
+        looked.clear()
+        assert looked.wait(60), "it looks again"
+        assert (spark.restarted, len(canceller._stopping)) == ([], 1)
+    canceller.close()
+
+
 def test_tasks_of_others_and_of_a_former_spark_do_not_count(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
     operation.worker_ended = True
     spark.stages = {operation.handle: {("app-1", 7)}}

@@ -26,6 +26,8 @@ def _campaign(server: RunningServer, texts: list[str], seconds: float) -> Probes
             status = hurt(server, text, seconds)
             print(f"{time.strftime('%H:%M:%S')} {status} after {time.monotonic() - began:.1f} s: {text[:60]}")
             assert status != 500, f"{text[:200]}\n{server.words()}"
+            if status == 503:  # what the server promises: one failure, and then Spark is there again
+                server.wait_for_spark()
             assert runs(server.process.pid)
     print(probes.told())
     renewals = [line for line in server.log.read_text(errors="replace").splitlines() if "Spark is started anew" in line]
