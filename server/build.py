@@ -111,6 +111,7 @@ def _limits(settings: Settings) -> GatewayLimits:
         statement_chars=settings.statement_bytes,
         statement_words=settings.statement_words,
         spark_statements=settings.statement_concurrency,
+        kept_for_others=max(1, settings.statement_concurrency // 2),
         spark_streams=settings.spark_streams,
         queued_statements=settings.statement_queue,
         kept_seconds=settings.result_keep,

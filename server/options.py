@@ -195,7 +195,12 @@ SESSION_IDLE = SERVER_OPTIONS.declare(
 )
 SESSION_LIMIT = SERVER_OPTIONS.declare(Option("session.limit", integer(at_least=1), 1000, "Open sessions at most."))
 STATEMENT_CONCURRENCY = SERVER_OPTIONS.declare(
-    Option("statement.concurrency", integer(at_least=1), 4, "Statements that run on Spark at the same time.")
+    Option(
+        "statement.concurrency",
+        integer(at_least=1),
+        4,
+        "Statements that run on Spark at the same time; half as many more may, of users that run none.",
+    )
 )
 STATEMENT_QUEUE = SERVER_OPTIONS.declare(
     Option("statement.queue", integer(at_least=0), 100, "Statements that may wait for Spark; the next one is answered 429.")

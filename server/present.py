@@ -45,7 +45,7 @@ class OfServer:
         states = {state.value.lower(): running.count(state) for state in (OperationState.PENDING, OperationState.RUNNING)}
         yield _gauges("sluice_statements", "Statements that wait or run.", "state", states)
         yield _gauges("sluice_queued_works", "Pieces of work that wait for a thread.", "lane", gateway.queued())
-        lanes = {Lane.LOCAL.value: gateway.limits.local_threads, Lane.SPARK.value: gateway.limits.spark_statements}
+        lanes = {Lane.LOCAL.value: gateway.limits.local_threads, Lane.SPARK.value: gateway.limits.spark_threads}
         yield _gauges("sluice_statement_threads", "Threads that run statements.", "lane", lanes)
         yield _gauges("sluice_http_threads", "Threads that answer requests.", "what", self.threads())
         yield _gauges("sluice_http_connections", "Open connections.", "who", self.connections())

@@ -63,8 +63,10 @@ class Work:
 class _Queue:
     """A lane's waiting works."""
 
-    def __init__(self, lock: threading.Lock, limit: int, running_limit: Callable[[str], int | None]) -> None:
-        self.works: FairQueue[Work] = FairQueue(limit, running_limit)
+    def __init__(
+        self, lock: threading.Lock, limit: int, running_limit: Callable[[str], int | None] = lambda _: None, places: int | None = None
+    ) -> None:
+        self.works: FairQueue[Work] = FairQueue(limit, running_limit, places)
         self.filled = threading.Condition(lock)
 
 
@@ -81,13 +83,17 @@ def _no_limits(_: str) -> StatementLimits:
 
 
 class Executor:
-    """Runs statements; ``queue_limit`` bounds how many may wait in each lane, ``chain_limit`` in each session."""
+    """Runs statements; ``queue_limit`` bounds how many may wait in each lane, ``chain_limit`` in each session.
+
+    ``kept_threads`` are Spark threads beyond the others, for principals that run nothing there.
+    """
 
     def __init__(
         self,
         *,
         local_threads: int = 32,
         spark_threads: int = 4,
+        kept_threads: int = 0,
         queue_limit: int = 256,
         chain_limit: int = 64,
         limits: Callable[[str], StatementLimits] = _no_limits,
@@ -96,8 +102,8 @@ class Executor:
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._queues = {
-            Lane.LOCAL: _Queue(self._lock, queue_limit, lambda _: None),
-            Lane.SPARK: _Queue(self._lock, queue_limit, lambda owner: limits(owner).running),
+            Lane.LOCAL: _Queue(self._lock, queue_limit),
+            Lane.SPARK: _Queue(self._lock, queue_limit, lambda owner: limits(owner).running, spark_threads),
         }
         self._stuck = 0
         self._chain_limit = chain_limit
@@ -105,7 +111,7 @@ class Executor:
         self._draining = False
         self._closed = False
         self._threads: list[threading.Thread] = []
-        for lane, count in ((Lane.LOCAL, local_threads), (Lane.SPARK, spark_threads)):
+        for lane, count in ((Lane.LOCAL, local_threads), (Lane.SPARK, spark_threads + kept_threads)):
             for _ in range(count):
                 self._start(lane)
 

@@ -30,8 +30,10 @@ class FairQueue(Generic[W]):
     Its caller holds a lock.
     """
 
-    def __init__(self, limit: int, running_limit: Callable[[str], int | None] = lambda _: None) -> None:
+    def __init__(self, limit: int, running_limit: Callable[[str], int | None] = lambda _: None, places: int | None = None) -> None:
         self.limit = limit
+        self._places = places
+        """So many works run at once, and beyond them those of owners of whom none runs; None where nothing is kept for these."""
         self._running_limit = running_limit
         """How many of a principal may run at once; None is no limit."""
         self._waiting: OrderedDict[str | None, deque[W]] = OrderedDict()
@@ -77,7 +79,7 @@ class FairQueue(Generic[W]):
                 continue
             if not found or self._running[owner] < self._running[best]:
                 best, found = owner, True
-        if not found:
+        if not found or (self._places is not None and self._running[best] and self._running.total() >= self._places):
             return None
         works = self._waiting[best]
         work = works.popleft()

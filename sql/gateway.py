@@ -57,6 +57,7 @@ class Gateway:
         self._executor = Executor(
             local_threads=self.limits.local_threads,
             spark_threads=self.limits.spark_statements,
+            kept_threads=self.limits.kept_for_others,
             queue_limit=self.limits.queued_statements,
             chain_limit=self.limits.queued_per_session,
             limits=lambda owner: StatementLimits(running=lake.quotas.room(owner, RUNNING), queued=lake.quotas.room(owner, QUEUED)),

@@ -22,6 +22,8 @@ class GatewayLimits:
     statement_words: int = MOST_WORDS
     local_threads: int = 32
     spark_statements: int = 4
+    kept_for_others: int = 0
+    """So many more on Spark, of principals that run none there."""
     spark_streams: int = 32
     """Streaming queries that clients read from Spark at the same time."""
     queued_statements: int = 256
@@ -37,3 +39,8 @@ class GatewayLimits:
     workers: WorkerLimits = field(default_factory=WorkerLimits)
     server: int = NO_SERVER
     """The number of the process among the servers of its catalog, which handles tell."""
+
+    @property
+    def spark_threads(self) -> int:
+        """Statements that run on Spark at once, whoever they are of."""
+        return self.spark_statements + self.kept_for_others

@@ -299,3 +299,26 @@ def test_a_thread_that_does_not_come_back_is_replaced() -> None:
     finally:
         gate.opened.set()
         executor.close(2)
+
+
+def test_who_fills_spark_leaves_threads_to_others() -> None:
+    """A principal that runs nothing finds one of the kept threads; who has all others does not."""
+    executor = Executor(local_threads=2, spark_threads=2, kept_threads=1, queue_limit=100)
+    heavy, light, third = [Gate() for _ in range(4)], Gate(), threading.Event()
+    for gate in heavy:
+        executor.submit(on_spark(gate), owner="heavy")
+    assert heavy[0].reached.wait(60)
+    assert heavy[1].reached.wait(60)
+    wait_for(lambda: executor.waiting(Lane.SPARK) == 2)
+    executor.submit(on_spark(light), owner="light")
+    assert light.reached.wait(60)
+    assert not heavy[2].reached.is_set()
+    executor.submit(on_spark(third.set), owner="third")
+    wait_for(lambda: executor.waiting(Lane.SPARK) == 3)
+    light.opened.set()
+    assert third.wait(60)
+    assert (heavy[2].reached.is_set(), executor.waiting(Lane.SPARK)) == (False, 2), "a kept thread came free, and the queue's first stays"
+    for gate in heavy:
+        gate.opened.set()
+    assert executor.drain(60)
+    executor.close()
