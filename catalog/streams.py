@@ -16,6 +16,10 @@ class ConsumerRepository:
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
 
+    def lock(self, table_id: UUID, branch: str, name: str) -> None:
+        """Wait until no other transaction changes this consumer, its file included, and let none until this one ends."""
+        self._conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"consumer {table_id} {branch} {name}",))
+
     def take(self, table_id: UUID, branch: str, name: str, *, owner: UUID) -> ConsumerRow:
         """Make a stream the only one that may tell this consumer's progress; returns how far the consumer is."""
         query = """
@@ -29,17 +33,13 @@ class ConsumerRepository:
         return row
 
     def advance(self, table_id: UUID, branch: str, name: str, *, owner: UUID, next_snapshot: int) -> bool:
-        """Note progress; False where another stream has taken the consumer over, or the table is gone."""
+        """Note progress, which the file holds too when the transaction ends; False where another stream took over, or the table is gone."""
         query = """
-            UPDATE stream_consumer SET next_snapshot = %s, updated_at = now()
-            WHERE table_id = %s AND branch = %s AND name = %s AND owner = %s
+            UPDATE stream_consumer SET next_snapshot = %(next)s, written = %(next)s, updated_at = now()
+            WHERE table_id = %(table)s AND branch = %(branch)s AND name = %(name)s AND owner = %(owner)s
         """
-        return self._conn.execute(query, (next_snapshot, table_id, branch, name, owner)).rowcount == 1
-
-    def written(self, table_id: UUID, branch: str, name: str, *, owner: UUID, next_snapshot: int) -> None:
-        """Note what the consumer's file holds now."""
-        query = "UPDATE stream_consumer SET written = %s WHERE table_id = %s AND branch = %s AND name = %s AND owner = %s"
-        self._conn.execute(query, (next_snapshot, table_id, branch, name, owner))
+        sent = {"table": table_id, "branch": branch, "name": name, "owner": owner, "next": next_snapshot}
+        return self._conn.execute(query, sent).rowcount == 1
 
     def reset(self, table_id: UUID, branch: str, name: str, next_snapshot: int | None) -> None:
         """Set a consumer's progress, whoever reads under its name; None forgets it."""

@@ -6,14 +6,16 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from catalog import CatalogStore
 from lake.auto_tags import create_automatic_tags, expire_tags
+from lake.consumers import forget_consumer
 from lake.done import done_partitions, mark_done
 from lake.partition_expiry import PartitionExpiry, expire_partitions, expired_partitions
 from lake.retention import Removed, expire_snapshots
 from lake.table import LakeTable
 from model.catalog_errors import BackupRunning, ClockInDoubt
 from model.table_options import TABLE_OPTIONS
-from table.consumers import delete_consumer, read_consumers
+from table.consumers import read_consumers
 from table.expire import ExpiryRules
 
 if TYPE_CHECKING:
@@ -37,16 +39,14 @@ class Maintained:
     """Whether something may have to go and could not yet; the rest is not told then."""
 
 
-def expire_consumers(table: LakeTable, *, dry_run: bool = False) -> list[str]:
+def expire_consumers(catalog: CatalogStore, table: LakeTable) -> list[str]:
     """Forget consumers that told no progress for `consumer.expiration-time`."""
     after = TABLE_OPTIONS.read(table.schema.options, "consumer.expiration-time")
     if after is None:
         return []
     limit = time.time_ns() // 1_000_000 - int(after.total_seconds() * 1000)
     gone = [consumer.name for consumer in read_consumers(table.files) if consumer.updated_millis < limit]
-    for name in () if dry_run else gone:
-        delete_consumer(table.files, name)
-    return gone
+    return [name for name in gone if forget_consumer(catalog, table, name, told_before=limit)]
 
 
 def maintain(lake: Lake, table: LakeTable, *, partitions_due: bool = True) -> Maintained:
@@ -73,7 +73,7 @@ def _maintained(lake: Lake, table: LakeTable, *, partitions_due: bool) -> Mainta
     if rules is not None:
         expire_partitions(lake, table, old, rules)
     mark_done(lake, table, done_partitions(lake, table))
-    consumers = expire_consumers(table)
+    consumers = expire_consumers(lake.catalog, table)
     return Maintained(
         tags_made=tuple(made),
         tags_gone=tuple(tag.name for tag in ended),

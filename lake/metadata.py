@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from catalog.listing import EVERYTHING, Slice
 from catalog.records import CountsRow, PartitionRow
 from lake.branches import Branches
-from lake.consumers import consumers, reset_consumer
+from lake.consumers import consumers, forget_consumer, reset_consumer
 from lake.counts import partition_page, partitions_named, totals
 from lake.databases import LakeDatabases
 from lake.guard import asks_itself, needs
@@ -81,6 +81,11 @@ class LakeMetadata(LakeDatabases):
     def reset_consumer(self, table: LakeTable, name: str, next_snapshot: int | None) -> None:
         """Let a consumer go on from a snapshot; None forgets it."""
         reset_consumer(self.catalog, table, name, next_snapshot)
+
+    @needs(Access.UPDATE)
+    def forget_consumer(self, table: LakeTable, name: str) -> None:
+        """Forget a consumer, whatever its name; a stream that reads under it here ends."""
+        forget_consumer(self.catalog, table, name)
 
     @asks_itself
     def partition_page(self, table: LakeTable, wanted: Slice = EVERYTHING) -> list[PartitionRow]:

@@ -16,7 +16,7 @@ from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
 from sql.statements.procedures import DRY_COLUMN, Arguments, procedure, table_to_write
 from table.commit import CommitRequest, everything
-from table.consumers import delete_consumer, read_consumers
+from table.consumers import read_consumers
 from table.expire import ExpiryRules
 
 _COUNT = BigIntType(nullable=False)
@@ -74,7 +74,7 @@ def purge_files(context: ExecutionContext, arguments: Arguments) -> ResultSet:
                 case "tag":
                     kept.delete_tag(lake, table, name)
                 case "consumer":
-                    delete_consumer(table.files, name)
+                    lake.forget_consumer(table, name)
         request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="TRUNCATE")
         lake.commit(table, request)
         kept.expire_snapshots(lake, table, _ALL_BUT_THE_LAST)

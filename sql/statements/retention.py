@@ -26,7 +26,7 @@ from sql.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
 from sql.statements.procedures import DRY_COLUMN, DRY_RUN, Arguments, identifier_of, procedure, table_to_write
 from table import binary_row
-from table.consumers import delete_consumer, read_consumers, write_consumer
+from table.consumers import read_consumers
 from table.expire import ExpiryRules, without_limit
 
 _COUNT = BigIntType(nullable=False)
@@ -250,9 +250,9 @@ def reset_consumer(context: ExecutionContext, arguments: Arguments) -> ResultSet
             )
     if not arguments.dry_run:
         if following is None:
-            delete_consumer(table.files, name)
+            context.lake.forget_consumer(table, name)
         else:
-            write_consumer(table.files, name, following)
+            context.lake.reset_consumer(table, name, following)
     columns = [ResultColumn("consumer_id", STRING), ResultColumn("before", BigIntType()), ResultColumn("now", BigIntType()), DRY_COLUMN]
     return ResultSet.of_rows(columns, [(name, present.get(name), following, arguments.dry_run)])
 
@@ -271,7 +271,7 @@ def clear_consumers(context: ExecutionContext, arguments: Arguments) -> ResultSe
         if included.fullmatch(c.name) and not (excluded is not None and excluded.fullmatch(c.name))
     ]
     for name in () if arguments.dry_run else gone:
-        delete_consumer(table.files, name)
+        context.lake.forget_consumer(table, name)
     return ResultSet.of_rows([ResultColumn("cleared_consumers", STRING), DRY_COLUMN], [(name, arguments.dry_run) for name in gone])
 
 

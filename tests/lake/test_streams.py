@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from model.errors import InvalidOption, LakeError, SnapshotNotExist
+from lake.consumers import ConsumerProgress, forget_consumer
+from model.errors import ConsumerTaken, InvalidOption, LakeError, SnapshotNotExist
 from model.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from table.commit import CommitRequest, everything
+from table.consumers import read_consumers
+from table.file_io import LocalFileIO
 from table.stream import Cursor
 from table.stream_start import Past, start_of
 from tests.lake.test_commit import T, append
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -119,8 +129,6 @@ def test_a_consumer_whose_next_snapshot_expired_is_told_what_is_there(
     catalog: CatalogStore,
     dsn: str,
 ) -> None:
-    import psycopg
-
     for number in range(4):
         lake.commit(table, append(f"f{number}"))
     lake.reset_consumer(table, "late", 1)
@@ -135,19 +143,78 @@ def test_a_consumer_whose_next_snapshot_expired_is_told_what_is_there(
         lake.follow(table, {"consumer-id": "../x"})
 
 
-def test_progress_that_a_crash_left_out_of_the_file_counts(lake: Lake, table: LakeTable, catalog: CatalogStore) -> None:
-    from lake.consumers import ConsumerProgress
-
+def test_progress_that_a_crash_left_out_of_the_file_counts(lake: Lake, table: LakeTable, catalog: CatalogStore, dsn: str) -> None:
     progress, stored = ConsumerProgress.take(catalog, table, "c")
     assert stored is None
     progress.tell(table, 5)
     path = table.files.layout.consumer_file("c")
     before = table.files.io.read(path)
     progress.tell(table, 6)
-    with catalog.reading() as tx:  # decided, but neither filed nor noted
-        tx.consumers.advance(table.table_id, "main", "c", owner=progress._owner, next_snapshot=7)
+    with psycopg.connect(dsn, autocommit=True) as conn:  # a server of before decided it, and has neither filed nor noted it
+        conn.execute("UPDATE stream_consumer SET next_snapshot = 7")
     assert ConsumerProgress.take(catalog, table, "c")[1] == 7
     table.files.io.write(path, before)  # somebody else went back
     assert ConsumerProgress.take(catalog, table, "c")[1] == 5
     table.files.io.delete(path)
     assert ConsumerProgress.take(catalog, table, "c")[1] is None
+
+
+class HeldIO(LocalFileIO):
+    """A local disk on which the consumers' files wait to be written for as long as they are held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free, self.reached = threading.Event(), threading.Event()
+        self.free.set()
+
+    def write(self, path: str, data: bytes) -> None:
+        if "/consumer/" in path and not self.free.is_set():
+            self.reached.set()
+            assert self.free.wait(120)
+        super().write(path, data)
+
+
+@pytest.mark.parametrize(
+    ("change", "after"),
+    [
+        (lambda lake, table: lake.reset_consumer(table, "c", 2), {"c": 2}),
+        (lambda lake, table: lake.forget_consumer(table, "c"), {}),
+        (lambda lake, table: ConsumerProgress.take(lake.catalog, table, "c")[0].tell(table, 3), {"c": 3}),
+    ],
+    ids=["reset", "forgotten", "taken over"],
+)
+def test_what_a_stream_files_late_undoes_nothing(
+    catalog: CatalogStore, warehouse: Path, dsn: str, change: Callable[[Lake, LakeTable], None], after: dict[str, int]
+) -> None:
+    disk = HeldIO()
+    with contextlib.closing(Lake(catalog, str(warehouse), file_io=disk)) as lake, ThreadPoolExecutor(2) as pool:
+        lake.create_table(T, new_schema([column("id", "BIGINT")], options={"bucket": "1", "bucket-key": "id"}))
+        table = lake.open(T)
+        progress, _ = ConsumerProgress.take(catalog, table, "c")
+        progress.tell(table, 5)
+        disk.free.clear()
+        late = pool.submit(progress.tell, table, 6)
+        try:
+            assert disk.reached.wait(60)
+            changed = pool.submit(change, lake, table)
+            with psycopg.connect(dsn, autocommit=True) as conn:
+                waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+                assert eventually(lambda: changed.done() or conn.execute(waiting).fetchone() == (1,), pause=0.01)
+        finally:
+            disk.free.set()
+        late.result(60)
+        changed.result(60)
+        assert lake.consumers(table) == after
+        with pytest.raises(ConsumerTaken):
+            progress.tell(table, 7)
+        assert lake.consumers(table) == after
+
+
+def test_an_expiry_leaves_a_consumer_that_told_something_meanwhile(lake: Lake, table: LakeTable, catalog: CatalogStore) -> None:
+    progress, _ = ConsumerProgress.take(catalog, table, "c")
+    progress.tell(table, 5)
+    (told,) = read_consumers(table.files)
+    assert not forget_consumer(catalog, table, "c", told_before=told.updated_millis)
+    progress.tell(table, 6)
+    assert forget_consumer(catalog, table, "c", told_before=read_consumers(table.files)[0].updated_millis + 1)
+    assert lake.consumers(table) == {}

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from lake import Lake
-from model.errors import AnalysisError, LakeError, SnapshotNotExist, TagNotExist
+from lake.consumers import ConsumerProgress
+from model.errors import AnalysisError, ConsumerTaken, LakeError, SnapshotNotExist, TagNotExist
 from model.identifier import Identifier
 from sql.gateway import Gateway
 from table.consumers import write_consumer
@@ -117,6 +118,17 @@ def test_consumers(ask: Ask, lake: Lake) -> None:
     assert ask(f"{clear}, dry_run => true)") == [("a1", True)]
     assert ask(f"{clear})") == [("a1", False)]
     assert ask("SELECT consumer_id FROM t$consumers") == [("a2",)]
+
+
+def test_a_stream_that_reads_under_a_name_does_not_undo_what_is_said_of_it(ask: Ask, lake: Lake) -> None:
+    table = lake.open(Identifier("default", "t"))
+    for number, call in enumerate(("CALL sys.reset_consumer('t', 'c', 2)", "CALL sys.clear_consumers('t')")):
+        progress, _ = ConsumerProgress.take(lake.catalog, table, "c")
+        progress.tell(table, 3)
+        ask(call)
+        with pytest.raises(ConsumerTaken):
+            progress.tell(table, 4)
+        assert ask("SELECT * FROM t$consumers") == [("c", 2)][number:]
 
 
 def test_orphans(ask: Ask, lake: Lake) -> None:

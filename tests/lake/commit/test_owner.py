@@ -12,7 +12,6 @@ DELETES = {
     "lake/garbage.py": "directories of dropped tables and branches",
     "lake/adopt.py": "the directory of a migration that was not decided",
     "lake/branches.py": "directories of dropped branches",
-    "lake/consumers.py": "consumers",
     "lake/decided.py": "its own probe",
     "lake/history.py": "snapshot files a rollback takes back",
     "lake/orphans.py": "orphans",
