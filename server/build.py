@@ -15,13 +15,13 @@ from lake.peers import Peers
 from lake.register import upgrade
 from model.errors import LakeError
 from model.location import Location
+from server.orc import orc_decoded_beside, worker_limits
 from server.settings import Settings
 from sql.gateway import Gateway, GatewayLimits
 from sql.jobs.coordinator import Coordinator
 from sql.process_name import process_space
 from sql.spark.pool import SparkPool
 from sql.spark.settings import SparkSettings, hadoop_version
-from workers.pool import WorkerLimits
 
 
 def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -> tuple[Gateway, SparkPool, Peers]:
@@ -29,6 +29,7 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     catalog = CatalogStore(dsn, max_connections=settings.catalog_connections)
     cleanup.callback(catalog.close)
     MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache)
+    cleanup.enter_context(orc_decoded_beside(settings))
     reserve = StorageReserve(_disks(settings), reserved=settings.storage_reserve)
     lake = Lake(
         catalog,
@@ -121,5 +122,5 @@ def _limits(settings: Settings) -> GatewayLimits:
         remote_catalogs=settings.remote_catalogs,
         kafka_brokers=settings.kafka_brokers,
         jobs=settings.jobs,
-        workers=WorkerLimits(count=settings.rows_workers, memory_bytes=settings.rows_worker_memory, seconds=settings.rows_worker_seconds),
+        workers=worker_limits(settings),
     )

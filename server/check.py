@@ -12,12 +12,13 @@ from model.catalog_errors import MetadataOnlyTable
 from model.errors import IllegalMove, LakeError, TableNotExist
 from model.identifier import Identifier
 from server.backup import present_dsn
+from server.orc import orc_decoded_beside
 from server.settings import Settings
 
 
 def check_warehouse(settings: Settings, *, deep: bool, threads: int, told: Callable[[str], None]) -> Iterator[tuple[str, Fault]]:
     """The faults of all tables, table by table; ``told`` hears how far it is. Raises `IllegalMove` for a catalog of another version."""
-    with present_dsn(settings) as dsn:
+    with present_dsn(settings) as dsn, orc_decoded_beside(settings):
         if (at := revision_of(dsn)) != newest():
             raise IllegalMove(f"The catalog's schema is {at}, and this Sluice's is {newest()}: run `sluice migrate`.")
         catalog = CatalogStore(dsn, max_connections=2)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from model.errors import InvalidData, InvalidSchema, UnsupportedType
@@ -22,6 +21,7 @@ from table.arrow import data_type
 from table.data_file import describe
 from table.file_io import FileIO, FileStatus
 from table.manifest import EMPTY_ROW, NewFile
+from table.orc import OrcHead, orc_head
 from table.stats import ColumnStats, StatsModes, stats_from_parquet
 from table.storage_errors import translating
 
@@ -119,10 +119,10 @@ def _spelled(spec: Spec) -> str:
 def _looked_at(io: FileIO, status: FileStatus, partition: tuple[str | None, ...], keys: Sequence[str]) -> HiveFile:
     format_ = _format(io, status)
     try:
+        if format_ == "orc":
+            head = _orc_head(io, status.path)
+            return _described(status, format_, partition, head.rows, head.schema, None)
         with translating(status.path), io.arrow().open_input_file(io.arrow_path(status.path)) as source:
-            if format_ == "orc":
-                file = orc.ORCFile(source)
-                return _described(status, format_, partition, file.nrows, file.schema, None)
             metadata = pq.read_metadata(source)
             return _described(status, format_, partition, metadata.num_rows, metadata.schema.to_arrow_schema(), metadata)
     except pa.ArrowException as problem:
@@ -247,6 +247,15 @@ def column_names(io: FileIO, path: str) -> frozenset[str] | None:
     ending = path.rsplit(".", 1)[-1].lower()
     if ending not in _FORMATS:
         return None
+    if ending == "orc":
+        return frozenset(_orc_head(io, path).schema.names)
     with translating(path), io.arrow().open_input_file(io.arrow_path(path)) as source:
-        schema = orc.ORCFile(source).schema if ending == "orc" else pq.read_schema(source)
-    return frozenset(schema.names)
+        return frozenset(pq.read_schema(source).names)
+
+
+def _orc_head(io: FileIO, path: str) -> OrcHead:
+    try:
+        with translating(path):
+            return orc_head(io, path)
+    except ValueError as problem:
+        raise InvalidData(f"{path} cannot be read as orc: {problem}") from problem

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import fastavro
 import pyarrow as pa
-import pyarrow.orc as orc
 from pyarrow.fs import LocalFileSystem
 
 from model.casting import is_cast, parts_cast
@@ -23,10 +22,12 @@ from table.convert import converted
 from table.formats import format_of
 from table.look_ahead import in_order
 from table.manifest import DataFile
+from table.orc import orc_parts, rows_of
 from table.scan import PlannedFile
 from table.stats import column_stats
 from table.storage_errors import storage_failure
 from table.store import TableFiles
+from table.told import ToldStats, has_checksums
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds  # at run time it would bring pandas along, a second of every start
@@ -183,10 +184,15 @@ class _Projection:
         if not self._names:
             yield from self._rows_only()
             return
+        told = None if has_checksums(self._planned.file) else ToldStats(self._planned.file, self._file_schema, self._names)
         for raw in _as_written(files, self._planned, self._raw(files)):
-            if raw.num_columns < len(self._names):
+            if not set(self._names).issubset(raw.schema.names):
                 self._check_columns(files, raw.schema.names)
+            if told is not None and (problem := _told_of(told, raw)) is not None:
+                raise files.damaged(self._planned.path, problem)
             yield self._shaped(raw)
+        if told is not None and (problem := told.end()) is not None:
+            raise files.damaged(self._planned.path, problem)
 
     def _check_columns(self, files: TableFiles, found: Sequence[str]) -> None:
         """Raise `TableDamaged` for a file without a column that has values as its manifest tells: a changed name would make them NULL."""
@@ -201,18 +207,17 @@ class _Projection:
         """Nothing wanted lies in the file: as many rows as it has, without opening it."""
         for at in range(0, self._planned.file.row_count, BATCH_ROWS):
             rows = min(BATCH_ROWS, self._planned.file.row_count - at)
-            yield self._shaped(_rows_of(rows))
+            yield self._shaped(rows_of(rows))
 
     def _raw(self, files: TableFiles) -> Iterator[pa.RecordBatch]:
-        io = files.io
-        path = io.arrow_path(self._planned.path)
+        path = self._planned.path
         match format_of(self._planned.file.file_name):
             case "parquet":
                 yield from self._parquet(files, path)
             case "orc":
                 yield from self._orc(files, path)
             case "avro":
-                yield from self._avro(io.read(self._planned.path))
+                yield from self._avro(files.io.read(path))
             case _:
                 raise UnsupportedType(f"Data files of the format of {self._planned.file.file_name} are not read here.")
 
@@ -220,7 +225,7 @@ class _Projection:
         import pyarrow.parquet as pq
 
         with self._opened(files, path) as source:
-            self._check_size(files, source)
+            self._check_size(files, source.size())
             file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
             rows = max(1024, min(BATCH_ROWS, 16_000_000 // max(1, self._row_bytes())))
             yield from file.iter_batches(batch_size=rows, columns=self._names, use_threads=True)
@@ -228,26 +233,24 @@ class _Projection:
     def _opened(self, files: TableFiles, path: str) -> pa.NativeFile:
         """The file; a small one of a store is fetched whole, in a request instead of one for its end and for each column."""
         filesystem = files.io.arrow()
-        if self._planned.file.file_size > _FETCHED_WHOLE_BYTES or isinstance(filesystem, LocalFileSystem):
-            return filesystem.open_input_file(path)
-        return pa.BufferReader(files.io.read(self._planned.path))
+        if not self._at_once() or isinstance(filesystem, LocalFileSystem):
+            return filesystem.open_input_file(files.io.arrow_path(path))
+        return pa.BufferReader(files.io.read(path))
 
-    def _check_size(self, files: TableFiles, source: pa.NativeFile) -> None:
-        if (size := source.size()) != self._planned.file.file_size:
+    def _at_once(self) -> bool:
+        return self._planned.file.file_size <= _FETCHED_WHOLE_BYTES
+
+    def _check_size(self, files: TableFiles, size: int) -> None:
+        if size != self._planned.file.file_size:
             raise files.damaged(self._planned.path, f"has {size:,} bytes where its manifest tells {self._planned.file.file_size:,}")
 
     def _row_bytes(self) -> int:
         return self._planned.file.file_size // max(1, self._planned.file.row_count)
 
     def _orc(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
-        with self._opened(files, path) as source:
-            self._check_size(files, source)
-            file = orc.ORCFile(source)
-            if file.nstripes == 0 and file.nrows == 0:
-                return
-            names = [name for name in self._names if name in file.schema.names]
-            for stripe in range(file.nstripes):
-                batch = file.read_stripe(stripe, columns=names) if names else _rows_of(file.read_stripe(stripe).num_rows)
+        for part in orc_parts(files.io, path, self._names, at_once=self._at_once()):
+            self._check_size(files, part.head.size)
+            for batch in part.batches:
                 for at in range(0, batch.num_rows, BATCH_ROWS):
                     yield batch.slice(at, BATCH_ROWS)
 
@@ -284,9 +287,13 @@ class _Projection:
         return pa.RecordBatch.from_arrays(columns, schema=loose)
 
 
-def _rows_of(rows: int) -> pa.RecordBatch:
-    """So many rows of nothing."""
-    return pa.RecordBatch.from_arrays([pa.nulls(rows)], [" rows"])
+def _told_of(told: ToldStats, raw: pa.RecordBatch) -> str | None:
+    """What is wrong with rows as a file holds them, by what its manifest tells of its columns."""
+    there = set(raw.schema.names)
+    try:
+        return told.look({name: _in_form(raw.column(name), type_) for name, type_ in told.columns if name in there})
+    except pa.ArrowException as problem:
+        return f"has values that are none of its schema's types: {problem}"
 
 
 def _partition_scalar(value: object, type_: DataType) -> pa.Scalar:

@@ -18,6 +18,7 @@ from model.errors import InvalidData, LakeError
 from table.file_io import FileIO, file_io_for
 from table.store import TableFiles
 from table.write import write_batches
+from workers.orc import decoded
 from workers.readers import READERS, readable
 from workers.task import BodyTask, error_answer, files_answer
 from workers.wire import Gone, receive, send
@@ -45,9 +46,12 @@ def main() -> None:
 def answer(journal: IO[bytes], told: bytes, file: int | None, memory: int) -> dict[str, Any]:
     """Do a task; whatever goes wrong is told, so that only a crash ends the worker."""
     try:
-        task = BodyTask.from_json(told)
         if file is None:
-            raise ValueError("a task without a body")
+            raise ValueError("a task without a file")
+        given = orjson.loads(told)
+        if "orc" in given:
+            return decoded(given, file, _store)
+        task = BodyTask.of(given)
         files = TableFiles(_store(task.warehouse), task.location, task.branch)
         with os.fdopen(os.dup(file), "rb", buffering=1 << 20) as body:
             batches = readable(READERS[task.media_type](body, task.schema, task.table))

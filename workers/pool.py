@@ -1,4 +1,4 @@
-"""A few processes that decode bodies: one whose input kills it costs that request, and another takes its place."""
+"""A few processes that decode what came from elsewhere: one whose input kills it costs that request, and another takes its place."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import orjson
 
@@ -22,6 +23,7 @@ from workers.spool import in_memory
 from workers.task import BodyTask, error_of, files_of
 from workers.wire import Gone, receive, send
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _START_SECONDS = 60.0
 _LEAST_BYTES_A_SECOND = 1 << 20
@@ -46,8 +48,9 @@ class WorkerLimits:
 class WorkerPool:
     """Hands tasks to workers; each does one at a time."""
 
-    def __init__(self, limits: WorkerLimits | None = None) -> None:
+    def __init__(self, limits: WorkerLimits | None = None, *, what: str = "bodies") -> None:
         self.limits = limits or WorkerLimits()
+        self._what = what
         self._lock = threading.Condition()
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
@@ -73,10 +76,20 @@ class WorkerPool:
         Raises what decoding raises; `InvalidData` where it killed the worker or took too long, after ``remove`` has been called with
         the path of each file the worker may have left.
         """
+        return self._with_worker(lambda worker: worker.write(task, body, remove))
+
+    def ask(self, told: bytes, file: int) -> dict[str, object]:
+        """Let a worker do a task that leaves nothing behind but its answer and what it writes to a file, given as a descriptor.
+
+        Raises what the task raises, and `WorkerLost` where it killed the worker or took too long.
+        """
+        return self._with_worker(lambda worker: worker.ask(told, file))
+
+    def _with_worker(self, use: Callable[[_Worker], T]) -> T:
         while True:
             worker = self._take()
             try:
-                return worker.write(task, body, remove)
+                return use(worker)
             except _NotBegun:  # it had died before, of something else
                 continue
             finally:
@@ -96,7 +109,7 @@ class WorkerPool:
         with self._lock:
             while True:
                 if self._closed:
-                    raise Unavailable("The server is stopping; send the body again in a moment.")
+                    raise Unavailable("The server is stopping; send it again in a moment.")
                 while self._idle:
                     worker = self._idle.pop()
                     if worker.alive():
@@ -108,7 +121,7 @@ class WorkerPool:
                     break
                 if not self._lock.wait(until - time.monotonic()):
                     raise TooManyStatements(
-                        f"All {self.limits.count} processes that decode bodies are at work (SLUICE_ROWS_WORKERS); send the body again soon."
+                        f"All {self.limits.count} processes that decode {self._what} are at work (SLUICE_ROWS_WORKERS); send it again soon."
                     )
         try:
             made = _Worker(self.limits)
@@ -129,7 +142,19 @@ class WorkerPool:
 
 
 class _NotBegun(Exception):
-    """The worker was dead before it looked at the body."""
+    """The worker was dead before it looked at the task."""
+
+
+class WorkerLost(Exception):
+    """A task ended its worker, or was given up."""
+
+    def __init__(self, status: str, *, late: bool, killed: bool) -> None:
+        super().__init__(status)
+        self.status = status
+        self.late = late
+        """Whether it was given up because it took too long."""
+        self.killed = killed
+        """Whether somebody else may have ended the worker, as a system does that is out of memory."""
 
 
 class _Worker:
@@ -167,6 +192,21 @@ class _Worker:
 
     def write(self, task: BodyTask, body: int, remove: Callable[[str], None]) -> list[NewFile]:
         seconds = self._limits.seconds + os.fstat(body).st_size / _LEAST_BYTES_A_SECOND
+        return self._done(task.to_json(), body, seconds, files_of, remove, lambda problem: self._lost(problem, seconds))
+
+    def ask(self, told: bytes, file: int) -> dict[str, object]:
+        return self._done(told, file, self._limits.seconds, lambda answer: answer, lambda path: None, self._ended)
+
+    def _done(
+        self,
+        told: bytes,
+        file: int,
+        seconds: float,
+        taken: Callable[[dict[str, object]], T],
+        remove: Callable[[str], None],
+        lost: Callable[[BaseException], Exception],
+    ) -> T:
+        """Send a task and wait for its answer; a worker that does not answer is dead when this returns, and what it made is removed."""
         until = time.monotonic() + seconds + (0 if self._ready else _START_SECONDS)
         try:
             if not self._ready:
@@ -175,10 +215,10 @@ class _Worker:
             self._end.settimeout(self._limits.seconds)
             self._journal.seek(0)
             self._journal.truncate()
-            send(self._end, task.to_json(), body)
+            send(self._end, told, file)
             answer = self._next(until)
-            if "files" in answer:
-                return files_of(answer)
+            if "error" not in answer and "bug" not in answer:
+                return taken(answer)
         except BaseException as problem:
             begun, paths = self._end_and_ask()
             for path in paths:
@@ -187,7 +227,7 @@ class _Worker:
             if not begun and self._ready and isinstance(problem, Gone | ConnectionError):
                 raise _NotBegun from problem
             if isinstance(problem, Gone | OSError | ValueError):
-                raise self._lost(problem, seconds) from problem
+                raise lost(problem) from problem
             raise
         if "error" in answer:
             raise error_of(answer)
@@ -212,15 +252,24 @@ class _Worker:
             raise Gone
         return answer
 
+    def _status(self) -> str:
+        """How it ended, as people call it."""
+        status = self._process.returncode
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-status).name if status < 0 else str(status)
+        return str(status)
+
+    def _ended(self, problem: BaseException) -> WorkerLost:
+        late, status = isinstance(problem, TimeoutError), self._status()
+        return WorkerLost(status, late=late, killed=status in ("SIGKILL", "SIGTERM"))
+
     def _lost(self, problem: BaseException, seconds: float) -> InvalidData:
         if isinstance(problem, TimeoutError):
             return InvalidData(
                 f"The body was not decoded and written within {seconds:g} seconds (SLUICE_ROWS_WORKER_SECONDS), and given up. "
                 "Nothing was committed; send it in smaller parts."
             )
-        status = self._process.returncode
-        with contextlib.suppress(ValueError):
-            status = signal.Signals(-status).name if status < 0 else status
+        status = self._status()
         _log.warning("Worker %d ended (%s) while it decoded a body", self.pid, status)
         return InvalidData(
             f"The process that decoded the body ended ({status}): the body is damaged, or needs more than the "

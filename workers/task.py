@@ -45,9 +45,8 @@ class BodyTask:
         )
 
     @classmethod
-    def from_json(cls, told: bytes) -> BodyTask:
-        """What `to_json` wrote."""
-        given = orjson.loads(told)
+    def of(cls, given: Mapping[str, Any]) -> BodyTask:
+        """What `to_json` wrote, once read."""
         return cls(
             media_type=given["mediaType"],
             table=given["table"],

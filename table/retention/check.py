@@ -9,6 +9,7 @@ import pyarrow as pa
 from model.errors import LakeError
 from table.file_io import FileIO
 from table.formats import format_of
+from table.orc import orc_head, orc_parts
 from table.storage_errors import storage_failure
 
 MISSING = "is missing"
@@ -52,7 +53,6 @@ def fault_of(io: FileIO, expected: ExpectedFile, *, deep: bool) -> str | None:
 
 def _rows(io: FileIO, source: pa.NativeFile, path: str, *, deep: bool) -> int | None:
     """The rows of a file: as its footer tells, or as its pages do; None for a format that is not read here."""
-    import pyarrow.orc as orc
     import pyarrow.parquet as pq
 
     match format_of(path):
@@ -62,10 +62,9 @@ def _rows(io: FileIO, source: pa.NativeFile, path: str, *, deep: bool) -> int | 
                 return int(file.metadata.num_rows)
             return sum(int(batch.num_rows) for batch in file.iter_batches())
         case "orc":
-            stripes = orc.ORCFile(source)
             if not deep:
-                return int(stripes.nrows)
-            return sum(int(stripes.read_stripe(stripe).num_rows) for stripe in range(stripes.nstripes))
+                return orc_head(io, path).rows
+            return sum(int(batch.num_rows) for part in orc_parts(io, path) for batch in part.batches)
         case "avro" if deep:
             import fastavro
 
