@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID, uuid4
 
-from psycopg import Connection, errors
+from psycopg import errors
 from psycopg.rows import class_row
 
+from catalog.connection import CatalogConnection
 from model.errors import DatabaseAlreadyExist, DatabaseNotExist, TableAlreadyExist
 from model.identifier import Identifier
 
@@ -82,7 +83,7 @@ class DroppedDatabase:
 class DropRepository:
     """Reads and writes ``drop_record`` and what is marked with it, inside the caller's transaction; the clock is Postgres's."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
     # Dropping
@@ -90,7 +91,7 @@ class DropRepository:
     def keep_table(self, table_id: UUID, *, by: str | None, retention: timedelta, parent: int | None = None) -> int:
         """Drop a table that can be brought back for so long; returns the drop's id."""
         drop_id = self._record(None, by=by, retention=retention, parent=parent)
-        self._conn.execute("UPDATE table_entry SET drop_id = %s WHERE table_id = %s", (drop_id, table_id))
+        self._conn.later("UPDATE table_entry SET drop_id = %s WHERE table_id = %s", (drop_id, table_id))
         return drop_id
 
     def keep_database(self, name: str, *, by: str | None, retention: timedelta) -> int:

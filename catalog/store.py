@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import time
 from collections.abc import Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 import psycopg
-from psycopg import Connection
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from catalog.audit import AuditRepository
 from catalog.branches import BranchRepository, StaleFileRepository
 from catalog.browse import BrowseRepository
+from catalog.connection import CatalogConnection
 from catalog.databases import DatabaseRepository
 from catalog.drops import DropRepository
 from catalog.grants import GrantRepository, PolicyRepository
@@ -43,9 +44,8 @@ APPLICATION = "sluice"
 WAIT_SECONDS = 4.0
 """How long a request waits for a connection before it says that Postgres is away."""
 
-TRUSTED_SECONDS = 1.0
-"""For so long a connection that worked is not asked again whether it still does."""
-
+TRUSTED_SECONDS = 60.0
+"""For so long a connection that worked is not asked again whether it still does, while it is silent."""
 
 TURN_CONNECTIONS = 8
 """For turns (`catalog.turns`), besides the others; there only while several writers write a table."""
@@ -55,7 +55,7 @@ TURN_IDLE_SECONDS = 30.0
 class CatalogTransaction:
     """One transaction's view of the catalog."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: CatalogConnection) -> None:
         self.databases = DatabaseRepository(conn)
         self.drops = DropRepository(conn)
         self.tables = TableRepository(conn)
@@ -91,15 +91,16 @@ class CatalogStore:
     def __init__(self, dsn: str, *, max_connections: int = 16) -> None:
         self.notices = Notices(dsn)
         """Wakes whoever waits for a table's next snapshot."""
-        self._worked: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
+        self._worked: WeakKeyDictionary[CatalogConnection, float] = WeakKeyDictionary()
         """When each connection last gave an answer."""
         self._pool = self._made(dsn, "catalog", least=2, most=max_connections)
         self._turn_pool = self._made(dsn, "turns", least=0, most=TURN_CONNECTIONS)
         """Turns wait and hold their connections while they look at the catalog through others."""
 
-    def _made(self, dsn: str, name: str, *, least: int, most: int) -> ConnectionPool:
+    def _made(self, dsn: str, name: str, *, least: int, most: int) -> ConnectionPool[CatalogConnection]:
         pool = ConnectionPool(
             dsn,
+            connection_class=CatalogConnection,
             min_size=least,
             max_size=most,
             max_idle=TURN_IDLE_SECONDS if not least else 600.0,
@@ -112,16 +113,18 @@ class CatalogStore:
                 "application_name": "sluice",
                 "options": "-c statement_timeout=60000 -c lock_timeout=20000",
             },
-            # A restart of Postgres leaves dead connections behind; one empty round trip finds them.
             check=self._check,
             name=name,
         )
         pool.open(wait=False)
         return pool
 
-    def _check(self, conn: Connection) -> None:
-        """Raise for a dead connection; one that worked a moment ago is trusted, which saves a small commit four round trips."""
-        if time.monotonic() - self._worked.get(conn, 0.0) > TRUSTED_SECONDS:
+    def _check(self, conn: CatalogConnection) -> None:
+        """Raise for a dead connection, as a restart of Postgres leaves them behind.
+
+        A round trip finds out; it is spared for one that worked lately and on which nothing came since, not even its end.
+        """
+        if time.monotonic() - self._worked.get(conn, 0.0) > TRUSTED_SECONDS or _something_came(conn):
             ConnectionPool.check_connection(conn)
 
     def close(self) -> None:
@@ -146,7 +149,7 @@ class CatalogStore:
                 done = keep
             self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
-            if done:
+            if done and _lost(problem):
                 raise OutcomeUnknown("The catalog database went away while a change was being committed.") from problem
             raise away(problem) from problem
         except psycopg.DataError as problem:
@@ -157,9 +160,15 @@ class CatalogStore:
             raise read_only() from problem
 
     @contextlib.contextmanager
-    def _begun(self, *, keep: bool) -> Iterator[Connection]:
-        with self._pool.connection() as conn, conn.transaction(force_rollback=not keep):
-            yield conn
+    def _begun(self, *, keep: bool) -> Iterator[CatalogConnection]:
+        with self._pool.connection() as conn:
+            conn.begin()
+            try:
+                yield conn
+                if keep:
+                    conn.finish()
+            finally:
+                conn.forsake()
 
     @contextlib.contextmanager
     def turn(self, places: Sequence[Place], *, seconds: float) -> Iterator[Turn | None]:
@@ -225,8 +234,7 @@ class CatalogStore:
                 yield CatalogTransaction(conn)
                 self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
-            code = getattr(problem, "sqlstate", None) or ""
-            if sent and (not code or code.startswith(("08", "57P"))):  # otherwise it is Postgres that says no
+            if sent and _lost(problem):
                 raise OutcomeUnknown("The catalog database went away while a change was being committed.") from problem
             raise away(problem) from problem
         except psycopg.DataError as problem:
@@ -240,6 +248,19 @@ class CatalogStore:
         """Raise `Unavailable` unless Postgres answers."""
         with self.reading() as tx:
             tx.databases.names()
+
+
+def _something_came(conn: CatalogConnection) -> bool:
+    """Whether there is anything to be read on a connection that waits for nothing: its end, as a rule."""
+    look = select.poll()
+    look.register(conn.fileno(), select.POLLIN)
+    return bool(look.poll(0))
+
+
+def _lost(problem: Exception) -> bool:
+    """Whether the connection broke, so that nobody knows what became of what was sent; else it is Postgres that says no."""
+    code = getattr(problem, "sqlstate", None) or ""
+    return not code or code.startswith(("08", "57P"))
 
 
 def unfit(problem: psycopg.DataError) -> Exception:

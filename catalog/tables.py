@@ -8,10 +8,11 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-from psycopg import Connection, errors
+from psycopg import errors
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from catalog.connection import CatalogConnection
 from catalog.listing import EVERYTHING, Slice
 from catalog.records import TableRow
 from model.errors import CommitConflict, DatabaseNotExist, TableAlreadyExist, TableNotExist
@@ -49,7 +50,7 @@ class Taken(Enum):
 class TableRepository:
     """Reads and writes ``sluice_table`` and ``table_schema`` inside the caller's transaction."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
     def names(self, database: str, wanted: Slice = EVERYTHING, *, type_: str | None = None) -> list[str]:
@@ -84,6 +85,19 @@ class TableRepository:
         """The table, or the branch of it, or None."""
         return self._find(table, "")
 
+    def require_free(self, table: Identifier) -> None:
+        """Raise `TableAlreadyExist` where there is one of that name, and `DatabaseNotExist`; views are another's to look for."""
+        query = """
+            SELECT EXISTS (SELECT 1 FROM sluice_table WHERE database = %(database)s AND name = %(name)s),
+                   EXISTS (SELECT 1 FROM sluice_database WHERE name = %(database)s)
+        """
+        row = self._conn.execute(query, {"database": table.database, "name": table.table}).fetchone()
+        assert row is not None
+        if row[0]:
+            raise TableAlreadyExist(str(table))
+        if not row[1]:
+            raise DatabaseNotExist(table.database)
+
     def by_id(self, table_id: UUID) -> TableRow | None:
         """The table of that id, or None."""
         with self._conn.cursor(row_factory=class_row(TableRow)) as cur:
@@ -109,7 +123,7 @@ class TableRepository:
     def lock(self, table: Identifier) -> TableRow:
         """The table, held against other changes of its row until the transaction ends."""
         query = "SELECT table_id FROM sluice_table WHERE database = %s AND name = %s FOR UPDATE"
-        self._conn.execute(query, (table.database, table.table))
+        self._conn.later(query, (table.database, table.table))
         return self.get(table)
 
     def lock_retention(self, table: Identifier) -> tuple[UUID, str] | None:
@@ -166,7 +180,7 @@ class TableRepository:
     def add_schema(self, table_id: UUID, branch: str, schema_id: int, schema: Mapping[str, Any]) -> None:
         """Add one version of a schema."""
         query = "INSERT INTO table_schema (table_id, branch, schema_id, body) VALUES (%s, %s, %s, %s)"
-        self._conn.execute(query, (table_id, branch, schema_id, Jsonb(dict(schema))))
+        self._conn.later(query, (table_id, branch, schema_id, Jsonb(dict(schema))))
 
     def advance_schema(
         self, table_id: UUID, branch: str = MAIN_BRANCH, *, base: int, to: int, schema: Mapping[str, Any], by: str | None = None
@@ -251,13 +265,13 @@ class TableRepository:
 
         `DropRepository.keep_table` drops one that can be brought back.
         """
-        self._conn.execute("DELETE FROM sluice_table WHERE table_id = %s", (table_id,))
+        self._conn.later("DELETE FROM sluice_table WHERE table_id = %s", (table_id,))
         if location is not None:
             self.discard(location)
 
     def discard(self, location: str) -> None:
         """Remember a directory as garbage."""
-        self._conn.execute("INSERT INTO dropped_directory (location) VALUES (%s) ON CONFLICT DO NOTHING", (location,))
+        self._conn.later("INSERT INTO dropped_directory (location) VALUES (%s) ON CONFLICT DO NOTHING", (location,))
 
     def dropped_directories(self, *, older_than: timedelta = timedelta(0)) -> list[str]:
         """Directories of removed tables that may still hold files, garbage for so long at least."""
@@ -266,12 +280,22 @@ class TableRepository:
 
     def lock_location(self, location: str) -> bool:
         """Keep others from making or removing this directory until the transaction ends; True when it is garbage now."""
-        self._conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (location,))
-        return self._conn.execute("SELECT 1 FROM dropped_directory WHERE location = %s", (location,)).fetchone() is not None
+        return self.lock_place(location)[0]
+
+    def lock_place(self, location: str) -> tuple[bool, bool]:
+        """The same for a new table's directory; also whether a table, also a dropped one that is kept, lies there or is moving away."""
+        self._conn.later("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (location,))
+        query = """
+            SELECT EXISTS (SELECT 1 FROM dropped_directory WHERE location = %(place)s),
+                   EXISTS (SELECT 1 FROM table_entry WHERE location = %(place)s OR moving_from = %(place)s)
+        """
+        row = self._conn.execute(query, {"place": location}).fetchone()
+        assert row is not None
+        return row[0], row[1]
 
     def directory_removed(self, location: str) -> None:
         """Forget a directory that is gone."""
-        self._conn.execute("DELETE FROM dropped_directory WHERE location = %s", (location,))
+        self._conn.later("DELETE FROM dropped_directory WHERE location = %s", (location,))
 
     def lock_places(self) -> None:
         """Keep others from choosing a place by path until the transaction ends."""
@@ -286,8 +310,3 @@ class TableRepository:
         """
         by = {False: Taken.TABLE, True: Taken.DROPPED_TABLE, None: Taken.GARBAGE}
         return [(by[dropped], location) for dropped, location in self._conn.execute(query).fetchall()]
-
-    def location_in_use(self, location: str) -> bool:
-        """Whether a table, also a dropped one that is kept, lies there or is being moved away from there."""
-        query = "SELECT 1 FROM table_entry WHERE location = %s OR moving_from = %s"
-        return self._conn.execute(query, (location, location)).fetchone() is not None

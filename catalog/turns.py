@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import psycopg
-from psycopg import ClientCursor, Connection
-from psycopg.pq import TransactionStatus
+from psycopg import ClientCursor
 
+from catalog.connection import CatalogConnection
 from catalog.records import SnapshotRow
 
 Place = tuple[UUID, str]
@@ -51,7 +51,7 @@ class Line:
 class Turn:
     """The right to decide next about branches, as long as the transaction lasts; in one thread at a time."""
 
-    def __init__(self, conn: Connection, places: Sequence[Place]) -> None:
+    def __init__(self, conn: CatalogConnection, places: Sequence[Place]) -> None:
         """``places`` in the order of `in_order`."""
         self._conn = conn
         self._places = places
@@ -90,7 +90,7 @@ class Turn:
         self._ended = True
 
     @contextlib.contextmanager
-    def deciding(self) -> Iterator[Connection]:
+    def deciding(self) -> Iterator[CatalogConnection]:
         """The connection, for a statement that decides and ends the transaction itself."""
         try:
             yield self._conn
@@ -98,11 +98,12 @@ class Turn:
             self.end()
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self) -> Iterator[CatalogConnection]:
         """The connection, for statements that are committed when the block ends, and rolled back when it raises."""
+        self._conn.went_on()
         try:
             yield self._conn
-            self._conn.execute("COMMIT")
+            self._conn.finish()
         finally:
             self.end()
 
@@ -111,8 +112,7 @@ class Turn:
         if not self._ended:
             self._ended = True
             with contextlib.suppress(psycopg.Error):
-                if self._conn.info.transaction_status != TransactionStatus.IDLE:
-                    self._conn.execute("ROLLBACK")
+                self._conn.forsake()
 
     def _columns(self) -> tuple[list[UUID], list[str]]:
         return [table for table, _ in self._places], [branch for _, branch in self._places]
@@ -138,7 +138,7 @@ def in_order(places: Sequence[Place]) -> list[Place]:
 class TurnRepository:
     """Looks at turns without taking one."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
     def line(self, table_id: UUID, branch: str) -> Line:

@@ -19,7 +19,7 @@ from lake.commit.core import CommitCore
 from lake.commit.publish import Hook, Publisher, no_hook
 from lake.decided import follow
 from lake.follow import OpenStreams
-from lake.garbage import make_way
+from lake.garbage import make_way, room_for_table
 from lake.guard import asks_itself
 from lake.jobs import Jobs
 from lake.permissions import Permissions, read_rules
@@ -134,13 +134,12 @@ class LakeBase:
         """The open table, once what a crash or another server left half done is finished."""
         if row.moving_from:
             row = self._settled(row)
-        files = self._files_of(row)
+        files = self._files_of(Identifier(row.database, row.name, row.branch), row.table_id, row.location, self.allowed_locations(row))
         schema = Schema.from_json(row.schema)
         if row.stale:
             self._publisher.remove_stale(row.table_id, files)
         if row.published_schema_id < schema.id:
-            where = None if _lists_its_directory(schema) else files
-            self._publisher.schemas(row.table_id, where, row.branch, published=row.published_schema_id, newest=schema)
+            self._publish_schemas(row.table_id, files, row.branch, schema, published=row.published_schema_id)
         return LakeTable(
             identifier=Identifier(row.database, row.name, row.branch),
             table_id=row.table_id,
@@ -150,10 +149,14 @@ class LakeBase:
             read_latest=self._publisher.latest,
         )
 
-    def _files_of(self, row: TableRow) -> TableFiles:
-        named_by = partial(live_name, self.catalog, self.file_io, row.table_id, row.location)
-        name = Identifier(row.database, row.name, row.branch).written()
-        return TableFiles(self.file_io, row.location, row.branch, name=name, named_by=named_by, allowed=self.allowed_locations(row))
+    def _publish_schemas(self, table_id: UUID, files: TableFiles, branch: str, newest: Schema, *, published: int) -> None:
+        """Put the files of the schema versions after one there, where nothing else may lie in the table's directory none."""
+        where = None if other_kind(newest.options) in DIRECTORY_KINDS else files
+        self._publisher.schemas(table_id, where, branch, published=published, newest=newest)
+
+    def _files_of(self, table: Identifier, table_id: UUID, location: str, allowed: Sequence[str]) -> TableFiles:
+        named_by = partial(live_name, self.catalog, self.file_io, table_id, location)
+        return TableFiles(self.file_io, location, table.branch, name=table.written(), named_by=named_by, allowed=allowed)
 
     @asks_itself
     def allowed_locations(self, row: TableRow) -> Sequence[str]:
@@ -185,11 +188,11 @@ class LakeBase:
             location = str(chosen)
         else:
             location = str(table_location(self.warehouse_location, table))
-        make_way(tx, self.file_io, self.standing, location)
-        if path is None and tx.tables.location_in_use(location):
+        free = room_for_table(tx, self.file_io, self.standing, location)
+        if path is None and not free:
             location = str(table_location(self.warehouse_location, table, beside=table_id.hex[:8]))
-            make_way(tx, self.file_io, self.standing, location)
-        if tx.tables.location_in_use(location) or self.file_io.exists(TableFiles(self.file_io, location).layout.schema_dir()):
+            free = room_for_table(tx, self.file_io, self.standing, location)
+        if not free or self.file_io.exists(TableFiles(self.file_io, location).layout.schema_dir()):
             raise InvalidName(
                 f"Table {table} cannot be created: {location} already holds a table's files the catalog does not know by this name. "
                 "Move them away or choose another name."
@@ -218,11 +221,6 @@ class LakeBase:
         """Remove the directory of a dropped table, once; another server may be at it."""
         with self.catalog.transaction() as tx:
             make_way(tx, self.file_io, self.standing, location)
-
-
-def _lists_its_directory(schema: Schema) -> bool:
-    """Whether a table's rows are whatever files lie in its directory, so that nothing else may lie there."""
-    return other_kind(schema.options) in DIRECTORY_KINDS
 
 
 def seen(

@@ -12,9 +12,21 @@ def make_way(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: 
 
     Returns whether it was on record. Raises `WarehouseMismatch`, and removes nothing, where the warehouse is another catalog's.
     """
-    if not tx.tables.lock_location(directory):
-        return False
+    found = tx.tables.lock_location(directory)
+    if found:
+        _remove(tx, io, standing, directory)
+    return found
+
+
+def room_for_table(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
+    """`make_way` for a new table; returns whether no other one, also no dropped one that is kept, lies there."""
+    found, in_use = tx.tables.lock_place(directory)
+    if found:
+        _remove(tx, io, standing, directory)
+    return not in_use
+
+
+def _remove(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> None:
     standing.require_own()
     io.delete_tree(directory)
     tx.tables.directory_removed(directory)
-    return True

@@ -139,9 +139,7 @@ class LakeTables(LakeMetadata):
         stamped = replace(schema, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
         try:
             with self.catalog.transaction() as tx:
-                if tx.tables.find(table) is not None:
-                    raise TableAlreadyExist(str(table))
-                tx.databases.get(table.database)
+                tx.tables.require_free(table)
                 table_id = uuid4()
                 location = self._place(tx, table, table_id, path)
                 if other_kind(schema.options) not in DIRECTORY_KINDS:
@@ -166,9 +164,9 @@ class LakeTables(LakeMetadata):
         self._hook("table decided")
 
         def publish() -> None:
-            opened = self._open(table)
+            self._publish_schemas(table_id, self._files_of(table, table_id, location, ()), MAIN_BRANCH, stamped, published=-1)
             if other_kind(schema.options) == "object-table":  # its makers put files there at once
-                self.file_io.mkdirs(opened.location)
+                self.file_io.mkdirs(location)
 
         follow(publish, f"The files of the new table {table} could not be written")
         return True

@@ -10,5 +10,6 @@ pytest_plugins = [
     "tests.fix_server",
     "tests.fix_s3",
     "tests.fix_s3_proxy",
+    "tests.fix_postgres_proxy",
     "tests.fix_kafka",
 ]

@@ -245,11 +245,13 @@ class Publisher:
 
     def schemas(self, table_id: UUID, files: TableFiles | None, branch: str, *, published: int, newest: Schema) -> None:
         """Put the files of all decided schema versions there; without ``files`` the table has none besides its rows'."""
-        for schema_id in range(published + 1, newest.id + 1) if files is not None else ():
-            with self._catalog.reading() as tx:
-                body = tx.tables.schema(table_id, schema_id, branch)
-            if body is not None and files is not None:
-                files.write_schema(Schema.from_json(body))
+        if files is not None:
+            for schema_id in range(published + 1, newest.id):
+                with self._catalog.reading() as tx:
+                    body = tx.tables.schema(table_id, schema_id, branch)
+                if body is not None:
+                    files.write_schema(Schema.from_json(body))
+            files.write_schema(newest)
         self._hook("schema published")
         with self._catalog.reading() as tx:
             tx.tables.schema_published(table_id, newest.id, branch)

@@ -1,0 +1,140 @@
+"""A connection on which what nobody waits for travels with what is waited for next: each round trip costs the way to Postgres.
+
+BEGIN goes with a transaction's first statement, savepoints with the statements they guard, and what is sent `later` with the next one
+or with COMMIT. Statements reach Postgres in their order, and an error comes out at the first that is waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
+
+import psycopg
+from psycopg import Connection, Cursor
+from psycopg.abc import Params
+from psycopg.abc import QueryNoTemplate as Query
+from psycopg.pq import TransactionStatus
+from psycopg.rows import Row
+
+
+class CatalogConnection(Connection[Row]):
+    """A connection to the catalog, which owes Postgres what was put off; in one thread at a time."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.cursor_factory = CatalogCursor
+        self._owed: list[tuple[Query, Params | None]] = []
+        self._begun = False
+        self._savepoints = 0
+
+    def begin(self) -> None:
+        """Begin a transaction, with its first statement; one without any never reaches Postgres."""
+        self._owed = [("BEGIN", None)]
+        self._begun = True
+
+    def went_on(self) -> None:
+        """A transaction was begun on this connection by a statement of its owner."""
+        self._owed = []
+        self._begun = True
+
+    def finish(self) -> None:
+        """Commit, with what is owed; raises what that raises, and where Postgres rolled back."""
+        owed, self._begun = self._owed, False
+        if owed and owed[0] == ("BEGIN", None) and len(owed) == 1:
+            self._owed = []
+            return
+        said = self.execute("COMMIT").statusmessage
+        if said != "COMMIT":  # a statement failed, and somebody went on
+            raise psycopg.errors.InFailedSqlTransaction(f"COMMIT was answered with {said}")
+
+    def forsake(self) -> None:
+        """Roll back; what is owed is never sent."""
+        self._owed = []
+        self._begun = False
+        if not self.closed and self.info.transaction_status != TransactionStatus.IDLE:
+            self.rollback()
+
+    def later(self, query: Query, params: Params | None = None) -> None:
+        """Send a statement with the next one, or with COMMIT: for what has no result, and fails only where the transaction is to fail."""
+        if self._begun:
+            self._owed.append((query, params))
+        else:
+            self.execute(query, params)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What is owed and what the block executes reach Postgres in one round trip; results are there once it ends."""
+        owed, self._owed = self._owed, []
+        try:
+            with self.pipeline():
+                for query, params in owed:
+                    Cursor(self).execute(query, params)
+                yield
+        except psycopg.errors.PipelineAborted as aborted:  # told of the statements after the one that failed, which is behind it
+            raise _first(aborted) from None
+
+    @contextlib.contextmanager
+    def sending_owed(self) -> Iterator[None]:
+        """`together`, where there is something that is owed."""
+        if self._owed:
+            with self.together():
+                yield
+        else:
+            yield
+
+    @contextlib.contextmanager
+    def transaction(self, savepoint_name: str | None = None, force_rollback: bool = False) -> Iterator[Any]:
+        """A part of the transaction that can fail by itself; its savepoint costs no round trip, unless it fails."""
+        if not self._begun or savepoint_name or force_rollback:
+            with super().transaction(savepoint_name, force_rollback) as made:
+                yield made
+            return
+        self._savepoints += 1
+        name = f"part_{self._savepoints}"
+        mark: tuple[Query, Params | None] = (f"SAVEPOINT {name}", None)
+        self._owed.append(mark)
+        try:
+            yield None
+        except BaseException:
+            if mark in self._owed:  # it was never sent
+                del self._owed[self._owed.index(mark) :]
+            elif not self.closed and self.info.transaction_status != TransactionStatus.IDLE:
+                self._owed = []
+                self.execute(f"ROLLBACK TO SAVEPOINT {name}".encode())
+            raise
+        self.later(f"RELEASE SAVEPOINT {name}".encode())
+
+
+class CatalogCursor(Cursor[Row]):
+    """Executes statements behind those that its connection owes."""
+
+    def execute(self, query: Any, params: Any = None, **more: Any) -> Self:
+        with _of(self).sending_owed():
+            super().execute(query, params, **more)
+        return self
+
+    def executemany(self, query: Any, params_seq: Iterable[Any], **more: Any) -> None:
+        with _of(self).sending_owed():
+            super().executemany(query, params_seq, **more)
+
+    @contextlib.contextmanager
+    def copy(self, *args: Any, **more: Any) -> Iterator[Any]:
+        with _of(self).sending_owed():  # a COPY cannot travel with others
+            pass
+        with super().copy(*args, **more) as made:
+            yield made
+
+
+def _of(cursor: Cursor[Any]) -> CatalogConnection[Any]:
+    connection = cursor.connection
+    assert isinstance(connection, CatalogConnection)
+    return connection
+
+
+def _first(problem: BaseException) -> BaseException:
+    """The error behind those that only say that one came before."""
+    found: BaseException | None = problem
+    while isinstance(found, psycopg.errors.PipelineAborted):
+        found = found.__context__
+    return found if isinstance(found, psycopg.Error) else problem

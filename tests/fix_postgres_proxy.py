@@ -1,0 +1,184 @@
+"""A proxy before Postgres that counts round trips, keeps what was asked in each, and can make it far away."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+_NOT_NOW = {80877103, 80877104}
+"""What asks for TLS or GSS before the connection begins."""
+_CANCEL = 80877102
+
+
+@dataclass
+class PostgresProxy:
+    """Where it answers, and what came: a round trip is what its client has to wait for, and can hold several statements."""
+
+    dsn: str = ""
+    seconds: float = 0.0
+    """How long what is sent takes to arrive."""
+    trips: list[str] = field(default_factory=list)
+    """The statements of each round trip since `reset`, `; ` between them, each in one line."""
+    startups: list[dict[str, str]] = field(default_factory=list)
+    """The parameters each connection began with."""
+    prepared: list[str] = field(default_factory=list)
+    """The names under which statements were prepared."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def reset(self) -> None:
+        """Count anew."""
+        with self.lock:
+            self.trips.clear()
+
+    def asked(self, *, without: str = "") -> list[str]:
+        """The round trips since `reset`, but for those that match."""
+        with self.lock:
+            return [trip for trip in self.trips if not without or not re.search(without, trip)]
+
+
+@dataclass
+class _Client:
+    """Reads a client's messages, and tells the proxy of each that it waits for the answer of."""
+
+    proxy: PostgresProxy
+    statements: list[str] = field(default_factory=list)
+    names: dict[bytes, str] = field(default_factory=dict)
+    """What was prepared under which name."""
+
+    def began(self, body: bytes) -> None:
+        words = [word.decode() for word in body[4:].split(b"\0") if word]
+        with self.proxy.lock:
+            self.proxy.startups.append(dict(zip(words[::2], words[1::2], strict=True)))
+
+    def sent(self, kind: bytes, body: bytes) -> None:
+        match kind:
+            case b"Q":
+                self._ask(body[:-1])
+                self._wait()
+            case b"P":
+                name, text, _ = body.split(b"\0", 2)
+                self.names[name] = _line(text)
+                if name:
+                    with self.proxy.lock:
+                        self.proxy.prepared.append(name.decode())
+            case b"B":
+                self.statements.append(self.names.get(body.split(b"\0", 2)[1], "?"))
+            case b"S":
+                self._wait()
+
+    def _ask(self, text: bytes) -> None:
+        self.statements.append(_line(text))
+
+    def _wait(self) -> None:
+        with self.proxy.lock:
+            self.proxy.trips.append("; ".join(self.statements) or "(prepares)")
+        self.statements.clear()
+
+
+def _line(text: bytes) -> str:
+    return " ".join(text.decode(errors="replace").split())
+
+
+def _read(source: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        part = source.recv(count - len(found))
+        if not part:
+            raise ConnectionError
+        found += part
+    return found
+
+
+def _upwards(proxy: PostgresProxy, client: socket.socket, there: socket.socket) -> None:
+    """Pass a client's messages on; a message that is waited for arrives later."""
+    heard = _Client(proxy)
+    while True:  # until the connection itself begins
+        size = _read(client, 4)
+        body = _read(client, int.from_bytes(size) - 4)
+        if int.from_bytes(body[:4]) not in _NOT_NOW:
+            break
+        client.sendall(b"N")
+    if int.from_bytes(body[:4]) != _CANCEL:
+        heard.began(body)
+    there.sendall(size + body)
+    while True:
+        kind, size = _read(client, 1), _read(client, 4)
+        body = _read(client, int.from_bytes(size) - 4)
+        heard.sent(kind, body)
+        if proxy.seconds and kind in (b"Q", b"S"):
+            time.sleep(proxy.seconds)
+        there.sendall(kind + size + body)
+
+
+def _downwards(client: socket.socket, there: socket.socket) -> None:
+    while data := there.recv(1 << 16):
+        client.sendall(data)
+
+
+def _until_closed(client: socket.socket, there: socket.socket, work: Callable[[], None]) -> None:
+    with contextlib.suppress(OSError):
+        work()
+    for end in (client, there):
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
+def _connect(dsn: str) -> socket.socket:
+    """A connection to where a DSN leads."""
+    parts = conninfo_to_dict(dsn)
+    host, port = str(parts.get("host") or "localhost"), int(parts.get("port") or 5432)
+    if not host.startswith("/"):
+        return socket.create_connection((host, port))
+    there = socket.socket(socket.AF_UNIX)
+    there.connect(f"{host}/.s.PGSQL.{port}")
+    return there
+
+
+@contextlib.contextmanager
+def before_postgres(dsn: str) -> Iterator[PostgresProxy]:
+    """A proxy before the Postgres of a DSN."""
+    proxy = PostgresProxy()
+    listening = socket.create_server(("127.0.0.1", 0))
+    proxy.dsn = make_conninfo(dsn, host="127.0.0.1", port=listening.getsockname()[1], sslmode="disable", gssencmode="disable")
+    open_: list[socket.socket] = []
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                there = _connect(dsn)
+                open_.extend((client, there))
+                for work in (lambda c=client, t=there: _upwards(proxy, c, t), lambda c=client, t=there: _downwards(c, t)):
+                    threading.Thread(target=_until_closed, args=(client, there, work), name="postgres-proxy", daemon=True).start()
+
+    thread = threading.Thread(target=accept, name="postgres-proxy", daemon=True)
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        for one in (listening, *open_):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        thread.join(20)
+
+
+@pytest.fixture
+def postgres_proxy(dsn: str) -> Iterator[PostgresProxy]:
+    """A proxy before this test's database."""
+    with before_postgres(dsn) as proxy:
+        with psycopg.connect(proxy.dsn) as conn:  # so that a proxy that leads nowhere is told at once
+            conn.execute("SELECT 1")
+        proxy.startups.clear()
+        proxy.reset()
+        yield proxy
