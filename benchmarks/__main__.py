@@ -14,6 +14,7 @@ from benchmarks import (
     flight,
     jobs,
     kafka,
+    light,
     maintenance,
     pages,
     peers,
@@ -50,6 +51,7 @@ PARTS = (
     Part(name="streams", title="From a commit to a stream's reader", measure=streams.measure),
     Part(name="jobs", title="From a table to a table", measure=jobs.measure),
     Part(name="kafka", title="From a topic to a table", measure=kafka.measure),
+    Part(name="light", title="A light user beside a heavy one", measure=light.measure),
     Part(name="pages", title="Pages", measure=pages.measure),
 )
 

@@ -1,0 +1,115 @@
+"""A light user beside one that runs as many heavy statements as it can."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+
+from benchmarks.page import Table
+from benchmarks.run import Run
+from benchmarks.timing import percentile, seconds
+
+_ROOT = "root"
+_HEAVY = "SELECT sum(sqrt(id)), count(DISTINCT id % 100003) FROM range(20000000)"
+"""One to two seconds of all cores where nothing else runs."""
+_VALUES = ", ".join(f"({number}, 'text {number}')" for number in range(10))
+_ON_SPARK = "a short SELECT on Spark"
+WORKS = {
+    "`/livez`": "",
+    "`SHOW TABLES`": "SHOW TABLES",
+    "`DESCRIBE`": "DESCRIBE light",
+    "`INSERT … VALUES`, 10 rows": f"INSERT INTO light VALUES {_VALUES}",
+    "plain scan, `LIMIT 10`": "SELECT id, s FROM light LIMIT 10",
+    _ON_SPARK: "SELECT sum(id * 2) FROM range(10)",
+}
+
+
+def measure(run: Run) -> list[Table]:
+    """What a light user waits for, alone and beside 200 heavy statements of somebody else."""
+    count = run.size(200, 20)
+    with run.server(spark=True, SLUICE_TOKEN=_ROOT) as server:
+        heavy, light = (client_of(server.url, name) for name in ("heavy", "light"))
+        with light, heavy:
+            ask(light, "CREATE TABLE light (id BIGINT, s STRING)")
+            for text in WORKS.values():
+                _millis(light, text, run.seconds / 10)
+            alone = {name: _millis(light, text, run.seconds) for name, text in WORKS.items()}
+            one = seconds(lambda: ask(heavy, _HEAVY))
+            with crowd(heavy, count) as crowded:
+                beside = {name: _millis(light, text, run.seconds) for name, text in WORKS.items()}
+    rows = [(name, *_cells(alone[name], beside[name]), "" if name == _ON_SPARK else "≤ 3 ×") for name in WORKS]
+    head = ("the light user asks", "alone, p50", "p99", f"beside {count}, p50", "p99", "p99, times", "goal")
+    note = (
+        f"{count} connections of another user, each sending one statement after another (`{_HEAVY}`, {one:.1f} s alone on the server); "
+        f"{crowded.done} ended meanwhile and {crowded.refused} were refused with 429 and sent again a second later. "
+        f"One client, {run.seconds:g} s each; client and server on the same cores."
+    )
+    return [Table(head=head, rows=rows, note=note)]
+
+
+def _cells(alone: list[float], beside: list[float]) -> Iterator[str]:
+    for found in (alone, beside):
+        yield from (f"{percentile(found, part):.1f} ms" for part in (0.5, 0.99))
+    yield f"{percentile(beside, 0.99) / percentile(alone, 0.99):.1f} ×"
+
+
+def client_of(url: str, name: str) -> httpx.Client:
+    """Connections of a user of this name, who may do everything in the one database."""
+    root = {"Authorization": f"Bearer {_ROOT}"}
+    made = httpx.post(f"{url}/tokens", json={"name": name}, headers=root, timeout=60).raise_for_status()
+    grants = f"GRANT CREATETABLE, LIST ON DATABASE `default` TO {name}; GRANT ALL ON ALL IN DATABASE `default` TO {name}"
+    httpx.post(f"{url}/sql", content=grants, headers=root, timeout=60).raise_for_status()
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    return httpx.Client(base_url=url, timeout=600, limits=limits, headers={"Authorization": f"Bearer {made.json()['token']}"})
+
+
+def ask(client: httpx.Client, text: str) -> httpx.Response:
+    """The answer to a statement, or without one whether the server lives."""
+    return (client.post("/sql", content=text) if text else client.get("/livez")).raise_for_status()
+
+
+def _millis(client: httpx.Client, text: str, duration: float) -> list[float]:
+    """How long each of many took."""
+    found: list[float] = []
+    until = time.monotonic() + duration
+    while time.monotonic() < until or len(found) < 3:
+        found.append(1000 * seconds(lambda: ask(client, text)))
+    return found
+
+
+class Crowd:
+    """What became of the heavy statements."""
+
+    def __init__(self) -> None:
+        self.done = self.refused = 0
+        self.stop = threading.Event()
+
+    def run(self, client: httpx.Client) -> None:
+        """One after another, until the block ends."""
+        while not self.stop.is_set():
+            try:
+                status = client.post("/sql", content=_HEAVY).status_code
+            except httpx.TransportError:  # the block has ended, and with it the client
+                return
+            self.done += status == 200
+            self.refused += status == 429
+            if status != 200:
+                self.stop.wait(1)
+
+
+@contextmanager
+def crowd(client: httpx.Client, count: int) -> Iterator[Crowd]:
+    """So many connections that send heavy statements."""
+    made = Crowd()
+    threads = [threading.Thread(target=made.run, args=(client,), daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    time.sleep(3)  # until Spark and its queue are full of them
+    try:
+        yield made
+    finally:
+        made.stop.set()
