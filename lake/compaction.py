@@ -58,13 +58,13 @@ class Compacted:
         )
 
 
-def check_mergeable(table: LakeTable, latest: Snapshot | None) -> None:
+def check_mergeable(table: LakeTable, latest: Snapshot | None, what: str = "compacted") -> None:
     """Raise `UnsupportedType` for a table whose files are not written here: before its files are merged, not after."""
     try:
         check_writable(table.schema, latest)
         FileFormat.of(table.schema)
     except UnsupportedType as refusal:
-        raise UnsupportedType(f"Table {table.identifier} is not compacted here: {refusal.message}") from None
+        raise UnsupportedType(f"Table {table.identifier} is not {what} here: {refusal.message}") from None
 
 
 def live_files(
@@ -201,7 +201,7 @@ def _commit(
     adds = tuple(new for files in written for new in files)
     deletes = tuple(entry for task in tasks for entry in task.inputs)
     request = write.request(CommitKind.COMPACT, adds=adds, deletes=deletes, commit_user=user, operation="COMPACT")
-    snapshot = _in_order(commit, table, commit(table, request), deletes)
+    snapshot = in_order(commit, table, commit(table, request), deletes)
     return Compacted(
         tasks=len(tasks),
         files_before=len(deletes),
@@ -213,11 +213,13 @@ def _commit(
     )
 
 
-def _in_order(commit: Commit, table: LakeTable, snapshot: Snapshot, replaced: Sequence[ManifestEntry]) -> Snapshot:
+def in_order(
+    commit: Commit, table: LakeTable, snapshot: Snapshot, replaced: Sequence[ManifestEntry], *, in_place: bool = False
+) -> Snapshot:
     """Let the manifests name a queue's files in its order again: what was merged is named last, also where it comes first.
 
     We and Java Paimon sort by sequence number; pypaimon reads files as manifests name them. Only where that is quickly done,
-    and never at the cost of the compaction, which is in.
+    and never at the cost of the rewrite, which is in. ``in_place``: it was no compaction, but for who may delete.
     """
     if table.schema.bucket <= 0 or sum(m.file_size for m in table.files.manifests_of(snapshot)) > _QUICKLY_ORDERED:
         return snapshot
@@ -231,7 +233,7 @@ def _in_order(commit: Commit, table: LakeTable, snapshot: Snapshot, replaced: Se
         last[key] = entry.file.min_sequence_number
     else:
         return snapshot
-    request = CommitRequest(kind=CommitKind.COMPACT, commit_user=str(uuid4()), operation="COMPACT", merge_manifests=True)
+    request = CommitRequest(kind=CommitKind.COMPACT, commit_user=str(uuid4()), operation="COMPACT", merge_manifests=True, in_place=in_place)
     try:
         return commit(table, request)
     except LakeError as problem:

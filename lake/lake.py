@@ -105,7 +105,9 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         resource = table_resource(table.identifier)
         if request.takes_away:
             self.caller.require(Access.DELETE, resource)
-        if request.adds or not request.takes_away:
+        if request.in_place:  # what is added was there before
+            self.caller.require(Access.DELETE, resource)
+        elif request.adds or not request.takes_away:
             self.caller.require(Access.UPDATE, resource)
 
     def _signed(self, table: LakeTable, request: CommitRequest) -> CommitRequest:

@@ -116,6 +116,12 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
         "Register partitions in Hive-like metastores; irrelevant for filesystem catalog.",
         kept="there is no metastore beside the catalog",
     ),
+    Option(
+        "rows.erasable",
+        boolean(),
+        False,
+        "Whether DELETE … WHERE takes single rows away, for those who hold the privilege DELETE; without it the table only grows.",
+    ),
     Option("manifest.target-file-size", memory_size(), 8 << 20, "Roll size of manifests."),
     Option("manifest.merge-min-count", integer(at_least=1), 30, "Files needed for a trailing minor merge."),
     Option(

@@ -34,6 +34,7 @@ from sql.statements.base import ExecutionContext, Statement, build
 from sql.statements.follow import plan_stream
 from sql.statements.jobs import StartJob, is_job
 from sql.surroundings import Surroundings
+from sql.trees import DeleteRows
 
 _log = logging.getLogger(__name__)
 _TRACED_CHARS = 10_000
@@ -200,7 +201,7 @@ class ScriptRunner:
             insert, tree = None, looked_at(tree or parse_one(text.text))
             if tree is None:
                 return can_be_read(text.text)
-        if script.only_settings and (tree is None or is_query(tree) or isinstance(tree, exp.Insert)):
+        if script.only_settings and (tree is None or is_query(tree) or isinstance(tree, exp.Insert | DeleteRows)):
             raise BadRequest(
                 "Only statements that shape a session (SET, RESET, USE, CREATE, DROP, ALTER) configure it; submit this one instead."
             )

@@ -205,6 +205,12 @@ class Explain(FlinkStatement):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "json": False}
 
 
+class DeleteRows(FlinkStatement):
+    """``DELETE FROM table [AS x] WHERE condition``; ``this`` is the query for the rows that go."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "dry_run": False}
+
+
 class StatementSet(FlinkStatement):
     """``EXECUTE STATEMENT SET BEGIN insert; … END``."""
 

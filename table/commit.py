@@ -39,6 +39,8 @@ class CommitRequest:
     """The operation in Paimon's word or in ours; see `model.snapshot.Operation`."""
     statistics: str | None = None
     """The statistics file an ANALYZE has written."""
+    in_place: bool = False
+    """Whether what is added holds rows of what goes, under numbers of theirs: rows are erased or changed where they stand."""
     merge_manifests: bool = False
     """Whether all manifests are merged on the occasion (``sys.compact_manifest``)."""
     progress: CommitProgress = field(default_factory=CommitProgress, compare=False)
@@ -99,7 +101,8 @@ def build_snapshot(
         delta_record_count=added,
         index_manifest=latest.index_manifest if latest else None,
         watermark=_watermark(latest, requests),
-        statistics=first.statistics or (latest.statistics if latest and latest.schema_id == schema.id else None),
+        # Statistics tell of the least and the greatest value of a column, which may be what was erased.
+        statistics=first.statistics or (latest.statistics if latest and latest.schema_id == schema.id and not first.in_place else None),
         properties=_properties(requests),
         next_row_id=(latest.next_row_id if latest else None) or 0,
         operation=told_operation(first.operation)[0],
@@ -153,7 +156,7 @@ def _changes(
         return _appended(files, schema, latest, requests)
     if first.kind is CommitKind.ANALYZE:
         return [], BUCKETS.of(files, latest) if schema.bucket > 0 else None
-    if first.kind is CommitKind.COMPACT:
+    if first.kind is CommitKind.COMPACT or first.in_place:
         return _compacted(files, schema, latest, first)
     live, others = _overwritable(files, schema, latest, first)
     tops = dict(others.tops)
@@ -214,7 +217,7 @@ def _check_appendable(files: TableFiles, schema: Schema, latest: Snapshot | None
 def _compacted(
     files: TableFiles, schema: Schema, latest: Snapshot | None, request: CommitRequest
 ) -> tuple[list[ManifestEntry], Buckets | None]:
-    """A compaction's changes: only the buckets it is about are read, and what a bucket ends with stays what it was."""
+    """The changes of a compaction, or of rows erased in place: only their buckets are read, and what a bucket ends with stays."""
     types = [f.type for f in schema.partition_fields]
     places = {(e.partition, e.bucket) for e in request.deletes} | {(new.partition, new.bucket) for new in request.adds}
     touched = Touched(types, {partition for partition, _ in places}, {bucket for _, bucket in places})
@@ -228,7 +231,10 @@ def _compacted(
     if schema.bucket <= 0:
         return changes, None
     _check_bucket_numbers(schema, survivors, request.adds)
-    _check_order(live, gone, added)
+    if request.in_place:
+        _check_places(survivors, deleted)
+    else:
+        _check_order(live, gone, added)
     return changes, BUCKETS.of(files, latest)
 
 
@@ -258,6 +264,18 @@ def _check_order(live: Sequence[ManifestEntry], gone: set[tuple[object, ...]], a
                 f"Bucket {key[1]} got rows meanwhile that belong between the merged ones; it is merged when it is looked at again.",
                 resource_name=before[0].file.file_name,
             )
+
+
+def _check_places(survivors: Sequence[ManifestEntry], deleted: Sequence[ManifestEntry]) -> None:
+    """No file that stays has its first number among those of a file that is written anew: it would no longer be read where it was."""
+    for entry in survivors:
+        for gone in deleted:
+            same = (entry.partition, entry.bucket) == (gone.partition, gone.bucket)
+            if same and gone.file.min_sequence_number <= entry.file.min_sequence_number <= gone.file.max_sequence_number:
+                raise RewriteConflict(
+                    f"Bucket {entry.bucket} got rows meanwhile that belong between those of {gone.file.file_name}; nothing was changed.",
+                    resource_name=gone.file.file_name,
+                )
 
 
 def _rows_before(entries: Sequence[ManifestEntry], marked: set[tuple[object, ...]]) -> list[tuple[object, int]]:

@@ -40,7 +40,7 @@ def rewrite(files: TableFiles, schema: Schema, task: CompactionTask, check: Chec
     rows = _checked(read_batches(files, schema, planned(files, schema, task.inputs)), check)
     written = write_bucket(files, schema, task.partition, task.bucket, rows, source=FileSource.COMPACT)
     if schema.bucket > 0:
-        written = _numbered(written, [entry.file for entry in task.inputs])
+        written = numbered(written, [entry.file for entry in task.inputs])
     return [NewFile(partition=task.partition, bucket=task.bucket, file=file) for file in written]
 
 
@@ -50,7 +50,7 @@ def _checked(batches: Iterable[pa.RecordBatch], check: Check) -> Iterator[pa.Rec
         yield batch
 
 
-def _numbered(written: Sequence[DataFile], inputs: Sequence[DataFile]) -> list[DataFile]:
+def numbered(written: Sequence[DataFile], inputs: Sequence[DataFile]) -> list[DataFile]:
     """Numbers from the first input's, one a row, but never past the last input's: what follows must stay behind.
 
     Files of pypaimon have fewer numbers than rows; the outputs then share the last one and stay in manifest order.

@@ -10,7 +10,7 @@ from cachetools import LRUCache
 
 from model.predicate import Predicate
 from model.schema import Schema
-from model.snapshot import CommitKind, Snapshot
+from model.snapshot import CommitKind, Operation, Snapshot
 from table.manifest import EntryKind, ManifestEntry
 from table.scan import PlannedFile, plan_entries, plan_scan
 from table.store import TableFiles
@@ -38,6 +38,10 @@ class StreamRules:
     """Whether what an OVERWRITE adds counts as new rows."""
     sort_partitions: bool = False
     """Smaller partition values first; else the partition that was there first."""
+
+
+_IN_PLACE = (Operation.DELETE, Operation.UPDATE, Operation.MERGE)
+"""What writes files anew that hold rows a stream has had: no overwrite that brings new ones."""
 
 
 def beyond(snapshot: Snapshot, bound: int | None) -> bool:
@@ -122,7 +126,9 @@ def plan_next(
     if cursor.whole:
         since = cursor.created_since
         entries = [e for e in files.live_entries(snapshot) if since is None or e.file.creation_time_millis >= since]
-    elif snapshot.commit_kind is CommitKind.APPEND or (rules.overwrites and snapshot.commit_kind is CommitKind.OVERWRITE):
+    elif snapshot.commit_kind is CommitKind.APPEND or (
+        rules.overwrites and snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation not in _IN_PLACE
+    ):
         delta = files.manifest_list(snapshot.delta_manifest_list)
         entries = [e for meta in delta for e in files.manifest(meta.file_name) if e.kind is EntryKind.ADD]
     else:

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from sql import trees
 from sql.local.constants import plan_constants
+from sql.local.delete import plan_delete
 from sql.local.explain import LocalExplain
 from sql.local.insert import plan_insert, values_of
 from sql.local.literals import NotLocal as NotLocal
@@ -39,6 +40,8 @@ def plan_locally(tree: exp.Expr, context: ExecutionContext) -> Statement | None:
                 return LocalExplain(planned=_plan_query(inner, context))
             case exp.Select():
                 return _plan_query(tree, context)
+            case trees.DeleteRows():
+                return plan_delete(tree, context)
     except NotLocal:
         return None
     return None

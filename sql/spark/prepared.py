@@ -40,6 +40,11 @@ from sql.views import expand_views
 from table.scan import ScanPlan, only_columns, plan_scan
 from table.travel import BatchScan, plan_batch
 
+TARGET = "target"
+"""Key of a table node's meta that marks the mention whose rows a statement changes."""
+Source = Callable[[SparkSession, TableReference, Reading], DataFrame]
+"""Gives the rows of a mention of a table, and notes what it reads."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTable:
@@ -114,11 +119,13 @@ def prepared(
     stream: bool = False,
     starts: StartPositions | None = None,
     micro_batch: int | None = None,
+    target: Source | None = None,
 ) -> Iterator[Prepared]:
     """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last.
 
     ``stream``: over tables that are followed, which gives a streaming frame; of each so many bytes at once (``micro_batch``),
     from ``starts`` where they know a position, and otherwise from where the options say, which ``starts`` know afterwards.
+    ``target``: gives the frame of the one mention that is marked as `TARGET`.
     """
     with context.spark.running(context.statement_id) as session, contextlib.ExitStack() as cleanup:
         with translating(context.source, {}, context.spark.lost):
@@ -141,6 +148,8 @@ def prepared(
                         frame = stream_of(
                             context, session, reference, tree, place=place_in_query, starts=starts, micro_batch=micro_batch, reading=reading
                         )
+                    if target is not None and reference.node.meta.get(TARGET):
+                        frame = target(session, reference, reading)
                     if frame is None:
                         frame, planned = _source(context, session, preparation, reference, reading)
                     frame.createTempView(view)

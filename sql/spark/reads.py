@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
@@ -35,22 +36,32 @@ _READING = {
     "orc.proleptic.gregorian.default": "true",
 }
 
+_NOTHING: Mapping[str, Column] = {}
 
-def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan) -> DataFrame:
-    """The rows of the planned files; files of one format and schema version are read together."""
+
+def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan, *, beside: Mapping[str, Column] = _NOTHING) -> DataFrame:
+    """The rows of the planned files; files of one format and schema version are read together.
+
+    ``beside``: what stands behind the table's columns, made of Spark's ``_metadata``; of Parquet files alone.
+    """
     groups: dict[tuple[int, str, bool], list[PlannedFile]] = defaultdict(list)
     for planned in plan.files:
         check_whole(planned.file, table.schema, table.schema_at(planned.file.schema_id))
         # Files taken over where they lie may leave their partition to the names of their directories.
         elsewhere = bool(table.schema.partition_keys) and planned.file.external_path is not None
         groups[(planned.file.schema_id, format_of(planned.file.file_name), elsewhere)].append(planned)
-    frames = [_group(session, table, schema_id, format_, files, elsewhere) for (schema_id, format_, elsewhere), files in groups.items()]
+    more = [column.alias(name) for name, column in beside.items()]
+    frames = [
+        _group(session, table, schema_id, format_, files, elsewhere, more) for (schema_id, format_, elsewhere), files in groups.items()
+    ]
     if not frames:
         return session.createDataFrame([], st.StructType([_field(f, to_spark(f.type), f.type) for f in table.schema.fields]))
     return reduce(DataFrame.unionAll, frames)
 
 
-def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str, files: list[PlannedFile], elsewhere: bool) -> DataFrame:
+def _group(
+    session: SparkSession, table: LakeTable, schema_id: int, format_: str, files: list[PlannedFile], elsewhere: bool, more: list[Column]
+) -> DataFrame:
     if format_ == "avro":
         rows = pa.Table.from_batches(read_batches(table.files, table.schema, files))
         return session.createDataFrame(rows).select(*[tagged(named(f.name), f) for f in table.schema.fields])
@@ -68,7 +79,7 @@ def _group(session: SparkSession, table: LakeTable, schema_id: int, format_: str
             frame = _with_partitions(frame, table)
         # Spark reads ORC's TIMESTAMP as an instant of a JVM that runs in UTC; here it becomes the clock time it is.
         frame = frame.select(*[named(f.name).cast(in_file(f.type)).alias(f.name) for f, _ in wanted]) if orc else frame
-        return frame.select(*[tagged(_column(f, sources.get(f.id)), f) for f in table.schema.fields])
+        return frame.select(*[tagged(_column(f, sources.get(f.id)), f) for f in table.schema.fields], *more)
 
 
 def _field(field: Field, type_: st.DataType, declared: DataType) -> st.StructField:

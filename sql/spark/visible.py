@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 
 from lake import LakeTable
@@ -14,8 +16,11 @@ from sql.spark.texts import column_of
 from sql.spark.types import to_spark
 
 
-def visible(frame: DataFrame, table: LakeTable, rules: ReadRules) -> DataFrame:
-    """The rows and columns the rules leave; raises `Forbidden` where a rule names a column the table has no more."""
+def visible(frame: DataFrame, table: LakeTable, rules: ReadRules, *, beside: Sequence[str] = ()) -> DataFrame:
+    """The rows and columns the rules leave; raises `Forbidden` where a rule names a column the table has no more.
+
+    ``beside``: columns that are none of the table's, and stay.
+    """
     for policy in (*rules.filters, *rules.masks.values()):
         _check(policy, table)
     for policy in rules.filters:
@@ -26,7 +31,7 @@ def visible(frame: DataFrame, table: LakeTable, rules: ReadRules) -> DataFrame:
         mask = rules.masks.get(field.name)
         column = named(field.name) if mask is None else _expression(mask).cast(to_spark(field.type))
         shown.append(column.alias(field.name))
-    return frame.select(*shown)
+    return frame.select(*shown, *map(named, beside))
 
 
 def _expression(policy: Policy) -> Column:

@@ -6,6 +6,7 @@ import sql.statements.analyze
 import sql.statements.compaction
 import sql.statements.damage
 import sql.statements.databases
+import sql.statements.delete
 import sql.statements.doctor
 import sql.statements.drops
 import sql.statements.file_index

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sql import trees
+from sql.deleting import target_of
 from sql.local import plan_locally
 from sql.pictures import PlanPicture, shown, table_picture
 from sql.results import ResultSet
@@ -55,7 +56,10 @@ class Explain:
 
         inner = self.tree.this
         query = inner.args["expression"] if isinstance(inner, exp.Insert) else inner
-        local = isinstance(inner, exp.Select) and plan_locally(inner, context) is not None
+        if isinstance(inner, trees.DeleteRows):
+            target_of(context, inner)
+            query = inner.this
+        local = isinstance(inner, exp.Select | trees.DeleteRows) and plan_locally(inner, context) is not None
         with prepared(context, query) as found:
             if self.tree.args.get("json"):
                 tables = tuple(table_picture(context, planned.name, planned.table, planned.plan) for planned in found.tables)

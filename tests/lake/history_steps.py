@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
+from collections.abc import Collection
 from typing import Any
+
+import pyarrow.compute as pc
 
 from lake import LakeTable
 from lake.compaction import compact, live_files, plan
+from lake.erase import Find, Matches, erase
 from lake.retention import create_tag, delete_tag, expire_snapshots, rename_tag, replace_tag, rollback, tags_of
 from model.identifier import MAIN_BRANCH
-from model.snapshot import CommitKind
+from model.snapshot import CommitKind, Snapshot
 from table.commit import CommitRequest, everything
+from table.erase import matching_rows
 from table.expire import ExpiryRules
 from table.rewrite import planned
+from table.scan import plan_scan
 from tests.lake.histories import MODES, Action, History, Line, Step, World
 from tests.lake.test_compaction import commit_tied
 
@@ -114,6 +120,30 @@ def won_race(history: History, after: World) -> Action | None:
 
 def _compacted(history: History, table: LakeTable, tasks: list[Any]) -> None:
     assert len(compact(history.lake.commit, table, tasks).snapshots) == 1
+
+
+def erased(history: History, after: World) -> Action | None:
+    """Some rows of any files go: the rest of each bucket stays in its order."""
+    branch = history.branch(after)
+    line = after[branch]
+    there = sorted(number for ids in line.now.values() for number in ids)
+    if not there:
+        return None
+    gone = set(history.random.sample(there, history.random.randint(1, min(6, len(there)))))
+    line.commit({place: tuple(number for number in ids if number not in gone) for place, ids in line.now.items()})
+    history.merged = branch
+    return lambda: _ignore(erase(history.lake, history.table(branch), rows_of(gone)))
+
+
+def rows_of(ids: Collection[int]) -> Find:
+    """Finds the rows of these ids."""
+    condition = pc.field("id").isin(sorted(ids))
+
+    def find(table: LakeTable, snapshot: Snapshot | None) -> Matches:
+        files, schema = table.files, table.schema
+        return [(one, matching_rows(files, schema, one, condition, ["id"])) for one in plan_scan(files, schema, snapshot).files]
+
+    return find
 
 
 def manifests(history: History, after: World) -> Action | None:
@@ -233,7 +263,7 @@ def read_all(history: History, after: World) -> Action:
 
 
 STEPS: list[tuple[Step, int]] = [
-    (insert, 12), (tied, 3), (overwrite, 3), (minor, 4), (full, 3), (sort, 2), (lost_race, 1), (won_race, 3), (manifests, 1), (expire, 4),
-    (tagged, 4), (renamed_tag, 1), (untag, 2), (back, 2), (new_branch, 2), (drop_branch, 1), (fast_forward, 1), (orphans, 2),
+    (insert, 12), (tied, 3), (overwrite, 3), (minor, 4), (full, 3), (sort, 2), (lost_race, 1), (won_race, 3), (erased, 4), (manifests, 1),
+    (expire, 4), (tagged, 4), (renamed_tag, 1), (untag, 2), (back, 2), (new_branch, 2), (drop_branch, 1), (fast_forward, 1), (orphans, 2),
     (read_all, 1),
 ]  # fmt: skip

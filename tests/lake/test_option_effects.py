@@ -230,7 +230,7 @@ SHOWN: Mapping[str, str] = {
     "scan.watermark.alignment.group": "tests/server/test_alignment.py",
     "scan.watermark.alignment.max-drift": "tests/server/test_alignment.py",
     "file-index.bloom-filter.columns": "tests/sql/test_file_indexes.py", "file-index.bitmap.columns": "tests/sql/test_file_indexes.py",
-    "partition": "tests/model/test_schema.py",
+    "partition": "tests/model/test_schema.py", "rows.erasable": "tests/sql/test_delete.py",
 }  # fmt: skip
 """Where a test elsewhere, or a page that is one, shows what an option does."""
 UNSHOWN = frozenset(

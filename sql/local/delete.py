@@ -1,0 +1,64 @@
+"""DELETE whose condition Arrow decides as Spark would, without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from lake import LakeTable
+from lake.erase import Matches
+from model.predicate import Predicate
+from model.snapshot import Snapshot
+from sql import trees
+from sql.analysis.predicates import pushed
+from sql.deleting import delete, reference_of, target_of
+from sql.local.conditions import Conditions
+from sql.local.literals import NotLocal
+from sql.local.scope import Scope
+from sql.results import ResultSet
+from sql.statements.base import ExecutionContext, LocalStatement
+from table.erase import matching_rows
+from table.scan import plan_scan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalDelete(LocalStatement):
+    """``DELETE FROM t WHERE …``."""
+
+    tree: trees.DeleteRows
+    table: LakeTable
+    predicate: Predicate | None
+    """What lets files be skipped."""
+    condition: pc.Expression
+    columns: frozenset[str]
+    """Those the condition reads."""
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        return delete(context, self.tree, self.table, partial(self.find, context))
+
+    def find(self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None) -> Matches:
+        """The rows of a snapshot for which the condition is true."""
+        plan = plan_scan(table.files, table.schema, snapshot, self.predicate)
+        check = context.cancellation.check
+        return [(one, matching_rows(table.files, table.schema, one, self.condition, self.columns, check)) for one in plan.files]
+
+
+def plan_delete(tree: trees.DeleteRows, context: ExecutionContext) -> LocalDelete:
+    """The statement; raises `NotLocal` where Spark must decide which rows go."""
+    table, rules = target_of(context, tree)
+    alias = tree.this.args["from_"].this.args.get("alias")
+    if rules.restricted or (alias is not None and alias.args.get("columns")) or tree.find(exp.Subquery):
+        raise NotLocal  # what is kept from a caller is cut off in one place, before Spark sees it
+    reference = reference_of(tree.this)
+    conditions = Conditions(Scope(reference, table.schema).column)
+    condition = conditions.translate(tree.this.args["where"].this)
+    return LocalDelete(
+        tree=tree,
+        table=table,
+        predicate=pushed(reference, table.schema),
+        condition=condition,
+        columns=frozenset(conditions.columns),
+    )

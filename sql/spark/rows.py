@@ -1,0 +1,104 @@
+"""Where in a table's files the rows lie for which a condition is true, as Spark decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from sqlglot import exp
+
+from lake import LakeTable
+from lake.erase import Matches
+from model.access import ReadRules
+from model.snapshot import Snapshot
+from sql.analysis.predicates import pushed
+from sql.analysis.references import TableReference
+from sql.spark.damage import Reading
+from sql.spark.prepared import TARGET, prepared
+from sql.spark.reads import dataframe, named, tagged
+from sql.spark.types import to_spark
+from sql.spark.visible import visible
+from sql.statements.base import ExecutionContext
+from table.formats import format_of
+from table.read import Selection, read_batches
+from table.scan import PlannedFile, ScanPlan, plan_scan
+
+_FILE, _ROW = "__sluice_file", "__sluice_row"
+
+
+class _Numbered(NamedTuple):
+    """Rows with where they lie."""
+
+    frame: DataFrame
+    told: dict[str, PlannedFile]
+    """The files, by what stands beside their rows."""
+
+
+def rows_where(context: ExecutionContext, query: exp.Expr, table: LakeTable, snapshot: Snapshot | None, rules: ReadRules) -> Matches:
+    """The rows of a snapshot that the query over the table gives, and that the rules leave its caller."""
+    query = query.copy()
+    query.set("expressions", [exp.column(_FILE, quoted=True), exp.column(_ROW, quoted=True)])
+    query.args["from_"].this.meta[TARGET] = True
+    mentioned = None if any(query.args["where"].find_all(exp.Star)) else {column.name for column in query.find_all(exp.Column)}
+    if rules.restricted:
+        mentioned = None
+    files: dict[str, PlannedFile] = {}
+
+    def source(session: SparkSession, reference: TableReference, reading: Reading) -> DataFrame:
+        # A masked column's real values must not decide which files are read.
+        plan = plan_scan(table.files, table.schema, snapshot, None if rules.masks else pushed(reference, table.schema))
+        reading.add(table, plan)
+        frame, told = _numbered(session, table, plan.files, mentioned)
+        files.update(told)
+        return visible(frame, table, rules, beside=(_FILE, _ROW)) if rules.restricted else frame
+
+    with prepared(context, query, target=source) as found:
+        context.cancellation.check()
+        rows = found.frame.groupBy(_FILE).agg(F.collect_list(_ROW)).toArrow()
+    return [
+        (files[name], np.sort(places.values.to_numpy())) for name, places in zip(rows.column(0).to_pylist(), rows.column(1), strict=True)
+    ]
+
+
+def _numbered(session: SparkSession, table: LakeTable, files: Sequence[PlannedFile], mentioned: Collection[str] | None) -> _Numbered:
+    """The rows of the files, each with what tells its file and its own number in it."""
+    rounds: list[dict[str, PlannedFile]] = []
+    told: dict[str, PlannedFile] = {}
+    frames = []
+    for one in files:
+        # Files taken over from elsewhere may have one name in several directories.
+        at = next((at for at, names in enumerate(rounds) if one.file.file_name not in names), len(rounds))
+        if at == len(rounds):
+            rounds.append({})
+        rounds[at][one.file.file_name] = one
+        told[f"{at}/{one.file.file_name}"] = one
+        if format_of(one.file.file_name) != "parquet":
+            frames.append(_read_here(session, table, one, f"{at}/{one.file.file_name}", mentioned))
+    for at, names in enumerate(rounds):
+        name = F.call_function("url_decode", F.replace(F.col("_metadata.file_name"), F.lit("+"), F.lit("%2B")))
+        beside = {_FILE: F.concat(F.lit(f"{at}/"), name), _ROW: F.col("_metadata.row_index")}
+        if parquet := [one for one in names.values() if format_of(one.file.file_name) == "parquet"]:
+            frames.append(dataframe(session, table, _plan(parquet), beside=beside))
+    if not frames:
+        none = {_FILE: F.lit(None).cast("string"), _ROW: F.lit(None).cast("bigint")}
+        return _Numbered(dataframe(session, table, _plan([])).withColumns(none), told)
+    return _Numbered(reduce(DataFrame.unionAll, frames), told)
+
+
+def _plan(files: Sequence[PlannedFile]) -> ScanPlan:
+    return ScanPlan(snapshot_id=None, files=tuple(files), total_files=len(files), count_bytes=lambda: 0)
+
+
+def _read_here(session: SparkSession, table: LakeTable, one: PlannedFile, told: str, mentioned: Collection[str] | None) -> DataFrame:
+    """The rows of a file whose rows Spark does not number, such as one of ORC; only columns that are mentioned hold values."""
+    fields = [field for field in table.schema.fields if mentioned is None or field.name in mentioned] or list(table.schema.fields[:1])
+    rows = pa.Table.from_batches(read_batches(table.files, table.schema, [one], Selection(columns=[field.name for field in fields])))
+    frame = session.createDataFrame(rows.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64())))
+    held = {field.name for field in fields}
+    columns = [tagged(named(f.name) if f.name in held else F.lit(None).cast(to_spark(f.type)), f) for f in table.schema.fields]
+    return frame.select(*columns, F.lit(told).alias(_FILE), named(_ROW))

@@ -1,0 +1,84 @@
+"""DELETE whose condition Spark decides: by the rows it would show, and nothing that is kept from the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lake import Lake
+from model.errors import AnalysisError
+from model.identifier import Identifier
+from sql.gateway import Gateway
+from tests.lake.test_access import user
+
+ERASABLE = "'rows.erasable' = 'true'"
+Run = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def run(on_spark: Gateway) -> Run:
+    def run(text: str, **more: Any) -> list[tuple[Any, ...]]:
+        with on_spark.run(text, **more) as result:
+            return result.collect()
+
+    return run
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc"])
+def test_subqueries_and_functions_choose_rows_by_their_places(run: Run, format_: str) -> None:
+    options = f"'bucket' = '2', 'bucket-key' = 'id', 'file.format' = '{format_}', 'write-only' = 'true', {ERASABLE}"
+    run(f"CREATE TABLE t (id INT, s STRING, ts TIMESTAMP(3), p STRING) PARTITIONED BY (p) WITH ({options})")
+    run("CREATE TABLE gone (id INT)")
+    run("INSERT INTO gone VALUES (3), (7), (NULL)")
+    for n in range(2):
+        rows = ((id_, p) for p in ("a", "ü b%20+") for id_ in range(10 * n, 10 * n + 10))
+        values = (f"({id_}, 'name {id_}', TIMESTAMP '2024-01-01 00:00:{id_:02}', '{p}')" for id_, p in rows)
+        run("INSERT INTO t VALUES " + ", ".join(values))
+    assert run("DELETE FROM t x WHERE x.id IN (SELECT id FROM gone)")[0][0] == 4
+    assert run("DELETE FROM t WHERE id NOT IN (SELECT id FROM gone)")[0][0] == 0
+    assert run("DELETE FROM t WHERE upper(s) = 'NAME 5' AND p LIKE '%+'")[0][0] == 1
+    assert run("DELETE FROM t WHERE extract(second FROM ts) >= 18")[0][0] == 4
+    assert run("DELETE FROM t WHERE EXISTS (SELECT 1 FROM t y WHERE y.id = t.id + 16)")[0][0] == 4
+    left = run("SELECT id, p FROM t")
+    for p in ("a", "ü b%20+"):
+        ids = {id_ for id_, of in left if of == p}
+        assert ids == set(range(20)) - {0, 1, 3, 7, 18, 19} - (set() if p == "a" else {5})
+    with pytest.raises(AnalysisError):
+        run("DELETE FROM t WHERE no_such_column = 1")
+
+
+def test_rows_a_filter_hides_are_not_deleted(run: Run, on_spark: Gateway, lake: Lake) -> None:
+    run(f"CREATE TABLE t (id INT, tenant STRING, secret STRING) WITH ({ERASABLE})")
+    run("INSERT INTO t VALUES (1, 'a', 'x'), (2, 'b', 'x'), (3, 'a', 'y'), (4, NULL, 'x')")
+    token = user(lake, "ada")
+    run("GRANT SELECT (id, tenant), DELETE ON t TO ada")
+    run("CREATE POLICY mine ON t TO ada USING (tenant = 'a')")
+    ada = lake.access.caller(token)
+    assert run("DELETE FROM t WHERE id < 3 OR tenant IS NULL", caller=ada, dry_run=True) == [("", 0, "", 0, 1, 0, True)]
+    with pytest.raises(AnalysisError):
+        run("DELETE FROM t WHERE secret = 'x'", caller=ada)
+    assert run("DELETE FROM t WHERE id < 3 OR tenant IS NULL", caller=ada)[0][0] == 1
+    assert sorted(run("SELECT id, secret FROM t")) == [(2, "x"), (3, "y"), (4, "x")]
+
+
+def test_explain_tells_what_is_read(run: Run) -> None:
+    run(f"CREATE TABLE t (id INT, s STRING) WITH ({ERASABLE})")
+    run("INSERT INTO t VALUES (1, 'a')")
+    run("INSERT INTO t VALUES (100, 'b')")
+    ((text,),) = run("EXPLAIN DELETE FROM t WHERE id > 50")
+    assert "files: 1 kept, 1 skipped, of 2" in text
+    assert len(run("SELECT id FROM t")) == 2
+
+
+def test_statistics_of_what_was_there_go_with_it(run: Run, lake: Lake) -> None:
+    run(f"CREATE TABLE t (id INT) WITH ({ERASABLE})")
+    run("INSERT INTO t VALUES (1), (77)")
+    run("CALL sys.analyze_table('t')")
+    table = lake.open(Identifier("default", "t"))
+    assert (analysed := table.latest()) is not None
+    assert analysed.statistics is not None
+    run("DELETE FROM t WHERE id = 77")
+    assert (latest := table.latest()) is not None
+    assert latest.statistics is None
