@@ -16,6 +16,7 @@ from lake.history import clear_expired, stale_file
 from lake.names import check_name
 from lake.register.expired import forget_expired
 from lake.register.standing import Standing
+from lake.register.whole import require_whole
 from lake.table import LakeTable
 from lake.tags import Tags
 from model.access import Access
@@ -48,10 +49,12 @@ class Branches:
     ) -> bool:
         """Add a branch with a tag's snapshot, or without any; False when it exists and that is fine.
 
-        Raises `BranchAlreadyExist`, `TagNotExist`, `InvalidName`.
+        Raises `BranchAlreadyExist`, `TagNotExist`, `TableDamaged`, `InvalidName`.
         """
         self._check_name(table, name)
         tag = self._tags.get(table, from_tag) if from_tag is not None else None
+        if tag is not None:
+            require_whole(table, Snapshot.from_json(tag.snapshot))
         try:
             with self._catalog.transaction(keep=not dry_run) as tx:
                 row = self._held(tx, table)
@@ -132,7 +135,7 @@ class Branches:
         """Let main go on where a branch is: main's snapshots, schemas and tags from the branch's first on are replaced by the branch's.
 
         Returns the snapshots main loses and the one it has then.
-        Raises `BranchNotExist`, or `BadRequest` for a branch without snapshots.
+        Raises `BranchNotExist`, `TableDamaged`, or `BadRequest` for a branch without snapshots.
         """
         opened = replace(
             table,
@@ -140,6 +143,10 @@ class Branches:
             files=TableFiles(table.files.io, table.location, name),
         )
         forget_expired(self._catalog, opened)
+        with self._catalog.reading() as tx:
+            newest = tx.snapshots.latest(table.table_id, name)
+        if newest is not None:
+            require_whole(opened, Snapshot.from_json(newest.body))
         if not dry_run:
             require_writable(table.files.io, table.files.layout.manifest_dir())
         with self._catalog.transaction(keep=not dry_run) as tx:

@@ -11,6 +11,7 @@ from lake.commit.publish import Publisher
 from lake.decided import follow, require_writable
 from lake.guard import needs
 from lake.register.expired import check_there, forget_expired
+from lake.register.whole import require_whole
 from lake.table import LakeTable
 from lake.tags import Tags
 from model.access import Access
@@ -67,6 +68,10 @@ class History:
         """
         forget_expired(self._catalog, table)
         _require_writable(table)
+        with self._catalog.reading() as tx:
+            wanted = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
+        if wanted is not None:
+            require_whole(table, Snapshot.from_json(wanted.body))
         with self._catalog.transaction() as tx:
             self._hold(tx, table)
             _check_latest(tx, table, expected)
@@ -81,12 +86,14 @@ class History:
     def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None) -> bool:
         """Make a tag's snapshot the latest again, also where it has expired; True once the files of later ones are gone.
 
-        Raises `TagNotExist`, `StaleRollback`, or `SnapshotNotExist` for a tag of a line the table has left.
+        Raises `TagNotExist`, `StaleRollback`, `TableDamaged`, or `SnapshotNotExist` for a tag of a line the table has left.
         """
         forget_expired(self._catalog, table)
         tag = self._tags.find(table, name)
         branch = table.identifier.branch
         _require_writable(table)
+        if tag is not None:
+            require_whole(table, Snapshot.from_json(tag.snapshot))
         with self._catalog.transaction() as tx:
             self._hold(tx, table)
             _check_latest(tx, table, expected)

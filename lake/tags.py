@@ -20,6 +20,7 @@ from lake.guard import needs
 from lake.names import check_name
 from lake.register.expired import check_there, forget_expired
 from lake.register.operations import rewrite_operation
+from lake.register.whole import require_whole
 from lake.table import LakeTable
 from model.access import Access
 from model.catalog_errors import TagAlreadyExist
@@ -53,7 +54,7 @@ class Tags:
     ) -> bool:
         """Keep a snapshot (the latest where none is named) under a name; False when there is one of that name and that is fine.
 
-        Raises `SnapshotNotExist`, `TagAlreadyExist`, `InvalidName`, or `InvalidOption` for a retention that is no duration.
+        Raises `SnapshotNotExist`, `TableDamaged`, `TagAlreadyExist`, `InvalidName`, or `InvalidOption` for a retention that is no duration.
         """
         check_name(name, "tag")
         if retained is not None:
@@ -72,6 +73,7 @@ class Tags:
                 which = "no snapshot to tag yet" if latest is None else f"no snapshot {wanted} to tag"
                 raise SnapshotNotExist(f"Table {table.identifier} has {which}.", resource_name=str(wanted))
             check_there(table, row)
+            require_whole(table, Snapshot.from_json(row.body))
             now = time.time_ns() // 1_000_000
             body = Snapshot.from_json(row.body).to_json()
             made = tx.tags.put(table.table_id, name, body, branch, created_millis=now, retained=retained)

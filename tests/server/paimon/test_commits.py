@@ -211,6 +211,20 @@ def test_rollback_to_a_snapshot(rest: Rest, writer: Writer, tmp_path: Path) -> N
         assert rest.refused("POST", f"{T}/rollback", {"instant": bad})[0] == 400
 
 
+def test_nothing_goes_on_from_a_snapshot_that_cannot_be_read(rest: Rest, writer: Writer, tmp_path: Path) -> None:
+    made = [writer.commit() for _ in range(3)]
+    (snapshot_file(tmp_path, 1).parents[1] / "manifest" / made[1]["deltaManifestList"]).unlink()
+    for path, sent in (
+        ("rollback", {"instant": {"type": "snapshot", "snapshotId": 2}}),
+        ("tags", {"tagName": "second", "snapshotId": 2}),
+    ):
+        refused = rest.call("POST", f"{T}/{path}", sent)
+        assert refused.status_code == 500  # as the protocol tells damage
+        assert made[1]["deltaManifestList"] in refused.get_json(force=True)["message"]
+    assert writer.latest()["uuid"] == made[2]["uuid"]  # type: ignore[index]
+    assert rest.get(f"{T}/tags")["tags"] == []
+
+
 def test_rollback_to_a_tag(rest: Rest, writer: Writer) -> None:
     first = writer.commit()
     rest.post(f"{T}/tags", {"tagName": "eod"})

@@ -1,0 +1,58 @@
+"""Whether a snapshot can still be read, asked before history goes on from it or keeps it for long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from lake.table import LakeTable
+from model.snapshot import Snapshot
+from table.manifest_codec import decode_manifest_list
+
+_THREADS = 8
+"""Sizes asked for at once: each is a request where a store holds the files."""
+
+
+def require_whole(table: LakeTable, snapshot: Snapshot) -> None:
+    """Raise `TableDamaged` for a snapshot that nobody could read: a list or manifest of it is missing, cut off or none.
+
+    Nothing is taken from what this process remembers, which hides damage. Data files are not looked at.
+    """
+    files = table.files
+    manifests = {name: size for path, size in _lists(snapshot) for name, size in _listed(table, snapshot, path, size)}
+    if snapshot.index_manifest is not None:
+        manifests[snapshot.index_manifest] = None
+
+    def look(name: str) -> str | None:
+        try:
+            size, told = files.io.size(files.layout.manifest(name)), manifests[name]
+        except FileNotFoundError:
+            return "is missing"
+        return None if told is None or size == told else f"has {size:,} bytes where its list tells {told:,}"
+
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="whole") as pool:
+        for name, problem in zip(manifests, pool.map(look, manifests), strict=True):
+            if problem is not None:
+                raise files.damaged(files.layout.manifest(name), problem, snapshot_id=snapshot.id)
+
+
+def _lists(snapshot: Snapshot) -> Iterator[tuple[str, int | None]]:
+    yield snapshot.base_manifest_list, snapshot.base_manifest_list_size
+    yield snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
+    if snapshot.changelog_manifest_list is not None:
+        yield snapshot.changelog_manifest_list, None
+
+
+def _listed(table: LakeTable, snapshot: Snapshot, name: str, size: int | None) -> list[tuple[str, int | None]]:
+    """The manifests a list names and their sizes."""
+    files, path = table.files, table.files.layout.manifest(name)
+    try:
+        data = files.io.read(path)
+    except FileNotFoundError:
+        raise files.damaged(path, "is missing", snapshot_id=snapshot.id) from None
+    if size is not None and len(data) != size:
+        raise files.damaged(path, f"has {len(data):,} bytes where its snapshot tells {size:,}", snapshot_id=snapshot.id)
+    try:
+        return [(meta.file_name, meta.file_size) for meta in decode_manifest_list(data)]
+    except Exception as problem:  # bytes that were changed make a decoder fail in any way
+        raise files.damaged(path, f"cannot be decoded: {problem}", snapshot_id=snapshot.id) from problem
