@@ -103,11 +103,16 @@ class History:
         return before is not None and self.beyond(before)
 
     def between(self, start: Position, before: int) -> Iterator[Snapshot]:
-        """The snapshots from a position on and before an id; raises `SnapshotNotExist` where one of them has expired."""
+        """The snapshots from a position on and before an id; raises `SnapshotNotExist` where one of them has expired.
+
+        One whose file alone is gone, while the catalog and its neighbours still have it, is damage: expiry takes the oldest first.
+        """
         for snapshot_id in range(start.snapshot, before):
             snapshot = self._snapshot(snapshot_id)
             if snapshot is None:
                 past = Past(table=str(self._table.identifier), snapshots=self._table.history())
+                if any(known.id == snapshot_id for known in past.snapshots):
+                    raise self.files.damaged(self.files.layout.snapshot_file(snapshot_id), "is missing between snapshots that are there")
                 raise expired(past, snapshot_id, f"The stream of table {self._table.identifier}")
             yield snapshot
 

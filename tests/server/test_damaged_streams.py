@@ -53,3 +53,19 @@ def test_a_query_that_spark_streams_tells_it(server: RunningServer, database: st
     assert file.name in error["detail"]
     assert f"CALL sys.check_table('{database}.t')" in error["detail"]
     assert [row for row in server.sql("SELECT * FROM sys.damaged_tables") if row[0] == database]
+
+
+def test_a_hole_in_history_is_damage_and_a_missing_beginning_is_expiry(server: RunningServer, database: str, place: Path) -> None:
+    server.sql(f"INSERT INTO {database}.t VALUES (3, 'a')")
+    text = "SELECT id, upper(s) FROM t /*+ OPTIONS('scan.snapshot-id' = '1') */ LIMIT 3"
+    (place / "snapshot/snapshot-2").unlink()
+    error = told(server, database, text)
+    assert (error["errorClass"], error["status"]) == ("TableDamaged", 503), error
+    assert "snapshot-2 is missing between snapshots that are there" in error["detail"]
+    server.sql(f"CALL sys.repair_table('{database}.t')")
+    rows = httpx.post(f"{server.url}/sql?mode=streaming&database={database}", content=text.encode(), timeout=120).text.splitlines()
+    assert sorted(json.loads(row)["id"] for row in rows) == [1, 2, 3]
+    (place / "snapshot/snapshot-1").unlink()
+    text = text.replace("LIMIT 3", "LIMIT 2")  # it begins at the oldest that is left
+    rows = httpx.post(f"{server.url}/sql?mode=streaming&database={database}", content=text.encode(), timeout=120).text.splitlines()
+    assert sorted(json.loads(row)["id"] for row in rows) == [2, 3]
