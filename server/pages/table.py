@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from flask import request, url_for
@@ -12,10 +12,11 @@ from flask.typing import ResponseReturnValue
 from catalog.records import CountsRow
 from lake import Lake, LakeTable
 from model.access import Access, table_resource
-from model.errors import TableNotExist
+from model.errors import TableDamaged, TableNotExist
 from model.identifier import Identifier
 from model.schema import other_kind
 from model.snapshot import Snapshot
+from model.sql_text import literal
 from server.access import caller
 from server.pages.shell import bp, render
 from server.services import services
@@ -36,6 +37,21 @@ class TableHead:
     may_write: bool
     may_delete: bool
     may_alter: bool
+    damage: TableDamaged | None = None
+    """What of its files was met that is not as it was written, and keeps a page from showing more."""
+
+    @property
+    def mending(self) -> list[tuple[str, str]]:
+        """The statements that look at damage and mend it, with what each does."""
+        name = literal(str(self.table))
+        return [
+            (f"CALL sys.check_table({name}, deep => true)", "lists every file that is missing or is not what was written"),
+            (f"CALL sys.repair_table({name})", "writes files of snapshots and schemas again from the catalog"),
+            (
+                f"CALL sys.remove_unexisting_files({name}, dry_run => true)",
+                "tells what would be let go so that the rest can be read; without dry_run it is done",
+            ),
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +98,16 @@ def render_tab(lake: Lake, head: TableHead, found: Tab, **more: Any) -> Response
     """A side of a table as a page; ``more`` beside what it is handed always."""
     if found.counts and not head.told:
         lake.require_whole(head.opened, found.label.lower())
-    values = {**found.values(lake, head), **more}
+    template, values = f"table/{found.name}.html", more
+    try:
+        if head.damage is not None and found.data:
+            raise head.damage
+        values = {**found.values(lake, head), **more}
+    except TableDamaged as damage:
+        lake.standing.met(damage)
+        head, template = replace(head, damage=damage), "table/damaged.html"
     tabs = [TABS[one] for one in _ORDER if one in TABS and (head.kind is None or not TABS[one].data)]
-    return render(f"table/{found.name}.html", here="Catalog", head=head, tabs=tabs, tab=found, **values)
+    return render(template, here="Catalog", head=head, tabs=tabs, tab=found, **values)
 
 
 def head_of(database: str, name: str) -> tuple[Lake, TableHead]:
@@ -95,7 +118,12 @@ def head_of(database: str, name: str) -> tuple[Lake, TableHead]:
     identifier = Identifier(database, name)
     opened = lake.open_any(identifier)
     kind = other_kind(opened.schema.options)
-    latest, counts = (lake.totals(opened) if kind is None else None) or (None, None)
+    damage: TableDamaged | None = None
+    latest, counts = None, None
+    try:
+        latest, counts = (lake.totals(opened) if kind is None else None) or (None, None)
+    except TableDamaged as met:
+        damage = met
     told = lake.tells_counts(opened)
     resource = table_resource(identifier)
     return lake, TableHead(
@@ -108,6 +136,7 @@ def head_of(database: str, name: str) -> tuple[Lake, TableHead]:
         may_write=lake.caller.may(Access.UPDATE, resource),
         may_delete=lake.caller.may(Access.DELETE, resource),
         may_alter=lake.caller.may(Access.ALTER, resource),
+        damage=damage,
     )
 
 

@@ -31,6 +31,8 @@ _MOST_FILES = 100
 @tab("overview", "Overview", data=False)
 def overview(lake: Lake, head: TableHead) -> Mapping[str, Any]:
     """Numbers, growth and layout."""
+    if head.damage is not None:
+        raise head.damage
     if head.kind is not None:
         return {"growth": None, "sums": None, "recent": [], "buckets": None}
     kept = lake.history.page(head.opened, below=None, limit=_GROWTH_SNAPSHOTS)[::-1] if head.told else []

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from sluice.client import ServerError
-from tests.lake.register.damage import cut, data_files, forget_metadata, metadata_files, remove
+from tests.lake.register.damage import BREAKS, cut, data_files, forget_metadata, metadata_files, remove
 from tests.server.flink.test_protocol import ask, body_of, submit
 
 Asked = Callable[[FlaskClient], TestResponse]
@@ -53,7 +53,7 @@ METADATA: dict[str, tuple[Asked, int]] = {
     "insert overwrite": (sql("TRUNCATE TABLE t"), 503),
     "stream": (sql(STREAM), 200),
     "flink": (flink("SELECT * FROM t"), 500),
-    "page": (get("/ui/tables/default/t/files"), 503),
+    "page": (get("/ui/tables/default/t/files"), 200),
 }
 
 
@@ -93,3 +93,27 @@ def test_a_cut_manifest_is_told(client: FlaskClient, place: Path) -> None:
 def test_clients_of_ours_do_not_try_again() -> None:
     assert not ServerError("…", status=503, document={"errorClass": "TableDamaged"}).may_pass
     assert ServerError("…", status=503, document={"errorClass": "Unavailable"}).may_pass
+
+
+@pytest.mark.parametrize("kind", ["manifest", "list"])
+@pytest.mark.parametrize("how", BREAKS)
+def test_pages_show_what_is_known_of_a_damaged_table(client: FlaskClient, place: Path, how: str, kind: str) -> None:
+    file = metadata_files(place, kind)[-1]
+    BREAKS[how](file)
+    for side in ("overview", "files", "upkeep", "data", "schema", "access", "connect"):
+        forget_metadata()
+        with client.get(f"/ui/tables/default/t/{side}") as answer:
+            text = html.unescape(answer.get_data(as_text=True))
+        assert answer.status_code == 200, side
+        assert "<h1>t</h1>" in text
+        if side in ("overview", "files"):
+            assert file.name in text
+            for statement in (
+                "sys.check_table('default.t', deep => true)",
+                "sys.repair_table('default.t')",
+                "sys.remove_unexisting_files('default.t'",
+            ):
+                assert f"CALL {statement}" in text, side
+            assert "<code>INT</code>" in text
+            assert str(place) in text
+    assert "default.t needs a hand" in client.get("/ui/").get_data(as_text=True)
