@@ -188,7 +188,7 @@ class _Projection:
         for raw in _as_written(files, self._planned, self._raw(files)):
             if not set(self._names).issubset(raw.schema.names):
                 self._check_columns(files, raw.schema.names)
-            if told is not None and (problem := _told_of(told, raw)) is not None:
+            if told is not None and (problem := problem_of_rows(told, raw)) is not None:
                 raise files.damaged(self._planned.path, problem)
             yield self._shaped(raw)
         if told is not None and (problem := told.end()) is not None:
@@ -287,11 +287,12 @@ class _Projection:
         return pa.RecordBatch.from_arrays(columns, schema=loose)
 
 
-def _told_of(told: ToldStats, raw: pa.RecordBatch) -> str | None:
+def problem_of_rows(told: ToldStats, raw: pa.RecordBatch) -> str | None:
     """What is wrong with rows as a file holds them, by what its manifest tells of its columns."""
     there = set(raw.schema.names)
     try:
-        return told.look({name: _in_form(raw.column(name), type_) for name, type_ in told.columns if name in there})
+        columns = {name: (raw.column(name), type_) for name, type_ in told.columns if name in there}
+        return told.look({name: array if type_ is None else _in_form(array, type_) for name, (array, type_) in columns.items()})
     except pa.ArrowException as problem:
         return f"has values that are none of its schema's types: {problem}"
 

@@ -38,19 +38,20 @@ class ToldStats:
         self._seen: dict[str, list[Any]] = {}
 
     @property
-    def columns(self) -> Sequence[tuple[str, DataType]]:
-        """The columns to be shown to it, and their types."""
-        return list(self._types.items())
+    def columns(self) -> Sequence[tuple[str, DataType | None]]:
+        """The columns to be shown to it, and the types whose values it compares; of others it counts the NULLs."""
+        return [(name, type_ if type_.root in _BOUNDED else None) for name, type_ in self._types.items()]
 
     def look(self, arrays: dict[str, pa.Array]) -> str | None:
         """What is wrong with some more rows, None for nothing."""
-        found = stats_of_batches({name: (self._types[name], [array]) for name, array in arrays.items()})
+        compared = {name: self._types[name] for name in arrays if self._types[name].root in _BOUNDED}
+        found = stats_of_batches({name: (type_, [arrays[name]]) for name, type_ in compared.items()})
         for name, array in arrays.items():
             told = self._told[name]
             self._nulls[name] = self._nulls.get(name, 0) + array.null_count
             if told.null_count is not None and self._nulls[name] > told.null_count:
                 return f"has more NULLs in column {name} than the {told.null_count:,} its manifest tells"
-            if problem := self._outside(name, told, found[name]):
+            if name in found and (problem := self._outside(name, told, found[name])):
                 return problem
         return None
 
@@ -67,7 +68,7 @@ class ToldStats:
 
     def _outside(self, name: str, told: ColumnStats, found: ColumnStats) -> str | None:
         bounds: list[Any] = [told.min, told.max, found.min, found.max]
-        if self._types[name].root not in _BOUNDED or any(bound is None or bound != bound for bound in bounds):
+        if any(bound is None or bound != bound for bound in bounds):
             return None
         if found.min < told.min or found.max > told.max:  # type: ignore[operator]
             return f"has values in column {name} that are outside of what its manifest tells"

@@ -213,7 +213,9 @@ def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tup
     files, schema = table.files, table.schema
     try:
         path = files.data_path(schema, entry)
-        fault = fault_of(files.io, ExpectedFile(path=path, size=entry.file.file_size, rows=entry.file.row_count), deep=deep)
+        written = table.schema_at(entry.file.schema_id) if deep else None
+        expected = ExpectedFile(path=path, size=entry.file.file_size, rows=entry.file.row_count, file=entry.file, schema=written)
+        fault = fault_of(files.io, expected, deep=deep)
         if fault is not None:
             return path, fault
         missing = [extra for extra in files.extra_paths(schema, entry) if not files.io.exists(extra)]

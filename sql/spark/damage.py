@@ -41,7 +41,9 @@ class Reading:
             for one in plan_scan(files, table.schema, table.latest()).files if planned is None else planned:
                 if one.file.file_name not in named:
                     continue
-                fault = fault_of(files.io, ExpectedFile(path=one.path, size=one.file.file_size, rows=one.file.row_count), deep=True)
+                written = table.schema_at(one.file.schema_id)
+                expected = ExpectedFile(path=one.path, size=one.file.file_size, rows=one.file.row_count, file=one.file, schema=written)
+                fault = fault_of(files.io, expected, deep=True)
                 if fault is not None:
                     return files.missing(one.path) if fault == MISSING else files.damaged(one.path, fault)
         return self._met_by_a_reader(told)

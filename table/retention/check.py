@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from model.errors import LakeError
+from model.schema import Schema
+from model.types import DataType
+from table.arrow import arrow_type
 from table.file_io import FileIO
 from table.formats import format_of
+from table.manifest import DataFile
 from table.orc import orc_head, orc_parts
+from table.read import problem_of_rows
+from table.stats import column_stats
 from table.storage_errors import storage_failure
+from table.told import ToldStats
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 MISSING = "is missing"
 _BUFFER_BYTES = 1 << 20
@@ -23,12 +35,17 @@ class ExpectedFile:
     path: str
     size: int
     rows: int
+    file: DataFile | None = None
+    """All of it; without it nothing is held against statistics."""
+    schema: Schema | None = None
+    """The one the file was written with; without it its columns are not looked at."""
 
 
 def fault_of(io: FileIO, expected: ExpectedFile, *, deep: bool) -> str | None:
     """What is wrong with a data file, None for one that is as it was written.
 
-    Its size and what its footer tells; ``deep``: all its pages, their checksums where they have any, and the rows they hold.
+    Its size and what its footer tells; ``deep``: its columns, all its pages, their checksums where they have any, the rows they hold and
+    their values, as far as statistics tell them.
     Raises `Unavailable` where the store does not tell.
     """
     path = io.arrow_path(expected.path)
@@ -37,9 +54,11 @@ def fault_of(io: FileIO, expected: ExpectedFile, *, deep: bool) -> str | None:
             size = int(source.size())
             if size != expected.size:
                 return f"has {size:,} bytes where its manifest tells {expected.size:,}"
-            rows = _rows(io, source, expected.path, deep=deep)
+            rows = _rows_of_all(io, source, expected) if deep else _rows_told(io, source, expected.path)
     except FileNotFoundError:
         return MISSING
+    except _Fault as found:
+        return str(found)
     except LakeError:
         raise
     except Exception as problem:  # bytes that were changed make a decoder fail in any way
@@ -51,22 +70,107 @@ def fault_of(io: FileIO, expected: ExpectedFile, *, deep: bool) -> str | None:
     return None
 
 
-def _rows(io: FileIO, source: pa.NativeFile, path: str, *, deep: bool) -> int | None:
-    """The rows of a file: as its footer tells, or as its pages do; None for a format that is not read here."""
-    import pyarrow.parquet as pq
+class _Fault(Exception):
+    """What is wrong with the columns or rows of a file."""
 
+
+def _rows_told(io: FileIO, source: pa.NativeFile, path: str) -> int | None:
+    """The rows of a file as its footer tells; None for a format without one."""
     match format_of(path):
         case "parquet":
-            file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
-            if not deep:
-                return int(file.metadata.num_rows)
-            return sum(int(batch.num_rows) for batch in file.iter_batches())
+            return int(_parquet(source).metadata.num_rows)
         case "orc":
-            if not deep:
-                return orc_head(io, path).rows
-            return sum(int(batch.num_rows) for part in orc_parts(io, path) for batch in part.batches)
-        case "avro" if deep:
+            return orc_head(io, path).rows
+    return None
+
+
+def _rows_of_all(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int | None:
+    """The rows a file holds, all of it read; None for a format that is not read here."""
+    match format_of(expected.path):
+        case "parquet":
+            file = _parquet(source)
+            return _counted(expected, file.schema_arrow, file.iter_batches())
+        case "orc":
+            return _counted(
+                expected, orc_head(io, expected.path).schema, (batch for part in orc_parts(io, expected.path) for batch in part.batches)
+            )
+        case "avro":
             import fastavro
 
             return sum(1 for _ in fastavro.reader(source))
     return None
+
+
+def _parquet(source: pa.NativeFile) -> pq.ParquetFile:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
+
+
+def _counted(expected: ExpectedFile, found: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """How many rows there are; raises `_Fault` where columns or values are not what was written."""
+    told = None
+    if expected.file is not None and expected.schema is not None:
+        if problem := column_fault(found, expected.file, expected.schema):
+            raise _Fault(problem)
+        told = ToldStats(expected.file, expected.schema, set(expected.schema.field_names).intersection(found.names))
+    rows = 0
+    for batch in batches:
+        rows += int(batch.num_rows)
+        if told is not None and (problem := problem_of_rows(told, batch)):
+            raise _Fault(problem)
+    if told is not None and rows == expected.rows and (problem := told.end()):
+        raise _Fault(problem)
+    return rows
+
+
+def column_fault(found: pa.Schema, file: DataFile, schema: Schema) -> str | None:
+    """What is wrong with the columns of a file that was written with a schema.
+
+    A file that was taken over may lack columns, and then they are NULL: one is missed where its manifest tells values of it, or where
+    another stands there that the schema does not have, as after a change in the name.
+    """
+    wanted = [field for field in schema.fields if field.name not in schema.partition_keys]
+    if file.write_cols is not None:
+        wanted = [field for field in wanted if field.name in file.write_cols]
+    told = column_stats(file.value_stats, file.value_stats_cols, schema)
+    unknown = [name for name in found.names if schema.find(name) is None and not name.startswith("_")]
+    for field in wanted:
+        if field.name not in found.names:
+            nulls = told[field.name].null_count if field.name in told else None
+            if nulls is not None and nulls < file.row_count:
+                return f"lacks column {field.name}, of which its manifest tells {file.row_count - nulls:,} values"
+            if unknown and file.external_path is None:
+                return f"has a column {unknown[0]!r} and none called {field.name}"
+        elif not _may_be(found.field(field.name).type, field.type):
+            return f"has {found.field(field.name).type} in column {field.name}, which is {field.type.sql()}"
+    return None
+
+
+def _may_be(found: pa.DataType, type_: DataType) -> bool:
+    """Whether a file's type is one that some writer stores a column's values as."""
+    try:
+        wanted = arrow_type(type_)
+    except LakeError:
+        return True
+    if pa.types.is_decimal(found) and pa.types.is_decimal(wanted):
+        return bool(found.scale == wanted.scale)
+    if pa.types.is_unsigned_integer(found):
+        return False
+    kinds = [name for name, (stored, meant) in _KINDS.items() if any(getattr(pa.types, test)(wanted) for test in meant)]
+    return not kinds or any(getattr(pa.types, test)(found) for name in kinds for test in _KINDS[name][0])
+
+
+_TEXT = ("is_string", "is_large_string", "is_binary", "is_large_binary", "is_fixed_size_binary", "is_dictionary")
+_KINDS = {
+    "boolean": (("is_boolean",), ("is_boolean",)),
+    "integer": (("is_integer",), ("is_integer",)),
+    "floating": (("is_floating",), ("is_floating",)),
+    "decimal": (("is_decimal", "is_integer"), ("is_decimal",)),
+    "date": (("is_date", "is_int32"), ("is_date",)),
+    "time": (("is_time", "is_integer"), ("is_time",)),
+    "timestamp": (("is_timestamp", "is_int64"), ("is_timestamp",)),
+    "text": (_TEXT, ("is_string", "is_binary", "is_fixed_size_binary")),
+    "nested": (("is_nested",), ("is_nested",)),
+}
+"""For each kind of column: what it may lie in a file as, and what it is here."""
