@@ -17,6 +17,7 @@ from server.tls import HANDSHAKE_SECONDS, PLAIN_ANSWER, TlsFiles, speaks_tls
 _log = logging.getLogger(__name__)
 _AT_ONCE = 64
 """Connections accepted before those that are there get their turn."""
+_ENDED_AT_ONCE = 32
 _LOOK_SECONDS = 1.0
 _SHORT_SECONDS = 0.1
 _FULL = "No connection could be accepted (%s): the limit of open files is reached"
@@ -151,9 +152,17 @@ class Listener:
 
     def _look(self) -> None:
         now = self._loop.time()
-        for one in [one for one in self._open if one.deadline < now]:
-            one.overdue()
-        if not self._socket_closed():
+        self._end([one for one in self._open if one.deadline < now])
+
+    def _end(self, overdue: list[Connection | Knock]) -> None:
+        """Some at a time: thousands that came together are overdue together, and who asks meanwhile is not to wait for all of them."""
+        now = self._loop.time()
+        for one in overdue[:_ENDED_AT_ONCE]:
+            if one.deadline < now and one in self._open:
+                one.overdue()
+        if rest := overdue[_ENDED_AT_ONCE:]:
+            self._loop.call_soon(self._end, rest)
+        elif not self._socket_closed():
             self._loop.call_later(_LOOK_SECONDS, self._look)
 
     def _socket_closed(self) -> bool:
