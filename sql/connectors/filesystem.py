@@ -12,7 +12,9 @@ from model.types import BigIntType, DataType, LocalZonedTimestampType, VarCharTy
 from sql.connectors.base import Bound, Connector, ConnectorScope, ConnectorTable, options_of
 
 FILE_OPTIONS = options_of("filesystem", "Files below `SLUICE_IMPORT_DIRS` as a table: read once, or watched.")
-PATH = FILE_OPTIONS.declare(Option("path", text(), "", "A file, a directory, or a pattern of files; below an import directory."))
+PATH = FILE_OPTIONS.declare(
+    Option("path", text(), "", "A file, a directory, or a pattern of files (`*`, `?`, `[…]`); below an import directory.")
+)
 FORMAT = FILE_OPTIONS.declare(Option("format", one_of("parquet", "csv", "json"), "parquet", "How the files are written."))
 CSV_DELIMITER = FILE_OPTIONS.declare(Option("csv.field-delimiter", text(), ",", "What separates the fields of a line."))
 CSV_HEADER = FILE_OPTIONS.declare(
@@ -65,11 +67,19 @@ class Filesystem(Connector):
         return Bound.NOW if MONITOR_INTERVAL.read(table.options) is None else Bound.NEVER
 
 
+_NO_PATTERN = frozenset("{}\\")
+"""Hadoop's patterns know more signs than ours: `{../a,b/c}` climbs out of a directory that was found to hold it."""
+
+
 def check_path(path: str, import_dirs: tuple[str, ...], *, may_be_empty: bool = False) -> list[str]:
     """The files a path means, each really inside an import directory; raises `Forbidden` or `InvalidOption`.
 
-    ``may_be_empty``: that nothing is there yet is fine.
+    ``may_be_empty``: that nothing is there yet is fine. Patterns are `*`, `?` and `[…]`, each within one name.
     """
+    if bad := next((sign for sign in path if sign in _NO_PATTERN or ord(sign) < 32), None):
+        raise InvalidOption(
+            f"Option 'path' = {path!r} has {bad!r}, which no path and no pattern may have: `*`, `?` and `[…]` stand for parts of a name."
+        )
     if "://" in path and not path.startswith("file://"):
         roots = [root for root in import_dirs if "://" in root]
         if any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots) and ".." not in path.split("/"):

@@ -29,6 +29,9 @@ from table.layout import escape
 from table.read import check_parts, check_whole, evolved, read_batches
 from table.scan import PlannedFile, ScanPlan
 
+_UNSEEN = "unseen"
+"""Files whose names begin so that Spark's readers pass them over without a word; they are read here."""
+
 _READING = {
     # A page whose bytes changed is an error and never a wrong row; the vectorized reader heeds it, too.
     "parquet.page.verify-checksum.enabled": "true",
@@ -49,7 +52,7 @@ def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan, *, beside
         check_whole(planned.file, table.schema, table.schema_at(planned.file.schema_id))
         # Files taken over where they lie may leave their partition to the names of their directories.
         elsewhere = bool(table.schema.partition_keys) and planned.file.external_path is not None
-        groups[(planned.file.schema_id, format_of(planned.file.file_name), elsewhere)].append(planned)
+        groups[(planned.file.schema_id, format_in_spark(planned), elsewhere)].append(planned)
     more = [column.alias(name) for name, column in beside.items()]
     frames = [
         _group(session, table, schema_id, format_, files, elsewhere, more) for (schema_id, format_, elsewhere), files in groups.items()
@@ -62,7 +65,7 @@ def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan, *, beside
 def _group(
     session: SparkSession, table: LakeTable, schema_id: int, format_: str, files: list[PlannedFile], elsewhere: bool, more: list[Column]
 ) -> DataFrame:
-    if format_ == "avro":
+    if format_ in ("avro", _UNSEEN):
         rows = pa.Table.from_batches(read_batches(table.files, table.schema, files))
         return session.createDataFrame(rows).select(*[tagged(named(f.name), f) for f in table.schema.fields])
     if format_ not in ("parquet", "orc"):
@@ -73,13 +76,23 @@ def _group(
     orc = format_ == "orc"
     reading = st.StructType([_field(f, (in_orc if orc else in_file)(f.type), now) for f, now in wanted])
     table.files.reach.check_many([planned.path for planned in files])
-    frame = session.read.schema(reading).format(format_).options(**_READING).load([planned.path for planned in files])
+    frame = session.read.schema(reading).format(format_).options(**_READING).load([literal(planned.path) for planned in files])
     with plain(session):
         if elsewhere:
             frame = _with_partitions(frame, table)
         # Spark reads ORC's TIMESTAMP as an instant of a JVM that runs in UTC; here it becomes the clock time it is.
         frame = frame.select(*[named(f.name).cast(in_file(f.type)).alias(f.name) for f, _ in wanted]) if orc else frame
         return frame.select(*[tagged(_column(f, sources.get(f.id)), f) for f in table.schema.fields], *more)
+
+
+def format_in_spark(planned: PlannedFile) -> str:
+    """The file's format, where Spark's own readers take it."""
+    return _UNSEEN if planned.path.rpartition("/")[2].startswith(("_", ".")) else format_of(planned.file.file_name)
+
+
+def literal(path: str) -> str:
+    """The path as Spark takes it for itself: a `*` or `{…}` in it was checked as part of a name, and stands for no other file."""
+    return re.sub(r"([{}\[\]*?\\])", r"\\\1", path)
 
 
 def _field(field: Field, type_: st.DataType, declared: DataType) -> st.StructField:

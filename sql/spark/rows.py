@@ -20,11 +20,10 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference
 from sql.spark.damage import Reading
 from sql.spark.prepared import TARGET, prepared
-from sql.spark.reads import dataframe, named, tagged
+from sql.spark.reads import dataframe, format_in_spark, named, tagged
 from sql.spark.types import to_spark
 from sql.spark.visible import visible
 from sql.statements.base import ExecutionContext
-from table.formats import format_of
 from table.read import Selection, read_batches
 from table.scan import PlannedFile, ScanPlan, plan_scan
 
@@ -77,12 +76,12 @@ def _numbered(session: SparkSession, table: LakeTable, files: Sequence[PlannedFi
             rounds.append({})
         rounds[at][one.file.file_name] = one
         told[f"{at}/{one.file.file_name}"] = one
-        if format_of(one.file.file_name) != "parquet":
+        if format_in_spark(one) != "parquet":
             frames.append(_read_here(session, table, one, f"{at}/{one.file.file_name}", mentioned))
     for at, names in enumerate(rounds):
         name = F.call_function("url_decode", F.replace(F.col("_metadata.file_name"), F.lit("+"), F.lit("%2B")))
         beside = {_FILE: F.concat(F.lit(f"{at}/"), name), _ROW: F.col("_metadata.row_index")}
-        if parquet := [one for one in names.values() if format_of(one.file.file_name) == "parquet"]:
+        if parquet := [one for one in names.values() if format_in_spark(one) == "parquet"]:
             frames.append(dataframe(session, table, _plan(parquet), beside=beside))
     if not frames:
         none = {_FILE: F.lit(None).cast("string"), _ROW: F.lit(None).cast("bigint")}

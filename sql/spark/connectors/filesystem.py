@@ -24,7 +24,7 @@ from sql.connectors.filesystem import (
     check_path,
 )
 from sql.spark.connectors.base import SparkConnector
-from sql.spark.reads import named, tagged
+from sql.spark.reads import literal, named, tagged
 from sql.spark.types import to_spark
 
 
@@ -34,7 +34,7 @@ class SparkFilesystem(SparkConnector):
     def read(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
         """The rows of the files; they are checked again, since a link may have changed."""
         paths = check_path(PATH.read(table.options), scope.import_dirs)
-        return _shown(_reader(session.read, table).load(paths), table)
+        return _shown(_reader(session.read, table).load([literal(path) for path in paths]), table)
 
     def follow(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
         """The rows of each file once, in the order the files were changed."""
