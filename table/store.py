@@ -44,9 +44,11 @@ NamedBy = Callable[[str], int | None]
 """The live snapshot that names a file, 0 where the table does in another way; None where nothing of it does any more."""
 
 
+_IDLE_SECONDS = 300.0
+"""Each commit leaves a list and a manifest behind that the next one's readers do not ask for; few are asked for again after so long."""
 # One cache each for all tables of the process, so that the bounds hold however many tables are open.
-_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(192 << 20, entries_bytes)
-_LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(64 << 20, list_bytes)
+_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(192 << 20, entries_bytes, idle_seconds=_IDLE_SECONDS)
+_LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(64 << 20, list_bytes, idle_seconds=_IDLE_SECONDS)
 
 
 _MANY_ENTRIES = 4096

@@ -41,6 +41,22 @@ def test_a_value_larger_than_the_cache_is_loaded_each_time() -> None:
     assert (cache.get("s"), cache.held_bytes) == (None, 0)
 
 
+def test_what_nobody_asks_for_goes_as_others_come() -> None:
+    now = [0.0]
+    cache: ByteCache[int, bytes] = ByteCache(1000, len, idle_seconds=300, clock=lambda: now[0])
+    for key in range(100):
+        now[0] += 10
+        cache.put(key, b"x")
+        assert cache.get(0) == b"x", "what is asked for stays"
+    assert cache.held_bytes == 32
+    assert [key for key in range(100) if cache.get(key)] == [0, *range(69, 100)]
+    cache.put(0, b"xyz")
+    assert cache.held_bytes == 34
+    now[0] += 301
+    cache.put(100, b"y")
+    assert (cache.held_bytes, cache.get(0), cache.get(100)) == (1, None, b"y")
+
+
 @pytest.mark.parametrize("columns", [0, 5, 60])
 def test_the_estimate_of_decoded_manifests_is_near_the_memory_they_take(columns: int) -> None:
     stats = SimpleStats(bytes(12 + 24 * columns), bytes(12 + 24 * columns), [0] * columns)
