@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -65,6 +66,30 @@ def footprint(server: RunningServer) -> Footprint:
         temporary_files=len(temporary),
         log=server.log.stat().st_size,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JvmMemory:
+    """What the server's JVM holds, in bytes: its memory alone says little, since a heap is filled before it is collected."""
+
+    live: int
+    """Objects that a full collection leaves."""
+    outside: int
+    """Memory in use outside of the heap: classes, compiled code, threads, buffers."""
+
+
+def jvm_memory(server: RunningServer) -> JvmMemory:
+    """Let the JVM collect, and look what it holds then; asks the JDK's `jcmd`."""
+    jvm = next(child for child in server.process.children(recursive=True) if child.name() == "java")
+
+    def ask(what: str) -> str:
+        return subprocess.run(["jcmd", str(jvm.pid), what], check=True, capture_output=True, text=True, timeout=300).stdout
+
+    live = int(ask("GC.class_histogram").splitlines()[-1].split()[2])
+    places = [int(address, 16) for address in re.findall(r"0x[0-9a-f]+", ask("GC.heap_info"))]
+    first, end = min(places), max(places)
+    mapped = jvm.memory_maps(grouped=False)
+    return JvmMemory(live=live, outside=sum(one.rss for one in mapped if not first <= int(one.addr.split("-")[0], 16) < end))
 
 
 def _names(processes: Iterable[psutil.Process]) -> dict[psutil.Process, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import statistics
 import time
 from dataclasses import fields
@@ -10,10 +11,13 @@ from dataclasses import fields
 import pytest
 
 from tests.fix_server import StartServer
-from tests.torture.soak import Footprint, Load, footprint, settled
+from tests.torture.soak import Footprint, JvmMemory, Load, footprint, jvm_memory, settled
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 COUNTS = ("threads", "files", "jvm_files", "connections", "workers", "temporary_files")
+WARM_UP_SECONDS = float(os.environ.get("SLUICE_TEST_WARM_UP", "600"))
+HEAP_SECONDS = 300
+"""So often the JVM collects all of its heap and tells what is left."""
 
 
 def test_more_of_the_same_work_leaves_no_thread_file_or_connection(start_server: StartServer) -> None:
@@ -36,18 +40,24 @@ def test_an_hour_of_steady_work(start_server: StartServer) -> None:
     server.wait_for_spark()
     load = Load(server)
     samples: list[Footprint] = []
+    heaps: list[JvmMemory] = []
     with load.running(pause=float(os.environ.get("SLUICE_TEST_PAUSE", "0.1"))):
-        time.sleep(600)
-        until = time.monotonic() + minutes * 60
-        while time.monotonic() < until:
+        time.sleep(WARM_UP_SECONDS)
+        begin = time.monotonic()
+        while (passed := time.monotonic() - begin) < minutes * 60:
+            if shutil.which("jcmd") and passed >= len(heaps) * HEAP_SECONDS:
+                heaps.append(jvm_memory(server))
+                print(f"after {passed:.0f} s: {heaps[-1]}", flush=True)
             samples.append(footprint(server))
+            print(f"after {passed:.0f} s: {samples[-1]}", flush=True)
             time.sleep(10)
-    for sample in samples[:: max(1, len(samples) // 12)]:
-        print({field.name: getattr(sample, field.name) for field in fields(Footprint)})
-    few = min(60, len(samples) // 3)
-    for field in fields(Footprint):
-        first, last = (statistics.median(getattr(one, field.name) for one in part) for part in (samples[:few], samples[-few:]))
-        print(f"{field.name}: {first:,.0f} → {last:,.0f} ({last / max(first, 1) - 1:+.1%} in {minutes} minutes)")
+    for kind, found in ((Footprint, samples), (JvmMemory, heaps)):
+        if not found:
+            continue
+        few = min(60, max(1, len(found) // 3))
+        for field in fields(kind):
+            first, last = (statistics.median(getattr(one, field.name) for one in part) for part in (found[:few], found[-few:]))
+            print(f"{kind.__name__}.{field.name}: {first:,.0f} → {last:,.0f} ({last / max(first, 1) - 1:+.1%} in {minutes} minutes)")
     assert load.failures == []
     print(f"{len(samples)} samples")
     first, last = samples[0], samples[-1]
