@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -19,7 +20,7 @@ from lake.commit.core import CommitCore
 from lake.commit.publish import Hook, Publisher, no_hook
 from lake.decided import follow
 from lake.follow import OpenStreams
-from lake.garbage import make_way, room_for_table
+from lake.garbage import make_way, own_directory, put_on_record_again, room_for_table
 from lake.guard import asks_itself
 from lake.jobs import Jobs
 from lake.permissions import Permissions, read_rules
@@ -30,7 +31,7 @@ from lake.register.standing import Standing
 from lake.reserve import StorageReserve
 from lake.table import LakeTable
 from model.access import Access, Grant, ReadRules, Resource
-from model.errors import Forbidden, InvalidName, TableNotExist
+from model.errors import Forbidden, InvalidName, LakeError, TableNotExist
 from model.identifier import Identifier
 from model.location import Location
 from model.schema import DIRECTORY_KINDS, Schema, other_kind
@@ -38,6 +39,7 @@ from table.file_io import FileIO, file_io_for
 from table.store import TableFiles
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 class LakeBase:
@@ -147,6 +149,7 @@ class LakeBase:
             location=row.location,
             files=files,
             read_latest=self._publisher.latest,
+            left_behind=partial(self._left_behind, row.table_id, own_directory(row)),
         )
 
     def _publish_schemas(self, table_id: UUID, files: TableFiles, branch: str, newest: Schema, *, published: int) -> None:
@@ -212,6 +215,16 @@ class LakeBase:
         """What was made is the caller's, also in the rest of its request."""
         self.caller = self.caller.plus(grants)
         self.access.forget()
+
+    def _left_behind(self, table_id: UUID, directory: str | None) -> None:
+        """Remove what a failed write has left in the directory of a table that was dropped for good beside it."""
+        try:
+            if directory is None or not put_on_record_again(self.catalog, table_id, directory):
+                return
+        except LakeError as problem:
+            _log.info("Whether a failed write left something in %s could not be looked at: %s", directory, problem)
+            return
+        self._remove_soon(directory)
 
     def _remove_soon(self, location: str) -> None:
         """Remove the directory of a table that is dropped; where the store fails it stays on record, and goes when a server starts."""

@@ -21,6 +21,7 @@ from catalog.records import TableRow
 from lake.access import Caller
 from lake.base import LakeBase
 from lake.decided import follow
+from lake.garbage import own_directory
 from lake.guard import asks_itself, needs
 from lake.names import check_name
 from model.access import CATALOG, Access, Resource, database_resource, inside, table_resource
@@ -338,8 +339,3 @@ def _as_kept(table: DroppedTable) -> Identifier:
 def _require(caller: Caller, access: Access, resource: Resource, shown: str) -> None:
     if not caller.may(access, resource):
         raise Forbidden(f"{caller.principal} may not do this: it takes {access} on {shown}, as it was granted before the drop.")
-
-
-def own_directory(row: TableRow) -> str | None:
-    """The directory that goes with a table; None for an external one, whose files are its maker's."""
-    return None if row.external else row.moving_from or row.location

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from catalog import CatalogTransaction
+from uuid import UUID
+
+from catalog import CatalogStore, CatalogTransaction
+from catalog.records import TableRow
+from lake.places import refuse_overlap
 from lake.register.standing import Standing
+from model.errors import InvalidName
+from model.location import Location
 from table.file_io import FileIO
 
 
@@ -30,3 +36,30 @@ def _remove(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: s
     standing.require_own()
     io.delete_tree(directory)
     tx.tables.directory_removed(directory)
+
+
+def own_directory(row: TableRow) -> str | None:
+    """The directory that goes with a table; None for an external one, whose files are its maker's."""
+    return None if row.external else row.moving_from or row.location
+
+
+def put_on_record_again(catalog: CatalogStore, table_id: UUID, directory: str) -> bool:
+    """Remember as garbage what was written into the directory of a table after that had been dropped for good.
+
+    False where a table lies there, in it or around it: the same one, also where it is dropped and kept, or another one by now.
+    """
+    with catalog.reading() as tx:
+        if tx.tables.by_id(table_id) is not None:
+            return False
+    with catalog.transaction() as tx:
+        tx.tables.lock_places()
+        found, in_use = tx.tables.lock_place(directory)
+        if in_use:
+            return False
+        if not found:
+            try:
+                refuse_overlap(tx, Location.parse(directory), "Nothing")
+            except InvalidName:
+                return False
+            tx.tables.discard(directory)
+    return True

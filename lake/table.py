@@ -23,6 +23,8 @@ class LakeTable:
     location: str
     files: TableFiles
     read_latest: Callable[[UUID, TableFiles, str], Snapshot | None]
+    left_behind: Callable[[], None] = lambda: None
+    """Called when a write of the table has failed: where the table is gone, what it made of directories and metadata is garbage."""
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot, its file in place; None for a table never written."""
@@ -30,7 +32,7 @@ class LakeTable:
 
     def write(self) -> Write:
         """The owner of files written for the table: ``with table.write() as write:``; see `Write`."""
-        return Write(self.files, self.schema)
+        return Write(self.files, self.schema, self.left_behind)
 
     def schema_at(self, schema_id: int) -> Schema:
         """The schema a data file was written with."""

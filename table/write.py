@@ -13,6 +13,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
+from model.errors import Unavailable
 from model.schema import Schema
 from table import binary_row
 from table.arrow import arrow_schema
@@ -35,6 +36,8 @@ _ROUTED_TIMES = 4
 _SLICE_BYTES, _COLUMN_BYTES = 300, 220
 """What Arrow takes for a slice of a batch and for each of its columns, however few its rows are; measured."""
 
+_TRIES = 3
+"""A directory may go with a table that is dropped, again after it was made anew; what is written then is refused at the commit."""
 _MOST_OPEN_FILES = 200
 """Files one write keeps open; a process may have 1024."""
 
@@ -290,11 +293,17 @@ class _BucketWriter:
         self._count += 1
         self.opening(path)
         self._paths.append(path)
-        try:
-            self._file = open_file(self._files, self._format, path, self._arrow, self._modes)
-        except FileNotFoundError:
-            self._files.io.mkdirs(self._directory)
-            self._file = open_file(self._files, self._format, path, self._arrow, self._modes)
+        for left in reversed(range(_TRIES)):
+            try:
+                self._file = open_file(self._files, self._format, path, self._arrow, self._modes)
+                break
+            except FileNotFoundError as gone:
+                if not left:
+                    raise Unavailable(
+                        f"{name} of table {self._files.name} could not be made: its directory is removed each time."
+                    ) from gone
+                self._files.io.mkdirs(self._directory)
+        assert self._file is not None
         self._index = FileIndexes.declared(self._schema)
         return self._file
 

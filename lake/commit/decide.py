@@ -126,6 +126,8 @@ class Committer:
         except OutcomeUnknown:
             raise
         except Exception as problem:
+            for table in tables:
+                table.left_behind()
             if not any(request.progress.in_doubt for of_table in requests for request in of_table):
                 raise
             raise OutcomeUnknown(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -26,9 +26,11 @@ class Write:
     What an exception says does not matter, only how far each commit came: files of one that is decided, or that may be, stay.
     """
 
-    def __init__(self, files: TableFiles, schema: Schema) -> None:
+    def __init__(self, files: TableFiles, schema: Schema, left_behind: Callable[[], None] = lambda: None) -> None:
         self._table_files = files
         self._schema = schema
+        self._left_behind = left_behind
+        self._removed = False
         self._commits: dict[str, list[CommitProgress]] = {}
         """Each owned path, with the commits it was given to."""
         self.files: list[NewFile] = []
@@ -73,12 +75,15 @@ class Write:
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
         self._remove(list(self._commits))
+        if isinstance(problem, Exception) or self._removed:
+            self._left_behind()
 
     def _remove(self, paths: Iterable[str]) -> None:
         for path in paths:
             commits = self._commits.pop(path, None)
             if commits is None or not all(commit.undecided for commit in commits):
                 continue
+            self._removed = True
             try:
                 self._table_files.io.delete(path)
             except (LakeError, OSError):  # invisible to every reader, and found later as an orphan

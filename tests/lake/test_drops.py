@@ -542,3 +542,33 @@ def test_a_consumer_goes_on_where_it_was(lake: Lake, catalog: CatalogStore, dsn:
     assert consumers(lake.open(T)) == {"c": 2}
     with psycopg.connect(dsn) as conn:
         assert conn.execute("SELECT name, next_snapshot FROM stream_consumer").fetchall() == [("c", 2)]
+
+
+def test_what_a_failed_write_left_goes_with_a_dropped_table_only(lake: Lake, catalog: CatalogStore, warehouse: Path, dsn: str) -> None:
+    place, late = warehouse / "default.db/t", "manifest/late"
+
+    def left() -> bool:
+        """Let a writer of the first table leave a file, and fail; whether the file is still there."""
+        (place / "manifest").mkdir(parents=True, exist_ok=True)
+        (place / late).touch()
+        first.left_behind()
+        return (place / late).exists()
+
+    first = make(lake, T, "a")
+    assert left(), "the table is there"
+    lake.drop_retention = DAYS
+    lake.drop_table(T)
+    assert left(), "it can be brought back"
+    lake.undrop_table(T)
+    assert names(lake.open(T)) == ["a"]
+    lake.drop_table(T, purge=True)
+    assert not left()
+    assert not place.exists()
+    make(lake, T, "b")
+    assert left(), "another table lies there"
+    assert names(lake.open(T)) == ["b"]
+    with psycopg.connect(dsn) as conn:
+        conn.execute("UPDATE sluice_table SET external = true")
+    first = lake.open(T)
+    lake.drop_table(T, purge=True)
+    assert left(), "its files are not ours"
