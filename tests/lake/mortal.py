@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow.fs as pafs
 
@@ -66,11 +66,32 @@ class MortalIO(LocalFileIO):
     @contextlib.contextmanager
     def directory(self, path: str, *, make: bool = True) -> Iterator[Directory]:
         """Like the store's whose directories have names only, so that every change comes by here."""
-        if make:
-            self.mkdirs(path)
-        elif not self.exists(path):
-            raise FileNotFoundError(path)
+        if not self.exists(path):
+            if make:
+                self.mkdirs(path)
+            else:
+                raise FileNotFoundError(path)
         yield NamedDirectory(self, path)
+
+    def exists(self, path: str) -> bool:
+        self._alive()
+        return super().exists(path)
+
+    def size(self, path: str) -> int:
+        self._alive()
+        return super().size(path)
+
+    def replace_end(self, path: str, at: int, data: bytes) -> None:
+        self.change()
+        super().replace_end(path, at, data)
+
+    def mkdirs(self, path: str) -> None:
+        self.change()
+        super().mkdirs(path)
+
+    def sync(self, paths: Collection[str]) -> None:
+        self._alive()
+        super().sync(paths)
 
     def delete(self, path: str) -> None:
         self.change()

@@ -36,7 +36,8 @@ def test_no_hint_names_what_a_rollback_took(catalog: CatalogStore, warehouse: Pa
         disk.changes_left = changes
         with contextlib.suppress(Killed):
             lake.history.rollback_to_snapshot(table, 2)
-        lake.close()
+        with contextlib.suppress(Killed):
+            lake.close()
         fresh = Lake(catalog, str(warehouse))
         opened = fresh.open(name)
         latest = opened.latest()

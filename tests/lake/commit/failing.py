@@ -50,6 +50,18 @@ class FailingIO(LocalFileIO):
         self.change(f"create {path}")
         return super().create(path, data)
 
+    def replace_end(self, path: str, at: int, data: bytes) -> None:
+        self.change(f"replace the end of {path}")
+        super().replace_end(path, at, data)
+
+    def delete(self, path: str) -> None:
+        self.change(f"delete {path}")
+        super().delete(path)
+
+    def delete_tree(self, path: str) -> None:
+        self.change(f"delete {path}")
+        super().delete_tree(path)
+
     def rename(self, source: str, target: str) -> None:
         self.change(f"rename {target}")
         super().rename(source, target)
