@@ -223,7 +223,17 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         for branch in branches:  # a beginning whose files are gone expired, as where the catalog is a backup's: no damage
             forget_expired(self.catalog, self._open(replace(table.identifier, branch=branch)))
         lines, schemas = lines_of(self.catalog, table)
-        return TableCheck(table, deep=deep, threads=threads, checked=checked).faults(lines, schemas)
+        faults = TableCheck(table, deep=deep, threads=threads, checked=checked).faults(lines, schemas)
+        return self._noting(table, faults) if deep else faults
+
+    def _noting(self, table: LakeTable, faults: Iterator[Fault]) -> Iterator[Fault]:
+        """The faults; where there is none, what was known of damage is over, as after files were brought back."""
+        whole = True
+        for fault in faults:
+            whole = False
+            yield fault
+        if whole:
+            self.standing.mended(table.identifier)
 
     @needs(Access.UPDATE)
     def decide_repaired(self, table: LakeTable, snapshot: Snapshot, *, base: str) -> None:

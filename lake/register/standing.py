@@ -193,7 +193,16 @@ class Standing:
             )  # fmt: skip
             missing = "missing" in problem.problem
             self._damaged[problem.resource_name] = _Damage(trouble=trouble, file=problem.file, missing=missing, met=time.monotonic())
-        self.tell(f"Table {problem.resource_name} is damaged: {problem.file} {problem.problem}. {trouble.statement} lists all of it.")
+        text = f"Table {problem.resource_name} is damaged: {problem.file} {problem.problem}. {trouble.statement} lists all of it."
+        self.tell(text, about=_damage_of(problem.resource_name))
+
+    def mended(self, table: Identifier) -> None:
+        """Forget damage of a table, all of whose files were found to be as they were written."""
+        with self._lock:
+            for name, damage in list(self._damaged.items()):
+                if (damage.trouble.table.database, damage.trouble.table.table) == (table.database, table.table):
+                    del self._damaged[name]
+                    self._told.pop(_damage_of(name), None)
 
     def look_around(self, *, tables: int | None = _LOOKED_AT) -> None:
         """Look at the next few tables, or at all, and anew at those that were damaged; raises `Unavailable`."""
@@ -260,9 +269,9 @@ class Standing:
             with self._lock:
                 self._damaged.pop(name, None)
 
-    def tell(self, text: str) -> None:
-        """Write a line of the log, once in an hour."""
-        key = text[:200]
+    def tell(self, text: str, *, about: str | None = None) -> None:
+        """Write a line of the log, once in an hour; of what it is about there is one line, however it is put."""
+        key = about or text[:200]
         with self._lock:
             told = key in self._told
             if not told:
@@ -291,6 +300,10 @@ class Standing:
             except Exception:
                 _log.exception("Catalog and warehouse could not be compared")
             stop.wait(_ROUND_SECONDS)
+
+
+def _damage_of(name: str) -> str:
+    return f"damage of {name}"
 
 
 def _named(text: str) -> Identifier | None:

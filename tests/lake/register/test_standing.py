@@ -14,7 +14,7 @@ import pytest
 
 from catalog import CatalogStore
 from catalog.archive import restore_archive, write_archive
-from lake import Lake
+from lake import Lake, LakeTable
 from lake.orphans import remove_orphan_files
 from lake.register.standing import MARKER
 from lake.retention import expire_snapshots
@@ -202,3 +202,18 @@ def test_damage_somebody_met_is_remembered_until_the_file_is_back(lake: Lake, ta
     moved.rename(file)
     lake.standing.look_around()
     assert lake.standing.troubles() == []
+
+
+def test_a_table_of_many_damaged_files_has_one_line_and_is_well_once_a_deep_check_says_so(
+    lake: Lake, table: LakeTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = str(table.identifier)
+    for number in range(3):
+        lake.standing.met(TableDamaged(name, file=f"/w/data-{number}.parquet", problem="cannot be read: bytes"))
+    lake.standing.met(TableDamaged("default.other", file="/w/data.parquet", problem="cannot be read: bytes"))
+    assert sum(f"Table {name} is damaged" in line for line in caplog.messages) == 1
+    for deep, left in ((False, 2), (True, 1)):
+        assert list(lake.check_table(table, deep=deep, threads=1, checked=lambda files, size: None)) == []
+        assert len(lake.standing.troubles()) == left
+    lake.standing.met(TableDamaged(name, file="/w/data-4.parquet", problem="cannot be read: bytes"))
+    assert sum(f"Table {name} is damaged" in line for line in caplog.messages) == 2
