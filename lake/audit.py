@@ -32,6 +32,7 @@ class AuditLog:
         self._writing = threading.Lock()
         self._stop = threading.Event()
         self._lost = 0
+        self._said = ""
         self._thread = threading.Thread(target=self._run, name="sluice-audit", daemon=True)
 
     def start(self) -> None:
@@ -91,8 +92,11 @@ class AuditLog:
     def _try(self) -> None:
         try:
             self.flush()
+            self._said = ""
         except LakeError as problem:
-            _log.warning("The audit log waits: %s", problem.message)
+            if problem.message != self._said:  # it is tried twice a second
+                _log.warning("The audit log waits: %s", problem.message)
+            self._said = problem.message
 
     def _try_to_forget(self) -> None:
         try:

@@ -36,6 +36,7 @@ class LakeDatabases(LakeBase):
     ) -> bool:
         """Add a database; False when it exists and that is fine."""
         check_name(name, "database")
+        self.standing.require_own()
         try:
             with self.catalog.transaction() as tx:
                 tx.databases.create(name, comment=comment, options=options or {}, by=self.caller.principal)
@@ -50,6 +51,7 @@ class LakeDatabases(LakeBase):
     @needs(Access.ALTER)
     def alter_database(self, name: str, *, set_options: Mapping[str, str], remove: Iterable[str] = ()) -> tuple[list[str], list[str]]:
         """Change a database's options; returns which of those to remove were there and which were not."""
+        self.standing.require_own()
         with self.catalog.transaction() as tx:
             options = dict(tx.databases.lock(name).options)
             removed = [key for key in remove if options.pop(key, None) is not None]

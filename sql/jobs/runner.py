@@ -85,11 +85,15 @@ class JobRunner:
             self._thread.join(10)
 
     def _run(self) -> None:
+        said = ""
         while not self._stop.is_set():
             try:
                 self.round()
+                said = ""
             except LakeError as problem:
-                _log.info("Jobs are not looked after for now: %s", problem.message)
+                if problem.message != said:  # it is tried again each moment
+                    _log.info("Jobs are not looked after for now: %s", problem.message)
+                said = problem.message
             except Exception:  # jobs are looked after as long as the server lives
                 _log.exception("A round of looking after jobs failed")
             self._lose_what_is_lost()

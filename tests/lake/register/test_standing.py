@@ -51,6 +51,8 @@ def test_another_catalog_writes_nothing_until_it_is_meant(lake: Lake, other: Lak
     assert "which is empty" in (other.standing.mismatch or "")
     with pytest.raises(WarehouseMismatch, match=r"sluice restore.*CALL sys.claim_warehouse"):
         other.create_table(T, SCHEMA)
+    with pytest.raises(WarehouseMismatch):
+        other.create_database("more")  # with a name in it, the backup would not be restored into an empty catalog
     lake.create_table(T, SCHEMA)
     lake.commit(lake.open(T), append("a"))
     other.claim_warehouse()
