@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from catalog import CatalogStore
 from lake import Lake
 from lake.register.check import Fault
-from migrations import newest, revision_of
+from migrations import NewerSchema, knows, newest, revision_of
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import IllegalMove, LakeError, TableNotExist
 from model.identifier import Identifier
@@ -20,6 +20,8 @@ def check_warehouse(settings: Settings, *, deep: bool, threads: int, told: Calla
     """The faults of all tables, table by table; ``told`` hears how far it is. Raises `IllegalMove` for a catalog of another version."""
     with present_dsn(settings) as dsn, orc_decoded_beside(settings):
         if (at := revision_of(dsn)) != newest():
+            if at is not None and not knows(at):
+                raise IllegalMove(str(NewerSchema(at)))
             raise IllegalMove(f"The catalog's schema is {at}, and this Sluice's is {newest()}: run `sluice migrate`.")
         catalog = CatalogStore(dsn, max_connections=2)
         lake = Lake(catalog, settings.warehouse)

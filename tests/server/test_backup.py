@@ -20,6 +20,7 @@ from model.access import Access, table_resource
 from model.errors import IllegalMove, InvalidData
 from model.identifier import Identifier
 from server.backup import backup, restore
+from server.check import check_warehouse
 from server.settings import Settings, read_settings
 from tests.fix_server import StartServer
 from tests.lake.register.damage import data_files
@@ -136,6 +137,16 @@ def test_a_backup_of_an_older_schema_is_brought_up_to_date(of: For, empty_dsn: s
     downgrade(dsn, "base")
     with pytest.raises(IllegalMove, match="no catalog"):
         write_archive(of(dsn).catalog_dsn or "", tmp_path / "none", warehouse="")
+
+
+@pytest.mark.parametrize(
+    ("revision", "way_out"), [("9999", "install the version that made it, or newer"), ("0019", "run `sluice migrate`")]
+)
+def test_a_check_of_another_versions_catalog_names_the_way_out(of: For, dsn: str, revision: str, way_out: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("UPDATE alembic_version SET version_num = %s", [revision])
+    with pytest.raises(IllegalMove, match=way_out):
+        list(check_warehouse(of(dsn), deep=False, threads=1, told=print))
 
 
 @pytest.mark.slow
