@@ -320,8 +320,9 @@ def with_queue_defaults(options: Mapping[str, str], fields: Sequence[Field], par
             key = default_bucket_key(fields, partition_keys)
             if key is None:
                 raise InvalidOption(
-                    "No column can be the bucket key of a queue (all are partition columns or nested); "
-                    "say WITH ('bucket' = '-1') for a table without order."
+                    f"A queue needs a bucket key of a simple type, and {', '.join(f.name for f in fields)} can be none: all are partition "
+                    "columns or nested, and Java Paimon loads no such table. Add a column, such as id BIGINT, or say "
+                    "WITH ('bucket' = '-1') for a table without order."
                 )
             stored["bucket-key"] = key
     return stored
