@@ -52,6 +52,7 @@ JOINING = {
     "sql/jobs/make.py": "checkpoints of a job",
     "sql/spark/checkpoints.py": "checkpoints of a job",
     "sql/spark/connectors/datagen.py": "columns",
+    "sql/spark/partitions.py": "a note among results",
     "sql/spark/writes.py": "the staging directory",
     "sql/spool.py": "results",
     "sql/statements/procedures.py": "what a repair tells",

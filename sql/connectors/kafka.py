@@ -89,7 +89,7 @@ IDLE_TIMEOUT = KAFKA_OPTIONS.declare(
         "scan.watermark.idle-timeout",
         optional(duration()),
         None,
-        "A source that made no progress for so long holds back nobody of its alignment group.",
+        "A partition that gave nothing for so long holds the watermark back no longer, nor a source its alignment group.",
     )
 )
 ALIGNMENT_GROUP = KAFKA_OPTIONS.declare(

@@ -37,13 +37,18 @@ def rule_of(options: Mapping[str, str]) -> AlignmentRule | None:
     if _DRIFT not in options:
         raise InvalidOption(f"'{_GROUP}' needs '{_DRIFT}', such as '30 s'.")
     span = duration().parse
-    idle = options.get(_IDLE)
     return AlignmentRule(
         group=options[_GROUP],
         drift=span(options[_DRIFT]),
         interval=span(options.get(_INTERVAL, "1 s")),
-        idle=None if idle is None else span(idle),
+        idle=idle_timeout(options),
     )
+
+
+def idle_timeout(options: Mapping[str, str]) -> timedelta | None:
+    """After how long without anything a source, or a partition of it, holds nobody back; None where it does for ever."""
+    idle = options.get(_IDLE)
+    return None if idle is None else duration().parse(idle)
 
 
 class Alignment:

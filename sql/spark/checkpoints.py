@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from table.file_io import FileIO, FileStatus, file_io_for
@@ -33,6 +34,11 @@ class Checkpoint:
             paths += [status.path for status in self._io.list(self.location) if not status.is_dir]
         self._io.sync(paths)
         self._sources_are_durable = True
+
+    def watermark(self, batch: int) -> int | None:
+        """The watermark a batch began with, in milliseconds since 1970, of all batches before it; None where there is none yet."""
+        lines = self._io.read(f"{self.location}/offsets/{batch}").decode().splitlines()
+        return int(json.loads(lines[1]).get("batchWatermarkMs", 0)) or None
 
     def _files(self, directory: str) -> Iterator[FileStatus]:
         """All files below a directory, such as the sources' first positions."""

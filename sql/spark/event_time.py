@@ -16,6 +16,7 @@ from model.errors import InvalidSchema, UnsupportedStatement
 from model.watermark import END_OF_TIME, Watermark
 from sql.analysis.windows import WINDOW_COLUMNS, window_of
 from sql.parsing.windows import Window
+from sql.spark.partitions import PARTITION, Partitions, times
 from sql.spark.reads import named
 from sql.spark.texts import frame_of
 from sql.spark.zone import plain
@@ -28,8 +29,11 @@ _HIDDEN = "__sluice_event_time"
 _ONE_WATERMARK = "spark.sql.streaming.statefulOperator.allowMultiple"
 
 
-def with_watermark(frame: DataFrame, watermark: Watermark, *, ends: bool = False) -> DataFrame:
+def with_watermark(frame: DataFrame, watermark: Watermark, *, ends: bool = False, partitions: Partitions | None = None) -> DataFrame:
     """A streaming frame whose event time is the watermark's column; a TIMESTAMP is read as UTC, which Spark's own refuses.
+
+    ``partitions``: each has a watermark of its own, and the slowest counts. Spark takes several in one plan where `several_stages` are
+    not, and of several the least; a condition keeps those of the query behind them all, so that each partition's rows are seen.
 
     ``ends``: the frame's last row ends event time and is none of the table's. It is left out behind the watermark by a condition
     Spark does not move another past (one that is not deterministic): those of the query would keep the row from the watermark.
@@ -38,11 +42,19 @@ def with_watermark(frame: DataFrame, watermark: Watermark, *, ends: bool = False
     field = frame.schema[watermark.column]
     with plain(frame.sparkSession):
         instant = named(watermark.column).cast(st.TimestampType())
+        if partitions is not None and len(partitions.names) > 1:
+            hidden_ones = [f"{_HIDDEN}_{at}" for at in range(len(partitions.names))]
+            columns = times(instant, partitions, frame.sparkSession)
+            marked = frame.select("*", *[column.alias(name) for name, column in zip(hidden_ones, columns, strict=True)])
+            for name in hidden_ones:
+                marked = marked.withWatermark(name, f"{millis} milliseconds")
+            marked = marked.where(F.spark_partition_id() >= 0).drop(PARTITION, *hidden_ones)
+            return marked.withMetadata(watermark.column, {**field.metadata, _DELAY: millis})
         marked = frame.withColumn(_HIDDEN, instant).withWatermark(_HIDDEN, f"{millis} milliseconds")
         if ends:
             hidden = F.col(_HIDDEN)
             marked = marked.where((hidden.isNull() | (hidden < F.timestamp_millis(F.lit(END_OF_TIME)))) & (F.spark_partition_id() >= 0))
-        marked = marked.drop(_HIDDEN)
+        marked = marked.drop(_HIDDEN, PARTITION)
     return marked.withMetadata(watermark.column, {**field.metadata, _DELAY: millis, _ROWTIME: millis})
 
 
@@ -50,6 +62,11 @@ def rowtime_of(schema: st.StructType) -> tuple[int, int] | None:
     """Which column of a result is a table's event time as it was read, and the delay in milliseconds; None where none or several are."""
     found = [(at, int(field.metadata[_ROWTIME])) for at, field in enumerate(schema.fields) if _ROWTIME in field.metadata]
     return found[0] if len(found) == 1 else None
+
+
+def several_stages(tree: exp.Expr) -> bool:
+    """Whether a query keeps rows back more than once, as a join of aggregates does."""
+    return sum(1 for _ in tree.find_all(exp.Group, exp.Join)) > 1 or tree.find(exp.Distinct) is not None
 
 
 @contextlib.contextmanager
@@ -70,7 +87,7 @@ def windowed_views(session: SparkSession, tree: exp.Expr, views: dict[str, str])
                 table.set(key, node.args[key])
         node.replace(table)
     # With several stateful operators Spark calls a row late one batch later than with one.
-    several = sum(1 for node in tree.find_all(exp.Group, exp.Join)) > 1 or tree.find(exp.Distinct) is not None
+    several = several_stages(tree)
     before = session.conf.get(_ONE_WATERMARK, "true")
     session.conf.set(_ONE_WATERMARK, str(several).lower())
     try:

@@ -22,6 +22,7 @@ from sql.open_streams import OpenStreams
 from sql.results import ResultColumn, ResultSet, result_schema
 from sql.spark.damage import Reading
 from sql.spark.errors import translating
+from sql.spark.partitions import Partitions
 from sql.spark.prepared import Prepared, prepared
 from sql.spark.results import in_arrow, result_of, rows_at, write_rows
 from sql.statements.base import ExecutionContext
@@ -84,6 +85,7 @@ class _Running:
         self._columns: list[ResultColumn] = []
         self._views: Mapping[str, str] = {}
         self._reading: Reading | None = None
+        self._topics: list[Partitions] = []
         self._rows_in = ""
         self._streams: OpenStreams = context.spark_streams
         self._freed = contextlib.ExitStack()
@@ -99,6 +101,9 @@ class _Running:
         self._columns = columns
         self._views = dict(query.views)
         self._reading = query.reading
+        self._topics = query.topics
+        for topic in query.topics:
+            self._freed.callback(topic.close)
         entry = self._context.spool.new(self._context.cancellation, caller=self._context.lake.caller)
         self._freed.callback(entry.remove)
         checkpoint = entry.path
@@ -216,7 +221,10 @@ class _Running:
             if (problem := query.exception()) is not None and not self._closed.is_set():
                 raise problem
             return True
-        return at_end(query.lastProgress)
+        progress: Any = query.lastProgress
+        for topic in self._topics:
+            topic.look(progress if progress is None or isinstance(progress, Mapping) else progress.jsonValue)
+        return at_end(progress)
 
     def _translating(self) -> contextlib.AbstractContextManager[None]:
         return translating(self._context.source, self._views, self._context.spark.lost, self._reading)

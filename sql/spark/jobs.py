@@ -35,6 +35,7 @@ from sql.spark.errors import failure_of
 from sql.spark.event_time import rowtime_of
 from sql.spark.follow import at_end, millis_of
 from sql.spark.once import Once, holds_back
+from sql.spark.partitions import Partitions
 from sql.spark.prepared import prepared
 from sql.spark.source_tables import SourceTables
 from sql.spark.streams import StartPositions
@@ -129,6 +130,7 @@ class JobQuery:
         self._tables: SourceTables | None = None
         self._ready = threading.Event()
         self._reading: Reading | None = None
+        self._topics: Sequence[Partitions] = ()
         self._stopping = False
         self._problem: BaseException | None = None
         self._applied = dict(job.applied.get(part, {}))
@@ -142,6 +144,7 @@ class JobQuery:
         with prepared(self._context, source_of(self._insert), stream=not once, starts=starts, micro_batch=_BATCH_BYTES) as found:
             self._fix(starts)
             self._reading = found.reading
+            self._topics = found.topics
             self._sink.check(found.frame)
             self._rowtime = rowtime_of(found.frame.schema)
             self._alignment = self._aligned()
@@ -234,6 +237,8 @@ class JobQuery:
     def progress(self) -> list[dict[str, Any]]:
         """What each source has given: its offsets as Spark tells them."""
         progress = self._progress()
+        for topic in self._topics:
+            topic.look(progress)
         wanted = ("description", "startOffset", "endOffset", "latestOffset", "numInputRows", "metrics")
         if progress is None:
             return []
@@ -284,6 +289,8 @@ class JobQuery:
         while time.monotonic() < until and query.isActive and query.status["isTriggerActive"]:
             time.sleep(_LOOK_SECONDS)
         query.stop()
+        for topic in self._topics:
+            topic.close()
 
     def _take(self, frame: DataFrame, number: int) -> None:
         """One micro-batch, on a thread of Spark's."""
@@ -293,6 +300,8 @@ class JobQuery:
             self._ready.wait()
             assert self._query is not None
             self._keep_aligned()
+            for topic in self._topics:
+                topic.check()
             checkpoint = str(self._query.id)
             if self._applied.get("checkpoint") == checkpoint and self._applied["batch"] >= number:
                 return
@@ -337,6 +346,8 @@ class JobQuery:
             at, delay = self._rowtime
             names = target.columns or [f.name for f in target.table.schema.fields if f.name not in target.fixed]
             rowtime = (names[at], delay)
+        if self._topics:  # what the batch itself holds of each partition is not known yet
+            return self._checkpoint.watermark(number)
         progress = self._progress()
         return batch_watermark(Batch(number=number, files=files, progress=progress, schema=target.table.schema, rowtime=rowtime))
 

@@ -28,6 +28,7 @@ from sql.spark.damage import Reading
 from sql.spark.declared import metadata, result_columns
 from sql.spark.errors import translating
 from sql.spark.event_time import windowed_views
+from sql.spark.partitions import Partitions
 from sql.spark.reads import dataframe
 from sql.spark.streams import StartPositions, stream_of
 from sql.spark.texts import frame_of
@@ -68,6 +69,8 @@ class Prepared:
     reading: Reading
     bound: int | None = None
     """At most so many rows, where that is known."""
+    topics: list[Partitions] = field(default_factory=list)
+    """What is to look at a stream's progress, and to be closed with it."""
 
 
 class Preparation:
@@ -137,6 +140,7 @@ def prepared(
         views: dict[str, str] = {}
         tables: list[PlannedTable] = []
         reading = Reading()
+        topics: list[Partitions] = []
         rows: dict[int, int] = {}
         try:
             with translating(context.source, views, context.spark.lost, reading):
@@ -146,7 +150,15 @@ def prepared(
                     frame, planned = None, None
                     if stream:
                         frame = stream_of(
-                            context, session, reference, tree, place=place_in_query, starts=starts, micro_batch=micro_batch, reading=reading
+                            context,
+                            session,
+                            reference,
+                            tree,
+                            place=place_in_query,
+                            starts=starts,
+                            micro_batch=micro_batch,
+                            reading=reading,
+                            topics=topics,
                         )
                     if target is not None and reference.node.meta.get(TARGET):
                         frame = target(session, reference, reading)
@@ -168,7 +180,11 @@ def prepared(
                     tagged = any(metadata(f.type) for planned in tables for f in planned.table.schema.fields)
                     return result_columns(tree, frame.schema, lambda probe: frame_of(session, probe, views).schema, tagged=tagged)
 
-                yield Prepared(frame=frame, columns=columns, tables=tables, views=views, bound=bound, reading=reading)
+                yield Prepared(frame=frame, columns=columns, tables=tables, views=views, bound=bound, reading=reading, topics=topics)
+        except BaseException:
+            for topic in topics:
+                topic.close()
+            raise
         finally:
             for view in views:
                 with contextlib.suppress(Exception):  # a dead JVM has no views left

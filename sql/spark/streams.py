@@ -21,9 +21,11 @@ from sql.analysis.references import TableReference
 from sql.connectors.registry import hinted
 from sql.connectors.stored import find_connector
 from sql.local import is_bounded
+from sql.spark.alignment import idle_timeout
 from sql.spark.connectors import spark_connector
 from sql.spark.damage import Reading
-from sql.spark.event_time import with_watermark
+from sql.spark.event_time import several_stages, with_watermark
+from sql.spark.partitions import Partitions
 from sql.spark.reads import named, tagged
 from sql.statements.base import ExecutionContext
 from sql.system.names import is_system
@@ -57,17 +59,27 @@ def stream_of(
     starts: StartPositions,
     micro_batch: int | None,
     reading: Reading,
+    topics: list[Partitions],
 ) -> DataFrame | None:
     """What a table holds, from where its options say, and all that comes; None for one that is to be read as it is (`scan.bounded`).
 
     Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read; ``micro_batch`` bounds
-    the bytes of data files read at once. ``place`` counts the mentions of tables in the query.
+    the bytes of data files read at once, and is None where the query is only checked. ``topics`` takes what must look after partitions
+    with an event time of their own. ``place`` counts the mentions of tables in the query.
     """
     own = find_connector(context.lake, context.session, reference.parts)
     if own is not None:
         own = hinted(own, reference, context.connector_scope)
         frame = spark_connector(own).follow(session, own, context.connector_scope)
-        return frame if own.watermark is None else with_watermark(frame, own.watermark)
+        if own.watermark is None:
+            return frame
+        partitions: Partitions | None = None
+        if micro_batch is not None and not several_stages(tree):
+            names = spark_connector(own).partitions(session, own, context.connector_scope)
+            if len(names) > 1:
+                partitions = Partitions(names, idle_timeout(own.options), context.spool)
+                topics.append(partitions)
+        return with_watermark(frame, own.watermark, partitions=partitions)
     if is_system(reference.parts):
         raise UnsupportedStatement(f"{reference.name} is a system table; system tables are not followed.", fragment=reference.name)
     if reference.as_of is not None:

@@ -22,6 +22,10 @@ class SparkConnector:
         """A streaming frame of all that is there and comes, under the table's columns."""
         raise UnsupportedStatement(f"{table.name}: connector {table.connector} is not read; it only takes rows.")
 
+    def partitions(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> list[str]:
+        """Names of the partitions there are whose rows each come in an order of their own; `follow` tells them in `PARTITION`."""
+        return []
+
     def write(self, frame: DataFrame, table: ConnectorTable, scope: ConnectorScope) -> int:
         """Write rows that have the table's columns (but VIRTUAL ones) and types, and return how many; a batch of a job may come twice."""
         raise UnsupportedStatement(f"{table.name}: connector {table.connector} is not written by SQL.")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -31,6 +33,7 @@ from sql.connectors.kafka import (
 )
 from sql.spark.connectors.base import SparkConnector
 from sql.spark.connectors.formats import decoded, encoded
+from sql.spark.partitions import PARTITION, names_in
 from sql.spark.reads import named, tagged
 from sql.spark.types import to_spark
 
@@ -64,7 +67,19 @@ class SparkKafka(SparkConnector):
                         f"{table.name}: a stream's 'scan.bounded.timestamp-millis' lies in the past: it ends with what is there."
                     )
                 frame = frame.where(F.unix_millis("timestamp") < F.lit(end))
-        return _shown(frame, table)
+        return _shown(frame, table, partition=table.watermark is not None)
+
+    def partitions(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> list[str]:
+        """Those of its topics, the empty ones, too: a stream that is at their end says where it is in each."""
+        kept = {key: value for key, value in table.options.items() if not key.startswith(("scan.startup.", "scan.bounded."))}
+        at_end = replace(table, options={**kept, STARTUP_MODE.key: "latest-offset"})
+        frame = _loaded(_set_up(session.readStream, at_end, scope)).select(F.lit(1))
+        query = frame.writeStream.format("noop").trigger(availableNow=True).start()
+        query.awaitTermination()
+        told: Any = query.lastProgress
+        if told is None:
+            return []
+        return sorted(names_in((told if isinstance(told, Mapping) else told.jsonValue)["sources"][0]["endOffset"]))
 
     def write(self, frame: DataFrame, table: ConnectorTable, scope: ConnectorScope) -> int:
         """Append a record for each row, at least once."""
@@ -154,8 +169,11 @@ def _before(table: ConnectorTable) -> Column:
     return found
 
 
-def _shown(frame: DataFrame, table: ConnectorTable) -> DataFrame:
-    """Records as the table's columns; records without a value are no rows, unless the value is taken as it is."""
+def _shown(frame: DataFrame, table: ConnectorTable, *, partition: bool = False) -> DataFrame:
+    """Records as the table's columns, and with the hidden one that says where each comes from, where it is asked for.
+
+    Records without a value are no rows, unless the value is taken as it is.
+    """
     key, value = sides(table)
     if value.format != "raw":
         frame = frame.where(F.col("value").isNotNull())
@@ -173,6 +191,8 @@ def _shown(frame: DataFrame, table: ConnectorTable) -> DataFrame:
             columns.append(tagged(F.col("__key").getField(key.inner(column)).cast(to_spark(column.type)), column))
         else:
             columns.append(tagged(F.col("__value").getField(value.inner(column)).cast(to_spark(column.type)), column))
+    if partition:
+        columns.append(F.concat_ws("-", "topic", "partition").alias(PARTITION))
     return frame.select(*columns)
 
 
