@@ -1,0 +1,102 @@
+"""What a stream gives, by a model written from Paimon's source: `DataTableStreamScan` and its starting scanners, not from ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+Row = tuple[int, int, int]
+"""``id, k, p``: a number that grows, a key, a partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A snapshot that was made: its kind, what it added, what the table held after it."""
+
+    id: int
+    kind: str
+    millis: int
+    watermark: int
+    added: tuple[Row, ...]
+    held: tuple[Row, ...]
+    newest_files_since: int
+    """No row of the table lies in a file that was made before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a stream gives of the history: the rows of its starting snapshot, of each later one, and whether it ends there."""
+
+    parts: tuple[tuple[Row, ...], ...]
+    ends: bool
+
+
+class History:
+    """The snapshots of a table as far as they are there."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = {step.id: step for step in steps}
+        self._first, self._last = steps[0].id, steps[-1].id
+
+    def stream(self, options: Mapping[str, str]) -> Expected:
+        """`tryFirstPlan`, then `nextPlan` until there is nothing or the end."""
+        start, whole = self._start(options)
+        bound = options.get("scan.bounded.watermark")
+        parts: list[tuple[Row, ...]] = []
+        if whole is not None:
+            parts.append(whole)
+            following = start + 1
+        else:
+            following = start
+        before = self._steps.get(following - 1)
+        ended = before is not None and self._past(before, bound)
+        while not ended and following in self._steps:
+            step = self._steps[following]
+            if self._past(step, bound):
+                ended = True
+            elif step.kind == "APPEND" or (step.kind == "OVERWRITE" and options.get("streaming-read-append-overwrite") == "true"):
+                parts.append(step.added)
+            following += 1
+        return Expected(parts=tuple(parts), ends=ended)
+
+    @staticmethod
+    def _past(step: Step, bound: str | None) -> bool:
+        return bound is not None and step.watermark > int(bound)
+
+    def _start(self, options: Mapping[str, str]) -> tuple[int, tuple[Row, ...] | None]:
+        """The snapshot that is read whole and its rows; or the first whose additions are read, and None."""
+        match options.get("scan.mode", "latest-full"):
+            case "latest-full" | "full" | "default":  # FullStartingScanner
+                return self._last, self._steps[self._last].held
+            case "latest":  # ContinuousLatestStartingScanner
+                return self._last + 1, None
+            case "compacted-full":  # CompactedStartingScanner: pickOrLatest
+                at = max((step.id for step in self._steps.values() if step.kind == "COMPACT"), default=self._last)
+                return at, self._steps[at].held
+            case "from-timestamp":  # ContinuousFromTimestampStartingScanner
+                return self._after(int(options["scan.timestamp-millis"])), None
+            case "from-snapshot":  # ContinuousFromSnapshotStartingScanner
+                return max(int(options["scan.snapshot-id"]), self._first), None
+            case "from-snapshot-full":  # ContinuousFromSnapshotFullStartingScanner
+                at = max(int(options["scan.snapshot-id"]), self._first)
+                return at, self._steps[at].held
+            case "from-file-creation-time":  # FileCreationTimeStartingScanner
+                return self._last, self._made_since(int(options["scan.file-creation-time-millis"]))
+            case "from-creation-timestamp":  # createCreationTimestampStartingScanner
+                millis = int(options["scan.creation-time-millis"])
+                at = self._after(millis)
+                if at > self._first and at in self._steps:
+                    return at, None
+                return self._last, self._made_since(millis)
+        raise AssertionError(options)
+
+    def _after(self, millis: int) -> int:
+        """`TimeTravelUtil.earlierThanTimeMills`: the last snapshot before a time, and the one after that."""
+        return max((step.id for step in self._steps.values() if step.millis < millis), default=self._first - 1) + 1
+
+    def _made_since(self, millis: int) -> tuple[Row, ...]:
+        held = self._steps[self._last].held
+        if millis <= self._steps[self._last].newest_files_since:
+            return held
+        assert millis > self._steps[self._last].millis, "the model knows no single files"
+        return ()
