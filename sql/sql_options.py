@@ -57,6 +57,14 @@ INITIAL_BACKOFF = SQL_OPTIONS.declare(
 MAX_BACKOFF = SQL_OPTIONS.declare(
     Option("restart-strategy.exponential-delay.max-backoff", duration(), timedelta(minutes=1), "How long a job waits at most.")
 )
+BAD_ROWS = SQL_OPTIONS.declare(
+    Option(
+        "job.bad-rows",
+        optional(text()),
+        None,
+        "A table for rows of this session's jobs that do not fit theirs (docs/jobs.md); without it such a row stops its job.",
+    )
+)
 STATEMENT_TIMEOUT = SQL_OPTIONS.declare(
     Option("statement.timeout", optional(duration()), None, "How long a statement may run, waiting included; none by default.")
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from table.file_io import FileIO, FileStatus, file_io_for
 
@@ -37,8 +38,17 @@ class Checkpoint:
 
     def watermark(self, batch: int) -> int | None:
         """The watermark a batch began with, in milliseconds since 1970, of all batches before it; None where there is none yet."""
-        lines = self._io.read(f"{self.location}/offsets/{batch}").decode().splitlines()
-        return int(json.loads(lines[1]).get("batchWatermarkMs", 0)) or None
+        return int(json.loads(self._plan(batch)[1]).get("batchWatermarkMs", 0)) or None
+
+    def sources(self, batch: int) -> str:
+        """Which rows a batch is, as JSON: where each source stood before it and stands after it."""
+        after = [_parsed(line) for line in self._plan(batch)[2:]]
+        before = [_parsed(line) for line in self._plan(batch - 1)[2:]] if batch else [None] * len(after)
+        return json.dumps([{"from": first, "to": last} for first, last in zip(before, after, strict=True)])
+
+    def _plan(self, batch: int) -> list[str]:
+        """What Spark wrote of a batch before it began: a version, the watermark among other things, and a line for each source."""
+        return self._io.read(f"{self.location}/offsets/{batch}").decode().splitlines()
 
     def _files(self, directory: str) -> Iterator[FileStatus]:
         """All files below a directory, such as the sources' first positions."""
@@ -47,3 +57,8 @@ class Checkpoint:
                 yield from self._files(status.path.removeprefix(f"{self.location}/"))
             else:
                 yield status
+
+
+def _parsed(line: str) -> Any:
+    """A source's offset; None where it has none yet."""
+    return None if line == "-" else json.loads(line)

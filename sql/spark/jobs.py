@@ -16,6 +16,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from sqlglot import exp
 
+from lake import LakeTable
+from lake.commit.write_context import Write
 from lake.jobs import BatchClaim
 from model.errors import InvalidOption, JobLeaseLost, StreamEnded, TableNotExist
 from model.job import Job, JobLease
@@ -28,6 +30,7 @@ from sql.connectors.stored import find_connector
 from sql.local import ends_now
 from sql.spark.alignment import Alignment, rule_of
 from sql.spark.assign import assigned, literals
+from sql.spark.bad_rows import Sifted, bad_rows_of, given, tried
 from sql.spark.checkpoints import Checkpoint
 from sql.spark.connectors import spark_connector
 from sql.spark.damage import Reading
@@ -40,6 +43,7 @@ from sql.spark.prepared import prepared
 from sql.spark.source_tables import SourceTables
 from sql.spark.streams import StartPositions
 from sql.spark.writes import write
+from sql.sql_options import BAD_ROWS
 from sql.statements.base import ExecutionContext
 from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
 from sql.writing import before_commit
@@ -85,8 +89,9 @@ def check(context: ExecutionContext, insert: exp.Insert) -> StartPositions | Non
     Otherwise where its tables begin, which is the job's for good: a batch that is repeated after a crash reads from the same place.
     """
     starts = StartPositions()
-    with prepared(context, source_of(insert), stream=True, starts=starts) as found:
-        _Sink(context, insert).check(found.frame)
+    sink = _Sink(context, insert)
+    with prepared(context, sink.query(), stream=True, starts=starts) as found:
+        sink.check(found.frame)
         return starts if found.frame.isStreaming else None
 
 
@@ -97,9 +102,18 @@ class _Sink:
         self.context = context
         self.insert = insert
         self.connector: ConnectorTable | None = connector_sink(context, insert)
+        aside = bad_rows_of(context)
+        self.sifts = aside is not None
+        if aside is not None and (self.connector is not None or aside.table.table_id == target_of(context, insert).table.table_id):
+            raise InvalidOption(f"'{BAD_ROWS.key}' is for jobs into tables without a connector, and names another table than theirs.")
+
+    def query(self) -> exp.Expr:
+        """What gives the rows."""
+        query = source_of(self.insert)
+        return tried(query) if self.sifts else query
 
     def check(self, frame: DataFrame) -> None:
-        self._fitted(frame)
+        self._fitted(given(frame) if self.sifts else frame)
 
     def _fitted(self, frame: DataFrame) -> DataFrame:
         if self.connector is not None:
@@ -141,12 +155,12 @@ class JobQuery:
         now = drain or ends
         once = ends and holds_back(source_of(self._insert))
         starts = self._starts()
-        with prepared(self._context, source_of(self._insert), stream=not once, starts=starts, micro_batch=_BATCH_BYTES) as found:
+        with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES) as found:
             self._fix(starts)
             self._reading = found.reading
             self._topics = found.topics
             self._sink.check(found.frame)
-            self._rowtime = rowtime_of(found.frame.schema)
+            self._rowtime = rowtime_of((given(found.frame) if self._sink.sifts else found.frame).schema)
             self._alignment = self._aligned()
             self._tables = SourceTables(self._context, source_of(self._insert))
             if once:
@@ -326,18 +340,41 @@ class JobQuery:
 
     def _commit(self, frame: DataFrame, number: int, checkpoint: str) -> None:
         target = target_of(self._context, self._insert)
-        name = str(target.table.identifier)
-        fitted = assigned(frame, target.table.schema, target.columns, literals(target.fixed), name)
+        aside = bad_rows_of(self._context)
+        if aside is None:
+            fitted = assigned(frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
+            self._commit_rows(fitted, target, number, checkpoint)
+            return
+        sifted = Sifted(frame, target)
+        try:
+            with aside.table.write() as written:
+                if not sifted.all_fit():
+                    source = None if isinstance(self._query, Once) else self._checkpoint.sources(number)
+                    bad = sifted.bad(aside, job=str(self._job.job_id), batch=number, source=source)
+                    written.add(before_commit(aside.table, write(frame.sparkSession, bad, aside.table)))
+                self._commit_rows(sifted.good(), target, number, checkpoint, (aside.table, written) if written.files else None)
+        finally:
+            sifted.close()
+
+    def _commit_rows(
+        self, fitted: DataFrame, target: Target, number: int, checkpoint: str, aside: tuple[LakeTable, Write] | None = None
+    ) -> None:
+        """Write a batch's rows and commit them, in one transaction with those that were put aside."""
         with target.table.write() as written:
-            files = written.add(before_commit(target.table, write(frame.sparkSession, fitted, target.table)))
+            files = written.add(before_commit(target.table, write(fitted.sparkSession, fitted, target.table)))
             watermark = self._watermark_of(number, files, target)
-            if not files and not self._moves(target.table.latest(), watermark):
+            moves = bool(files) or self._moves(target.table.latest(), watermark)
+            if not moves and aside is None:
                 return
             if self._alignment is not None:
                 self._alignment.advance(watermark)
             claim = self._claim(number, checkpoint, rows=written.rows, watermark=watermark)
             request = written.request(CommitKind.APPEND, commit_user=claim.commit_user, commit_identifier=number, watermark=watermark)
-            self._context.lake.commit(target.table, request, claim=claim)
+            if aside is None:
+                self._context.lake.commit(target.table, request, claim=claim)
+            else:
+                bad = aside[1].request(CommitKind.APPEND, commit_user=claim.commit_user, commit_identifier=number)
+                self._context.lake.commit_all([*[(target.table, request)] * moves, (aside[0], bad)], claim=claim)
         self._applied = {"checkpoint": checkpoint, "batch": number}
 
     def _watermark_of(self, number: int, files: Sequence[NewFile], target: Target) -> int | None:

@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "jobs.md"
 def test_the_examples_run_from_top_to_bottom(start_server: StartServer) -> None:
     server = start_server(SLUICE_JOBS_MOST="2")
     blocks = re.findall(r"^```sql\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
-    first, both, steering, connectors = blocks
+    first, both, steering, aside, connectors = blocks
     ((job_id,),) = server.sql(first)
     ((set_id,),) = server.sql(both)
     server.sql("INSERT INTO trips VALUES (1, 'Rome', 99), (2, 'Oslo', 101)")
@@ -29,6 +29,11 @@ def test_the_examples_run_from_top_to_bottom(start_server: StartServer) -> None:
     until(lambda: server.sql(near_and_far) == [[1, "Rome", "near"], [2, "Oslo", "far"]], what=lambda: server.sql("SHOW JOBS"))
     until(lambda: server.sql(f"DESCRIBE JOB '{set_id}'")[0][10] == "0 snapshots, 0 snapshots", what=lambda: server.sql("SHOW JOBS"))
     server.sql(f"STOP JOB '{set_id}' WITH DRAIN")
+    ((job_id,),) = server.sql(aside)
+    server.sql("INSERT INTO raw_trips VALUES ('1', 'Rome'), ('one', 'Oslo')")
+    until(lambda: server.sql("SELECT * FROM checked_trips") == [[1, "Rome"]], what=lambda: server.sql(f"DESCRIBE JOB '{job_id}'"))
+    assert server.sql("SELECT batch, reason, `row` FROM bad_trips") == [[0, "Column id: 'one' is no BIGINT.", '{"id":"one","city":"Oslo"}']]
+    server.sql(f"STOP JOB '{job_id}'")
     ((job_id,),) = server.sql(connectors)
     until(lambda: server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] == "FINISHED", what=lambda: server.sql(f"DESCRIBE JOB '{job_id}'"))
     assert server.sql("SELECT COUNT(*), COUNT(DISTINCT id) FROM trips WHERE id <= 1000 AND km <= 500") == [[1002, 1000]]

@@ -57,6 +57,39 @@ def test_a_value_that_will_not_do_stops_its_job(server: RunningServer, run: Call
     assert arrived(server, [1])
 
 
+def test_rows_that_do_not_fit_are_put_aside(server: RunningServer, run: Callable[[str], list[list[object]]]) -> None:
+    """With the batch that had them, in one commit of both tables; the job goes on."""
+    server.sql(f"CREATE TABLE {DATABASE}.src (s STRING, t STRING); CREATE TABLE {DATABASE}.dst (n INT NOT NULL, t VARCHAR(5))")
+    aside = "(job STRING, batch BIGINT, source STRING, reason STRING, `row` STRING)"
+    server.sql(f"CREATE TABLE {DATABASE}.aside {aside}")
+    rows = "('1', 'fine'), ('two', 'fine'), ('3', 'far too long'), (NULL, 'x'), ('5000000000', 'y')"
+    server.sql(f"INSERT INTO {DATABASE}.src VALUES {rows}")
+    ((job_id,),) = run("SET 'job.bad-rows' = 'aside'; INSERT INTO dst SELECT CAST(s AS INT) AS n, t FROM src")
+    assert arrived(server, [1]), httpx.get(f"{server.url}/jobs/{job_id}").text
+    found = server.sql(f"SELECT job, batch, source, reason, `row` FROM {DATABASE}.aside")
+    assert {(reason, row) for *_, reason, row in found} == {
+        ("Column n: 'two' is no INT.", '{"n":"two","t":"fine"}'),
+        ("Column t: 'far too long' does not fit VARCHAR(5).", '{"n":"3","t":"far too long"}'),
+        ("Column n: NULL, but the column is NOT NULL.", '{"n":null,"t":"x"}'),
+        ("Column n: '5000000000' is no INT.", '{"n":"5000000000","t":"y"}'),
+    }
+    assert {(job, batch) for job, batch, *_ in found} == {(job_id, 0)}
+    assert '"to": ' in found[0][2]
+    commits = [server.sql(f"SELECT commit_user, commit_identifier FROM {DATABASE}.`{name}$snapshots`") for name in ("dst", "aside")]
+    assert commits[0] == commits[1]
+    server.sql(f"INSERT INTO {DATABASE}.src VALUES ('6', 'fine')")
+    assert arrived(server, [1, 6])
+    assert server.sql(f"SELECT count(*) FROM {DATABASE}.aside") == [[4]]
+    server.sql(f"STOP JOB '{job_id}'")
+    for name, says in (("nowhere", "job STRING, batch BIGINT"), ("src", "job STRING, batch BIGINT")):
+        answer = httpx.post(
+            f"{server.url}/sql?mode=streaming&database={DATABASE}",
+            content=f"SET 'job.bad-rows' = '{name}'; INSERT INTO dst SELECT 1, t FROM src",
+        )
+        assert answer.status_code in (400, 404)
+        assert says in answer.text
+
+
 def test_a_damaged_table_stops_its_job_until_it_is_mended(server: RunningServer, run: Callable[[str], list[list[object]]]) -> None:
     server.sql(f"CREATE TABLE {DATABASE}.torn (n INT)")
     server.sql(f"CREATE TABLE {DATABASE}.dst (n INT)")
