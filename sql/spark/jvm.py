@@ -18,6 +18,8 @@ from uuid import uuid4
 
 import psutil
 
+from sql.spark.settings import OUT_OF_MEMORY
+
 _log = logging.getLogger(__name__)
 _LOG_BYTES = 8 << 20
 _LINE_BYTES = 1 << 16
@@ -63,6 +65,9 @@ class Jvm:
 
     def __init__(self, conf: Mapping[str, str], log: Path | None) -> None:
         """Launch it; raises what pyspark raises where it does not come up, and `OSError` where the log cannot be written."""
+        self.out_of_memory = Path(conf["spark.local.dir"]) / OUT_OF_MEMORY
+        """A file that is there once it ran out of memory."""
+        self.out_of_memory.unlink(missing_ok=True)
         options: dict[str, Any] = {"start_new_session": True}
         if log is None:
             self.gateway = _launched(conf, options)
@@ -75,6 +80,10 @@ class Jvm:
             finally:
                 os.close(out)
         self._process: subprocess.Popen[bytes] = self.gateway.proc
+
+    def lives(self) -> bool:
+        """Whether its process is there."""
+        return self._process.poll() is None
 
     def kill(self) -> None:
         """End it at once, whatever it does."""

@@ -17,6 +17,7 @@ from model.spans import Span, span, tracing
 from sql.progress import SparkStage
 from sql.spark.gone import forget_gateway, load_natives, state_of, stop_in_any_case
 from sql.spark.jvm import Jvm, Scratch
+from sql.spark.memory import watch
 from sql.spark.probe import JobProbe
 from sql.spark.settings import SparkSettings, configuration, is_here, python_of
 from sql.spark.shares import BACKGROUND, Shares, allocations
@@ -155,6 +156,7 @@ class SparkPool:
                 except BaseException:
                     self._forget_jvm()
                     raise
+                watch(self._java, self.lost)
             builder = SparkSession.builder
             for key, value in conf.items():
                 builder = builder.config(key, value)

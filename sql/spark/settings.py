@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from urllib.parse import urlsplit
 
 
@@ -103,6 +104,8 @@ SHARED_MASTER = {
     "spark.executor.cores": "1",
 }
 """What lets several servers share a standalone master, which gives all its cores to whoever comes first."""
+OUT_OF_MEMORY = "out-of-memory"
+"""A file among Spark's temporary ones that its JVM makes when it runs out of memory."""
 UNPACKED = "sluice_environment"
 """The directory an executor unpacks the archive to, in the one it runs in."""
 _LINE = re.compile(r"(?P<key>[^\s=:#!][^\s=:]*)\s*[\s=:]\s*(?P<value>.*)")
@@ -138,7 +141,9 @@ def configuration(settings: SparkSettings, *, scratch: Path, pools: Path, ours: 
         **(SHARED_MASTER if settings.master.startswith("spark://") else {}),
         "spark.app.name": "sluice",
         "spark.master": settings.master,
-        "spark.driver.extraJavaOptions": f'-Duser.timezone=UTC "-Djava.io.tmpdir={scratch}"',
+        # A JVM whose heap is full answers nobody, and takes a minute to end: `sql/spark/memory.py` sees by the file that it is so.
+        "spark.driver.extraJavaOptions": f'-Duser.timezone=UTC "-Djava.io.tmpdir={scratch}" '
+        f"{_java_option(f'-XX:OnOutOfMemoryError=: > {quote(str(scratch / OUT_OF_MEMORY))}')}",
         "spark.scheduler.allocation.file": pools.as_uri(),
         "spark.sql.shuffle.partitions": str(max(4, 2 * (os.cpu_count() or 2))),
         "spark.sql.warehouse.dir": str(scratch),
@@ -153,6 +158,12 @@ def configuration(settings: SparkSettings, *, scratch: Path, pools: Path, ours: 
     for key, value in settings.conf.items():
         conf[key] = f"{conf[key]} {value}" if key.endswith(".extraJavaOptions") and key in conf else value
     return conf
+
+
+def _java_option(text: str) -> str:
+    """An option of a JVM as Spark reads it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def python_of(settings: SparkSettings) -> str:

@@ -48,7 +48,8 @@ def test_a_file_of_settings_is_read_as_spark_reads_its_own() -> None:
     assert read_conf(text) == told
     conf = configuration(SparkSettings(conf=read_conf(text)), scratch=Path("/s"), pools=Path("/s/p"), ours=Path("/o"))
     assert conf["spark.executor.memory"] == "4g"
-    assert conf["spark.driver.extraJavaOptions"] == '-Duser.timezone=UTC "-Djava.io.tmpdir=/s" -Xlog:gc'
+    ours = '-Duser.timezone=UTC "-Djava.io.tmpdir=/s" "-XX:OnOutOfMemoryError=: > /s/out-of-memory"'
+    assert conf["spark.driver.extraJavaOptions"] == f"{ours} -Xlog:gc"
 
 
 @pytest.mark.parametrize(
