@@ -226,8 +226,9 @@ class BrowseRepository:
     def expired_leases(self, *, limit: int) -> list[ExpiredLease]:
         """Tables whose keeper did not renew and that nobody has taken over, the longest gone first."""
         query = """
-            SELECT t.database, t.name AS table, l.server, l.lease_until FROM maintenance_lease l JOIN sluice_table t USING (table_id)
-            WHERE l.lease_until <= now() ORDER BY l.lease_until LIMIT %s
+            SELECT t.database, t.name AS table, o.server, o.lease_until
+            FROM maintenance_lease l JOIN maintenance_owner o USING (owner) JOIN sluice_table t USING (table_id)
+            WHERE o.lease_until <= now() ORDER BY o.lease_until, 1, 2 LIMIT %s
         """
         with self._conn.cursor(row_factory=class_row(ExpiredLease)) as cur:
             return cur.execute(query, (limit,)).fetchall()

@@ -2,62 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import LiteralString
 from uuid import UUID
 
 from psycopg import Connection
 from psycopg.rows import class_row
 
-from catalog.records import CompactionRunRow, TableRunRow, WatchedTable
+from catalog.records import CompactionRunRow, SettledTable, TableRunRow, WatchedTable
 
 LEASE_SECONDS = 15.0
 """A server that has not renewed for so long has lost its tables."""
 _RUNS_KEPT = 1000
+UNSETTLED: LiteralString = """
+    (m.table_id IS NULL OR m.snapshot_uuid IS DISTINCT FROM p.snapshot_uuid OR m.schema_id <> t.schema_id OR m.due_at <= now())
+"""
+"""Whether something may be to do, of a table ``t`` with a pointer ``p`` and a mark ``m``."""
 RUNNING = "running"
 """The outcome of a run that has not ended; its numbers are those so far, its files and bytes before those it will read."""
 
 
 class LeaseRepository:
-    """Reads and writes ``maintenance_lease`` inside the caller's transaction; the clock is Postgres's."""
+    """Who looks after which table, and what each was last looked at for; inside the caller's transaction, by Postgres's clock.
+
+    A server has one lease (``maintenance_owner``) for all its tables (``maintenance_lease``): when it runs out, whoever sees that first
+    removes it and its tables with it, so that the server itself learns it has lost them, and others can take them.
+    """
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
 
-    def watched(self, branch: str) -> list[WatchedTable]:
-        """Every table with snapshots: where its branch points, and who looks after it."""
-        query = """
-            SELECT p.table_id, t.database, t.name, p.snapshot_id, p.snapshot_uuid,
-                   CASE WHEN l.lease_until > now() THEN l.owner END AS owner
-            FROM snapshot_pointer p JOIN sluice_table t USING (table_id) LEFT JOIN maintenance_lease l USING (table_id)
-            WHERE p.branch = %s
+    def due(self, branch: str, owner: UUID) -> list[WatchedTable]:
+        """Tables that may want work and that nobody else looks after, those with most files first.
+
+        Something was committed or the options were changed since nothing was left to do, or time makes something due.
         """
+        query = f"""
+            SELECT p.table_id, t.database, t.name, p.snapshot_id, p.snapshot_uuid, t.schema_id,
+                   CASE WHEN m.due_at <= now() THEN m.due_at END AS overdue_since
+            FROM snapshot_pointer p JOIN sluice_table t USING (table_id)
+            LEFT JOIN maintenance_mark m USING (table_id) LEFT JOIN maintenance_lease l USING (table_id)
+            WHERE p.branch = %s AND (l.owner IS NULL OR l.owner = %s) AND {UNSETTLED}
+            ORDER BY p.file_count DESC, p.table_id
+        """  # noqa: S608 - a literal of this module
         with self._conn.cursor(row_factory=class_row(WatchedTable)) as cur:
-            return cur.execute(query, (branch,)).fetchall()
+            return cur.execute(query, (branch, owner)).fetchall()
 
-    def take(self, table_id: UUID, owner: UUID, server: str, seconds: float = LEASE_SECONDS) -> bool:
-        """Become the one who looks after a table; False while another is, or where it has been dropped."""
+    def settle(self, tables: Sequence[SettledTable]) -> None:
+        """Note that nothing is to be done of these tables, as of a snapshot and a schema, for so long."""
         query = """
-            INSERT INTO maintenance_lease (table_id, owner, server, lease_until)
-            SELECT table_id, %(owner)s, %(server)s, now() + make_interval(secs => %(seconds)s) FROM sluice_table WHERE table_id = %(table)s
-            FOR KEY SHARE
+            INSERT INTO maintenance_mark (table_id, snapshot_uuid, schema_id, due_at)
+            SELECT u.table_id, u.snapshot_uuid, u.schema_id, now() + make_interval(secs => u.seconds)
+            FROM unnest(%s::uuid[], %s::text[], %s::bigint[], %s::float8[]) AS u (table_id, snapshot_uuid, schema_id, seconds)
+            JOIN sluice_table t ON t.table_id = u.table_id ORDER BY u.table_id
+            FOR KEY SHARE OF t
             ON CONFLICT (table_id) DO UPDATE
-                SET owner = excluded.owner, server = excluded.server, lease_until = excluded.lease_until
-                WHERE maintenance_lease.lease_until <= now() OR maintenance_lease.owner = excluded.owner
+                SET snapshot_uuid = excluded.snapshot_uuid, schema_id = excluded.schema_id, due_at = excluded.due_at
         """
-        values = {"table": table_id, "owner": owner, "server": server, "seconds": seconds}
-        return self._conn.execute(query, values).rowcount == 1
+        columns = zip(*((one.table_id, one.snapshot_uuid, one.schema_id, one.seconds) for one in tables), strict=True)
+        self._conn.execute(query, [list(column) for column in columns])
 
-    def renew(self, owner: UUID, seconds: float = LEASE_SECONDS) -> set[UUID]:
-        """Hold on to all of an owner's tables; returns those it still has."""
+    def present(self, tables: Collection[UUID]) -> dict[UUID, tuple[str, str]]:
+        """Database and name of those of the tables that are there."""
+        query = "SELECT table_id, database, name FROM sluice_table WHERE table_id = ANY(%s)"
+        return {table_id: (database, name) for table_id, database, name in self._conn.execute(query, (list(tables),))}
+
+    def take(self, table_id: UUID, owner: UUID) -> bool:
+        """Become the one who looks after a table; False while another is, where it has been dropped, or without a lease (`renew`)."""
         query = """
-            UPDATE maintenance_lease SET lease_until = now() + make_interval(secs => %s)
-            WHERE owner = %s AND lease_until > now() RETURNING table_id
+            INSERT INTO maintenance_lease AS l (table_id, owner)
+            SELECT t.table_id, o.owner FROM sluice_table t, maintenance_owner o
+            WHERE t.table_id = %s AND o.owner = %s AND o.lease_until > now()
+            FOR KEY SHARE
+            ON CONFLICT (table_id) DO UPDATE SET owner = excluded.owner WHERE l.owner = excluded.owner
         """
-        return {table_id for (table_id,) in self._conn.execute(query, (seconds, owner))}
+        return self._conn.execute(query, (table_id, owner)).rowcount == 1
+
+    def renew(self, owner: UUID, server: str, seconds: float = LEASE_SECONDS) -> bool:
+        """Hold on to all of an owner's tables; False where it has lost them, and begins anew. Leases that ran out go."""
+        self._conn.execute("DELETE FROM maintenance_owner WHERE lease_until <= now()")
+        query = "UPDATE maintenance_owner SET lease_until = now() + make_interval(secs => %s) WHERE owner = %s"
+        if self._conn.execute(query, (seconds, owner)).rowcount == 1:
+            return True
+        query = "INSERT INTO maintenance_owner (owner, server, lease_until) VALUES (%s, %s, now() + make_interval(secs => %s))"
+        self._conn.execute(query, (owner, server, seconds))
+        return False
 
     def release(self, owner: UUID) -> None:
         """Give all of an owner's tables up."""
-        self._conn.execute("DELETE FROM maintenance_lease WHERE owner = %s", (owner,))
+        self._conn.execute("DELETE FROM maintenance_owner WHERE owner = %s", (owner,))
 
 
 class CompactionRunRepository:

@@ -7,6 +7,7 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row
 
+from catalog.maintenance import UNSETTLED
 from catalog.records import ConsumerLagRow, OverviewRow, PointerRow, SmallFilesRow
 
 
@@ -18,24 +19,26 @@ class OverviewRepository:
 
     def sums(self) -> OverviewRow:
         """How many there are of everything that may need attention."""
-        query = """
+        query = f"""
             SELECT clock_timestamp() AS asked_at,
                    (SELECT count(*) FROM sluice_table) AS tables,
                    (SELECT count(*) FROM table_snapshot JOIN sluice_table USING (table_id) WHERE NOT published) AS unpublished_snapshots,
-                   (SELECT count(*) FROM maintenance_lease JOIN sluice_table USING (table_id)
+                   (SELECT count(*) FROM maintenance_lease JOIN maintenance_owner USING (owner) JOIN sluice_table USING (table_id)
                     WHERE lease_until <= now()) AS expired_table_leases,
                    (SELECT count(*) FROM stream_job WHERE lease_until <= now()) AS expired_job_leases,
                    ARRAY(SELECT ARRAY[database, name] FROM sluice_table WHERE diverged_at IS NOT NULL ORDER BY 1) AS diverged,
                    ARRAY(SELECT database || '.' || name FROM sluice_table t JOIN snapshot_pointer p USING (table_id)
-                         WHERE p.branch = 'main' AND NOT EXISTS (
-                             SELECT 1 FROM maintenance_lease l WHERE l.table_id = t.table_id AND l.lease_until > now())
+                         LEFT JOIN maintenance_mark m USING (table_id)
+                         WHERE p.branch = 'main' AND {UNSETTLED} AND NOT EXISTS (
+                             SELECT 1 FROM maintenance_lease l JOIN maintenance_owner o USING (owner)
+                             WHERE l.table_id = t.table_id AND o.lease_until > now())
                          ORDER BY 1) AS unattended,
                    coalesce((SELECT jsonb_object_agg(state, n) FROM (SELECT state, count(*) AS n FROM stream_job GROUP BY state) s),
-                            '{}'::jsonb) AS jobs,
+                            '{{}}'::jsonb) AS jobs,
                    (SELECT count(*) FROM table_entry WHERE drop_id IS NOT NULL) AS dropped_tables,
                    (SELECT coalesce(sum(p.file_size), 0)::bigint FROM table_entry t JOIN snapshot_pointer p USING (table_id)
                     WHERE t.drop_id IS NOT NULL AND p.branch = 'main') AS dropped_bytes
-        """
+        """  # noqa: S608 - a literal of catalog.maintenance
         with self._conn.cursor(row_factory=class_row(OverviewRow)) as cur:
             row = cur.execute(query).fetchone()
         assert row is not None

@@ -78,8 +78,19 @@ class WatchedTable:
     name: str
     snapshot_id: int
     snapshot_uuid: str
-    owner: UUID | None
-    """The server process that looks after it now; None while none does."""
+    schema_id: int
+    overdue_since: dt.datetime | None
+    """Since when time has made something due though nothing was committed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledTable:
+    """A table of which nothing is to be done for some seconds unless something is committed or its options change."""
+
+    table_id: UUID
+    snapshot_uuid: str
+    schema_id: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

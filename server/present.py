@@ -135,7 +135,9 @@ class OfCatalog:
         yield GaugeMetricFamily("sluice_tables_dropped", "Dropped tables that UNDROP can bring back.", value=sums.dropped_tables)
         yield GaugeMetricFamily("sluice_tables_dropped_bytes", "Bytes of their latest snapshots.", value=sums.dropped_bytes)
         yield GaugeMetricFamily("sluice_tables_diverged", "Tables somebody wrote to past the catalog.", value=len(sums.diverged))
-        yield GaugeMetricFamily("sluice_tables_unattended", "Tables with data that no server looks after.", value=len(sums.unattended))
+        yield GaugeMetricFamily(
+            "sluice_tables_unattended", "Tables that may want maintenance and that no server looks after.", value=len(sums.unattended)
+        )
         unpublished = "Snapshots that were decided and have no file yet."
         yield GaugeMetricFamily("sluice_snapshots_unpublished", unpublished, value=sums.unpublished_snapshots)
         expired = {"table": sums.expired_table_leases, "job": sums.expired_job_leases}

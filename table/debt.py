@@ -54,10 +54,6 @@ class DebtLedger:
                 grown.discard(key)
         return grown
 
-    def settle(self, key: BucketKey) -> None:
-        """Forget a bucket that was looked at and holds nothing worth merging until more comes."""
-        self._debts.pop(key, None)
-
     def total(self) -> Debt:
         """All buckets' small files together; may be asked from another thread."""
         found = list(self._debts.values())

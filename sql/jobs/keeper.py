@@ -55,21 +55,40 @@ class Keeper:
         self.seen: str | None = None
         """The key of the snapshot up to which commits were followed."""
         self._seen_id = 0
-        self._schema_id = -1
         self._ledger: DebtLedger | None = None
-        self._looked = 0.0
+        self.schema_id = -1
+        """Of the schema by whose options it was looked at last."""
+        self.looked = 0.0
+        """When the last look ended (monotonic)."""
+        self._next_look: float | None = None
+        """When something of what was found falls due by time (monotonic); None where only a commit can make it."""
+        self._followed = 0.0
         self._speed = 0.0
         self._written: set[BucketKey] = set()
         self._commits = 0
-        self.retention = Retention(means.lake, table_id)
+        self.retention = Retention(means.lake, table_id, identifier)
         self._begun = False
         self.failures = 0
         self._told: str | None = None
         """Why its files are not merged, as the log was told."""
 
     def wants_time(self, now: float) -> bool:
-        """Whether something may be due though nothing was committed: files that lie long enough."""
-        return self._ledger is not None and now - self._looked >= self._means.limits.patience and len(self._ledger) > 0
+        """Whether something is due though nothing was committed: files that lie long enough."""
+        return self._next_look is not None and now >= self._next_look
+
+    def settled_for(self, now: float) -> float | None:
+        """For how many seconds nothing is to be done unless something is committed or its options change; None where something is."""
+        if self.seen is None or self.failures or self.retention.failures:
+            return None
+        quiet = self.retention.settled_for(now, self.seen)
+        if quiet is None or self._next_look is None:
+            return quiet
+        return min(quiet, max(0.0, self._next_look - now))
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is known of it that a look at its files would not tell again."""
+        return not self._ledger and not self._written
 
     @property
     def debt(self) -> Debt:
@@ -79,6 +98,13 @@ class Keeper:
 
     def work(self) -> None:
         """Follow the commits, and merge what is due."""
+        self._next_look = None
+        try:
+            self._work()
+        finally:
+            self.looked = time.monotonic()
+
+    def _work(self) -> None:
         table = self._means.lake.open(self.identifier)
         if table.table_id != self._table_id:
             return
@@ -86,12 +112,12 @@ class Keeper:
         if latest is None:
             return
         if TABLE_OPTIONS.read(table.schema.options, "write-only"):
-            self.seen, self._ledger = latest.key, None
+            self.seen, self.schema_id, self._ledger = latest.key, table.schema.id, None
             return
         if (reason := _unmergeable(table, latest)) is not None:
             if reason != self._told:
                 _log.info("What is too old goes, and files are not merged: %s", reason)
-            self.seen, self._ledger, self._told = latest.key, None, reason
+            self.seen, self.schema_id, self._ledger, self._told = latest.key, table.schema.id, None, reason
             return
         if not self._begun:
             forget_running(self._means.lake, self._table_id)
@@ -101,11 +127,24 @@ class Keeper:
         if not self._means.limits.quiet_now(dt.datetime.now().time()) and self._means.lake.reserve.short() is None:
             self._merge_due(table)
             self._merge_full(table)
+        self._next_look = self._falls_due(table)
+
+    def _falls_due(self, table: LakeTable) -> float | None:
+        """When files lie long enough to be merged; what is due already and was not merged (quiet hours, no room) is tried again."""
+        ledger, patience, now = self._ledger, self._means.limits.patience, time.monotonic()
+        assert ledger is not None
+        found: list[float] = []
+        for _, debt in ledger.items():
+            if due(table.schema, debt, ledger.rules, now=now, patience=patience) is not None:
+                found.append(now + patience)
+            elif due(table.schema, debt, ledger.rules, now=debt.changed + patience, patience=patience) is not None:
+                found.append(debt.changed + patience)
+        return min(found, default=None)
 
     def _follow(self, table: LakeTable, latest: Snapshot) -> None:
         """Bring the ledger up to the latest snapshot: by its deltas, or anew where that cannot be."""
         now = time.monotonic()
-        if self._ledger is None or self._schema_id != table.schema.id or latest.id < self._seen_id:
+        if self._ledger is None or self.schema_id != table.schema.id or latest.id < self._seen_id:
             self._begin(table, latest)
         elif latest.key != self.seen:
             snapshots = self._between(table, latest)
@@ -120,13 +159,13 @@ class Keeper:
                     if snapshot.commit_kind is not CommitKind.COMPACT:
                         self._written |= grown
                         self._commits += 1
-                self._speed = added / max(now - self._looked, 0.05)
-        self.seen, self._seen_id, self._looked = latest.key, latest.id, now
+                self._speed = added / max(now - self._followed, 0.05)
+        self.seen, self._seen_id, self._followed = latest.key, latest.id, now
 
     def _begin(self, table: LakeTable, latest: Snapshot) -> None:
         rules = CompactionRules.of(table.schema, task_bytes=self._means.limits.job_bytes)
         self._ledger = DebtLedger(rules, time.monotonic)
-        self._schema_id = table.schema.id
+        self.schema_id = table.schema.id
         manifests = table.files.manifests_of(latest)
         many = table.files.live_files(manifests)
         if many is not None:

@@ -32,6 +32,16 @@ class HeldLeases:
         with self._lock:
             return key in self._held and time.monotonic() < self._until
 
+    @property
+    def renewed_at(self) -> float:
+        """When the last renewal that was answered was asked for (monotonic)."""
+        return self._renewed
+
+    def all(self) -> set[UUID]:
+        """The things held as of the last renewal, beyond doubt or not."""
+        with self._lock:
+            return set(self._held)
+
     def trusted(self) -> bool:
         """Whether what is held is held beyond doubt; not where renewing has failed for too long."""
         return time.monotonic() < self._until

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from uuid import UUID
 
@@ -22,9 +23,12 @@ _BY_THE_CLOCK = (
 class Retention:
     """When a table was last looked at for what is too old, and the looking; used by one thread at a time."""
 
-    def __init__(self, lake: Lake, table_id: UUID) -> None:
+    def __init__(self, lake: Lake, table_id: UUID, identifier: Identifier) -> None:
         self._lake = lake
         self._table_id = table_id
+        self.identifier = identifier
+        self.failures = 0
+        """How often in a row it failed."""
         self._at = 0.0
         self._partitions_at = 0.0
         self._kept: str | None = None
@@ -37,8 +41,15 @@ class Retention:
         waited = now - self._at
         return not self._at or (self._kept != seen and waited >= _PAUSE_SECONDS) or (self._ticks and waited >= _TICK_SECONDS)
 
+    def settled_for(self, now: float, seen: str) -> float | None:
+        """For how many seconds nothing falls due unless something is committed; None where it is not known that nothing is."""
+        if self._kept != seen:
+            return None
+        return max(0.0, self._at + _TICK_SECONDS - now) if self._ticks else math.inf
+
     def work(self, identifier: Identifier, seen: str | None) -> None:
         """Let go what is too old as of a snapshot."""
+        self.identifier = identifier
         table = self._lake.open(identifier)
         if table.table_id != self._table_id:
             return

@@ -34,7 +34,8 @@ class Leases:
         self._thread.start()
 
     def _look(self) -> None:
-        query = "SELECT clock_timestamp(), (SELECT server FROM maintenance_lease WHERE lease_until > clock_timestamp())"
+        held = "SELECT server FROM maintenance_lease JOIN maintenance_owner USING (owner) WHERE lease_until > clock_timestamp()"
+        query = f"SELECT clock_timestamp(), ({held})"
         while not self._stop.wait(0.05):
             row = self._conn.execute(query).fetchone()
             assert row is not None

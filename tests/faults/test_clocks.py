@@ -22,7 +22,7 @@ from tests.faults.shim import Shim
 from tests.faults.world import world
 
 DAYS = 2 * 86_400
-EVERYTHING = {"maintenance": True, "renewed": True, "reservation": True, "jobs": 1, "key": True}
+EVERYTHING = {"maintenance": True, "renewed": False, "reservation": True, "jobs": 1, "key": True}
 NOTHING = {"maintenance": False, "renewed": False, "reservation": False, "jobs": 0, "key": False}
 
 
@@ -34,8 +34,8 @@ def asked(dsn: str, warehouse: str, name: str, owner: UUID) -> dict[str, Any]:
     with catalog.transaction() as tx:
         forgotten = tx.idempotency.forget_old()
         got: dict[str, Any] = {
-            "maintenance": tx.leases.take(table.table_id, owner, "server", 600.0),
-            "renewed": bool(tx.leases.renew(owner, 600.0)),
+            "renewed": tx.leases.renew(owner, "server", 600.0),
+            "maintenance": tx.leases.take(table.table_id, owner),
             "reservation": not tx.turns.line(table.table_id, MAIN_BRANCH).reserved_seconds,
             "jobs": len(tx.jobs.take(owner, "server", most=5, seconds=600.0)),
             "key": tx.idempotency.claim("sql:", name, body_hash="", owner=owner) is None,
@@ -86,7 +86,7 @@ def test_a_clock_two_days_off_takes_nothing_and_loses_nothing(dsn: str, tmp_path
     with catalog.transaction() as tx:
         tx.jobs.abandon("server")
     catalog.close()
-    assert elsewhere("theirs", 2) == EVERYTHING | kept | {"tags": 0}, "and a tag of another day is not made"
+    assert elsewhere("theirs", 2) == EVERYTHING | kept | {"renewed": True, "tags": 0}, "and a tag of another day is not made"
     assert asked(dsn, warehouse, "theirs", UUID(int=1)) == NOTHING | kept | {"renewed": True, "tags": 1}, (
         "and it holds what it takes; the first still has its own"
     )

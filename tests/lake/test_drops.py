@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -90,7 +91,7 @@ def test_a_dropped_table_is_nowhere_else(lake: Lake, catalog: CatalogStore) -> N
     lake.drop_table(T)
     with catalog.reading() as tx:
         assert tx.tables.by_id(table.table_id) is None
-        assert not any((tx.tables.all(), tx.leases.watched("main"), tx.overview.pointers()))
+        assert not any((tx.tables.all(), tx.leases.due("main", uuid4()), tx.overview.pointers()))
         assert tx.tables.everywhere(databases=None, tables=None, after=None, limit=9) == []
         assert (tx.overview.sums().tables, tx.overview.sums().unpublished_snapshots) == (0, 0)
         assert [one.tables for one in tx.browse.databases()] == [0]

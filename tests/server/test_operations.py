@@ -74,7 +74,7 @@ def test_metrics_tell_of_commits_debts_consumers_and_jobs(gateway: Gateway, clie
     with psycopg.connect(dsn, autocommit=True) as conn:
         conn.execute("INSERT INTO stream_consumer SELECT table_id, 'main', 'late', gen_random_uuid(), 1, 1, now() FROM sluice_table")
         conn.execute("UPDATE sluice_table SET diverged_at = 'somewhere'")
-        conn.execute("UPDATE maintenance_lease SET lease_until = now() - interval '1 minute'")
+        conn.execute("UPDATE maintenance_owner SET lease_until = now() - interval '1 minute'")
         state = "'RESTARTING', 3, '2 snapshots, 40 records'"
         conn.execute(
             "INSERT INTO stream_job (job_id, name, statement, database, settings, tables, principal, state, attempts, lag) "

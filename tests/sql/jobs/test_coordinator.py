@@ -18,6 +18,7 @@ from catalog.records import CompactionRunRow
 from lake import Lake, LakeTable
 from lake.compaction import plan
 from model.errors import InvalidOption, Unavailable
+from model.identifier import Identifier
 from model.option import Option
 from model.schema_change import SetOption
 from sql.gateway import Gateway
@@ -153,11 +154,13 @@ def test_one_server_looks_after_a_table_and_another_takes_over(catalog: CatalogS
     assert not second.looks_after(table.table_id)
     first._stop.set()  # killed: it renews nothing and gives nothing up
     first._wake.set()
+    first._thread.join()
+    append(lake, table, [8])  # there is something to look after
     dead_at = time.monotonic()
     until(lambda: second.looks_after(table.table_id))
     assert time.monotonic() - dead_at < 2.0 + 1.5
     assert not first.looks_after(table.table_id)
-    for n in range(8, 15):
+    for n in range(9, 15):
         append(lake, table, [n])
     until(lambda: len(live(table)) < 8)
     assert ids(table) == list(range(15))
@@ -175,6 +178,7 @@ def test_one_that_is_back_under_its_name_need_not_wait(lake: Lake, start: Start)
     first._stop.set()  # killed: the lease is good for most of a quarter of a minute yet
     first._wake.set()
     first._thread.join()
+    append(lake, table, [1])
     again = start(owner=owner)
     until(lambda: again.looks_after(table.table_id), seconds=2.0)
 
@@ -194,6 +198,7 @@ def test_leases_given_up_are_free_at_once(catalog: CatalogStore, lake: Lake, sta
     first = start()
     until(lambda: first.looks_after(table.table_id))
     first.close()
+    append(lake, table, [1])
     second = start()
     until(lambda: second.looks_after(table.table_id), seconds=3)
 
@@ -292,9 +297,115 @@ def test_what_was_done_and_what_is_left_can_be_asked(lake: Lake, start: Start, g
     assert ask("SELECT mergeable_file_count FROM t$debt") == [(0,)]
 
 
+def due(lake: Lake) -> list[str]:
+    """Tables that may want work, as a server sees it that has none."""
+    with lake.catalog.reading() as tx:
+        return sorted(table.name for table in tx.leases.due("main", uuid4()))
+
+
+def left_alone(lake: Lake) -> list[str]:
+    """Tables that have been looked at and want nothing."""
+    query = "SELECT t.name FROM maintenance_mark m JOIN sluice_table t USING (table_id) WHERE m.due_at > now() ORDER BY 1"
+    with lake.catalog.reading() as tx:
+        return [name for (name,) in tx.leases._conn.execute(query)]
+
+
+def test_tables_that_want_nothing_cost_nothing(lake: Lake, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = make_table(lake, "queue", options=QUEUE, id="INT")
+    loose = make_table(lake, "loose", options=LOOSE, id="INT")
+    for table in (queue, loose):
+        append(lake, table, [0])
+    assert due(lake) == ["loose", "queue"]
+    first = start()
+    until(lambda: left_alone(lake) == ["loose", "queue"])
+    first.close()
+    assert due(lake) == []
+    opened: list[str] = []
+    open_ = Lake.open
+
+    def counted(self: Lake, table: Identifier) -> LakeTable:
+        opened.append(table.table)
+        return open_(self, table)
+
+    monkeypatch.setattr(Lake, "open", counted)
+    second = start()
+    rounds = 0
+
+    def five_rounds() -> bool:
+        nonlocal rounds
+        rounds += 1
+        second.round()
+        return rounds == 5
+
+    until(five_rounds)
+    assert opened == [], "no table is opened for which there is nothing to do"
+    append(lake, queue, [1])
+    until(lambda: second.looks_after(queue.table_id) and left_alone(lake) == ["loose", "queue"] and "queue" in opened)
+    assert "loose" not in opened
+    lake.alter_table(loose.identifier, [SetOption(key="snapshot.num-retained.max", value="10")])
+    until(lambda: "loose" in opened and due(lake) == [])
+
+
+def test_files_that_lie_long_enough_fall_due_by_time(lake: Lake, start: Start) -> None:
+    """A server that was started anew knows when, and no commit is needed."""
+    table = make_table(lake, options=LOOSE, id="INT")
+    append(lake, table, [0])
+    append(lake, table, [1])
+    first = start(limits=replace(LIMITS, patience=4.0))
+    until(lambda: left_alone(lake) == [table.identifier.table])
+    first.close()
+    assert len(live(table)) == 2
+    assert due(lake) == []
+    until(lambda: due(lake) == [table.identifier.table])
+    start()
+    until(lambda: len(live(table)) == 1)
+
+
+@pytest.mark.parametrize("step", ["sql.jobs.keeper.check_mergeable", "sql.jobs.retention.maintain"])
+def test_a_table_that_makes_trouble_is_not_taken_for_one_that_wants_nothing(
+    lake: Lake, start: Start, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    table = make_table(lake, options=QUEUE, id="INT")
+    append(lake, table, [0])
+
+    def fail(*_: object, **__: object) -> None:
+        raise Unavailable("the disk is away")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(step, fail)
+        only = start()
+        until(lambda: bool(only.failing()))
+        for _ in range(3):
+            only.round()
+        assert left_alone(lake) == []
+    until(lambda: left_alone(lake) == [table.identifier.table])
+
+
+def test_a_lease_that_ran_out_takes_all_tables_with_it(lake: Lake) -> None:
+    tables = [make_table(lake, name, id="INT") for name in ("a", "b")]
+    first, second = uuid4(), uuid4()
+    with lake.catalog.transaction() as tx:
+        assert not tx.leases.take(tables[0].table_id, first), "without a lease nobody takes anything"
+        assert not tx.leases.renew(first, "first", 600)
+        assert not tx.leases.renew(second, "second", 600)
+        assert all(tx.leases.take(table.table_id, first) for table in tables)
+        assert all(tx.leases.renew(one, "", 600) for one in (first, second))
+        assert not tx.leases.take(tables[0].table_id, second)
+    with lake.catalog.transaction() as tx:
+        tx.leases._conn.execute("UPDATE maintenance_owner SET lease_until = now() WHERE owner = %s", (first,))
+    with lake.catalog.transaction() as tx:
+        assert not tx.leases.take(tables[0].table_id, second), "it is removed before it is taken"
+        assert tx.leases.renew(second, "second", 600)
+        assert tx.leases.take(tables[0].table_id, second)
+    with lake.catalog.transaction() as tx:
+        assert not tx.leases.renew(first, "first", 600), "it learns that it has lost them"
+        assert not tx.leases.take(tables[0].table_id, first)
+        assert tx.leases.take(tables[1].table_id, first)
+
+
 def test_a_retention_that_fails_is_not_tried_again_at_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table(lake, options=QUEUE, id="INT")
-    retention = Retention(lake, table.table_id)
+    retention = Retention(lake, table.table_id, table.identifier)
     assert retention.due(time.monotonic(), "a snapshot")
 
     def fail(*_: object, **__: object) -> None:
