@@ -148,7 +148,8 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
     @asks_itself
     def scan(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> BatchScan:
         """What a batch read with these options sees; see `table.travel.resolve`. Reading it takes `read_rules`."""
-        return resolve(CatalogVersions(self.catalog, self.tags, table), options, table.schema, zone=zone)
+        told = self.tells_counts(table)
+        return resolve(CatalogVersions(self.catalog, self.tags, table, told=told), options, table.schema, zone=zone)
 
     @asks_itself
     def resolve(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> Snapshot | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from catalog import CatalogStore
 from lake.register.expired import forget_expired
@@ -15,7 +16,9 @@ from table.travel import Versions
 class CatalogVersions(Versions):
     """What Postgres tells of one table."""
 
-    def __init__(self, catalog: CatalogStore, tags: Tags, table: LakeTable) -> None:
+    def __init__(self, catalog: CatalogStore, tags: Tags, table: LakeTable, *, told: bool) -> None:
+        """``told``: whether the caller may know what hidden rows tell, such as how far event time has come."""
+        self._told = told
         self.table = str(table.identifier)
         self._catalog = catalog
         self._tags = tags
@@ -37,7 +40,8 @@ class CatalogVersions(Versions):
         forget_expired(self._catalog, self._opened)
         with self._catalog.reading() as tx:
             rows = tx.snapshots.history(self._opened.table_id, self._opened.identifier.branch)
-        return [Snapshot.from_json(row.body) for row in rows]
+        found = [Snapshot.from_json(row.body) for row in rows]
+        return found if self._told else [replace(snapshot, watermark=None) for snapshot in found]
 
     def tags(self) -> Mapping[str, Snapshot]:
         """Tags of the catalog and of clients."""

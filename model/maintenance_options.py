@@ -6,7 +6,21 @@ from datetime import timedelta
 from typing import Any
 
 from model.clustering import CLUSTERING_OPTIONS
-from model.option import TUNING, Option, boolean, duration, integer, memory_size, number, one_of, only_false, optional, text, words
+from model.option import (
+    TUNING,
+    Option,
+    boolean,
+    duration,
+    integer,
+    memory_size,
+    number,
+    one_of,
+    only_false,
+    optional,
+    text,
+    time_zone,
+    words,
+)
 
 PRECOMMIT_COMPACT = Option("precommit-compact", boolean(), False, "Merge the small files of one commit before it becomes a snapshot.")
 DROP_RETENTION = Option(
@@ -63,8 +77,8 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     Option("tag.automatic-completion", boolean(), False, "Fill missing periods."),
     Option("tag.batch.customized-name", optional(text()), None, "Tag name for batch auto tags."),
     Option("tag.create-success-file", only_false(), False, "Also write a success marker per tag."),
-    Option("sink.watermark-time-zone", text(), "UTC", "Zone to turn watermarks into tag names."),
-    Option("sink.process-time-zone", optional(text()), None, "Zone for process-time tags."),
+    Option("sink.watermark-time-zone", time_zone(), "UTC", "Zone to turn watermarks into tag names."),
+    Option("sink.process-time-zone", optional(time_zone()), None, "Zone for process-time tags."),
     Option("partition.expiration-time", optional(duration()), None, "Drop partitions older than this."),
     Option("partition.expiration-check-interval", duration(), timedelta(hours=1), "How often to look."),
     Option("partition.expiration-strategy", one_of("values-time", "update-time"), "values-time", "Values-time or update-time."),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from model.errors import InvalidOption, nearest
 from model.location import is_plain_name
@@ -203,6 +204,19 @@ def name_part() -> Parser[str]:
         return raw
 
     return Parser("text", parse)
+
+
+def time_zone() -> Parser[str]:
+    """A time zone by its name."""
+
+    def parse(raw: str) -> str:
+        try:
+            ZoneInfo(raw)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("a time zone such as 'UTC' or 'Europe/Berlin' is expected") from None
+        return raw
+
+    return Parser("time zone", parse)
 
 
 def inner_directory() -> Parser[str]:

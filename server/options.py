@@ -92,7 +92,7 @@ KAFKA_BROKERS = SERVER_OPTIONS.declare(
         optional(directories()),
         None,
         "Brokers that SQL may connect to (`'connector'='kafka'`), as `host` or `host:port` parted by commas. "
-        "Without it: any, where nobody needs a token; none, where `SLUICE_TOKEN` is set.",
+        "Without it: any, where nobody needs a token; none, where a token is needed.",
     )
 )
 TLS_CERTIFICATE = SERVER_OPTIONS.declare(

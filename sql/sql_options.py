@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from model.option import Option, OptionGroup, Parser, boolean, duration, integer, one_of, optional, text
+from model.option import Option, OptionGroup, Parser, boolean, duration, integer, one_of, optional, text, time_zone
 
 SQL_OPTIONS = OptionGroup(
     "Session option",
@@ -15,16 +14,12 @@ SQL_OPTIONS = OptionGroup(
 
 
 def _zone() -> Parser[str]:
-    def parse(raw: str) -> str:
-        if raw.lower() == "default":  # Flink's word, where it would take the machine's
-            return "UTC"
-        try:
-            ZoneInfo(raw)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ValueError("a time zone such as 'UTC' or 'Europe/Berlin' is expected") from None
-        return raw
+    known = time_zone()
 
-    return Parser("time zone", parse)
+    def parse(raw: str) -> str:
+        return "UTC" if raw.lower() == "default" else known.parse(raw)  # Flink's word, where it would take the machine's
+
+    return Parser(known.kind, parse)
 
 
 LOCAL_TIME_ZONE = SQL_OPTIONS.declare(

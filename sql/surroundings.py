@@ -80,7 +80,8 @@ class Surroundings:
             idempotency=idempotency,
             import_dirs=self.import_dirs,
             remote_catalogs=self.remote_catalogs,
-            kafka_brokers=self.kafka_brokers,
+            # Who needs a token is not to reach into the network by the server, whichever way the server came to want tokens.
+            kafka_brokers=() if self.kafka_brokers is None and not self.lake.access.open() else self.kafka_brokers,
             source=source,
             has_parameters=has_parameters,
             spark_streams=self.spark_streams,

@@ -32,9 +32,14 @@ def tells_counts(lake: Lake, table: LakeTable) -> bool:
 
 
 def snapshot_json(snapshot: Snapshot, *, told: bool) -> dict[str, Any]:
-    """A snapshot for a client; counts it may not know are 0, since Paimon's readers know no snapshot without them."""
+    """A snapshot for a client; counts it may not know are 0, since Paimon's readers know no snapshot without them.
+
+    How far event time and the ids of rows have come is told by hidden rows, too.
+    """
     found = dict(snapshot.to_json())
-    return found if told else found | {name: 0 for name in _COUNTS if name in found}
+    if told:
+        return found
+    return {name: 0 if name in _COUNTS else value for name, value in found.items() if name not in ("watermark", "nextRowId")}
 
 
 def client_commit(body: dict[str, Any]) -> ClientCommit:

@@ -38,9 +38,10 @@ def snapshots(scan: SystemScan) -> Iterable[Sequence[Any]]:
     told = scan.lake.tells_counts(scan.opened)
     for s in scan.lake.snapshots(scan.opened):
         counts = (s.total_record_count, s.delta_record_count, s.changelog_record_count) if told else (None, None, None)
+        reached = (s.watermark, s.next_row_id) if told else (None, None)
         yield (
             s.id, s.schema_id, s.commit_user, s.commit_identifier, str(s.commit_kind), moment(s.time_millis), s.base_manifest_list,
-            s.delta_manifest_list, s.changelog_manifest_list, *counts, s.watermark, s.next_row_id, s.done, s.writer_version,
+            s.delta_manifest_list, s.changelog_manifest_list, *counts, *reached, s.done, s.writer_version,
         )  # fmt: skip
 
 

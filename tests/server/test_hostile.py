@@ -63,6 +63,17 @@ def test_bodies_that_break_their_readers_are_refused(client: FlaskClient, what: 
     assert json.loads(run(client, "SELECT * FROM hurt").data)["rows"] == []
 
 
+def test_no_broker_is_reached_for_who_needs_a_token(client: FlaskClient, admin: As, ada: As) -> None:
+    options = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = '127.0.0.1:1', 'format' = 'raw'"
+    for who in (ada, admin):
+        assert who.sql(f"CREATE TEMPORARY TABLE k (s STRING) WITH ({options})") == (403, "Forbidden")
+
+
+@pytest.mark.parametrize("key", ["sink.process-time-zone", "sink.watermark-time-zone"])
+def test_a_time_zone_is_no_path(admin: As, key: str) -> None:
+    assert admin.sql(f"CREATE TABLE z (id INT) WITH ('{key}' = '../../etc/passwd')") == (400, "InvalidOption")
+
+
 def test_metrics_name_tables_and_jobs_to_who_sees_them(client: FlaskClient, admin: As, ada: As, dsn: str) -> None:
     for name in ("shown", "hidden"):
         admin.sql(f"CREATE TABLE {name} (id INT)")

@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
+from model.errors import SnapshotNotExist
+from model.identifier import Identifier
+from model.snapshot import CommitKind
+from sql.gateway import Gateway
+from table.commit import CommitRequest
 from tests.server.test_access import As, ada, admin
 
 __all__ = ["ada", "admin"]
@@ -38,6 +43,21 @@ def test_system_tables_tell_no_counts(tables: As, name: str) -> None:
     assert tables.sql(f"SELECT {sizes} FROM sys.tables WHERE table_name = '{name}'") == (200, [[None] * 4])
     assert tables.sql(f"CALL sys.doctor('{name}')") == (403, "Forbidden")
     assert tables.sql("SELECT * FROM sys.partitions") == (200, [])
+
+
+def test_how_far_event_time_has_come_is_not_told(tables: As, admin: As, gateway: Gateway) -> None:
+    table = gateway.lake.open(Identifier("default", "filtered"))
+    gateway.lake.commit(table, CommitRequest(kind=CommitKind.APPEND, commit_user="u", watermark=5_000))
+    asked = {"scan.watermark": "5000"}
+    assert gateway.lake.scan(table, asked).snapshot is not None
+    ada = gateway.lake.for_caller(gateway.lake.access.caller(tables._headers["Authorization"].removeprefix("Bearer ")))
+    with pytest.raises(SnapshotNotExist, match="watermark of at least 5000"):
+        ada.scan(table, asked)
+    assert admin.sql("SELECT snapshot_id, watermark FROM filtered$snapshots") == (200, [[1, None], [2, 5_000]])
+    assert tables.sql("SELECT watermark, next_row_id FROM filtered$snapshots") == (200, [[None, None]] * 2)
+    told = tables.call("GET", "/v1/sluice/databases/default/tables/filtered/snapshots/2")[1]
+    assert "commitKind" in told["snapshot"]
+    assert not {"watermark", "nextRowId"} & set(told["snapshot"]), told
 
 
 def test_who_sees_all_is_told_all(tables: As, admin: As) -> None:

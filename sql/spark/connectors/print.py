@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 from pyspark.sql import DataFrame
@@ -9,6 +10,8 @@ from pyspark.sql import DataFrame
 from sql.connectors import ConnectorScope, ConnectorTable
 from sql.connectors.print import IDENTIFIER, STANDARD_ERROR
 from sql.spark.connectors.base import SparkConnector
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class SparkPrint(SparkConnector):
@@ -21,10 +24,15 @@ class SparkPrint(SparkConnector):
         out = sys.stderr if STANDARD_ERROR.read(table.options) else sys.stdout
         count = 0
         for row in frame.toLocalIterator():
-            out.write(f"{prefix}+I[{', '.join(map(shown, row))}]\n")
+            out.write(f"{in_one_line(prefix)}+I[{in_one_line(', '.join(map(shown, row)))}]\n")
             count += 1
         out.flush()
         return count
+
+
+def in_one_line(text: str) -> str:
+    """The text with line breaks and other control characters as escapes: rows are no lines of the server's log."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def shown(value: object) -> str:
