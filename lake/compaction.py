@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from uuid import uuid4
@@ -14,12 +14,13 @@ from lake.partitions import partitions as all_partitions
 from lake.table import LakeTable
 from model.errors import LakeError, RewriteConflict, UnsupportedType
 from model.snapshot import CommitKind, Snapshot
-from model.table_options import TABLE_OPTIONS
+from model.table_options import TABLE_OPTIONS, is_on
 from table import binary_row
 from table.commit import CommitRequest, check_writable
 from table.compact import BucketKey, CompactionRules, CompactionTask, choose
+from table.deletions import with_vectors
 from table.formats import FileFormat
-from table.manifest import EntryKind, ManifestEntry, NewFile
+from table.manifest import ManifestEntry, NewFile
 from table.rewrite import Check, go_on, rewrite
 from table.touched import Touched
 
@@ -58,10 +59,12 @@ class Compacted:
         )
 
 
-def check_mergeable(table: LakeTable, latest: Snapshot | None, what: str = "compacted") -> None:
+def check_mergeable(table: LakeTable, what: str = "compacted") -> None:
     """Raise `UnsupportedType` for a table whose files are not written here: before its files are merged, not after."""
     try:
-        check_writable(table.schema, latest)
+        check_writable(table.schema)
+        if is_on(table.schema.options, "row-tracking.enabled"):
+            raise UnsupportedType("it has 'row-tracking.enabled' = 'true', and merged files would have to tell the ids of their rows.")
         FileFormat.of(table.schema)
     except UnsupportedType as refusal:
         raise UnsupportedType(f"Table {table.identifier} is not {what} here: {refusal.message}") from None
@@ -70,18 +73,15 @@ def check_mergeable(table: LakeTable, latest: Snapshot | None, what: str = "comp
 def live_files(
     table: LakeTable, partitions: Collection[bytes] | None = None, buckets: Collection[int] | None = None
 ) -> list[ManifestEntry]:
-    """The live files of the latest snapshot, of some partitions and buckets or of all.
-
-    Raises `UnsupportedType` for tables with deletion vectors: a rewrite would bring deleted rows back.
-    """
+    """The live files of the latest snapshot, of some partitions and buckets or of all, with the rows that are deleted of each."""
     latest = table.latest()
-    if latest is not None and latest.index_manifest is not None:
-        raise UnsupportedType(f"Table {table.identifier} has deletion vectors, which are not read here yet; it is not compacted.")
     if partitions is None:
-        entries = table.files.live_entries(latest)
-        return [e for e in entries if e.kind is EntryKind.ADD and (buckets is None or e.bucket in buckets)]
-    touched = Touched([f.type for f in table.schema.partition_fields], partitions, buckets)
-    return list(table.files.touched_entries(latest, touched))
+        entries: Iterable[ManifestEntry] = table.files.live_entries(latest)
+        if buckets is not None:
+            entries = [entry for entry in entries if entry.bucket in buckets]
+    else:
+        entries = table.files.touched_entries(latest, Touched([f.type for f in table.schema.partition_fields], partitions, buckets))
+    return with_vectors(table.files, table.schema, latest, entries)
 
 
 def _candidates(

@@ -13,10 +13,11 @@ from lake.commit.claims import AnswerOf, Claim
 from lake.commit.write_context import Write
 from lake.compaction import check_mergeable, in_order
 from lake.table import LakeTable
-from model.errors import InvalidOption, RewriteConflict, UnsupportedStatement
+from model.errors import InvalidOption, RewriteConflict, UnsupportedStatement, UnsupportedType
 from model.snapshot import CommitKind, Operation, Snapshot
 from model.table_options import TABLE_OPTIONS
 from table import binary_row
+from table.deletions import deletions_of
 from table.erase import ErasureTask, Positions, erasure_tasks, rewrite_without
 from table.layout import partition_dirs
 from table.manifest import ManifestEntry, NewFile
@@ -72,7 +73,17 @@ def require_erasable(table: LakeTable) -> None:
             "empty it without that.",
             fragment="DELETE",
         )
-    check_mergeable(table, table.latest(), "written anew")
+    check_mergeable(table, "written anew")
+    _require_no_vectors(table, table.latest())
+
+
+def _require_no_vectors(table: LakeTable, snapshot: Snapshot | None) -> None:
+    """Raise `UnsupportedType` for a snapshot in which rows are deleted that lie in their files still."""
+    if deletions_of(table.files, table.schema, snapshot):
+        raise UnsupportedType(
+            f"Rows of table {table.identifier} are deleted by deletion vectors; more of them are deleted by the client that wrote those, "
+            f"or once CALL sys.compact('{table.identifier}') with compact_strategy => 'full' has merged their files."
+        )
 
 
 def find_tasks(table: LakeTable, snapshot: Snapshot | None, found: Matches) -> list[ErasureTask]:
@@ -80,6 +91,7 @@ def find_tasks(table: LakeTable, snapshot: Snapshot | None, found: Matches) -> l
     wanted = {one.path: rows for one, rows in found if len(rows)}
     if not wanted:
         return []
+    _require_no_vectors(table, snapshot)
     schema = table.schema
     types = [f.type for f in schema.partition_fields]
     places = [(binary_row.encode_prefixed(types, one.partition), one.bucket) for one, _ in found if one.path in wanted]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from uuid import uuid4
 
 from lake.commit.write_context import Write
@@ -49,7 +50,7 @@ def rebuild(commit: Commit, table: LakeTable, entries: Sequence[ManifestEntry], 
 
 
 def _indexed(table: LakeTable, write: Write, entry: ManifestEntry) -> NewFile:
-    (file,) = planned(table.files, table.schema, [entry])
+    (file,) = planned(table.files, table.schema, [replace(entry, vector=None)])  # an index numbers deleted rows, too
     container = index_of_file(table.files, table.schema, file)
     # A name of its own: two calls at once must not write, or remove, one file.
     name = f"{entry.file.file_name}-{uuid4()}{SUFFIX}"

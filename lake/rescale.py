@@ -11,6 +11,7 @@ import pyarrow as pa
 from lake.table import LakeTable
 from model.snapshot import CommitKind, Snapshot
 from table import binary_row
+from table.deletions import with_vectors
 from table.layout import partition_dirs
 from table.manifest import ManifestEntry
 from table.read import read_batches
@@ -51,7 +52,7 @@ def outgrown(table: LakeTable, snapshot: Snapshot | None) -> Iterator[Outgrown]:
     types = [field.type for field in schema.partition_fields]
     rows = sorted({one.partition for one in table.files.bucket_sums(snapshot)})
     for row in rows:
-        entries = list(table.files.touched_entries(snapshot, Touched(types, {row})))
+        entries = with_vectors(table.files, schema, snapshot, table.files.touched_entries(snapshot, Touched(types, {row})))
         if all(entry.total_buckets == schema.bucket for entry in entries):
             continue
         ordered = sorted(entries, key=lambda entry: (entry.bucket, entry.file.min_sequence_number))

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from model.schema import Schema
+from table.deletions import deleted_rows
 from table.scan import PlannedFile, ScanPlan, exactly, file_stats
 from table.stats import ColumnStats
 from table.store import TableFiles
@@ -37,7 +38,9 @@ def exact_aggregates(files: TableFiles, schema: Schema, plan: ScanPlan, wanted: 
     stats = file_stats(files, schema, [a.column for a in wanted if a.column is not None])
     answers: list[object] = []
     for aggregate in wanted:
-        answer = plan.kept_rows if aggregate.column is None else _one(schema, plan.files, aggregate.function, aggregate.column, stats)
+        if plan.deleted and aggregate.column is not None:
+            return None  # nobody noted what the deleted rows held
+        answer = _rows(files, plan) if aggregate.column is None else _one(schema, plan.files, aggregate.function, aggregate.column, stats)
         if answer is _UNKNOWN:
             return None
         answers.append(answer)
@@ -45,6 +48,12 @@ def exact_aggregates(files: TableFiles, schema: Schema, plan: ScanPlan, wanted: 
 
 
 _UNKNOWN = object()
+
+
+def _rows(files: TableFiles, plan: ScanPlan) -> int:
+    """The rows of a plan's files that are not deleted."""
+    vectors = ((one.vector, one.file.row_count) for one in plan.files if one.vector is not None) if plan.deleted else ()
+    return plan.kept_rows - sum(deleted_rows(files, vector, rows) for vector, rows in vectors)
 
 
 def _one(schema: Schema, planned: Sequence[PlannedFile], function: Function, column: str, stats: Any) -> object:

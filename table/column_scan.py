@@ -14,6 +14,7 @@ from model.types import AtomicType, DataType
 from table import binary_row
 from table.cache import ByteCache
 from table.column_prune import Bounds, Pruning, Special
+from table.deletions import deletions_of
 from table.entry_prune import PartitionPruning, StatsPruning, planned_file, wanted_buckets
 from table.file_index.skip import without_skipped
 from table.live import never_added
@@ -49,13 +50,15 @@ def plan_columns(files: TableFiles, schema: Schema, snapshot: Snapshot, predicat
     owners = np.repeat(np.arange(len(rows)), np.array([len(found) for found in rows], dtype=np.int64))
     picked = np.concatenate([*rows, np.zeros(0, dtype=np.int64)])
     order = _order(schema, live.manifests, rows)
-    found = ManyFiles(live.manifests, owners[order], picked[order], lambda entry: planned_file(files, schema, entry, partitions))
+    deletions = deletions_of(files, schema, snapshot)
+    found = ManyFiles(live.manifests, owners[order], picked[order], lambda entry: planned_file(files, schema, entry, partitions, deletions))
     return ScanPlan(
         snapshot_id=snapshot.id,
         files=_looked_into(files, schema, found, predicate, indexed=_indexed(live.manifests, rows)),
         total_files=_count(manifests, wanted, live),
         count_bytes=lambda: _bytes(files, snapshot, live if len(wanted) == len(manifests) else files.live_files(manifests)),
         predicate=predicate,
+        deleted=bool(deletions),
     )
 
 

@@ -10,9 +10,11 @@ from model.errors import InvalidOption, RewriteConflict, UnsupportedType
 from model.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Snapshot, told_operation
 from model.table_options import TABLE_OPTIONS, is_on
+from table.deletions import deleted_rows, deletions_of, index_after, key_of, with_vectors
 from table.manifest import DataFile, EntryKind, ManifestEntry, NewFile
 from table.manifest_columns import digest_of
 from table.manifest_merge import merged
+from table.row_ids import with_row_ids
 from table.sequences import BUCKETS, Buckets, in_sequence, raise_tops
 from table.store import TableFiles
 from table.touched import Touched
@@ -75,8 +77,12 @@ def build_snapshot(
     if len(requests) > 1 and not all(request.plain_append for request in requests):
         raise ValueError("only plain appends share a snapshot")
     if any(request.adds for request in requests):
-        check_writable(schema, latest)
+        check_writable(schema)
     changes, buckets = _changes(files, schema, latest, requests)
+    index_manifest = _index_after(files, schema, latest, requests, changes)
+    next_row_id = (latest.next_row_id if latest else None) or 0
+    if is_on(schema.options, "row-tracking.enabled"):
+        changes, next_row_id = with_row_ids(changes, snapshot_id=latest.id + 1 if latest else 1, first=next_row_id)
     types = [f.type for f in schema.partition_fields]
     delta = files.new_manifests(changes, types, target=TABLE_OPTIONS.read(schema.options, "manifest.target-file-size"))
     delta_name, delta_size = files.new_manifest_list(delta)
@@ -99,12 +105,12 @@ def build_snapshot(
         time_millis=max(time_millis, latest.time_millis if latest else 0),
         total_record_count=(latest.total_record_count if latest else 0) + added,
         delta_record_count=added,
-        index_manifest=latest.index_manifest if latest else None,
+        index_manifest=index_manifest,
         watermark=_watermark(latest, requests),
         # Statistics tell of the least and the greatest value of a column, which may be what was erased.
         statistics=first.statistics or (latest.statistics if latest and latest.schema_id == schema.id and not first.in_place else None),
         properties=_properties(requests),
-        next_row_id=(latest.next_row_id if latest else None) or 0,
+        next_row_id=next_row_id,
         operation=told_operation(first.operation)[0],
     )
 
@@ -130,13 +136,28 @@ def _properties(requests: Sequence[CommitRequest]) -> Mapping[str, str]:
     return {**requests[0].properties, **operation, **({} if len(who) < 2 else {COMMITTED_BY: ", ".join(who)})}
 
 
-def check_writable(schema: Schema, latest: Snapshot | None) -> None:
-    """Raise `UnsupportedType` for a table whose rows have ids that its files must tell, or are deleted in other files than theirs."""
-    for key in ("row-tracking.enabled", "data-evolution.enabled", "deletion-vectors.enabled"):
-        if is_on(schema.options, key):
-            raise UnsupportedType(f"The table has '{key}' = 'true', which is not written here; use the client that made it.")
-    if latest is not None and latest.index_manifest is not None:
-        raise UnsupportedType("The table has deletion vectors, which are not read here yet; write it with the client that made them.")
+def check_writable(schema: Schema) -> None:
+    """Raise `UnsupportedType` for a table whose rows lie in several files each."""
+    if is_on(schema.options, "data-evolution.enabled"):
+        raise UnsupportedType("The table has 'data-evolution.enabled' = 'true', which is not written here; use the client that made it.")
+
+
+def _index_after(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest], changes: Sequence[ManifestEntry]
+) -> str | None:
+    """The index manifest after the changes; raises `RewriteConflict` where rows of a file were deleted since a rewrite read it."""
+    if latest is None or latest.index_manifest is None:
+        return None
+    stays = {key_of(entry) for entry in changes if entry.kind is EntryKind.ADD}  # with another index of its values
+    known = deletions_of(files, schema, latest)
+    for entry in (entry for request in requests for entry in request.deletes):
+        if entry.vector != known.get(key_of(entry)) and key_of(entry) not in stays:
+            raise RewriteConflict(
+                f"Rows of file {entry.file.file_name} were deleted while it was rewritten; nothing was changed.",
+                resource_name=entry.file.file_name,
+            )
+    gone = {key_of(entry) for entry in changes if entry.kind is EntryKind.DELETE} - stays
+    return index_after(files, schema, latest, gone)
 
 
 def _watermark(latest: Snapshot | None, requests: Sequence[CommitRequest]) -> int | None:
@@ -234,7 +255,7 @@ def _compacted(
     if request.in_place:
         _check_places(survivors, deleted)
     else:
-        _check_order(live, gone, added)
+        _check_order(files, with_vectors(files, schema, latest, live), gone, added)
     return changes, BUCKETS.of(files, latest)
 
 
@@ -249,7 +270,7 @@ def _live(
     return list(files.touched_entries(latest, touched))
 
 
-def _check_order(live: Sequence[ManifestEntry], gone: set[tuple[object, ...]], added: Sequence[ManifestEntry]) -> None:
+def _check_order(files: TableFiles, live: Sequence[ManifestEntry], gone: set[tuple[object, ...]], added: Sequence[ManifestEntry]) -> None:
     """Every file that stays has as many rewritten rows before it as it had: a queue's order is its promise.
 
     Writers that do not count rows (pypaimon) may have appended, meanwhile, a file whose number lies inside the rewritten ones.
@@ -259,7 +280,7 @@ def _check_order(live: Sequence[ManifestEntry], gone: set[tuple[object, ...]], a
         new = [entry for entry in added if (entry.partition, entry.bucket) == key]
         after = [entry for entry in before if entry.key() not in gone] + new
         fresh = {entry.key() for entry in new}
-        if _rows_before(before, gone) != _rows_before(after, fresh):
+        if _rows_before(files, before, gone) != _rows_before(files, after, fresh):
             raise RewriteConflict(
                 f"Bucket {key[1]} got rows meanwhile that belong between the merged ones; it is merged when it is looked at again.",
                 resource_name=before[0].file.file_name,
@@ -278,13 +299,13 @@ def _check_places(survivors: Sequence[ManifestEntry], deleted: Sequence[Manifest
                 )
 
 
-def _rows_before(entries: Sequence[ManifestEntry], marked: set[tuple[object, ...]]) -> list[tuple[object, int]]:
+def _rows_before(files: TableFiles, entries: Sequence[ManifestEntry], marked: set[tuple[object, ...]]) -> list[tuple[object, int]]:
     """In reading order: each file that is not marked, with the marked rows before it."""
     found: list[tuple[object, int]] = []
     rows = 0
     for entry in sorted(entries, key=lambda e: e.file.min_sequence_number):
         if entry.key() in marked:
-            rows += entry.file.row_count
+            rows += entry.file.row_count - (0 if entry.vector is None else deleted_rows(files, entry.vector, entry.file.row_count))
         else:
             found.append((entry.key(), rows))
     return found

@@ -11,6 +11,7 @@ from model.predicate import And, Compare, In, IsNull, Op, Predicate, all_of, col
 from model.schema import Schema
 from table import binary_row
 from table.bucket import bucket_of
+from table.deletions import Deletions, key_of
 from table.manifest import DataFile, ManifestEntry
 from table.plan import PlannedFile
 from table.prune import may_match
@@ -144,9 +145,12 @@ def file_stats(files: TableFiles, schema: Schema, columns: Iterable[str]) -> Cal
     return StatsPruning(files, schema, all_of(*(IsNull(column) for column in columns))).stats
 
 
-def planned_file(files: TableFiles, schema: Schema, entry: ManifestEntry, partitions: PartitionPruning) -> PlannedFile:
-    """The entry's file with where it lies."""
+def planned_file(
+    files: TableFiles, schema: Schema, entry: ManifestEntry, partitions: PartitionPruning, deletions: Deletions
+) -> PlannedFile:
+    """The entry's file with where it lies, and which of its rows are deleted."""
     values = partitions.values(entry.partition)
     external = entry.file.external_path
     path = files.reach.external(external) if external else files.layout.data_file(schema, values, entry.bucket, entry.file.file_name)
-    return PlannedFile(path=path, partition=values, bucket=entry.bucket, file=entry.file)
+    vector = deletions.get(key_of(entry)) if deletions else None
+    return PlannedFile(path=path, partition=values, bucket=entry.bucket, file=entry.file, vector=vector)

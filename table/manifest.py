@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -64,6 +64,17 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionVector:
+    """Where it is written which rows of a data file are deleted."""
+
+    path: str
+    offset: int
+    length: int
+    cardinality: int | None
+    """How many they are; None where the writer did not tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
     """One line of a manifest: a file added to or removed from a partition and bucket."""
 
@@ -73,6 +84,8 @@ class ManifestEntry:
     bucket: int
     total_buckets: int
     file: DataFile
+    vector: DeletionVector | None = field(default=None, compare=False)
+    """Which of its rows are deleted, where somebody looked that up; a manifest does not tell."""
 
     def key(self) -> tuple[object, ...]:
         """What makes two entries speak of the same file."""

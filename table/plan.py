@@ -9,7 +9,7 @@ from typing import overload
 import numpy as np
 
 from model.predicate import Predicate
-from table.manifest import DataFile, ManifestEntry
+from table.manifest import DataFile, DeletionVector, ManifestEntry
 from table.manifest_columns import ManifestColumns, Numbers
 
 _CHUNK = 512
@@ -23,6 +23,8 @@ class PlannedFile:
     partition: tuple[object, ...]
     bucket: int
     file: DataFile
+    vector: DeletionVector | None = None
+    """Which of its rows are deleted; None for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,8 @@ class ScanPlan:
     count_bytes: Callable[[], int]
     """Finds out `total_bytes`, which takes a look at files that are left out."""
     predicate: Predicate | None = None
+    deleted: bool = False
+    """Whether rows of some file may be deleted."""
 
     @property
     def total_bytes(self) -> int:

@@ -19,6 +19,7 @@ from model.table_options import is_on
 from model.types import DataType, Field, RowType
 from table.arrow import arrow_schema, arrow_type
 from table.convert import converted
+from table.deletions import alive, positions
 from table.formats import format_of
 from table.look_ahead import in_order
 from table.manifest import DataFile
@@ -82,7 +83,8 @@ def _enough(planned: Sequence[PlannedFile], selection: Selection) -> Sequence[Pl
     for count, one in enumerate(planned):
         if rows >= selection.limit:
             return planned[:count]
-        rows += one.file.row_count
+        deleted = 0 if one.vector is None else one.vector.cardinality
+        rows += 0 if deleted is None else one.file.row_count - deleted
     return planned
 
 
@@ -182,17 +184,27 @@ class _Projection:
     def batches(self, files: TableFiles) -> Iterator[pa.RecordBatch]:
         """The file's rows in the wanted shape."""
         if not self._names:
-            yield from self._rows_only()
+            yield from self._alive(files, self._rows_only())
             return
+        for raw in self._alive(files, self._checked(files)):
+            yield self._shaped(raw)
+
+    def _checked(self, files: TableFiles) -> Iterator[pa.RecordBatch]:
+        """The file's columns as they lie there; raises `TableDamaged` for what its manifest tells otherwise."""
         told = None if has_checksums(self._planned.file) else ToldStats(self._planned.file, self._file_schema, self._names)
         for raw in _as_written(files, self._planned, self._raw(files)):
             if not set(self._names).issubset(raw.schema.names):
                 self._check_columns(files, raw.schema.names)
             if told is not None and (problem := problem_of_rows(told, raw)) is not None:
                 raise files.damaged(self._planned.path, problem)
-            yield self._shaped(raw)
+            yield raw
         if told is not None and (problem := told.end()) is not None:
             raise files.damaged(self._planned.path, problem)
+
+    def _alive(self, files: TableFiles, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that are not deleted."""
+        vector = self._planned.vector
+        return batches if vector is None else alive(batches, positions(files, vector, self._planned.file.row_count))
 
     def _check_columns(self, files: TableFiles, found: Sequence[str]) -> None:
         """Raise `TableDamaged` for a file without a column that has values as its manifest tells: a changed name would make them NULL."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from model.schema import Schema
+from model.table_options import is_on
 from table import binary_row
 from table.compact import CompactionRules, CompactionTask
 from table.manifest import DataFile, EntryKind, FileSource, ManifestEntry, NewFile
@@ -25,11 +26,15 @@ def go_on() -> None:
 
 
 def planned(files: TableFiles, schema: Schema, entries: Iterable[ManifestEntry]) -> list[PlannedFile]:
-    """Entries as files to read, in their order."""
+    """Entries as files to read, in their order; of which rows are deleted, the entries tell."""
     types = [field.type for field in schema.partition_fields]
     return [
         PlannedFile(
-            path=files.data_path(schema, entry), partition=binary_row.decode(types, entry.partition), bucket=entry.bucket, file=entry.file
+            path=files.data_path(schema, entry),
+            partition=binary_row.decode(types, entry.partition),
+            bucket=entry.bucket,
+            file=entry.file,
+            vector=entry.vector,
         )
         for entry in entries
     ]
@@ -70,6 +75,8 @@ def merged_before_commit(files: TableFiles, schema: Schema, written: Sequence[Ne
 
     The merged-away files are removed; nothing names them. Order and numbers inside each bucket stay.
     """
+    if is_on(schema.options, "row-tracking.enabled"):
+        return list(written)  # the commit gives ids to the rows of files that were appended alone
     rules = CompactionRules.of(schema)
     total = schema.bucket if schema.bucket > 0 else -1
     result: list[NewFile] = []

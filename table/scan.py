@@ -10,6 +10,7 @@ from model.schema import Schema
 from model.snapshot import Snapshot
 from model.table_options import is_on
 from table.column_scan import plan_columns
+from table.deletions import deletions_of
 from table.entry_prune import PartitionPruning, StatsPruning, planned_file, wanted_buckets
 from table.entry_prune import exactly as exactly
 from table.entry_prune import file_stats as file_stats
@@ -24,10 +25,9 @@ from table.store import TableFiles
 def plan_scan(files: TableFiles, schema: Schema, snapshot: Snapshot | None, predicate: Predicate | None = None) -> ScanPlan:
     """Plan a read of a snapshot under the given schema.
 
-    Raises `UnsupportedType` for snapshots with deletion vectors, whose deleted rows this reader would show, and for tables whose
-    files hold parts of rows.
+    Raises `UnsupportedType` for tables whose files hold parts of rows.
     """
-    check_readable(schema, snapshot)
+    check_readable(schema)
     if snapshot is not None and (plan := plan_columns(files, schema, snapshot, predicate)) is not None:
         return plan
     return plan_entries(files, schema, snapshot, files.live_entries(snapshot), predicate)
@@ -37,7 +37,7 @@ def plan_entries(
     files: TableFiles, schema: Schema, snapshot: Snapshot | None, entries: Iterable[ManifestEntry], predicate: Predicate | None = None
 ) -> ScanPlan:
     """Plan a read of some of a snapshot's files; raises what `plan_scan` raises."""
-    check_readable(schema, snapshot)
+    check_readable(schema)
     partitions = PartitionPruning(schema, predicate)
     buckets = wanted_buckets(schema, predicate)
     matcher = StatsPruning(files, schema, predicate)
@@ -50,22 +50,22 @@ def plan_entries(
             continue
         if partitions.keep(entry.partition) and matcher.keep(entry):
             kept.append(entry)
-    planned = [planned_file(files, schema, entry, partitions) for entry in _ordered(schema, kept)]
+    deletions = deletions_of(files, schema, snapshot)
+    planned = [planned_file(files, schema, entry, partitions, deletions) for entry in _ordered(schema, kept)]
     return ScanPlan(
         snapshot_id=snapshot.id if snapshot else None,
         files=tuple(without_skipped(files, schema, planned, predicate)),
         total_files=total,
         count_bytes=lambda: size,
         predicate=predicate,
+        deleted=bool(deletions),
     )
 
 
-def check_readable(schema: Schema, snapshot: Snapshot | None) -> None:
-    """Raise `UnsupportedType` for a snapshot whose deleted rows a reader here would show, and for files that hold parts of rows."""
+def check_readable(schema: Schema) -> None:
+    """Raise `UnsupportedType` for files that hold parts of rows."""
     if is_on(schema.options, "data-evolution.enabled"):
         raise UnsupportedType("The table has 'data-evolution.enabled' = 'true': its files hold parts of rows, which are not read here.")
-    if snapshot is not None and snapshot.index_manifest is not None:
-        raise UnsupportedType(f"Snapshot {snapshot.id} has an index manifest (deletion vectors), which is not read here yet.")
 
 
 def _ordered(schema: Schema, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:

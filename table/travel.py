@@ -83,6 +83,7 @@ def plan_batch(files: TableFiles, schema: Schema, scan: BatchScan, predicate: Pr
         total_files=sum(plan.total_files for plan in plans),
         count_bytes=lambda: sum(plan.total_bytes for plan in plans),
         predicate=predicate,
+        deleted=any(plan.deleted for plan in plans),
     )
 
 

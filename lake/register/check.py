@@ -14,9 +14,10 @@ from model.identifier import MAIN_BRANCH
 from model.schema import Schema
 from model.snapshot import Snapshot
 from table import binary_row
+from table.deletions import INDEX_TYPE, index_path, wrong_vectors
 from table.layout import partition_dirs
 from table.manifest import EntryKind, ManifestEntry
-from table.manifest_codec import decode_manifest, decode_manifest_list
+from table.manifest_codec import decode_manifest, decode_manifest_list, manifest_records
 from table.retention.check import MISSING, ExpectedFile, fault_of
 from table.store import TableFiles
 
@@ -76,6 +77,7 @@ class TableCheck:
         self._checked = checked
         self._lists: dict[str, Sequence[tuple[str, int]] | str] = {}
         self._manifests: dict[str, Sequence[ManifestEntry] | str] = {}
+        self._indexes: set[str] = set()
 
     def faults(self, lines: Sequence[Line], schemas: dict[str, list[int]]) -> Iterator[Fault]:
         """All that is wrong, metadata first."""
@@ -109,7 +111,7 @@ class TableCheck:
         for index in sorted({s.index_manifest for line in lines for s in line.snapshots if s.index_manifest is not None}):
             yield files.layout.manifest(index)
             for record in files.index_manifest(index):
-                yield files.layout.index_file(record["_FILE_NAME"])
+                yield index_path(files, self._table.schema, record)
         for _, _, entry in wanted.values():
             yield files.data_path(self._table.schema, entry)
             yield from files.extra_paths(self._table.schema, entry)
@@ -147,7 +149,38 @@ class TableCheck:
                         continue
                     if not follows or name == snapshot.delta_manifest_list:
                         self._want(line, snapshot, entries, wanted)
+            yield from self._index(line, snapshot)
             self._checked(1, 0)
+
+    def _index(self, line: Line, snapshot: Snapshot) -> Iterator[Fault]:
+        """Faults of a snapshot's index manifest and of the files it names: with them the rows that they say are deleted come back."""
+        name, files = snapshot.index_manifest, self._table.files
+        if name is None or name in self._indexes:
+            return
+        self._indexes.add(name)
+
+        def fault(path: str, problem: str) -> Fault:
+            return Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=problem)
+
+        found = self._read(name, None)
+        records = found if isinstance(found, str) else _decoded(lambda: list(manifest_records(found)))
+        if isinstance(records, str):
+            yield fault(files.layout.manifest(name), records)
+            return
+        for record in records:
+            try:
+                path = index_path(files, self._table.schema, record)
+                size = self._io.size(path)
+            except FileNotFoundError:
+                yield fault(path, MISSING)
+                continue
+            except LakeError as problem:
+                yield fault(str(record["_FILE_NAME"]), problem.message)
+                continue
+            if size != record["_FILE_SIZE"]:
+                yield fault(path, f"has {size:,} bytes where its manifest tells {record['_FILE_SIZE']:,}")
+            elif self._deep and record["_INDEX_TYPE"] == INDEX_TYPE:
+                yield from (fault(path, problem) for problem in wrong_vectors(files, path, record))
 
     def _want(
         self, line: Line, snapshot: Snapshot, entries: Sequence[ManifestEntry], wanted: dict[str, tuple[Line, int, ManifestEntry]]

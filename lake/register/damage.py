@@ -55,6 +55,8 @@ def _manifests(files: TableFiles, snapshot: Snapshot) -> Iterator[str]:
     for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list):
         with contextlib.suppress(LakeError):
             yield from (meta.file_name for meta in (files.manifest_list(name) if name else ()))
+    with contextlib.suppress(LakeError):
+        yield from (str(one["_FILE_NAME"]) for one in (files.index_manifest(snapshot.index_manifest) if snapshot.index_manifest else ()))
 
 
 def _holds(files: TableFiles, line: Sequence[Snapshot], name: str) -> int | None:

@@ -16,6 +16,7 @@ from model.access import Access, table_resource
 from model.errors import CommitConflict, TableDamaged
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from model.table_options import TABLE_OPTIONS
+from table.deletions import index_after, key_of
 from table.live import merge_entries
 from table.manifest import EntryKind, ManifestEntry
 
@@ -103,6 +104,7 @@ def _commit(lake: Lake, table: LakeTable, lost: Lost) -> None:
         changelog_manifest_list=None,
         changelog_manifest_list_size=None,
         changelog_record_count=None,
+        index_manifest=index_after(files, table.schema, lost.snapshot, map(key_of, lost.gone)),
         commit_user=str(uuid4()),
         commit_identifier=BATCH_COMMIT_IDENTIFIER,
         commit_kind=CommitKind.OVERWRITE,
@@ -113,7 +115,8 @@ def _commit(lake: Lake, table: LakeTable, lost: Lost) -> None:
         properties={"sluice.operation": "REMOVE_UNEXISTING_FILES"},
         operation=None,
     )
-    paths = [files.layout.manifest(name) for name in (base, delta)]
+    index = {made.index_manifest} - {lost.snapshot.index_manifest, None}
+    paths = [files.layout.manifest(name) for name in (base, delta, *index) if name is not None]
     paths += [files.layout.manifest(meta.file_name) for name in (base, delta) for meta in files.manifest_list(name)]
     files.io.sync(paths)
     lake.decide_repaired(table, made, base=lost.snapshot.key)

@@ -114,7 +114,7 @@ class Keeper:
         if TABLE_OPTIONS.read(table.schema.options, "write-only"):
             self.seen, self.schema_id, self._ledger = latest.key, table.schema.id, None
             return
-        if (reason := _unmergeable(table, latest)) is not None:
+        if (reason := _unmergeable(table)) is not None:
             if reason != self._told:
                 _log.info("What is too old goes, and files are not merged: %s", reason)
             self.seen, self.schema_id, self._ledger, self._told = latest.key, table.schema.id, None, reason
@@ -269,10 +269,10 @@ class Keeper:
             return compact(self._means.lake.commit, table, [task], rewriter=_spark(session), check=check)
 
 
-def _unmergeable(table: LakeTable, latest: Snapshot) -> str | None:
+def _unmergeable(table: LakeTable) -> str | None:
     """Why files of a table cannot be written here; None where they can."""
     try:
-        check_mergeable(table, latest)
+        check_mergeable(table)
     except UnsupportedType as refusal:
         return refusal.message
     return None

@@ -21,6 +21,7 @@ from model.sql_text import quote
 from model.type_parts import walk
 from model.types import ArrayType, DataType, Field, MapType, RowType, TimeType
 from sql.spark.declared import metadata
+from sql.spark.deletions import BY_ARROW, Marked, read_by_arrow, without_deleted
 from sql.spark.types import in_file, in_orc, to_spark
 from sql.spark.zone import plain
 from table.formats import format_of
@@ -47,24 +48,32 @@ def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan, *, beside
 
     ``beside``: what stands behind the table's columns, made of Spark's ``_metadata``; of Parquet files alone.
     """
-    groups: dict[tuple[int, str, bool], list[PlannedFile]] = defaultdict(list)
+    groups: dict[tuple[int, str, bool, int], list[PlannedFile]] = defaultdict(list)
+    marked = Marked(plan.files)
     for planned in plan.files:
         check_whole(planned.file, table.schema, table.schema_at(planned.file.schema_id))
         # Files taken over where they lie may leave their partition to the names of their directories.
         elsewhere = bool(table.schema.partition_keys) and planned.file.external_path is not None
-        groups[(planned.file.schema_id, format_in_spark(planned), elsewhere)].append(planned)
-    more = [column.alias(name) for name, column in beside.items()]
-    frames = [
-        _group(session, table, schema_id, format_, files, elsewhere, more) for (schema_id, format_, elsewhere), files in groups.items()
-    ]
+        format_ = format_in_spark(planned)
+        groups[(planned.file.schema_id, format_, elsewhere, marked.group(planned, format_))].append(planned)
+    frames = [_group(session, table, *key[:3], files, key[3], beside) for key, files in groups.items()]
     if not frames:
         return session.createDataFrame([], st.StructType([_field(f, to_spark(f.type), f.type) for f in table.schema.fields]))
     return reduce(DataFrame.unionAll, frames)
 
 
 def _group(
-    session: SparkSession, table: LakeTable, schema_id: int, format_: str, files: list[PlannedFile], elsewhere: bool, more: list[Column]
+    session: SparkSession,
+    table: LakeTable,
+    schema_id: int,
+    format_: str,
+    elsewhere: bool,
+    files: list[PlannedFile],
+    marked: int,
+    beside: Mapping[str, Column],
 ) -> DataFrame:
+    if marked == BY_ARROW:
+        return read_by_arrow(session, table, files).select(*[tagged(named(f.name), f) for f in table.schema.fields])
     if format_ in ("avro", _UNSEEN):
         rows = pa.Table.from_batches(read_batches(table.files, table.schema, files))
         return session.createDataFrame(rows).select(*[tagged(named(f.name), f) for f in table.schema.fields])
@@ -80,6 +89,10 @@ def _group(
     with plain(session):
         if elsewhere:
             frame = _with_partitions(frame, table)
+        more = [column.alias(name) for name, column in beside.items()]
+        if marked:
+            frame = without_deleted(session, table, frame.select("*", *more), files)
+            more = [named(name) for name in beside]
         # Spark reads ORC's TIMESTAMP as an instant of a JVM that runs in UTC; here it becomes the clock time it is.
         frame = frame.select(*[named(f.name).cast(in_file(f.type)).alias(f.name) for f, _ in wanted]) if orc else frame
         return frame.select(*[tagged(_column(f, sources.get(f.id)), f) for f in table.schema.fields], *more)

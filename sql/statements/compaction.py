@@ -88,7 +88,7 @@ def _sorts(arguments: Arguments) -> bool:
 def compact_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Merge small files, or sort what partitions hold."""
     table = _with_options(table_to_write(context, arguments), arguments.get("options"))
-    check_mergeable(table, table.latest())
+    check_mergeable(table)
     dry_run = arguments.dry_run
     strategy = arguments.get("order_strategy", "none").lower()
     if strategy != "none" or "order_by" in arguments:
@@ -303,7 +303,7 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
         context.cancellation.check()
         try:
             table = _with_options(context.lake.open_to_write(identifier), arguments.get("table_options"))
-            check_mergeable(table, table.latest())
+            check_mergeable(table)
             done = _merge(context, table, given, dry_run=dry_run)
         except (TableNotExist, UnsupportedType, Forbidden, MetadataOnlyTable):
             continue  # dropped meanwhile, or nothing this server may rewrite

@@ -254,7 +254,7 @@ def buckets(scan: SystemScan) -> Iterable[Sequence[Any]]:
     index_field_name="STRING",
 )
 def table_indexes(scan: SystemScan) -> Iterable[Sequence[Any]]:
-    """The index files of the snapshot: deletion vectors, which tables written here do not have."""
+    """The index files of the snapshot: deletion vectors that other clients wrote."""
     snapshot = scan.snapshot
     if snapshot is None or snapshot.index_manifest is None:
         return

@@ -236,15 +236,18 @@ def test_tables_of_other_kinds_are_kept_and_not_run(rest: Rest, gateway: Gateway
         gateway.run("SELECT * FROM d.t").collect()
 
 
-def test_tables_whose_rows_have_ids_are_not_written_by_sql(rest: Rest, gateway: Gateway) -> None:
+def test_tables_whose_rows_have_ids_are_appended_to_and_those_of_several_files_a_row_are_not(rest: Rest, gateway: Gateway) -> None:
     for name, option in (("r", "row-tracking.enabled"), ("e", "data-evolution.enabled")):
         body = new_table(name, schema(("a", "INT"), partition=None, **{option: "true", "file.format": "avro"}))
         rest.post("databases/d/tables", body)
         assert rest.get(f"databases/d/tables/{name}")["schema"]["options"][option] == "true", "others know what to do with it"
         gateway.lake.alter_table(Identifier("d", name), [RemoveOption(key="file.format")])
-        with pytest.raises(UnsupportedType, match=option):
-            gateway.run(f"INSERT INTO d.{name} VALUES (1)")
-    assert gateway.run("SELECT * FROM d.r").collect() == []
+    with pytest.raises(UnsupportedType, match=r"data-evolution\.enabled"):
+        gateway.run("INSERT INTO d.e VALUES (1)")
+    for n in range(2):
+        gateway.run(f"INSERT INTO d.r VALUES ({n})")
+    assert gateway.run("SELECT * FROM d.r").collect() == [(0,), (1,)]
+    assert gateway.run("SELECT first_row_id FROM d.r$files").collect() == [(0,), (1,)]
     with pytest.raises(UnsupportedType, match=r"data-evolution\.enabled"):
         gateway.run("SELECT * FROM d.e")
 
