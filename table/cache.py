@@ -12,6 +12,8 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+IDLE_SECONDS = 300.0
+"""Each commit leaves behind what the next one's readers do not ask for; little of it is asked for again after so long."""
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from model.snapshot import Snapshot
-from table.cache import ByteCache
+from table.cache import IDLE_SECONDS, ByteCache
 from table.live_files import BucketSums
 from table.manifest import DataFile, ManifestEntry, NewFile
 from table.store import TableFiles
@@ -38,7 +38,7 @@ class KnownBuckets:
     """The buckets of snapshots, remembered so that a hot table pays once."""
 
     def __init__(self) -> None:
-        self._known: ByteCache[tuple[str, str], Buckets] = ByteCache(_CACHED_BYTES, _bytes_of)
+        self._known: ByteCache[tuple[str, str], Buckets] = ByteCache(_CACHED_BYTES, _bytes_of, idle_seconds=IDLE_SECONDS)
 
     def of(self, files: TableFiles, snapshot: Snapshot | None) -> Buckets:
         """The buckets at a snapshot; treat the answer as read-only."""

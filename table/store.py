@@ -15,7 +15,7 @@ from model.schema import Schema
 from model.snapshot import Snapshot
 from model.types import DataType
 from table import binary_row
-from table.cache import ByteCache
+from table.cache import IDLE_SECONDS, ByteCache
 from table.column_cache import COLUMNS
 from table.directory import Directory
 from table.file_io import FileIO
@@ -44,11 +44,9 @@ NamedBy = Callable[[str], int | None]
 """The live snapshot that names a file, 0 where the table does in another way; None where nothing of it does any more."""
 
 
-_IDLE_SECONDS = 300.0
-"""Each commit leaves a list and a manifest behind that the next one's readers do not ask for; few are asked for again after so long."""
 # One cache each for all tables of the process, so that the bounds hold however many tables are open.
-_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(192 << 20, entries_bytes, idle_seconds=_IDLE_SECONDS)
-_LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(64 << 20, list_bytes, idle_seconds=_IDLE_SECONDS)
+_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(192 << 20, entries_bytes, idle_seconds=IDLE_SECONDS)
+_LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(64 << 20, list_bytes, idle_seconds=IDLE_SECONDS)
 
 
 _MANY_ENTRIES = 4096
