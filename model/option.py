@@ -176,8 +176,26 @@ def masked_all(options: Mapping[str, str]) -> dict[str, str]:
     return {key: masked(key, value) for key, value in options.items()}
 
 
+_ERASING = re.compile(r"\bDELETE\s+FROM\b|\bSYS\s*`?\s*\.\s*`?\s*ERASE\b", re.IGNORECASE)
+"""What names rows that are to be forgotten: its literals are what nobody is to find again."""
+_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*(?:'|$)|--[^\n]*|/\*.*?(?:\*/|$)|`[^`]*`|(?<![\w.])\d[\w.]*", re.DOTALL)
+
+
+def erases(statement: str) -> bool:
+    """Whether a text may name rows that are to be forgotten."""
+    return _ERASING.search(statement) is not None
+
+
+def literals_in(statement: str) -> list[str]:
+    """The texts and numbers that a statement names, without quotes, those in its texts too, and its comments."""
+    found = [one.strip("'") for one in _LITERAL.findall(statement) if not one.startswith("`")]
+    return [*found, *(one.strip("'") for text in found for one in _LITERAL.findall(text.replace("''", "'")))]
+
+
 def masked_text(statement: str) -> str:
-    """A statement with stars for the values of options that look like secrets."""
+    """A statement with stars for the values of options that look like secrets, and for all it names where it erases rows."""
+    if erases(statement):
+        return _LITERAL.sub(lambda found: found[0] if found[0].startswith("`") else MASK, statement)
 
     def value(found: re.Match[str]) -> str:
         key = _KEY.search(statement[max(0, found.start() - _LONGEST_KEY) : found.start()])

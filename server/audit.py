@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import time
 
 from flask import Flask, Response, g, request
 
 from catalog.records import AuditRow
 from lake.audit import AuditLog
+from model.option import erases
 from server.errors import request_id
 from server.metrics import door
 from sql.operation import Operation
@@ -56,8 +58,17 @@ def row_of(operation: Operation) -> AuditRow:
         request_id=operation.origin.request_id,
         session=operation.session,
         statement_id=operation.handle,
-        action=operation.masked[:_MOST_CHARS].replace("\0", ""),
+        action=(operation.masked[:_MOST_CHARS] + _erased(operation)).replace("\0", ""),
         outcome=operation.state.value,
         error_class=None if operation.error is None else getattr(operation.error, "error_class", "InternalError"),
         millis=max(0, int((now - operation.submitted) * 1000)),
     )
+
+
+def _erased(operation: Operation) -> str:
+    """Of a text that deletes rows: how many they were, and a digest by which who has the text knows it again."""
+    if not erases(operation.text):
+        return ""
+    rows = operation.result.affected_rows if operation.result is not None else None
+    digest = hashlib.sha256(operation.text.strip().encode()).hexdigest()
+    return f" /* rows: {'unknown' if rows is None else rows}, sha256 of the text: {digest} */"

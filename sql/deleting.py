@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
 from sqlglot import exp
 
 from lake import LakeTable
-from lake.erase import ErasedFile, Find, erase, find_tasks, require_erasable, told
+from lake.erase import ErasedFile, Find, Matches, erase, find_tasks, require_erasable, told
 from model.access import Access, ReadRules, table_resource
 from model.errors import AnalysisError, Forbidden
+from model.snapshot import Snapshot
 from model.types import BigIntType, IntType
 from sql import trees
 from sql.analysis.references import TableReference, table_references
@@ -23,6 +26,15 @@ _FILES = (
     ResultColumn("partition", STRING), ResultColumn("bucket", IntType(nullable=False)), ResultColumn("file", STRING),
     ResultColumn("rows", _COUNT), ResultColumn("deleted", _COUNT), ResultColumn("bytes", _COUNT), DRY_COLUMN,
 )  # fmt: skip
+
+
+@runtime_checkable
+class DeletesRows(Protocol):
+    """A DELETE that can say which rows of a snapshot it means."""
+
+    def find(self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None) -> Matches:
+        """The rows for which its condition is true."""
+        ...
 
 
 def target_of(context: ExecutionContext, tree: trees.DeleteRows) -> tuple[LakeTable, ReadRules]:

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from model.errors import LakeError
+from model.option import MASK, erases, literals_in
 from sql.operation import Operation, OperationState
 
 _MOST = 500
@@ -79,12 +80,21 @@ def _ended(operation: Operation) -> EndedStatement:
         seconds=max(0.0, time.time() - operation.submitted),
         rows=operation.result.affected_rows if operation.result is not None else None,
         error_class=None if error is None else getattr(error, "error_class", "InternalError"),
-        error=None if error is None else _told(error),
+        error=None if error is None else _told(error, operation.text),
         line=getattr(error, "line", None),
         column=getattr(error, "column", None),
     )
 
 
-def _told(error: BaseException) -> str:
-    """A deliberate failure's words; of a bug nobody but the log is told more than that it was one."""
-    return error.message if isinstance(error, LakeError) else "Something is wrong in the server; its log says more."
+def _told(error: BaseException, text: str) -> str:
+    """A deliberate failure's words; of a bug nobody but the log is told more than that it was one.
+
+    They may quote the statement, and so what was to be forgotten.
+    """
+    if not isinstance(error, LakeError):
+        return "Something is wrong in the server; its log says more."
+    told = error.message
+    for literal in sorted(literals_in(text), key=len, reverse=True) if erases(text) else ():
+        for written in (literal, literal.replace("''", "'")) if literal else ():
+            told = told.replace(written, MASK)
+    return told

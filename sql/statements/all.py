@@ -9,6 +9,7 @@ import sql.statements.databases
 import sql.statements.delete
 import sql.statements.doctor
 import sql.statements.drops
+import sql.statements.erase
 import sql.statements.file_index
 import sql.statements.insert
 import sql.statements.jobs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from lake import LakeTable
 from lake.erase import Matches
@@ -23,11 +24,11 @@ class Delete:
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Let Spark find the rows, and write their files anew without them."""
+        table, _ = target_of(context, self.tree)
+        return delete(context, self.tree, table, partial(self.find, context))
+
+    def find(self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None) -> Matches:
+        """The rows of a snapshot for which the condition is true."""
         from sql.spark.rows import rows_where
 
-        table, rules = target_of(context, self.tree)
-
-        def find(table: LakeTable, snapshot: Snapshot | None) -> Matches:
-            return rows_where(context, self.tree.this, table, snapshot, rules)
-
-        return delete(context, self.tree, table, find)
+        return rows_where(context, self.tree.this, table, snapshot, context.lake.read_rules(table))

@@ -58,6 +58,7 @@ CALLS = {
 ELSEWHERE = dict.fromkeys(
     ("sys.register_table", "sys.migrate_table", "sys.migrate_database", "sys.migrate_file"), "tests/sql/test_adopt.py"
 ) | {
+    "sys.erase": "tests/sql/test_erase.py",
     "sys.repair_table": "tests/sql/test_definitions.py",
     "sys.remove_unexisting_files": "tests/sql/test_check_table.py",
     "sys.confirm_clock": "tests/server/test_standing.py",

@@ -82,3 +82,12 @@ def test_statistics_of_what_was_there_go_with_it(run: Run, lake: Lake) -> None:
     run("DELETE FROM t WHERE id = 77")
     assert (latest := table.latest()) is not None
     assert latest.statistics is None
+
+
+def test_what_spark_finds_is_erased_from_tags_too(run: Run, lake: Lake) -> None:
+    run(f"CREATE TABLE t (id INT, name STRING) WITH ({ERASABLE})")
+    run("INSERT INTO t VALUES (1, 'ada'), (2, 'bob')")
+    run("CALL sys.create_tag('t', 'first')")
+    done = run("CALL sys.erase(`table` => 't', `where` => 'upper(name) = ''ADA''')")
+    assert [row[:3] for row in done if row[0] in ("table", "tag")] == [("table", "default.t", 1), ("tag", "first", 1)]
+    assert run("SELECT id FROM t") == [(2,)]
