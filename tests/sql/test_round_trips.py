@@ -16,7 +16,10 @@ from tests.fix_postgres_proxy import PostgresProxy
 from tests.sql.conftest import NoSpark
 
 _DOC = Path(__file__).parents[2] / "docs" / "scaling.md"
-_NOT_WAITED_FOR = r"pg_notify|^\(prepares\)$"
+_NOT_WAITED_FOR = (
+    r"pg_notify|FROM access_token|^\(prepares\)$|^UPDATE idempotency_key SET lease_until|^DELETE FROM idempotency_key WHERE created_at"
+)
+"""What threads of their own send, and what is sent once for many statements."""
 _TEN = ", ".join(f"({number}, {number})" for number in range(10))
 
 
