@@ -4,15 +4,39 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 
 import pyarrow as pa
 
 Stream = Callable[[], Iterator[pa.RecordBatch]]
 
 
+class Budget:
+    """Bytes that all readers of the process hold ahead of their consumers together.
+
+    A consumer that stands still keeps what was read for it: with a bound for each reader alone, forty of them held gigabytes.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self._lock = Lock()
+        self._held = 0
+
+    def change(self, held: int) -> None:
+        """So many bytes more are held, or less."""
+        with self._lock:
+            self._held += held
+
+    def has_room(self) -> bool:
+        """Whether more may be read ahead; what a consumer waits for is read in any case."""
+        return self._held < self.most_bytes
+
+
+BUDGET = Budget(512 << 20)
+
+
 class _Reader:
-    """One stream on its own thread; it stops reading while the consumer is ``most_bytes`` behind."""
+    """One stream on its own thread; it stops reading while the consumer is ``most_bytes`` behind, or a batch where the budget is used."""
 
     def __init__(self, stream: Stream, most_bytes: int) -> None:
         self._stream = stream
@@ -41,13 +65,17 @@ class _Reader:
 
     def _hand_over(self, batch: pa.RecordBatch) -> bool:
         with self._ready:
-            self._ready.wait_for(lambda: self._held < self._most or self._cancelled)
+            self._ready.wait_for(lambda: not self._held or (self._held < self._most and BUDGET.has_room()) or self._cancelled)
             if self._cancelled:
                 return False
             self._batches.append(batch)
-            self._held += batch.nbytes
+            self._hold(batch.nbytes)
             self._ready.notify_all()
             return True
+
+    def _hold(self, more: int) -> None:
+        self._held += more
+        BUDGET.change(more)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """What the stream yields; its failure is raised after the batches before it."""
@@ -59,7 +87,7 @@ class _Reader:
                         raise self._failure
                     return
                 batch = self._batches.popleft()
-                self._held -= batch.nbytes
+                self._hold(-batch.nbytes)
                 self._ready.notify_all()
             yield batch
 
@@ -67,17 +95,22 @@ class _Reader:
         """Let the thread end at its next batch and wait for it, so that it holds no file afterwards."""
         with self._ready:
             self._cancelled = True
+            self._batches.clear()
+            self._hold(-self._held)
             self._ready.notify_all()
         self._thread.join()
 
 
 def in_order(streams: Sequence[Stream], *, window: int, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Yield all streams' batches in the streams' order while up to ``window`` of them are read, ``most_bytes`` held in all."""
+    """Yield all streams' batches in the streams' order while up to ``window`` of them are read, ``most_bytes`` held in all.
+
+    While the readers of the process hold all that `BUDGET` allows, no stream is begun before the consumer comes to it.
+    """
     waiting: deque[_Reader] = deque()
     upcoming = iter(streams)
     try:
         while True:
-            while len(waiting) < window and (following := next(upcoming, None)) is not None:
+            while len(waiting) < window and (not waiting or BUDGET.has_room()) and (following := next(upcoming, None)) is not None:
                 waiting.append(_Reader(following, most_bytes // window))
             if not waiting:
                 return

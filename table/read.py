@@ -32,8 +32,11 @@ from table.told import ToldStats, has_checksums
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds  # at run time it would bring pandas along, a second of every start
+    import pyarrow.parquet as pq
 
 BATCH_ROWS = 65_536
+_LEAST_BATCH_ROWS = 64
+_BATCH_BYTES = 8 << 20
 _WINDOW = 4
 """Files read at once."""
 _LOOK_AHEAD_BYTES = 64 << 20
@@ -239,8 +242,7 @@ class _Projection:
         with self._opened(files, path) as source:
             self._check_size(files, source.size())
             file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
-            rows = max(1024, min(BATCH_ROWS, 16_000_000 // max(1, self._row_bytes())))
-            yield from file.iter_batches(batch_size=rows, columns=self._names, use_threads=True)
+            yield from file.iter_batches(batch_size=self._batch_rows(file.metadata), columns=self._names, use_threads=True)
 
     def _opened(self, files: TableFiles, path: str) -> pa.NativeFile:
         """The file; a small one of a store is fetched whole, in a request instead of one for its end and for each column."""
@@ -256,8 +258,14 @@ class _Projection:
         if size != self._planned.file.file_size:
             raise files.damaged(self._planned.path, f"has {size:,} bytes where its manifest tells {self._planned.file.file_size:,}")
 
-    def _row_bytes(self) -> int:
-        return self._planned.file.file_size // max(1, self._planned.file.row_count)
+    def _batch_rows(self, metadata: pq.FileMetaData) -> int:
+        """Rows of a batch of some megabytes, by what the columns take once they are unpacked."""
+        names, size = set(self._names), 0
+        for at in range(metadata.num_row_groups):
+            group = metadata.row_group(at)
+            columns = (group.column(position) for position in range(group.num_columns))
+            size += sum(one.total_uncompressed_size for one in columns if one.path_in_schema.split(".", 1)[0] in names)
+        return max(_LEAST_BATCH_ROWS, min(BATCH_ROWS, _BATCH_BYTES * int(metadata.num_rows) // max(1, size)))
 
     def _orc(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
         for part in orc_parts(files.io, path, self._names, at_once=self._at_once()):

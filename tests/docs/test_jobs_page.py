@@ -24,7 +24,8 @@ def test_the_examples_run_from_top_to_bottom(start_server: StartServer) -> None:
     server.sql("INSERT INTO trips VALUES (1, 'Rome', 99), (2, 'Oslo', 101)")
     until(lambda: server.sql("SELECT * FROM long_trips") == [[2, "Oslo"]], what=lambda: server.sql("SHOW JOBS"))
     assert server.sql(steering.replace("{id}", job_id)) == [["OK"]]
-    assert sorted(row[1:3] for row in server.sql("SHOW JOBS")) == [["long trips", "FINISHED"], ["near and far", "RUNNING"]]
+    states = [["long trips", "FINISHED"], ["near and far", "RUNNING"]]  # on a busy machine Spark may lose a task, and the job restarts
+    until(lambda: sorted(row[1:3] for row in server.sql("SHOW JOBS")) == states, what=lambda: server.sql("SHOW JOBS"))
     near_and_far = "SELECT id, city, 'near' FROM near_trips UNION ALL SELECT id, city, 'far' FROM far_trips ORDER BY id"
     until(lambda: server.sql(near_and_far) == [[1, "Rome", "near"], [2, "Oslo", "far"]], what=lambda: server.sql("SHOW JOBS"))
     until(lambda: server.sql(f"DESCRIBE JOB '{set_id}'")[0][10] == "0 snapshots, 0 snapshots", what=lambda: server.sql("SHOW JOBS"))
