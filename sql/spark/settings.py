@@ -52,6 +52,8 @@ CONF = {
     # A listing job for named files costs 10 s where the driver needs 0.8 s (`architecture.md`, Scans).
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.sql.files.ignoreMissingFiles": "false",
+    # Each read names its files and lists them once; Spark would keep what it found for nobody, up to 250 MB of the heap.
+    "spark.sql.hive.filesourcePartitionFileCacheSize": "0",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",

@@ -19,6 +19,7 @@ from model.schema import Schema, column, new_schema
 from model.snapshot import CommitKind
 from sql.spark.bucket import bucket_column
 from sql.spark.pool import SparkPool
+from sql.spark.settings import CONF
 from sql.spark.writes import write
 from sql.spark.zone import plain
 from table.arrow import arrow_schema
@@ -128,3 +129,12 @@ def test_sessions_share_neither_settings_nor_views(pool: SparkPool) -> None:
     assert not other.catalog.tableExists("mine")
     pool.release("one")
     assert pool.session("one").conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_no_status_of_files_that_were_read_stays(pool: SparkPool) -> None:
+    key = "spark.sql.hive.filesourcePartitionFileCacheSize"
+    session = pool.session("one")
+    session.conf.set(key, CONF[key])
+    cache = session._jvm.org.apache.spark.sql.execution.datasources.FileStatusCache.getOrCreate(session._jsparkSession)  # type: ignore[union-attr]
+    assert cache.getClass().getSimpleName().startswith("NoopCache")
+    pool.release("one")
