@@ -32,7 +32,7 @@ class Budget:
         return self._held < self.most_bytes
 
 
-BUDGET = Budget(512 << 20)
+BUDGET = Budget(256 << 20)
 
 
 class _Reader:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 65_536
 _LEAST_BATCH_ROWS = 64
-_BATCH_BYTES = 8 << 20
+_BATCH_BYTES = 2 << 20
 _WINDOW = 4
 """Files read at once."""
 _LOOK_AHEAD_BYTES = 64 << 20

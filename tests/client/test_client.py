@@ -103,7 +103,7 @@ def test_a_cursor_s_life(conn: sluice.Connection) -> None:
         ("SELECT * FROM\n nothing", None, sluice.ProgrammingError, "TableNotExist", (2, 2)),
         ("SELECT 1 / ?", [0], sluice.DataError, "ExecutionError", None),
         ("SELECT ?", [], sluice.ProgrammingError, "InvalidParameter", (1, 8)),
-        ("DELETE FROM t", None, sluice.NotSupportedError, "UnsupportedStatement", (1, 1)),
+        ("DELETE FROM t", None, sluice.NotSupportedError, "UnsupportedStatement", (1, 13)),
     ],
 )
 def test_what_goes_wrong_has_its_kind_and_place(
