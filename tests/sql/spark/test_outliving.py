@@ -42,7 +42,7 @@ def later(text, timeout=None):
         return found[0]
     return join
 
-def wait_for(condition, seconds=60.0):
+def wait_for(condition, seconds=240.0):
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until
@@ -126,7 +126,7 @@ def _run(text: str, tmp_path: Path, dsn: str) -> str:
         env={**os.environ, "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert done.stdout.splitlines()[-1:] == ["done"], done.stdout + done.stderr[-4000:]
     return done.stdout
