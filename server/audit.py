@@ -69,6 +69,7 @@ def _erased(operation: Operation) -> str:
     """Of a text that deletes rows: how many they were, and a digest by which who has the text knows it again."""
     if not erases(operation.text):
         return ""
-    rows = operation.result.affected_rows if operation.result is not None else None
+    result = operation.result
+    rows = None if result is None else result.erased_rows if result.affected_rows is None else result.affected_rows
     digest = hashlib.sha256(operation.text.strip().encode()).hexdigest()
     return f" /* rows: {'unknown' if rows is None else rows}, sha256 of the text: {digest} */"

@@ -96,6 +96,8 @@ class ResultSet:
         """The 32 hex digits of the job that made the rows, where one did."""
         self.affected_rows = affected_rows
         """Rows an INSERT wrote; None for everything else."""
+        self.erased_rows: int | None = None
+        """Rows that a call took away for good, for the audit log; None for everything else."""
         self.snapshot_id: int | None = None
         """The snapshot a write made; None for everything else."""
         self.notices: tuple[str, ...] = ()

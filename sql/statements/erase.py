@@ -32,6 +32,8 @@ _COLUMNS = (
     ResultColumn("what", STRING), ResultColumn("name", STRING), ResultColumn("count", BigIntType()), ResultColumn("left", VarCharType()),
     DRY_COLUMN,
 )  # fmt: skip
+_LIVE = ("table", "branch")
+"""Places whose rows are deleted; the others lose what still held them."""
 _ALL_BUT_THE_LAST = ExpiryRules(at_least=1, at_most=1, retained=dt.timedelta(), per_run=None)
 
 
@@ -64,7 +66,10 @@ def erase_rows(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     erasing = _Erasing(replace(context, idempotency=None), table, str(arguments["where"]), dry_run=arguments.dry_run)
     places = list(erasing.places())
     rows = [(one.what, one.name, one.rows, one.left, arguments.dry_run) for one in places]
-    return ResultSet.of_rows(_COLUMNS, rows)
+    result = ResultSet.of_rows(_COLUMNS, rows)
+    if not arguments.dry_run:
+        result.erased_rows = sum(one.rows or 0 for one in places if one.what in _LIVE)
+    return result
 
 
 class _Erasing:
@@ -109,7 +114,7 @@ class _Erasing:
 
     def _deleted(self, table: LakeTable) -> _Place:
         """Delete until there are none: some may have come meanwhile."""
-        what, name = ("table", str(table.identifier)) if table is self._table else ("branch", table.identifier.branch)
+        what, name = (_LIVE[0], str(table.identifier)) if table is self._table else (_LIVE[1], table.identifier.branch)
         if self._dry_run:
             return _Place(what, name, self._holds(table, table.latest()))
         rows = 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from model.errors import AnalysisError
 from model.option import masked_text
 from server.audit import row_of
-from sql.operation import Operation
+from sql.operation import Operation, OperationState
 from sql.recent import RecentStatements
+from sql.results import ResultSet
 
 
 def test_what_was_to_be_forgotten_is_in_no_record() -> None:
@@ -25,3 +26,13 @@ def test_what_was_to_be_forgotten_is_in_no_record() -> None:
     assert ended.text == f"DELETE FROM t WHERE name LIKE {stars} AND id = {stars}"
     assert ended.error == f"Value '{stars}' is no INT at {stars}."
     assert row_of(operation).action.startswith(f"{ended.text} /* rows: unknown, sha256 of the text: ")
+
+
+def test_how_many_rows_were_erased_is_told() -> None:
+    operation = Operation("CALL sys.erase('t', 'id = 4711')")
+    operation.move(OperationState.PENDING)
+    operation.begin()
+    result = ResultSet.ok()
+    result.erased_rows = 2
+    operation.succeed(result)
+    assert row_of(operation).action.startswith("CALL sys.erase(******, ******) /* rows: 2, sha256 of the text: ")

@@ -15,6 +15,7 @@ from lake import Lake
 from lake.orphans import remove_orphan_files
 from model.errors import SqlSyntaxError, UnsupportedStatement
 from model.identifier import Identifier
+from sql.gateway import Gateway
 from tests.sql.conftest import Ask
 
 T = Identifier("default", "t")
@@ -81,8 +82,10 @@ def test_nothing_holds_the_value_afterwards(ask: Ask, lake: Lake, warehouse: Pat
 
 
 @pytest.mark.usefixtures("people")
-def test_without_branches_one_call_is_enough(ask: Ask, warehouse: Path, dsn: str) -> None:
-    done = ask(CALL)
+def test_without_branches_one_call_is_enough(gateway: Gateway, warehouse: Path, dsn: str) -> None:
+    with gateway.run(CALL) as result:
+        assert result.erased_rows == 1
+        done = result.collect()
     assert [row[:4] for row in done if row[0] in ("table", "tag")] == [("table", "default.t", 1, None), ("tag", "with", 1, None)]
     assert [row for row in done if row[3]] == []
     assert holders(warehouse, dsn) == []
