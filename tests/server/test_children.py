@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from tests.running import ARROW, Refused, RunningServer
+from tests.waiting import eventually
 from tests.workers.damaged import reaching, stream
 
 
@@ -25,15 +26,20 @@ def children(server: RunningServer) -> dict[int, str]:
 def test_no_child_is_told_the_servers_settings(server: RunningServer, database: str) -> None:
     """`SLUICE_TOKEN` and `SLUICE_CATALOG_DSN` are settings; Spark's JVM, the workers and Postgres inherit none."""
     server.sql("SELECT explode(sequence(1, 3))")
-    found = children(server)
-    for kind in ("java", "-m workers", "postgres"):
-        assert any(kind in command for command in found.values()), (kind, found)
-    for pid, command in found.items():
-        try:
-            environment = Path(f"/proc/{pid}/environ").read_text()
-        except OSError:  # it has ended
-            continue
-        assert "SLUICE_" not in environment, command
+    kinds = ("java", "-m workers", "postgres")
+    assert eventually(lambda: all(any(kind in command for command in children(server).values()) for kind in kinds)), children(server)
+    # Between fork and exec a child has its parent's environment still.
+    assert eventually(lambda: not told(server)), told(server)
+
+
+def told(server: RunningServer) -> list[str]:
+    """Children in whose environment a setting stands."""
+    found = []
+    for pid, command in children(server).items():
+        with contextlib.suppress(OSError):  # it has ended
+            if "SLUICE_" in Path(f"/proc/{pid}/environ").read_text():
+                found.append(command)
+    return found
 
 
 def test_a_body_that_reaches_past_its_buffers_shows_no_memory(server: RunningServer, database: str) -> None:
