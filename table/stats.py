@@ -17,7 +17,7 @@ from model.errors import InvalidOption
 from model.schema import Schema
 from model.types import AtomicType, DataType, DecimalType, Field
 from table import binary_row
-from table.manifest import SimpleStats
+from table.manifest import EMPTY_ROW, SimpleStats
 
 DEFAULT_MODE = "truncate(16)"
 _TRUNCATE = re.compile(r"truncate\((\d+)\)")
@@ -134,7 +134,7 @@ _NESTED = AtomicType()
 def column_stats(stats: SimpleStats, cols: Sequence[str] | None, schema: Schema) -> dict[str, ColumnStats]:
     """A manifest's statistics by column name of the file's schema; columns without are left out."""
     names = schema.field_names if cols is None else tuple(cols)
-    if not names or len(stats.null_counts) not in (0, len(names)):
+    if not names or EMPTY_ROW in (stats.min_values, stats.max_values) or len(stats.null_counts) not in (0, len(names)):
         return {}
     fields = [schema.find(name) for name in names]
     if any(field is None for field in fields):

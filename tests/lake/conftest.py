@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import threading
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
 
 from table.file_io import LocalFileIO
+from tests.lake.mortal import Killed
 
 
 def flush_made(io: LocalFileIO, paths: Collection[str]) -> None:
@@ -20,6 +22,20 @@ def flush_made(io: LocalFileIO, paths: Collection[str]) -> None:
 
 
 _flush = LocalFileIO.sync
+
+
+@pytest.fixture(scope="session", autouse=True)
+def threads_end_with_their_process() -> Iterator[None]:
+    """Threads of a process that was killed (`tests.lake.mortal`) say nothing more."""
+    hook = threading.excepthook
+
+    def passed_on(ended: threading.ExceptHookArgs) -> None:
+        if ended.exc_type is not Killed:
+            hook(ended)
+
+    threading.excepthook = passed_on
+    yield
+    threading.excepthook = hook
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from tests.sql.tables import make_table
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
-SLOW = "SELECT COUNT(*) FROM range(100000) a JOIN range(1000000) b ON a.id % 7 = b.id % 5 + sin(a.id * b.id)"
+SLOW = "SELECT COUNT(*) FROM range(0, 20000000000, 1, 20000) WHERE sin(id) > 2"
 
 
 @pytest.fixture

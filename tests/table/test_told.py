@@ -11,6 +11,7 @@ import pytest
 from model.errors import TableDamaged
 from model.schema import column, new_schema
 from table.file_io import LocalFileIO
+from table.manifest import SimpleStats
 from table.read import Selection, read_batches
 from table.scan import plan_scan
 from table.stats import ColumnStats, StatsModes
@@ -69,3 +70,13 @@ def test_what_holds_is_read(tmp_path: Path, case: str) -> None:
 def test_a_limit_and_pages_with_checksums_are_not_held_against_all_rows(tmp_path: Path) -> None:
     assert read(tmp_path / "limit", WRONG["fewer NULLs"][0], limit=1) == ROWS[:1]
     assert read(tmp_path / "parquet", WRONG["below"][0], format_="parquet") == ROWS
+
+
+@pytest.mark.parametrize("names", [None, ()])
+def test_a_file_without_statistics_is_read(tmp_path: Path, names: tuple[str, ...] | None) -> None:
+    """As the pieces of a read on Spark's executors are, which are sent without, and as other clients may write them."""
+    schema = new_schema([column("i", "INT"), column("s", "STRING")], options={"bucket": "-1", "file.format": "orc"})
+    files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
+    (planned,) = plan_scan(files, schema, insert(files, schema, None, [{"i": 1, "s": "a"}])).files
+    planned = replace(planned, file=replace(planned.file, value_stats=SimpleStats(), value_stats_cols=names))
+    assert [row for batch in read_batches(files, schema, [planned]) for row in batch.to_pylist()] == [{"i": 1, "s": "a"}]

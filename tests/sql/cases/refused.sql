@@ -6,7 +6,7 @@ UPDATE t SET a = 1
 -- delete
 DELETE FROM t
 =>
-1:1 DELETE is not available
+1:13 DELETE needs a WHERE clause
 
 -- merge
 MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE
