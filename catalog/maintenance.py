@@ -84,7 +84,10 @@ class LeaseRepository:
         query = "UPDATE maintenance_owner SET lease_until = now() + make_interval(secs => %s) WHERE owner = %s"
         if self._conn.execute(query, (seconds, owner)).rowcount == 1:
             return True
-        query = "INSERT INTO maintenance_owner (owner, server, lease_until) VALUES (%s, %s, now() + make_interval(secs => %s))"
+        query = """
+            INSERT INTO maintenance_owner (owner, server, lease_until) VALUES (%s, %s, now() + make_interval(secs => %s))
+            ON CONFLICT (owner) DO UPDATE SET lease_until = excluded.lease_until
+        """  # it may be there by now: an attempt whose answer got lost, repeated
         self._conn.execute(query, (owner, server, seconds))
         return False
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from model.schema import Schema
+from table.deletions import alive
 from table.manifest import FileSource, ManifestEntry, NewFile
 from table.read import Selection, read_batches
 from table.rewrite import Check, go_on, numbered, planned
@@ -82,10 +83,10 @@ def rewrite_without(files: TableFiles, schema: Schema, task: ErasureTask, check:
     def rows() -> Iterator[pa.RecordBatch]:
         for one, erased in zip(planned(files, schema, task.inputs), task.erased, strict=True):
             if len(erased) < one.file.row_count:
-                for batch, gone in positioned(files, schema, one, erased):
+                for batch in alive(read_batches(files, schema, [one]), erased):
                     check()
-                    if kept := batch.num_rows - int(gone.sum()):
-                        yield batch if kept == batch.num_rows else batch.filter(pa.array(~gone))
+                    if batch.num_rows:
+                        yield batch
 
     written = write_bucket(files, schema, first.partition, first.bucket, rows(), source=first.file.file_source or FileSource.APPEND)
     if schema.bucket > 0:
@@ -93,19 +94,6 @@ def rewrite_without(files: TableFiles, schema: Schema, task: ErasureTask, check:
     # What one file held in order, at a level of a clustered table, its rest still holds so.
     written = [replace(file, level=first.file.level) for file in written] if len(task.inputs) == 1 else written
     return [NewFile(partition=first.partition, bucket=first.bucket, file=file) for file in written]
-
-
-def positioned(
-    files: TableFiles, schema: Schema, one: PlannedFile, rows: Positions
-) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.bool_]]]:
-    """A file's batches, and which rows of each are among those given."""
-    start = 0
-    for batch in read_batches(files, schema, [one]):
-        low, high = np.searchsorted(rows, (start, start + batch.num_rows))
-        among = np.zeros(batch.num_rows, np.bool_)
-        among[rows[low:high] - start] = True
-        yield batch, among
-        start += batch.num_rows
 
 
 def matching_rows(

@@ -142,7 +142,7 @@ class Coordinator:
             self._wake.clear()
 
     def round(self) -> None:
-        """Look at the catalog once and hand out what is to be done."""
+        """Look at the catalog once and hand out what is to be done; one thread's, the coordinator's own once it is started."""
         self._renew()
         with self._lake.catalog.reading() as tx:
             due = tx.leases.due(MAIN_BRANCH, self.owner)

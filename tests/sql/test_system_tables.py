@@ -127,6 +127,19 @@ def test_tables_about_all_tables(ask: Any) -> None:
     assert ask("SELECT value FROM sys.all_table_options WHERE table_name = 'u' AND key = 'bucket'") == [("1",)]
 
 
+def pages_asked_for(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """After which table each page of the list of tables is asked for, from now on."""
+    after: list[Any] = []
+    summaries = BrowseRepository.summaries
+
+    def counted(self: BrowseRepository, **wanted: Any) -> Any:
+        after.append(wanted["after"])
+        return summaries(self, **wanted)
+
+    monkeypatch.setattr(BrowseRepository, "summaries", counted)
+    return after
+
+
 def test_tables_are_listed_page_by_page_from_the_catalog_alone(
     ask: Any, lake: Lake, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,14 +150,7 @@ def test_tables_are_listed_page_by_page_from_the_catalog_alone(
         ask(f"CREATE TABLE {name} (id INT)")
     ask("INSERT INTO v VALUES (1)")
     ask("DROP TABLE a")
-    asked: list[int] = []
-    summaries = BrowseRepository.summaries
-
-    def counted(self: BrowseRepository, **wanted: Any) -> Any:
-        asked.append(wanted["limit"])
-        return summaries(self, **wanted)
-
-    monkeypatch.setattr(BrowseRepository, "summaries", counted)
+    asked = pages_asked_for(monkeypatch)
     warehouse.rename(warehouse.with_name("away"))
     sizes = "database_name, table_name, record_count, file_count"
     everything = [("default", "t", 4, 3), ("default", "v", 1, 1), ("other", "b", 0, 0), ("other", "z", 0, 0)]
@@ -161,16 +167,9 @@ def test_a_limit_asks_for_no_more_tables_than_it_needs(ask: Any, monkeypatch: py
     monkeypatch.setattr("sql.system.base._BATCH_ROWS", 2)
     for name in "abcdef":
         ask(f"CREATE TABLE {name} (id INT)")
-    after: list[Any] = []
-    summaries = BrowseRepository.summaries
-
-    def counted(self: BrowseRepository, **wanted: Any) -> Any:
-        after.append(wanted["after"])
-        return summaries(self, **wanted)
-
-    monkeypatch.setattr(BrowseRepository, "summaries", counted)
+    asked = pages_asked_for(monkeypatch)
     assert ask("SELECT table_name FROM sys.tables LIMIT 2") == [("a",), ("b",)]
-    assert after == [None]
+    assert asked == [None]
 
 
 def test_unknown_names_are_told(ask: Any) -> None:

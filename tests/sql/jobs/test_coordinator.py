@@ -43,6 +43,20 @@ def until(what: Callable[[], object], seconds: float = 120.0) -> None:
         time.sleep(0.05)
 
 
+def rounds_of(coordinator: Coordinator, count: int) -> None:
+    """Wait until the coordinator's own thread has made so many whole rounds from now on."""
+    done: list[None] = []
+    round_ = coordinator.round
+
+    def counted() -> None:
+        round_()
+        done.append(None)
+
+    coordinator.round = counted  # type: ignore[method-assign]
+    until(lambda: len(done) >= count)
+    coordinator.round = round_  # type: ignore[method-assign]
+
+
 @pytest.fixture
 def start(lake: Lake) -> Iterator[Start]:
     made: list[Coordinator] = []
@@ -329,15 +343,7 @@ def test_tables_that_want_nothing_cost_nothing(lake: Lake, start: Start, monkeyp
 
     monkeypatch.setattr(Lake, "open", counted)
     second = start()
-    rounds = 0
-
-    def five_rounds() -> bool:
-        nonlocal rounds
-        rounds += 1
-        second.round()
-        return rounds == 5
-
-    until(five_rounds)
+    rounds_of(second, 5)
     assert opened == [], "no table is opened for which there is nothing to do"
     append(lake, queue, [1])
     until(lambda: second.looks_after(queue.table_id) and left_alone(lake) == ["loose", "queue"] and "queue" in opened)
@@ -375,8 +381,7 @@ def test_a_table_that_makes_trouble_is_not_taken_for_one_that_wants_nothing(
         broken.setattr(step, fail)
         only = start()
         until(lambda: bool(only.failing()))
-        for _ in range(3):
-            only.round()
+        rounds_of(only, 3)
         assert left_alone(lake) == []
     until(lambda: left_alone(lake) == [table.identifier.table])
 
