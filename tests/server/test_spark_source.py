@@ -239,7 +239,7 @@ def test_a_commit_is_heard_of_and_its_stream_ends_at_the_watermark(url: str, que
     offset = reader.initialOffset()
     for watermark in (None, 100, 200):
         append(queue, 9, watermark=watermark)
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not offset.get("end") and time.monotonic() < until:
         offset = reader.latestOffset(offset, ReadAllAvailable())
     assert (offset["snapshot"], offset["end"]) == (6, True)

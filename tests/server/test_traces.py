@@ -19,7 +19,6 @@ from server.settings import read_settings
 from server.traces import traces_url, tracing
 from sql.gateway import Gateway
 from tests.fix_server import StartServer
-from tests.waiting import eventually
 
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -128,7 +127,7 @@ def test_what_spark_ran_is_in_the_trace(start_server: StartServer, collector: Co
     server.sql("SELECT count(*), sum(id) FROM range(1000) GROUP BY id % 3")
     server.terminate()  # which sends what is left
     found = [one for one in collector.named("spark") if facts(one).get("spark.jobs")]
-    assert eventually(lambda: bool(found), 1)
+    assert found
     (statement,) = [one for one in collector.named("statement") if "range(1000)" in str(facts(one)["db.query.text"])]
     (ran,) = [one for one in found if facts(one)["spark.job_group"] == facts(statement)["sluice.statement_id"]]
     assert "tasks" in str(facts(ran)["spark.stages"])

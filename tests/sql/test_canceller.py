@@ -78,7 +78,7 @@ def test_a_worker_that_does_not_end_loses_its_place_and_spark_is_started_anew(
         return True
 
     canceller.stop(operation, give_up)
-    assert gave_up.wait(5)
+    assert gave_up.wait(60)
     wait_for(lambda: bool(spark.restarted))
     assert len(spark.canceled) >= 2, "Spark forgets a cancel that comes between two jobs"
     assert operation.handle in spark.restarted[0]
@@ -160,7 +160,7 @@ def test_a_statement_that_hangs_outside_spark_is_no_reason_to_start_spark_anew(
     operation.on_spark = False
     gave_up = threading.Event()
     canceller.stop(operation, lambda: gave_up.set() or True)  # type: ignore[func-returns-value]
-    assert gave_up.wait(5)
+    assert gave_up.wait(60)
     canceller._stopping[0].since -= 60
     wait_for(lambda: len(spark.canceled) >= 3)
     assert (canceller.outliving(), spark.restarted, spark.interrupted) == ([], [], [])

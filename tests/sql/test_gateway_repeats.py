@@ -45,7 +45,7 @@ def test_a_key_whose_statement_runs_is_refused_meanwhile(gateway: Gateway, lake:
     make_table(lake, id="INT")
     text = "INSERT INTO t SELECT held()"
     outcome = in_background(lambda: gateway.run(text, idempotency_key="k"))
-    assert stuck.reached.wait(5)
+    assert stuck.reached.wait(60)
     with pytest.raises(IdempotencyInProgress):
         gateway.run(text, idempotency_key="k")
     stuck.let_go.set()

@@ -29,7 +29,7 @@ def test_idle_and_half_sent_connections_hold_no_thread(site: Site) -> None:
             opened.enter_context(client := site.connect())
             client.sendall(sent)
         for _ in range(3):
-            assert httpx.get(url(site, "/echo"), timeout=5).status_code == 200
+            assert httpx.get(url(site, "/echo"), timeout=30).status_code == 200
         assert eventually(lambda: site.http.threads()["busy"] == 0)
         assert site.http.connections()["unauthenticated"] >= 160
     assert eventually(lambda: sum(site.http.connections().values()) == 0)
@@ -196,10 +196,10 @@ def test_slow_readers_hold_no_thread_and_little_memory(site: Site) -> None:
             client.sendall(b"GET /flood HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             readers.append(client)
         assert eventually(lambda: site.http.threads()["busy"] == 0 and site.http.threads()["waiting"] == 0)
-        assert httpx.get(url(site, "/echo"), timeout=5).status_code == 200
+        assert httpx.get(url(site, "/echo"), timeout=30).status_code == 200
         assert len(rest(readers[7])) > 30_000_000  # who reads gets it all
     assert eventually(lambda: sum(site.http.connections().values()) == 0)
-    assert site.closed.wait(5)
+    assert site.closed.wait(60)
 
 
 def test_a_reader_that_takes_nothing_is_let_go(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_client_that_goes_is_told_to_its_request_and_one_that_half_closed_gets
     with site.connect() as client:
         client.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
         assert not site.gone.wait(0.5)
-    assert site.gone.wait(5)
+    assert site.gone.wait(60)
 
 
 def test_a_crowd_from_one_address_pushes_out_its_own_oldest_and_nobody_else(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_crowd_from_one_address_pushes_out_its_own_oldest_and_nobody_else(tmp_
             first = opened.enter_context(site.connect())
             for _ in range(40):
                 opened.enter_context(site.connect())
-            assert httpx.get(url(site, "/echo"), timeout=5).status_code == 200
+            assert httpx.get(url(site, "/echo"), timeout=30).status_code == 200
             assert rest_or_reset(first) == b""
             assert sum(site.http.connections().values()) <= 9
             site.release.set()

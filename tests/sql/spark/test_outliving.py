@@ -70,10 +70,10 @@ queued = [later("SELECT 40 + id FROM range(2, 3)", timeout=100.0) for _ in range
 first = pool.root()
 inserts = 0
 while pool._root is first or not pool.ready:  # metadata, literal inserts and plain scans, until Spark is back
-    gateway.run(f"INSERT INTO t VALUES ({inserts})", timeout=5.0).close()
+    gateway.run(f"INSERT INTO t VALUES ({inserts})", timeout=30.0).close()
     inserts += 1
-    assert len(gateway.run("SELECT a FROM t", timeout=5.0).collect()) == inserts
-    assert len(gateway.run("SHOW TABLES", timeout=5.0).collect()) == 1
+    assert len(gateway.run("SELECT a FROM t", timeout=30.0).collect()) == inserts
+    assert len(gateway.run("SHOW TABLES", timeout=30.0).collect()) == 1
     time.sleep(0.1)
 for failed in [join() for join in bystanders]:
     assert type(failed) is Unavailable, repr(failed)
