@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from lake import EVERYBODY, Caller, IdempotencyClaim, Replay
-from model.errors import BadRequest, InvalidParameter, LakeError, OutcomeUnknown, ResourceError, SqlSyntaxError, UnsupportedStatement
+from model.errors import (
+    BadRequest,
+    InvalidParameter,
+    LakeError,
+    OutcomeUnknown,
+    ResourceError,
+    SqlSyntaxError,
+    Unavailable,
+    UnsupportedStatement,
+)
 from model.option import masked_text
 from model.quota import STREAMS
 from model.spans import Value, span, tracing
@@ -229,7 +238,12 @@ class ScriptRunner:
                 operation.on_spark = True
                 context.spark.require()
             with span("execute", {"sluice.statement.kind": type(statement).__name__}):
-                result = statement.run(context)
+                try:
+                    result = statement.run(context)
+                except Unavailable:
+                    if not statement.needs_spark or not context.spark.spared(context.statement_id):
+                        raise
+                    result = _again(statement, kept, tree, context, script).run(context)
                 result.notices = (*result.notices, *context.lake.notices.values())
         except BaseException as error:  # also a close of these steps: the key must come free whatever happened
             if claim is not None:
@@ -316,6 +330,17 @@ def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: Execut
     if most is not None:
         tree = _capped(tree, most)
     return plan_locally(tree, context) or build(tree)
+
+
+def _again(statement: Statement, kept: Statement | None, tree: exp.Expr | None, context: ExecutionContext, script: Script) -> Statement:
+    """The statement to run on the next Spark, once that runs, where it still waited for a core when the last one was ended.
+
+    Once only: of a statement that ends Spark itself while it is planned, another try would be no waiting.
+    """
+    context.cancellation.check()
+    _log.info("Statement %s had not begun in the Spark that is gone; it waits for the next one", context.statement_id)
+    context.spark.require()
+    return statement if statement is not kept else _prepare(None, tree, context, script.max_rows)
 
 
 def _capped(tree: exp.Expr, most: int) -> exp.Expr:

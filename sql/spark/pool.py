@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,12 @@ from model.spans import Span, span, tracing
 from sql.progress import SparkStage
 from sql.spark.gone import forget_gateway, load_natives, state_of, stop_in_any_case
 from sql.spark.jvm import Jvm, Scratch
+from sql.spark.lease import SparkLease
 from sql.spark.memory import watch
 from sql.spark.probe import JobProbe
 from sql.spark.settings import SparkSettings, configuration, is_here, python_of
 from sql.spark.shares import BACKGROUND, Shares, allocations
-from sql.spark.tasks import Stage, executors, live_tasks, progress_of, runs_tasks, stages_of
+from sql.spark.tasks import Stage, begun, executors, live_tasks, progress_of, runs_tasks, stages_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,41 +31,6 @@ _log = logging.getLogger(__name__)
 _START_SECONDS = 120.0
 _LONGEST_PAUSE = 60.0
 _AWAY = "Spark does not answer. It is being started anew; try again in a moment."
-
-
-class SparkLease:
-    """A gateway session's hand on the pool; the Spark session is made when it is first needed."""
-
-    def __init__(self, pool: SparkPool, handle: str, principal: str) -> None:
-        self._pool = pool
-        self._handle = handle
-        self._principal = principal
-
-    def require(self) -> None:
-        """Wait until Spark runs; raises `Unavailable` where it does not."""
-        self._pool.root()
-
-    def session(self) -> SparkSession:
-        """The session's own Spark session."""
-        return self._pool.session(self._handle)
-
-    @contextlib.contextmanager
-    def running(self, statement_id: str) -> Iterator[SparkSession]:
-        """The Spark session, with everything this thread starts on it cancellable under the statement's id."""
-        with self._pool.running(statement_id, principal=self._principal):
-            yield self.session()
-
-    def marked(self, statement_id: str) -> contextlib.AbstractContextManager[None]:
-        """The same for what was made in another Spark session before."""
-        return self._pool.running(statement_id, principal=self._principal)
-
-    def made(self, session: SparkSession) -> bool:
-        """Whether a Spark session is one of the Spark that runs now."""
-        return self._pool.ready and session.sparkContext is self._pool.root().sparkContext
-
-    def lost(self) -> None:
-        """Spark failed a statement in a way that a dead JVM does; start it anew where it is one."""
-        self._pool.lost()
 
 
 class SparkPool:
@@ -91,6 +57,8 @@ class SparkPool:
         self._java: Jvm | None = None
         self._threads: dict[str, Any] = {}
         """The JVM's thread that each statement calls into Spark on."""
+        self._spared: set[str] = set()
+        """Statements that waited for a core when Spark was started anew last."""
         self._interrupting = threading.Lock()
         self._shares = Shares()
         self._probe = JobProbe(self._small_job, self._busy, lacking=self._lacking)
@@ -213,6 +181,14 @@ class SparkPool:
             if self._root is not root:
                 raise Unavailable(_AWAY)
             return self._sessions.setdefault(handle, made) if wanted else made
+
+    def is_root(self, root: SparkSession | None) -> bool:
+        """Whether this is the first session of the Spark that runs now."""
+        return self._root is root
+
+    def spared(self, statement_id: str) -> bool:
+        """Whether no task of a statement had begun when the last Spark was ended, and it can run as if it had waited for this one."""
+        return statement_id in self._spared
 
     def release(self, handle: str) -> None:
         """Forget a gateway session's Spark session; its views and settings go with it."""
@@ -357,9 +333,18 @@ class SparkPool:
         """Start Spark anew although it answers: what hangs in it ends with its JVM, and what runs there fails once."""
         if (root := self._root) is not None:
             _log.error("Spark is started anew: %s", reason)
-            self._renew(root, "stuck")
+            self._renew(root, "stuck", self._waiting_for_cores(root))
 
-    def _renew(self, root: SparkSession, state: str) -> None:
+    def _waiting_for_cores(self, root: SparkSession) -> set[str]:
+        """The statements in Spark of which no task has begun."""
+        found: set[str] = set()
+        with contextlib.suppress(Exception):  # where the JVM does not tell, all of them fail
+            for statement_id in list(self._threads):
+                if not begun(root.sparkContext, statement_id):
+                    found.add(statement_id)
+        return found
+
+    def _renew(self, root: SparkSession, state: str, spared: Collection[str] = ()) -> None:
         with self._lock:
             if self._root is not root or self._stopped:
                 return  # another statement noticed first
@@ -368,6 +353,7 @@ class SparkPool:
             self._started.clear()
             self._sessions.clear()
             self._threads.clear()
+            self._spared = set(spared)
         _log.warning("Spark is gone (%s); starting it anew", state)
         with self._starting:
             if self._java is None:

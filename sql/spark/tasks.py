@@ -32,6 +32,13 @@ def progress_of(context: Any, statement_id: str) -> list[SparkStage]:
     return [_progress(stage, ended) for stage, ended in known if stage is not None]
 
 
+def begun(context: Any, statement_id: str) -> bool:
+    """Whether a task of a statement was ever given a core, as far as Spark remembers its jobs."""
+    tracker = context.statusTracker()
+    stages = (tracker.getStageInfo(stage) for _, stage in stages_of(context, statement_id))
+    return any(one is None or one.numActiveTasks or one.numCompletedTasks or one.numFailedTasks for one in stages)
+
+
 def _progress(stage: Any, ended: bool) -> SparkStage:
     done = stage.numTasks if ended else stage.numCompletedTasks  # a stage whose output was there already runs no task
     active, failed = (0 if ended else stage.numActiveTasks), stage.numFailedTasks

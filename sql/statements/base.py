@@ -48,6 +48,10 @@ class SparkLease(Protocol):
         """Whether a Spark session is one of the Spark that runs now."""
         ...
 
+    def spared(self, statement_id: str) -> bool:
+        """Whether the Spark that was required is gone before anything of the statement ran there."""
+        ...
+
     def lost(self) -> None:
         """Spark failed a statement the way a dead one does: start it anew where it is one."""
         ...

@@ -31,6 +31,9 @@ class _Lease:
     def running(self, statement_id: str) -> AbstractContextManager[Any]:
         return self.session()  # type: ignore[no-any-return] # it raises
 
+    def spared(self, statement_id: str) -> bool:
+        return False
+
 
 class NoSpark:
     """A pool without Spark."""

@@ -42,6 +42,9 @@ class NoSparkLease:
     def made(self, session: Any) -> bool:
         return False
 
+    def spared(self, statement_id: str) -> bool:
+        return False
+
     def lost(self) -> None:
         """There was none."""
 

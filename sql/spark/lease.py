@@ -1,0 +1,59 @@
+"""A gateway session's hand on the pool of Spark."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sql.spark.pool import SparkPool
+
+
+class SparkLease:
+    """A gateway session's hand on the pool; the Spark session is made when it is first needed."""
+
+    def __init__(self, pool: SparkPool, handle: str, principal: str) -> None:
+        self._pool = pool
+        self._handle = handle
+        self._principal = principal
+        self._required: SparkSession | None = None
+        self._began = False
+        """Whether anything was started on Spark under this lease."""
+
+    def require(self) -> None:
+        """Wait until Spark runs; raises `Unavailable` where it does not."""
+        self._required, self._began = self._pool.root(), False
+
+    def spared(self, statement_id: str) -> bool:
+        """Whether the Spark that was required is gone, and no task of the statement had begun there."""
+        return not self._pool.is_root(self._required) and (not self._began or self._pool.spared(statement_id))
+
+    def session(self) -> SparkSession:
+        """The session's own Spark session."""
+        return self._pool.session(self._handle)
+
+    @contextlib.contextmanager
+    def running(self, statement_id: str) -> Iterator[SparkSession]:
+        """The Spark session, with everything this thread starts on it cancellable under the statement's id."""
+        with self._pool.running(statement_id, principal=self._principal):
+            session = self.session()
+            self._began = True
+            yield session
+
+    @contextlib.contextmanager
+    def marked(self, statement_id: str) -> Iterator[None]:
+        """The same for what was made in another Spark session before."""
+        with self._pool.running(statement_id, principal=self._principal):
+            self._began = True
+            yield
+
+    def made(self, session: SparkSession) -> bool:
+        """Whether a Spark session is one of the Spark that runs now."""
+        return self._pool.ready and session.sparkContext is self._pool.root().sparkContext
+
+    def lost(self) -> None:
+        """Spark failed a statement in a way that a dead JVM does; start it anew where it is one."""
+        self._pool.lost()
