@@ -28,7 +28,7 @@ class Patience:
     """Then another thread takes the place of its own."""
     told: float = 30.0
     """Then readiness says so."""
-    waited_for: float = 10.0
+    waited_for: float = 5.0
     """Then Spark is started anew where tasks of such statements hold all its cores and somebody else's statement waits for one."""
     starved: float = 30.0
     """Then it is also where nobody waits."""
