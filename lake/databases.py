@@ -12,6 +12,7 @@ from lake.names import check_name
 from model.access import Access, database_resource, inside, table_resource
 from model.errors import DatabaseAlreadyExist
 from model.identifier import Identifier
+from model.lengths import check_option_lengths
 
 
 class LakeDatabases(LakeBase):
@@ -36,6 +37,7 @@ class LakeDatabases(LakeBase):
     ) -> bool:
         """Add a database; False when it exists and that is fine."""
         check_name(name, "database")
+        check_option_lengths(options or {})
         self.standing.require_own()
         try:
             with self.catalog.transaction() as tx:
@@ -51,6 +53,7 @@ class LakeDatabases(LakeBase):
     @needs(Access.ALTER)
     def alter_database(self, name: str, *, set_options: Mapping[str, str], remove: Iterable[str] = ()) -> tuple[list[str], list[str]]:
         """Change a database's options; returns which of those to remove were there and which were not."""
+        check_option_lengths(set_options)
         self.standing.require_own()
         with self.catalog.transaction() as tx:
             options = dict(tx.databases.lock(name).options)

@@ -17,6 +17,7 @@ from model.access import Access, Grant, Resource, ResourceType, database_resourc
 from model.catalog_errors import FunctionAlreadyExist, FunctionNotExist, ViewAlreadyExist, ViewNotExist
 from model.errors import Forbidden, ResourceError, TableAlreadyExist
 from model.identifier import Identifier
+from model.lengths import check_option_lengths
 from model.view import FunctionChange, View, ViewChange, change_function, change_view
 
 Pair = tuple[str, str]
@@ -126,6 +127,7 @@ class Views(_Named):
     def create(self, name: Identifier, view: View, *, replace: bool = False, if_not_exists: bool = False) -> bool:
         """Add a view; False when there is one of that name and that is fine. Raises `ViewAlreadyExist`, or `TableAlreadyExist`."""
         check_name(name.table, "view")
+        check_option_lengths(view.options)
         self._caller.require(Access.CREATEVIEW, database_resource(name.database))
         with self._catalog.transaction() as tx:
             tx.databases.lock(name.database)
@@ -150,7 +152,10 @@ class Views(_Named):
             row = tx.views.lock(name.database, name.table)
             if row is None:
                 raise ViewNotExist(str(name))
-            tx.views.replace(row.id, change_view(View.from_json(row.body), changes, name=str(name)).to_json(), by=self._caller.principal)
+            old = View.from_json(row.body)
+            new = change_view(old, changes, name=str(name))
+            check_option_lengths({key: value for key, value in new.options.items() if old.options.get(key) != value})
+            tx.views.replace(row.id, new.to_json(), by=self._caller.principal)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """Give a view another name; raises `ViewNotExist`, `ViewAlreadyExist`, `TableAlreadyExist`, `DatabaseNotExist`."""

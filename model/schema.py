@@ -9,6 +9,7 @@ from typing import Any
 from model.clustering import check_clustering
 from model.errors import ColumnNotExist, InvalidName, InvalidOption, InvalidSchema, nearest
 from model.file_index import check_file_indexes
+from model.lengths import check_lengths
 from model.table_options import TABLE_OPTIONS
 from model.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType, parse_type
 
@@ -198,6 +199,7 @@ def new_schema(
         time_millis=time_millis,
     )
     check_schema(schema)
+    check_lengths(schema)
     return schema
 
 

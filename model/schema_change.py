@@ -9,6 +9,7 @@ from model.casting import casts
 from model.clustering import CLUSTERING_COLUMNS, cluster_columns
 from model.errors import ColumnAlreadyExist, InvalidOption, InvalidSchemaChange
 from model.file_index import renamed_in_file_indexes
+from model.lengths import check_lengths
 from model.schema import FieldIds, Schema, bucket_count, check_column_name, check_schema, default_bucket_key
 from model.table_options import IMMUTABLE, is_on
 from model.types import ArrayType, DataType, Field, MapType, MultisetType, RowType
@@ -143,6 +144,7 @@ def apply_changes(schema: Schema, changes: Iterable[SchemaChange], *, table: str
         time_millis=time_millis,
     )
     check_schema(result)
+    check_lengths(result, schema)
     _check_watermark(schema, result)
     return result
 

@@ -6,6 +6,7 @@ import contextlib
 import secrets
 import threading
 import time
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -20,8 +21,13 @@ from sql.results import ResultSet
 PREPARED_BYTES = 256 << 20
 """Texts and parameters of prepared statements that nobody has closed; of more, those longest unused go."""
 
+MOST_PREPARED = 1000
+"""Prepared statements of one principal; of more, its own that are longest unused go, and nobody else's."""
+
 _ANALYSED_BYTES = 1 << 20
 """What a plan is taken to hold in the JVM."""
+_COLUMN_BYTES = 200
+"""What a column's name and type take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +139,8 @@ class PreparedStatement:
     def size(self) -> int:
         """Bytes it holds."""
         kept = _ANALYSED_BYTES if self.analysed is not None else 0
-        return len(self.text) + sum(int(batch.nbytes) for batch in self.bound) + 1000 + kept
+        columns = len(self.schema) + len(self.parameters)
+        return len(self.text) + sum(int(batch.nbytes) for batch in self.bound) + 1000 + _COLUMN_BYTES * columns + kept
 
 
 def _as_wanted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -151,11 +158,17 @@ class PreparedStatements:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: LRUCache[bytes, PreparedStatement] = LRUCache(PREPARED_BYTES, getsizeof=PreparedStatement.size)
+        self._of: dict[str, OrderedDict[bytes, None]] = {}
+        """Each principal's handles, longest unused first; some may be gone by their bytes."""
 
     def add(self, statement: PreparedStatement) -> bytes:
         """Keep a statement; returns its handle."""
         handle = secrets.token_bytes(16)
         with self._lock:
+            own = self._of.setdefault(statement.principal, OrderedDict())
+            while len(own) >= MOST_PREPARED:
+                self._kept.pop(own.popitem(last=False)[0], None)
+            own[handle] = None
             self._kept[handle] = statement
         return handle
 
@@ -163,8 +176,13 @@ class PreparedStatements:
         """A statement by handle; raises `OperationNotExist`."""
         with self._lock:
             found = self._kept.get(handle)
+            if found is not None and found.principal == principal and handle in (own := self._of[principal]):
+                own.move_to_end(handle)
         if found is None or found.principal != principal:
-            raise OperationNotExist("There is no prepared statement of this handle on this server; prepare it again.")
+            raise OperationNotExist(
+                "There is no prepared statement of this handle on this server: it was closed, "
+                f"or gave way to newer ones, of which one user may have {MOST_PREPARED}. Prepare it again."
+            )
         return found
 
     def bind(self, handle: bytes, statement: PreparedStatement, batches: list[pa.RecordBatch]) -> None:
@@ -186,3 +204,6 @@ class PreparedStatements:
             found = self._kept.get(handle)
             if found is not None and found.principal == principal:
                 del self._kept[handle]
+                self._of[principal].pop(handle, None)
+                if not self._of[principal]:
+                    del self._of[principal]

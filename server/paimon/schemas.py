@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from model.errors import InvalidOption, InvalidSchema
+from model.lengths import check_lengths
 from model.schema import Schema, check_schema, every_field, highest_id, other_kind
 from model.table_options import keyed_only
 from model.types import Field
@@ -47,6 +48,7 @@ def schema_of(body: dict[str, Any]) -> tuple[Schema, str | None]:
     elif kind not in _KINDS:
         raise InvalidOption(f"Option 'type' = '{kind}' is no kind of a table; there are table, {', '.join(_KINDS)}.")
     check_schema(schema)
+    check_lengths(schema)
     return schema, path
 
 

@@ -16,6 +16,7 @@ from model.errors import (
     DatabaseNotEmpty,
     DatabaseNotExist,
     InvalidName,
+    InvalidOption,
     TableAlreadyExist,
     TableNotExist,
 )
@@ -23,6 +24,7 @@ from model.identifier import Identifier
 from model.schema import Schema, column, new_schema
 from model.schema_change import AddColumn, DropColumn
 from model.types import IntType
+from model.view import SetViewOption, View
 
 T = Identifier("default", "t")
 
@@ -41,6 +43,19 @@ def crashing_at(step: str, catalog: CatalogStore, warehouse: Path) -> Lake:
             raise Crash(name)
 
     return Lake(catalog, str(warehouse), hook=hook)
+
+
+def test_options_of_databases_and_views_have_a_length_that_fits(lake: Lake) -> None:
+    long, view = {"k": "v" * 1_000_000}, Identifier("default", "v")
+    with pytest.raises(InvalidOption, match="at most"):
+        lake.create_database("d", options=long)
+    with pytest.raises(InvalidOption, match="at most"):
+        lake.alter_database("default", set_options=long)
+    with pytest.raises(InvalidOption, match="at most"):
+        lake.views.create(view, View(fields=(), query="SELECT 1", options=long))
+    lake.views.create(view, View(fields=(), query="SELECT 1"))
+    with pytest.raises(InvalidOption, match="at most"):
+        lake.views.alter(view, [SetViewOption(key="k", value="v" * 1_000_000)])
 
 
 def test_databases_come_and_go(lake: Lake) -> None:

@@ -13,7 +13,7 @@ import pytest
 from adbc_driver_manager.dbapi import Cursor
 
 from model.errors import BadRequest, OperationNotExist
-from server.flight.held import PreparedStatement, PreparedStatements
+from server.flight.held import MOST_PREPARED, PreparedStatement, PreparedStatements
 from server.flight.messages import message, packed, unpacked
 from server.flight.received import Message
 from tests import fix_postgres
@@ -114,6 +114,29 @@ def test_a_prepared_statement_is_closed_by_its_owner_alone() -> None:
     statements.close(handle, "ada")
     with pytest.raises(OperationNotExist):
         statements.get(handle, "ada")
+
+
+def test_of_too_many_prepared_statements_ones_own_longest_unused_go() -> None:
+    statements, empty = PreparedStatements(), pa.schema([])
+
+    def prepared(principal: str) -> bytes:
+        return statements.add(PreparedStatement(text="SELECT 1", principal=principal, is_query=True, schema=empty, parameters=empty))
+
+    other, used, unused = prepared("ada"), prepared("bob"), prepared("bob")
+    for _ in range(MOST_PREPARED - 2):
+        prepared("bob")
+    statements.get(used, "bob")
+    prepared("bob")
+    assert statements.get(used, "bob").principal == "bob"
+    assert statements.get(other, "ada").principal == "ada"
+    with pytest.raises(OperationNotExist, match="gave way"):
+        statements.get(unused, "bob")
+
+
+def test_a_prepared_statement_counts_with_its_columns() -> None:
+    wide = pa.schema([(f"c{number}", pa.int64()) for number in range(5000)])
+    held = PreparedStatement(text="SELECT 1", principal="ada", is_query=True, schema=wide, parameters=pa.schema([]))
+    assert held.size() > 1_000_000
 
 
 ZEROS = pa.record_batch({"v": pa.array(np.zeros(40_000_000, np.int64))})
