@@ -52,7 +52,7 @@ def erasure_tasks(
     if schema.bucket <= 0:
         return [ErasureTask(inputs=(entry,), erased=(found[path(entry)],)) for entry in live if path(entry) in found]
     tasks = []
-    for run in _overlapping(live):
+    for run in overlapping(live):
         rows = tuple(found.get(path(entry), _NONE) for entry in run)
         if any(len(one) for one in rows):
             tasks.append(ErasureTask(inputs=tuple(run), erased=rows))
@@ -62,7 +62,8 @@ def erasure_tasks(
 _NONE: Positions = np.empty(0, np.int64)
 
 
-def _overlapping(live: Sequence[ManifestEntry]) -> Iterator[list[ManifestEntry]]:
+def overlapping(live: Sequence[ManifestEntry]) -> Iterator[list[ManifestEntry]]:
+    """Files of queues in order; those whose numbers overlap, among which the order in the manifests counts, stand together."""
     run: list[ManifestEntry] = []
     last = -1
     for entry in sorted(live, key=lambda e: (e.partition, e.bucket, e.file.min_sequence_number)):  # stable: ties in manifest order

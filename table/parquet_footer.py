@@ -30,25 +30,43 @@ class _OtherFooter(Exception):
     """The footer is not of the form Spark writes."""
 
 
-def mark_columns(files: TableFiles, path: str, fields: Sequence[Field]) -> None:
-    """Give the columns of a Parquet file of Spark's, which nobody reads yet, their ids and annotations; an unknown form stays as it is."""
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a Parquet file ends with once its columns are marked."""
+
+    at: int
+    """Where the footer begins, behind the pages."""
+    end: bytes
+    changed: bool
+    """Whether the file ends otherwise now."""
+
+
+def marks_of(files: TableFiles, path: str, fields: Sequence[Field]) -> Marks | None:
+    """The end of a Parquet file with ids and annotations; None for one whose footer has an unknown form."""
     io = files.io
     with translating(path), io.arrow().open_input_file(io.arrow_path(path)) as source:
         size = source.size()
         if size < _TAIL:
-            return
+            return None
         source.seek(size - _TAIL)
         tail = source.read(_TAIL)
         length = int.from_bytes(tail[:4], "little")
         if tail[4:] != _MAGIC or length > size - _TAIL:
-            return
+            return None
         source.seek(size - _TAIL - length)
         footer = source.read(length)
     try:
         marked = marked_footer(footer, fields)
     except (_OtherFooter, IndexError, KeyError, UnicodeDecodeError):
-        return
-    io.replace_end(path, size - _TAIL - length, marked + len(marked).to_bytes(4, "little") + _MAGIC)
+        return None
+    return Marks(size - _TAIL - length, marked + len(marked).to_bytes(4, "little") + _MAGIC, marked != footer)
+
+
+def mark_columns(files: TableFiles, path: str, fields: Sequence[Field]) -> None:
+    """Give the columns of a Parquet file of Spark's, which nobody reads yet, their ids and annotations; an unknown form stays as it is."""
+    marks = marks_of(files, path, fields)
+    if marks is not None:
+        files.io.replace_end(path, marks.at, marks.end)
 
 
 def marked_footer(footer: bytes, fields: Sequence[Field]) -> bytes:

@@ -18,6 +18,7 @@ import sql.statements.query
 import sql.statements.quotas
 import sql.statements.rescale
 import sql.statements.retention
+import sql.statements.rewrite_files
 import sql.statements.settings
 import sql.statements.show
 import sql.statements.tables

@@ -35,7 +35,7 @@ STATEMENTS = (
 )
 PROCEDURES = (
     "sys.compact", "sys.compact_manifest", "sys.rewrite_file_index", "sys.create_tag", "sys.create_tag_from_watermark", "sys.rename_tag",
-    "sys.drop_partition", "sys.mark_partition_done", "sys.reset_consumer",
+    "sys.drop_partition", "sys.mark_partition_done", "sys.reset_consumer", "sys.rewrite_files",
 )  # fmt: skip
 """What `test_dry_runs` calls; overwrites and statistics are written by Spark: `tests/sql/spark`."""
 

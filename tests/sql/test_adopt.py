@@ -72,6 +72,7 @@ def test_a_directory_becomes_a_table_where_it_lies(gateway: Gateway, lake: Lake,
     assert gateway.run("SHOW PARTITIONS m").collect() == [("day=2024-01-01",), ("day=__DEFAULT_PARTITION__",)]
     assert {path.stat().st_ino for path in hive.rglob("*") if path.is_file()} == inodes
     assert not list((warehouse / "default.db" / "m").rglob("*.parquet"))
+    assert [row[1:5] for row in gateway.run("CALL sys.rewrite_files('m')").collect()] == [(0, 0, 2, None), (0, 0, 1, None)]
     gateway.run("INSERT INTO m VALUES (3, 'c', DATE '2024-01-02')")
     assert gateway.run("SELECT id FROM m WHERE day = DATE '2024-01-02'").collect() == [(3,)]
     gateway.run("DROP TABLE m")

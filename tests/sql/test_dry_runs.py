@@ -19,6 +19,7 @@ from sql.gateway import Gateway
 from sql.statements.procedures import DRY_RUN, PROCEDURES
 from table.commit import CommitRequest
 from table.consumers import write_consumer
+from tests.lake.unmarked import append_unmarked
 
 CHANGES_NOTHING = {
     "sys.doctor": "looks at a table's files and gives advice",
@@ -53,6 +54,7 @@ CALLS = {
     "sys.rename_branch": "`table` => 't', from_branch => 'b', to_branch => 'c'",
     "sys.fast_forward": "`table` => 't', branch => 'b'",
     "sys.rewrite_file_index": "`table` => 'i'",
+    "sys.rewrite_files": "`table` => 'old'",
     "sys.delete_branch": "`table` => 't', branch => 'b'",
 }
 ELSEWHERE = dict.fromkeys(
@@ -97,6 +99,8 @@ def ask(gateway: Gateway, lake: Lake) -> Ask:
     run("CREATE TABLE i (id INT)")
     run("INSERT INTO i VALUES (1)")
     run("ALTER TABLE i SET ('file-index.bitmap.columns' = 'id')")
+    run("CREATE TABLE old (id INT, a ARRAY<INT>)")
+    append_unmarked(lake, Identifier("default", "old"), [{"id": 1, "a": [1]}])
     run("CREATE TABLE w (id INT)")
     marked = lake.open(Identifier("default", "w"))
     lake.commit(marked, CommitRequest(kind=CommitKind.APPEND, commit_user="u", watermark=5))
@@ -133,12 +137,12 @@ def test_a_dry_run_tells_and_changes_nothing(ask: Ask, dsn: str, warehouse: Path
 def test_what_was_told_is_what_happens(ask: Ask) -> None:
     for name in (
         "sys.mark_partition_done", "sys.rename_tag", "sys.rename_branch", "sys.create_tag", "sys.replace_tag", "sys.compact",
-        "sys.expire_partitions", "sys.remove_orphan_files", "sys.rescale", "sys.trigger_tag_automatic_creation",
+        "sys.expire_partitions", "sys.remove_orphan_files", "sys.rescale", "sys.rewrite_files", "sys.trigger_tag_automatic_creation",
     ):  # fmt: skip
         arguments = CALLS[name].replace("'one'", "'uno'") if name == "sys.replace_tag" else CALLS[name]
         _, told = ask(f"CALL {name}({arguments}, dry_run => true)")
         _, done = ask(f"CALL {name}({arguments})")
-        measured = slice(0, 4) if name == "sys.compact" else slice(0, -1)
+        measured = slice(0, 4) if name in ("sys.compact", "sys.rewrite_files") else slice(0, -1)
         assert [row[measured] for row in told] == [row[measured] for row in done], name
 
 
