@@ -196,6 +196,11 @@ def masked_text(statement: str) -> str:
     """A statement with stars for the values of options that look like secrets, and for all it names where it erases rows."""
     if erases(statement):
         return _LITERAL.sub(lambda found: found[0] if found[0].startswith("`") else MASK, statement)
+    return masked_secrets(statement)
+
+
+def masked_secrets(statement: str) -> str:
+    """A statement with stars for the values of options that look like secrets alone."""
 
     def value(found: re.Match[str]) -> str:
         key = _KEY.search(statement[max(0, found.start() - _LONGEST_KEY) : found.start()])

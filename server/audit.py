@@ -10,7 +10,7 @@ from flask import Flask, Response, g, request
 
 from catalog.records import AuditRow
 from lake.audit import AuditLog
-from model.option import erases
+from model.option import erases, masked_secrets
 from server.errors import request_id
 from server.metrics import door
 from sql.operation import Operation
@@ -47,9 +47,10 @@ def audit(app: Flask, log: AuditLog) -> None:
     app.after_request(note)
 
 
-def row_of(operation: Operation) -> AuditRow:
-    """A text that ended, as the log keeps it."""
+def row_of(operation: Operation, *, erasures: bool = False) -> AuditRow:
+    """A text that ended, as the log keeps it; with what it named where it erases rows only if ``erasures`` are kept."""
     now = time.time()
+    text = masked_secrets(operation.text) if erasures else operation.masked
     return AuditRow(
         time=dt.datetime.fromtimestamp(now, dt.UTC),
         principal=operation.principal,
@@ -58,7 +59,7 @@ def row_of(operation: Operation) -> AuditRow:
         request_id=operation.origin.request_id,
         session=operation.session,
         statement_id=operation.handle,
-        action=(operation.masked[:_MOST_CHARS] + _erased(operation)).replace("\0", ""),
+        action=(text[:_MOST_CHARS] + _erased(operation)).replace("\0", ""),
         outcome=operation.state.value,
         error_class=None if operation.error is None else getattr(operation.error, "error_class", "InternalError"),
         millis=max(0, int((now - operation.submitted) * 1000)),

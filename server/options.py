@@ -386,6 +386,15 @@ DROP_RETENTION = SERVER_OPTIONS.declare(
 AUDIT_DAYS = SERVER_OPTIONS.declare(
     Option("audit.days", number(at_least=0), 30.0, "How long `sys.audit_log` keeps who ran what; 0 keeps no such log.")
 )
+AUDIT_ERASURES = SERVER_OPTIONS.declare(
+    Option(
+        "audit.erasures",
+        boolean(),
+        False,
+        "Whether `sys.audit_log` keeps what a `DELETE` or `sys.erase` named; it is what was to be forgotten, so stars stand for it unless "
+        "somebody must be able to show which rows were asked for.",
+    )
+)
 LOG_LEVEL = SERVER_OPTIONS.declare(Option("log.level", one_of("debug", "info", "warning", "error"), "info", "How much is logged."))
 LOG_FORMAT = SERVER_OPTIONS.declare(
     Option("log.format", one_of("text", "json"), "text", "How the log is written: lines for people, or a JSON object a line for machines.")

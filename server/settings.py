@@ -15,6 +15,7 @@ from server.option_kinds import is_loopback
 from server.options import (
     ADVERTISED_URL,
     AUDIT_DAYS,
+    AUDIT_ERASURES,
     CATALOG_CONNECTIONS,
     CATALOG_DSN,
     COMPACTION_ENABLED,
@@ -161,6 +162,7 @@ class Settings:
     drain: float = DRAIN.default
     drain_delay: float = DRAIN_DELAY.default
     audit_kept: timedelta = timedelta(days=AUDIT_DAYS.default)
+    audit_erasures: bool = AUDIT_ERASURES.default
     drop_retention: timedelta = DROP_RETENTION.default
     upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
     jobs: JobLimits = field(default_factory=JobLimits)
@@ -235,6 +237,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         drain=DRAIN.read(raw),
         drain_delay=DRAIN_DELAY.read(raw),
         audit_kept=timedelta(days=AUDIT_DAYS.read(raw)),
+        audit_erasures=AUDIT_ERASURES.read(raw),
         drop_retention=DROP_RETENTION.read(raw),
         upkeep=UpkeepLimits(
             enabled=COMPACTION_ENABLED.read(raw),

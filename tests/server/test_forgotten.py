@@ -36,3 +36,12 @@ def test_how_many_rows_were_erased_is_told() -> None:
     result.erased_rows = 2
     operation.succeed(result)
     assert row_of(operation).action.startswith("CALL sys.erase(******, ******) /* rows: 2, sha256 of the text: ")
+
+
+def test_the_audit_log_keeps_what_was_named_where_it_shall() -> None:
+    operation = Operation("DELETE FROM t WHERE id = 4711; SET 'db.password' = 'hush'")
+    operation.begin()
+    operation.fail(AnalysisError("no"))
+    action = row_of(operation, erasures=True).action
+    assert action.startswith("DELETE FROM t WHERE id = 4711; SET 'db.password' = '******' /* rows: unknown, sha256 of the text: ")
+    assert "4711" not in operation.masked

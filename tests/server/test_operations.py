@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from model.errors import Unavailable
 from model.identifier import Identifier
 from model.option import masked_text
 from model.snapshot import CommitKind
+from server.app import create_app
+from server.services import Services
+from server.settings import read_settings
 from sql.gateway import Gateway
 from sql.jobs.coordinator import Coordinator
 from sql.jobs.limits import UpkeepLimits
@@ -146,6 +150,15 @@ def test_the_audit_log_tells_who_ran_what_and_how_it_ended(client: FlaskClient) 
     ]
     assert rows[-1][4] == "mine"
     assert re.fullmatch(r"[0-9a-f-]{36}", rows[-1][6])
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_the_audit_log_keeps_what_an_erasure_named_where_it_shall(services: Services, tmp_path: Path, kept: bool) -> None:
+    settings = read_settings({"SLUICE_DATA": str(tmp_path), **({"SLUICE_AUDIT_ERASURES": "true"} if kept else {})})
+    client = create_app(replace(services, settings=settings)).test_client()
+    client.post("/sql", data="DELETE FROM t WHERE id = 4711")
+    (row,) = client.post("/sql", data="SELECT * FROM sys.audit_log").json["rows"]  # type: ignore[index]
+    assert row[7].startswith(f"DELETE FROM t WHERE id = {'4711' if kept else '******'} /* rows: unknown, sha256 of the text: ")
 
 
 def test_secrets_stay_out_of_the_log() -> None:
