@@ -15,6 +15,7 @@ from lake.peers import Peers
 from lake.register import upgrade
 from model.errors import LakeError
 from model.location import Location
+from server import memory
 from server.orc import orc_decoded_beside, worker_limits
 from server.settings import Settings
 from sql.gateway import Gateway, GatewayLimits
@@ -28,6 +29,7 @@ def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -
     """A gateway on the catalog and warehouse of the settings, the pool whose Spark is not started yet, and the catalog's other servers."""
     catalog = CatalogStore(dsn, max_connections=settings.catalog_connections)
     cleanup.callback(catalog.close)
+    cleanup.callback(memory.given_back())
     MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache)
     cleanup.enter_context(orc_decoded_beside(settings))
     reserve = StorageReserve(_disks(settings), reserved=settings.storage_reserve)

@@ -158,6 +158,12 @@ def _not_of_a_batch(record: logging.LogRecord) -> bool:
     return not isinstance(problem, LakeError) and not type(problem).__module__.startswith("pyspark.errors")
 
 
+def _not_of_a_lost_jvm(record: logging.LogRecord) -> bool:
+    """False for what py4j notes of a connection to a JVM that is gone: whoever called is told as well, and says it in a line."""
+    problem = record.exc_info[1] if record.exc_info else None
+    return record.name != "root" or not type(problem).__module__.startswith("py4j.")
+
+
 class _PySparkLogger(logging.Logger):
     """Takes the named values of pyspark's own logger, and says quietly what a client was told."""
 
@@ -171,6 +177,7 @@ def set_up(settings: Settings) -> None:
     masker = Masker(settings)
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(OncePerMinute())
+    handler.addFilter(_not_of_a_lost_jvm)
     handler.setFormatter(JsonFormatter(masker) if settings.log_format == "json" else TextFormatter(masker))
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -141,6 +141,11 @@ class _Log(logging.handlers.RotatingFileHandler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         """A full disk must not stop the JVM, which waits for whoever reads its words."""
 
+    def close(self) -> None:
+        """Nor is it told at the end: what found no room before finds none now."""
+        with contextlib.suppress(OSError):
+            super().close()
+
 
 def _keep(words: int, path: Path) -> None:
     """Write what comes out of a pipe to a file until the other side is gone."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _START_SECONDS = 120.0
+_FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 _AWAY = "Spark does not answer. It is being started anew; try again in a moment."
 
@@ -78,7 +79,7 @@ class SparkPool:
         return not self._started.is_set()
 
     def _start_and_warm(self) -> None:
-        pause = 1.0
+        pause = _FIRST_PAUSE
         while not self._stopped:
             try:
                 self._start()
@@ -91,7 +92,8 @@ class SparkPool:
                 self._failure = problem
                 if self._stopped:  # the server ends, and took away what Spark was to start with
                     return
-                _log.exception("Spark did not start; the next attempt is in %d s", pause)
+                first = pause == _FIRST_PAUSE  # on a full disk it fails the same way each time
+                _log.error("Spark did not start: %s; the next attempt is in %d s", type(problem).__name__, pause, exc_info=first)
             finally:
                 self._started.set()
             if self._root is not None or self._stopping.wait(pause):

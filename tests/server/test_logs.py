@@ -15,6 +15,7 @@ import pytest
 from flask.testing import FlaskClient
 from hypothesis import given
 from hypothesis import strategies as st
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PythonException
 
 from model.errors import StorageFull, Unavailable
@@ -183,3 +184,14 @@ def test_requests_that_a_full_disk_refuses_are_a_line_a_minute(
     assert told.count("StorageFull: ") == 1
     assert "(from OSError: [Errno 28] No space left on device" in told
     assert "Traceback" not in told
+
+
+def test_what_py4j_notes_of_a_jvm_that_is_gone_is_left_to_who_called_it(stream: Written, tmp_path: Path) -> None:
+    set_up(settings(tmp_path))
+    for problem in (Py4JNetworkError("Answer from Java side is empty"), ValueError("a bug")):
+        try:
+            raise problem
+        except Exception:
+            logging.info("Exception while sending command.", exc_info=True)
+    assert "Py4JNetworkError" not in (told := stream.getvalue())
+    assert "ValueError: a bug" in told

@@ -93,3 +93,10 @@ def test_a_log_that_cannot_be_written_holds_up_nobody(tmp_path: Path) -> None:
         file.write(b"a line\n" * 100_000)
     keeping.join(30)
     assert not keeping.is_alive()
+
+
+def test_a_full_disk_does_not_end_who_keeps_the_log() -> None:
+    words, out = os.pipe()
+    os.write(out, b"a line\n")
+    os.close(out)
+    jvm._keep(words, Path("/dev/full"))
