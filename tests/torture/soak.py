@@ -8,7 +8,7 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -19,6 +19,11 @@ import psutil
 from tests.running import RunningServer
 from tests.waiting import eventually
 
+MOST_AN_HOUR = 0.01
+SLACK_BYTES = 8 << 20
+SLACK_PIECES = 3
+BYTES = ("own_memory", "postgres_memory", "log", "live", "outside")
+"""What is told in bytes and judged; the memory of a process as a whole is not: files' pages and a heap that is to be filled are in it."""
 _SQL = {"Content-Type": "application/sql", "Accept": "application/x-ndjson"}
 
 
@@ -27,6 +32,10 @@ class Footprint:
     """Counts of one moment; memory and log in bytes."""
 
     memory: int
+    own_memory: int
+    """Without pages of files, which the system takes back and gives again as it likes."""
+    postgres_memory: int
+    """What its processes do not share."""
     threads: int
     files: int
     jvm_memory: int
@@ -56,6 +65,8 @@ def footprint(server: RunningServer) -> Footprint:
     backends = psutil.Process(postgres).children() if postgres else []
     return Footprint(
         memory=process.memory_info().rss,
+        own_memory=_own_memory(process.pid),
+        postgres_memory=sum(map(_unshared, [psutil.Process(postgres), *backends])) if postgres else 0,
         threads=process.num_threads(),
         files=process.num_fds(),
         jvm_memory=jvm.memory_info().rss,
@@ -66,6 +77,38 @@ def footprint(server: RunningServer) -> Footprint:
         temporary_files=len(temporary),
         log=server.log.stat().st_size,
     )
+
+
+def _own_memory(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in status if line.startswith("RssAnon:"))
+
+
+def _unshared(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_full_info().uss)
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def growth(samples: Sequence[object], *, hours: float, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """What grew by more than `MOST_AN_HOUR` and a little, from the first third of the samples to the last: both floors.
+
+    A floor is what nine of ten samples (of a third, ten minutes at the most) lie above: statements in flight come and go, what is left
+    behind stays. The little is `SLACK_BYTES` or `SLACK_PIECES`. ``hours`` lie between the first sample and the last.
+    """
+    few = min(60, max(1, len(samples) // 3))
+    found = {}
+    for name in names:
+        first, last = (_floor([int(getattr(one, name)) for one in part]) for part in (samples[:few], samples[-few:]))
+        slack = SLACK_BYTES if name in BYTES else SLACK_PIECES
+        if last > first * (1 + MOST_AN_HOUR * hours) + slack:
+            found[name] = (first, last)
+    return found
+
+
+def _floor(values: list[int]) -> int:
+    return sorted(values)[len(values) // 10]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
