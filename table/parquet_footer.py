@@ -7,13 +7,17 @@ Thrift's compact protocol; all that follows it, and the pages, stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from model.types import ArrayType, DataType, Field, LocalZonedTimestampType, MapType, RowType, TimestampType, TimeType
 from table.field_ids import element_id, key_id, value_id
 from table.storage_errors import translating
 from table.store import TableFiles
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 _MAGIC = b"PAR1"
 _TAIL = 8
@@ -23,11 +27,67 @@ _BOOLEANS = (1, 2)
 _NAME, _CHILDREN, _CONVERTED, _ID, _LOGICAL = 4, 5, 6, 9, 10
 _TYPE, _INT32 = 1, 1
 _SCHEMA = 2
+_GROUPS, _FILE_OFFSET, _COMPRESSED = 4, 5, 6
 _TIME_MILLIS = 7
 
 
 class _OtherFooter(Exception):
     """The footer is not of the form Spark writes."""
+
+
+def layout_fault(metadata: pq.FileMetaData, footer: bytes) -> str | None:
+    """What is wrong with where a footer says that rows lie: Spark leaves out, without a word, a row group that lies elsewhere.
+
+    Row groups and their columns follow each other, and a group says of itself what its columns say together.
+    """
+    rows, end = 0, len(_MAGIC)
+    try:
+        told = _groups(footer)
+    except (_OtherFooter, IndexError) as problem:
+        return f"has a footer that cannot be read: {problem}"
+    if len(told) != metadata.num_row_groups:
+        return "has a footer that tells two numbers of row groups"
+    for number, (offset, size) in enumerate(told):
+        group = metadata.row_group(number)
+        rows += group.num_rows
+        first, compressed = None, 0
+        for at in range(group.num_columns):
+            chunk = group.column(at)
+            start = chunk.data_page_offset
+            if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
+                start = min(start, chunk.dictionary_page_offset)
+            if chunk.path_in_schema != metadata.schema.column(at).path:
+                return f"has a row group {number} with a column {chunk.path_in_schema!r} that its schema does not have"
+            if start < end:
+                return f"has a row group {number} whose columns lie in each other"
+            first = start if first is None else first
+            end = start + chunk.total_compressed_size
+            compressed += chunk.total_compressed_size
+            if metadata.schema.column(at).max_repetition_level == 0 and chunk.num_values != group.num_rows:
+                return f"has a row group {number} whose columns have other numbers of rows"
+        if (size is not None and size != compressed) or (offset and offset != first):
+            return f"has a row group {number} that does not lie where its columns do"
+    return None if rows == metadata.num_rows else f"has {rows:,} rows in its row groups and tells {metadata.num_rows:,}"
+
+
+def _groups(footer: bytes) -> list[tuple[int | None, int | None]]:
+    """Where each row group begins and how many bytes it has, as it says itself; None for what it does not say."""
+    reader = _Reader(footer)
+    field = 0
+    while True:
+        field, kind = reader.field(field)
+        if not kind:
+            return []
+        if field != _GROUPS or kind != _LIST:
+            reader.skip(kind)
+            continue
+        count, _ = reader.list_header()
+        found = [_Element.read(reader).fields for _ in range(count)]
+        return [(_number(fields, _FILE_OFFSET), _number(fields, _COMPRESSED)) for fields in found]
+
+
+def _number(fields: Mapping[int, tuple[int, bytes]], field: int) -> int | None:
+    return _Reader(fields[field][1]).integer() if field in fields else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -11,7 +11,10 @@ from model.schema import Schema
 from model.types import AtomicType, DataType
 from table.formats import format_of
 from table.manifest import DataFile
-from table.stats import ColumnStats, column_stats, stats_of_batches
+from table.stats import ColumnStats, column_stats, stats_from_parquet, stats_of_batches
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 _BOUNDED = frozenset(
     {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIME", "VARCHAR", "BINARY", "VARBINARY"}
@@ -74,3 +77,27 @@ class ToldStats:
             return f"has values in column {name} that are outside of what its manifest tells"
         self._seen.setdefault(name, []).extend(bounds[2:])
         return None
+
+
+def bounds_fault(metadata: pq.FileMetaData, file: DataFile, schema: Schema) -> str | None:
+    """What a Parquet footer tells of its columns otherwise than the manifest: Spark leaves out row groups by it."""
+    told = column_stats(file.value_stats, file.value_stats_cols, schema)
+    fields = [schema.field(name) for name in told]
+    for name, found in stats_from_parquet(metadata, fields).items():
+        wanted, root = told[name], schema.field(name).type.root
+        if None not in (wanted.null_count, found.null_count) and wanted.null_count != found.null_count:
+            return f"tells {found.null_count:,} NULLs in column {name} where its manifest tells {wanted.null_count:,}"
+        low, high = (found.min, wanted.min), (found.max, wanted.max)
+        if root not in _BOUNDED or any(bound is None or bound != bound for bound in (*low, *high)):
+            continue
+        if not (_same(*low) and _same(*high)):
+            return f"tells other smallest and largest values of column {name} than its manifest"
+    return None
+
+
+def _same(found: Any, told: Any) -> bool:
+    """Whether two bounds may be one: those of texts and bytes may be shortened, and then the last part of an upper one grows."""
+    if isinstance(told, str | bytes) and isinstance(found, type(told)) and len(told) != len(found):
+        length = max(0, min(len(told), len(found)) - 1)
+        return bool(found[:length] == told[:length])
+    return bool(found == told)

@@ -29,6 +29,7 @@ from table.hive import NULL_NAMES
 from table.layout import escape
 from table.read import check_parts, check_whole, evolved, read_batches
 from table.scan import PlannedFile, ScanPlan
+from table.sound import sound
 
 _UNSEEN = "unseen"
 """Files whose names begin so that Spark's readers pass them over without a word; they are read here."""
@@ -38,6 +39,10 @@ _READING = {
     "parquet.page.verify-checksum.enabled": "true",
     # Neither Arrow nor Paimon notes the calendar of an ORC file's days; Spark would take them for Julian ones before 1582.
     "orc.proleptic.gregorian.default": "true",
+    # These lie outside of pages and their checksums, and nothing tells that they changed: a page of rows would be missing.
+    "parquet.filter.columnindex.enabled": "false",
+    "parquet.filter.dictionary.enabled": "false",
+    "parquet.filter.bloom.enabled": "false",
 }
 
 _NOTHING: Mapping[str, Column] = {}
@@ -50,12 +55,12 @@ def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan, *, beside
     """
     groups: dict[tuple[int, str, bool, int], list[PlannedFile]] = defaultdict(list)
     marked = Marked(plan.files)
-    for planned in plan.files:
+    for planned, known in zip(plan.files, sound(table.files, plan.files, table.schema_at), strict=True):
         check_whole(planned.file, table.schema, table.schema_at(planned.file.schema_id))
         # Files taken over where they lie may leave their partition to the names of their directories.
         elsewhere = bool(table.schema.partition_keys) and planned.file.external_path is not None
         format_ = format_in_spark(planned)
-        groups[(planned.file.schema_id, format_, elsewhere, marked.group(planned, format_))].append(planned)
+        groups[(planned.file.schema_id, format_, elsewhere, marked.group(planned, format_) if known else BY_ARROW)].append(planned)
     frames = [_group(session, table, *key[:3], files, key[3], beside) for key, files in groups.items()]
     if not frames:
         return session.createDataFrame([], st.StructType([_field(f, to_spark(f.type), f.type) for f in table.schema.fields]))

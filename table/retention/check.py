@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,16 +16,19 @@ from table.file_io import FileIO
 from table.formats import format_of
 from table.manifest import DataFile
 from table.orc import orc_head, orc_parts
+from table.parquet_footer import layout_fault
 from table.read import problem_of_rows
 from table.stats import column_stats
 from table.storage_errors import storage_failure
-from table.told import ToldStats
+from table.told import ToldStats, bounds_fault
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 MISSING = "is missing"
 _BUFFER_BYTES = 1 << 20
+_TAIL_BYTES = 16 << 10
+"""Most footers are smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,14 @@ class ExpectedFile:
     """The one the file was written with; without it its columns are not looked at."""
 
 
+def footer_fault(io: FileIO, expected: ExpectedFile) -> str | None:
+    """What is wrong with a Parquet file by all that its footer tells, None for one that is as it was written; no page is read.
+
+    Raises `Unavailable` where the store does not tell.
+    """
+    return _fault(io, expected, _rows_of_footer)
+
+
 def fault_of(io: FileIO, expected: ExpectedFile, *, deep: bool) -> str | None:
     """What is wrong with a data file, None for one that is as it was written.
 
@@ -48,13 +59,17 @@ def fault_of(io: FileIO, expected: ExpectedFile, *, deep: bool) -> str | None:
     their values, as far as statistics tell them.
     Raises `Unavailable` where the store does not tell.
     """
+    return _fault(io, expected, _rows_of_all if deep else _rows_told)
+
+
+def _fault(io: FileIO, expected: ExpectedFile, look: Callable[[FileIO, pa.NativeFile, ExpectedFile], int | None]) -> str | None:
     path = io.arrow_path(expected.path)
     try:
         with io.arrow().open_input_file(path) as source:
             size = int(source.size())
             if size != expected.size:
                 return f"has {size:,} bytes where its manifest tells {expected.size:,}"
-            rows = _rows_of_all(io, source, expected) if deep else _rows_told(io, source, expected.path)
+            rows = look(io, source, expected)
     except FileNotFoundError:
         return MISSING
     except _Fault as found:
@@ -74,14 +89,34 @@ class _Fault(Exception):
     """What is wrong with the columns or rows of a file."""
 
 
-def _rows_told(io: FileIO, source: pa.NativeFile, path: str) -> int | None:
+def _rows_told(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int | None:
     """The rows of a file as its footer tells; None for a format without one."""
-    match format_of(path):
+    match format_of(expected.path):
         case "parquet":
             return int(_parquet(source).metadata.num_rows)
         case "orc":
-            return orc_head(io, path).rows
+            return orc_head(io, expected.path).rows
     return None
+
+
+def _rows_of_footer(_: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int:
+    """The same for Parquet, whose columns, bounds and places are looked at, too."""
+    import pyarrow.parquet as pq
+
+    assert expected.file is not None
+    assert expected.schema is not None
+    source.seek(max(0, expected.size - _TAIL_BYTES))
+    tail = source.read()
+    length = int.from_bytes(tail[-8:-4], "little") + 8
+    if length > len(tail):
+        source.seek(max(0, expected.size - length))
+        tail = source.read()
+    metadata = pq.read_metadata(pa.BufferReader(b"PAR1" + tail[-length:]))
+    problem = column_fault(metadata.schema.to_arrow_schema(), expected.file, expected.schema)
+    problem = problem or bounds_fault(metadata, expected.file, expected.schema) or layout_fault(metadata, tail[-length:-8])
+    if problem:
+        raise _Fault(problem)
+    return int(metadata.num_rows)
 
 
 def _rows_of_all(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int | None:

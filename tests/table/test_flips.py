@@ -48,12 +48,12 @@ def pages_of(path: Path) -> list[int]:
 
 
 def heads_of(path: Path) -> list[int]:
-    """The first bytes of each column chunk, where its pages' header lies, and the footer."""
+    """The first bytes of each column chunk, where its pages' header lies, and all behind the last: indexes of pages and the footer."""
     group = pq.read_metadata(path).row_group(0)
-    heads = [chunk.dictionary_page_offset or chunk.data_page_offset for chunk in map(group.column, range(group.num_columns))]
-    data = path.read_bytes()
-    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    return [at for head in heads for at in range(head, head + 24)] + [*range(4), *range(footer, len(data))]
+    chunks = [group.column(at) for at in range(group.num_columns)]
+    heads = [chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chunks]
+    behind = heads[-1] + chunks[-1].total_compressed_size
+    return [at for head in heads for at in range(head, head + 24)] + [*range(4), *range(behind, path.stat().st_size)]
 
 
 def places_in(path: Path, kind: str) -> Sequence[int]:
