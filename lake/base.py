@@ -92,7 +92,7 @@ class LakeBase:
     @property
     def permissions(self) -> Permissions:
         """Tokens, roles, grants and policies, as the caller may see and change them."""
-        return Permissions(self.catalog, self.access, self.caller)
+        return Permissions(self.catalog, self.access, self.caller, self.standing)
 
     @property
     def jobs(self) -> Jobs:

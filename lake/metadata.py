@@ -47,12 +47,12 @@ class LakeMetadata(LakeDatabases):
     @property
     def views(self) -> Views:
         """The views of all databases."""
-        return Views(self.catalog, self.caller, self.access)
+        return Views(self.catalog, self.caller, self.access, self.standing)
 
     @property
     def functions(self) -> Functions:
         """The functions of all databases."""
-        return Functions(self.catalog, self.caller, self.access)
+        return Functions(self.catalog, self.caller, self.access, self.standing)
 
     @asks_itself
     def snapshots(self, table: LakeTable) -> list[Snapshot]:

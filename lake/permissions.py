@@ -10,6 +10,7 @@ from uuid import UUID
 
 from catalog import CatalogStore, CatalogTransaction
 from lake.access import ADMINISTRATOR, EVERYBODY, AccessControl, Caller
+from lake.register.standing import Standing
 from model.access import (
     ADMIN,
     PUBLIC,
@@ -35,7 +36,8 @@ _TABLE_BOUND = (ResourceType.TABLE, ResourceType.COLUMN)
 class Permissions:
     """What a caller may see and change of who may do what."""
 
-    def __init__(self, catalog: CatalogStore, access: AccessControl, caller: Caller) -> None:
+    def __init__(self, catalog: CatalogStore, access: AccessControl, caller: Caller, standing: Standing) -> None:
+        self._standing = standing
         self._catalog = catalog
         self._access = access
         self._caller = caller
@@ -99,6 +101,7 @@ class Permissions:
     def create_role(self, name: str, *, if_not_exists: bool = False) -> None:
         """Add a role."""
         self._caller.administers()
+        self._standing.require_own()
         check_principal(name)
         with self._catalog.transaction() as tx:
             if any(token.principal == name for token in tx.tokens.all()):
@@ -110,6 +113,7 @@ class Permissions:
     def drop_role(self, name: str, *, if_exists: bool = False) -> None:
         """Remove a role, and with it what was granted to it."""
         self._caller.administers()
+        self._standing.require_own()
         if name in (ADMIN, PUBLIC):
             raise InvalidGrant(f"The role {name} is part of the server; what was granted to it can be revoked.")
         with self._catalog.transaction() as tx:
@@ -121,6 +125,7 @@ class Permissions:
     def grant_role(self, role: str, member: str) -> None:
         """Give a role to a user or to another role."""
         self._caller.administers()
+        self._standing.require_own()
         check_principal(member)
         if role == PUBLIC or member == PUBLIC:
             raise InvalidGrant("Everybody has the role public, and it has no roles.")
@@ -147,7 +152,8 @@ class Permissions:
     # Grants
 
     def grant(self, *grants: Grant) -> None:
-        """Give accesses, all or none; takes GRANT on each of the resources."""
+        """Give accesses, all or none; takes GRANT on each of the resources. What was given can be taken back in any catalog."""
+        self._standing.require_own()
         with self._catalog.transaction() as tx:
             for grant in grants:
                 self._caller.require(Access.GRANT, grant.resource)
@@ -201,12 +207,14 @@ class Permissions:
         self._caller.require(Access.GRANT, table_resource(table))
         for principal in policy.principals:
             check_principal(principal)
+        self._standing.require_own()
         with self._catalog.transaction() as tx:
             tx.policies.create(tx.tables.get(table).table_id, policy)
 
     def drop_policy(self, table: Identifier, name: str, *, if_exists: bool = False) -> None:
         """Take a policy away; takes GRANT on the table."""
         self._caller.require(Access.GRANT, table_resource(table))
+        self._standing.require_own()
         with self._catalog.transaction() as tx:
             if not tx.policies.drop(tx.tables.get(table).table_id, name) and not if_exists:
                 raise AccessNotExist(f"Table {table} has no policy {name}.")

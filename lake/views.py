@@ -13,6 +13,7 @@ from catalog.records import NamedRow
 from lake.access import AccessControl, Caller
 from lake.base import seen
 from lake.names import check_name
+from lake.register.standing import Standing
 from model.access import Access, Grant, Resource, ResourceType, database_resource
 from model.catalog_errors import FunctionAlreadyExist, FunctionNotExist, ViewAlreadyExist, ViewNotExist
 from model.errors import Forbidden, ResourceError, TableAlreadyExist
@@ -34,7 +35,8 @@ class _Named:
     _type: ResourceType
     _missing: type[ResourceError]
 
-    def __init__(self, catalog: CatalogStore, caller: Caller, access: AccessControl) -> None:
+    def __init__(self, catalog: CatalogStore, caller: Caller, access: AccessControl, standing: Standing) -> None:
+        self._standing = standing
         self._catalog = catalog
         self._caller = caller
         self._access = access
@@ -82,6 +84,7 @@ class _Named:
     def drop(self, name: Identifier, *, if_exists: bool = False) -> None:
         """Remove the one of that name; raises what says that there is none."""
         self._require(Access.DROP, name)
+        self._standing.require_own()
         with self._catalog.transaction() as tx:
             if not self._of(tx).drop(name.database, name.table) and not if_exists:
                 raise self._none(name)
@@ -129,6 +132,7 @@ class Views(_Named):
         check_name(name.table, "view")
         check_option_lengths(view.options)
         self._caller.require(Access.CREATEVIEW, database_resource(name.database))
+        self._standing.require_own()
         with self._catalog.transaction() as tx:
             tx.databases.lock(name.database)
             if tx.tables.find(name) is not None:
@@ -148,6 +152,7 @@ class Views(_Named):
     def alter(self, name: Identifier, changes: Sequence[ViewChange]) -> None:
         """Change a view; raises `ViewNotExist`, `DialectNotExist`, `DialectAlreadyExist`."""
         self._require(Access.ALTER, name)
+        self._standing.require_own()
         with self._catalog.transaction() as tx:
             row = tx.views.lock(name.database, name.table)
             if row is None:
@@ -162,6 +167,7 @@ class Views(_Named):
         check_name(target.table, "view")
         self._require(Access.ALTER, source)
         self._caller.require(Access.CREATEVIEW, database_resource(target.database))
+        self._standing.require_own()
         with self._catalog.transaction() as tx:
             tx.databases.lock(target.database)
             row = tx.views.lock(source.database, source.table)
@@ -188,6 +194,7 @@ class Functions(_Named):
         """Add a function; raises `FunctionAlreadyExist`."""
         check_name(name.table, "function")
         self._caller.require(Access.CREATEFUNCTION, database_resource(name.database))
+        self._standing.require_own()
         with self._catalog.transaction() as tx:
             if tx.functions.find(name.database, name.table) is not None:
                 raise FunctionAlreadyExist(str(name))
@@ -198,6 +205,7 @@ class Functions(_Named):
     def alter(self, name: Identifier, changes: Sequence[FunctionChange]) -> None:
         """Change a function; raises `FunctionNotExist`, `DefinitionNotExist`, `DefinitionAlreadyExist`."""
         self._require(Access.ALTER, name)
+        self._standing.require_own()
         with self._catalog.transaction() as tx:
             row = tx.functions.lock(name.database, name.table)
             if row is None:

@@ -19,15 +19,18 @@ from lake.orphans import remove_orphan_files
 from lake.register.standing import MARKER
 from lake.retention import expire_snapshots
 from migrations import newest
+from model.access import Access, Grant, Policy, database_resource
 from model.catalog_errors import CatalogLost, WarehouseMismatch
 from model.errors import TableDamaged, TableDiverged
 from model.identifier import Identifier
 from model.schema import column, new_schema
+from model.view import View
 from table.expire import ExpiryRules
 from tests.fix_postgres import database
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
 
+V, VIEW = Identifier("default", "v"), View(fields=(column("id", "BIGINT"),), query="SELECT id FROM t")
 SCHEMA = new_schema([column("id", "BIGINT")], options={"bucket": "1", "bucket-key": "id"})
 
 
@@ -55,6 +58,7 @@ def test_another_catalog_writes_nothing_until_it_is_meant(lake: Lake, other: Lak
         other.create_database("more")  # with a name in it, the backup would not be restored into an empty catalog
     lake.create_table(T, SCHEMA)
     lake.commit(lake.open(T), append("a"))
+    lake.views.create(V, VIEW)
     other.claim_warehouse()
     other.standing.compare()
     assert other.standing.mismatch is None
@@ -66,7 +70,20 @@ def test_another_catalog_writes_nothing_until_it_is_meant(lake: Lake, other: Lak
         remove_orphan_files(lake, opened, check=lambda: None)
     with pytest.raises(WarehouseMismatch):
         lake.drop_table(T)
+    for change in (
+        lambda: lake.views.create(Identifier("default", "w"), VIEW),
+        lambda: lake.views.rename(V, Identifier("default", "w")),
+        lambda: lake.views.drop(V),
+        lambda: lake.functions.create(Identifier("default", "f"), {}),
+        lambda: lake.permissions.create_role("readers"),
+        lambda: lake.permissions.grant(Grant(access=Access.DESCRIBE, resource=database_resource("default"), principal="ann")),
+        lambda: lake.permissions.create_policy(T, Policy(name="p", column=None, principals=(), sql="id = 1", rule={})),
+    ):
+        with pytest.raises(WarehouseMismatch):
+            change()
+    lake.permissions.create_token("root", administrator=True)  # somebody has to come in
     assert names(lake.open(T)) == ["a"]  # reads go on
+    assert [row.name for row in lake.views.page("default")] == ["v"]
     lake.claim_warehouse()
     lake.commit(lake.open(T), append("b"))
 
