@@ -179,7 +179,10 @@ class JobRun:
         text = said(problem)
         self._lake.standing.met(problem)
         if _stays(problem) or (beginning and isinstance(problem, LakeError) and not _passes(problem)):
-            _log.warning("Job %s has failed: %s", self.job.job_id, text)
+            if isinstance(problem, TableDamaged):  # of which the log tells once in an hour, however many jobs meet it
+                _log.info("Job %s has failed: a table of it needs a hand", self.job.job_id)
+            else:
+                _log.warning("Job %s has failed: %s", self.job.job_id, text)
             return self._ended(JobState.FAILED, error=text)
         attempts = self._attempts()
         pause = min(MAX_BACKOFF.read(self.job.settings), INITIAL_BACKOFF.read(self.job.settings) * 2 ** min(attempts, 20))

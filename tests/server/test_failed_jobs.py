@@ -102,6 +102,9 @@ def test_a_damaged_table_stops_its_job_until_it_is_mended(server: RunningServer,
     told = failed(server, job_id)
     assert f"{DATABASE}.torn is damaged: {file.name}" in told
     assert "CALL sys.check_table(" in told
+    ((other,),) = run("INSERT INTO dst SELECT n + 1 FROM torn")
+    assert failed(server, other) == told
+    assert sum(f"{DATABASE}.torn is damaged" in line for line in server.log.read_text().splitlines()) == 1
     aside.rename(file)
     server.sql(f"ALTER JOB '{job_id}' RESTART")
     assert arrived(server, [1])
