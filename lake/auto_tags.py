@@ -71,7 +71,10 @@ def _clock(schema: Schema, mode: str, latest: Snapshot, now: dt.datetime | None)
         if latest.watermark is None:
             return None
         zone = ZoneInfo(str(_option(schema, "sink.watermark-time-zone")))
-        return dt.datetime.fromtimestamp(latest.watermark / 1000, zone).replace(tzinfo=None)
+        try:
+            return dt.datetime.fromtimestamp(latest.watermark / 1000, zone).replace(tzinfo=None)
+        except (ValueError, OverflowError, OSError):  # Flink's writers say by the least number that there is none yet
+            return None
     zone_name = _option(schema, "sink.process-time-zone")
     if now is not None:
         return now

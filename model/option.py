@@ -17,6 +17,8 @@ MASK = "******"
 TUNING = "it tunes engines that are not this one"
 _SECRET = re.compile(r"(password|passwd|secret|token|credential|access[-._]?key|private[-._]?key|api[-._]?key|sas)", re.IGNORECASE)
 
+_UNDECLARED = "Undeclared keys: SQL refuses them, the REST catalog keeps them for others, but not these (`-` and `_` are `.`):"
+_WORDS = re.compile(r"[-_.\s]+|(?<=[a-z0-9])(?=[A-Z])")
 _VALUE = re.compile(r"(=>?\s*)'[^']*(?:''[^']*)*'")
 _KEY = re.compile(r"(?:'([^']*)'|([\w.-]+))\s*$")
 _LONGEST_KEY = 200
@@ -77,6 +79,7 @@ class OptionGroup:
         self._options: dict[str, Option[Any]] = {}
         self._families: list[tuple[re.Pattern[str], Option[Any]]] = []
         self._refused: list[tuple[re.Pattern[str], str]] = []
+        self._dangerous: list[tuple[re.Pattern[str], str]] = []
         self._known: dict[str, Option[Any]] = {}
         """Declared keys that were asked for before: a small INSERT asks for a dozen, each against every refused pattern."""
 
@@ -97,6 +100,15 @@ class OptionGroup:
         """Refuse keys that match, telling the reason."""
         self._refused.append((re.compile(pattern), reason))
         self._known.clear()
+
+    def endanger(self, pattern: str, reason: str) -> None:
+        """Refuse undeclared keys whose words match, also where others' keys are kept."""
+        self._dangerous.append((re.compile(pattern), reason))
+
+    def danger(self, key: str) -> str | None:
+        """Why a key that is not declared is kept for nobody, or None."""
+        words = "" if self.get(key) else _WORDS.sub(".", key.strip()).lower()
+        return next((reason for pattern, reason in self._dangerous if pattern.fullmatch(words)), None)
 
     def __iter__(self) -> Iterator[Option[Any]]:
         return iter(self._options.values())
@@ -163,6 +175,9 @@ class OptionGroup:
         if self._refused:
             lines += ["", "Refused by name:", ""]
             lines += [f"- `{pattern.pattern}`: {reason}" for pattern, reason in self._refused]
+        if self._dangerous:
+            lines += ["", _UNDECLARED, ""]
+            lines += [f"- `{pattern.pattern}`: {reason}" for pattern, reason in self._dangerous]
         return "\n".join(lines) + "\n"
 
 

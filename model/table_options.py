@@ -61,6 +61,22 @@ TABLE_OPTIONS.refuse(
 TABLE_OPTIONS.refuse(
     r"connector|path|format", "it describes the files of a temporary table; CREATE TEMPORARY TABLE … WITH ('connector' = 'filesystem')."
 )
+for _pattern, _reason in (
+    (
+        r"(.+\.)?(class|classname|classpath|impl|factory|jars?|command|cmd|callbacks?|jaas|keytab|kms|crypto|key\.provider)(\..+)?",
+        "it names a program or class that whoever loads the table would run.",
+    ),
+    (
+        r"(.+\.)?(uris?|urls?|endpoints?|hosts?|hostname|(bootstrap\.)?servers|brokers?|proxy|metastore|warehouse)(\..+)?",
+        "it names a host that whoever loads the table would speak to.",
+    ),
+    (
+        r"(fs|hadoop|hdfs|yarn|hive|java|javax|derby|jdbc|spark|flink|kafka|dlf|token|security|lock|s3a?|oss|cosn?|obs|gs|abfss?|wasbs?|catalog)\..+",
+        "it configures an engine, a catalog or a store for whoever loads the table; each client configures its own.",
+    ),
+    (r"(.+\.)?(conf\.dir|external(\..+)?\.paths?)(\..+)?", "it names a place outside the table."),
+):  # other clients lay a table's options over their own, so an ALTER could make each of its readers run what it likes
+    TABLE_OPTIONS.endanger(_pattern, _reason)
 
 
 def keyed_only(key: str) -> bool:

@@ -20,6 +20,7 @@ from model.identifier import Identifier
 from model.partition import PartitionStatistics
 from model.schema import Schema
 from model.snapshot import CommitKind, Snapshot
+from model.table_options import is_on
 from table import binary_row
 from table.cache import ByteCache
 from table.live import merge_entries
@@ -92,6 +93,7 @@ class Judge:
         case.check_merged(merged_away, merged)
         live = case.check_changes(changes, self._known(table_id, table.branch, files, base))
         case.check_counts(changes)
+        case.check_row_ids(changes)
         require_insert, require_delete = rights
         takes_away = case.takes_away(changes)
         if takes_away or case.goes_back():
@@ -307,6 +309,22 @@ class _Case:
             if any(rows > 0 or (rows < 0 and not shrunk) for rows in kept.values()):
                 raise self.fault("a COMPACT keeps the number of rows of each bucket.")
 
+    def check_row_ids(self, changes: Sequence[ManifestEntry]) -> None:
+        """Ids of rows go on where the base ended, by as many as rows are added at most: all later commits count from there."""
+        first, end = self._first_row_id(), self.snapshot.next_row_id
+        added = [entry.file for entry in changes if entry.kind is EntryKind.ADD]
+        if end is None:
+            if first and is_on(self.schema.options, "row-tracking.enabled"):
+                raise self.fault(f"it has no nextRowId, and the snapshot before it has {first}.")
+        elif not first <= end <= first + sum(file.row_count for file in added):
+            raise self.fault(f"its nextRowId is {end}, which is not {first} and the rows it adds.")
+        for file in added:
+            if file.first_row_id is not None and not 0 <= file.first_row_id <= (end or first) - file.row_count:
+                raise self.fault(f"file {file.file_name[:80]} has rows of ids that nobody has given out.")
+
+    def _first_row_id(self) -> int:
+        return (self.base.next_row_id or 0) if self.base is not None else 0
+
     def goes_back(self) -> bool:
         """Whether it is dated long before the snapshot it builds on: expiry by age would then take that one away early."""
         limit = time.time_ns() // 1_000_000 - CLOCK_SKEW_MILLIS
@@ -317,7 +335,10 @@ class _Case:
         index = self.snapshot.index_manifest
         if index != (self.base.index_manifest if self.base is not None else None):
             return True
-        return self.snapshot.commit_kind is not CommitKind.COMPACT and any(entry.kind is EntryKind.DELETE for entry in changes)
+        if self.snapshot.commit_kind is CommitKind.COMPACT:
+            return False
+        first = self._first_row_id()  # a file of ids that were given out stands for rows there are, to readers of data evolution
+        return any(entry.kind is EntryKind.DELETE or (entry.file.first_row_id or first) < first for entry in changes)
 
 
 def _same_manifest(known: ManifestFile, told: ManifestFile) -> bool:

@@ -80,9 +80,10 @@ class CallHeaders:
         given: dict[str, list[str]] = {}
         for key, value in context.invocation_metadata():
             given.setdefault(key.lower(), []).append(_text(value))
+        authorizations = set(given.get("authorization", []))
         asked = (given.get("x-request-id") or [""])[0]
         return cls(
-            token=token_of(given.get("authorization", [""])[0]),
+            token=token_of(authorizations.pop()) if len(authorizations) == 1 else None,  # who says to be two is nobody
             cookie=_cookie(given.get("cookie", [])),
             request_id=asked if _SANE_ID.fullmatch(asked) else f"{random.getrandbits(128):032x}",
         )

@@ -69,6 +69,8 @@ class Connection(asyncio.Protocol):
         self._serving: Exchange | None = None
         self._holds: set[str] = set()
         self._body_mark = 0
+        self._framing = 0
+        """Bytes since the last of a body: lengths of chunks, their extensions, headers after them."""
         self._parked: Callable[[], None] | None = None
         self._refusal: Refusal | None = None
         """To be said once all answers owed are out."""
@@ -108,7 +110,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._closing or self._refusal is not None or self._parser is None:
             return
-        reading = self._head
+        reading, coming = self._head, self._coming
+        self._framing += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -121,6 +124,8 @@ class Connection(asyncio.Protocol):
                 self._head_bytes += len(data) if self._head is reading else 0
                 if self._head_bytes > MOST_HEAD_BYTES or self._head.too_large:
                     self._refuse(too_large_head())
+            elif coming is not None and coming is self._coming and self._framing > MOST_HEAD_BYTES:
+                self._refuse(too_large_head())
 
     def pause_writing(self) -> None:
         self.jammed = True
@@ -180,7 +185,7 @@ class Connection(asyncio.Protocol):
         self._coming = exchange = Exchange(head, environ, client, self._site, self)
         self._exchanges.append(exchange)
         self.hold("pipeline", len(self._exchanges) >= _HELD_BACK)
-        self._body_mark = 0
+        self._body_mark = self._framing = 0
         self._reckon()
         exchange.begin()
 
@@ -188,6 +193,7 @@ class Connection(asyncio.Protocol):
         exchange = self._coming
         if exchange is None or self._closing or self._refusal is not None:
             return
+        self._framing = 0
         self._body_mark += len(data)
         if self._body_mark >= _STEP_BYTES:
             self._body_mark = 0

@@ -8,7 +8,7 @@ from typing import Any
 from model.errors import InvalidOption, InvalidSchema
 from model.lengths import check_lengths
 from model.schema import Schema, check_schema, every_field, highest_id, other_kind
-from model.table_options import keyed_only
+from model.table_options import TABLE_OPTIONS, keyed_only
 from model.types import Field
 from server.bodies import strings
 from server.paimon.wire import reading, string_list
@@ -43,6 +43,7 @@ def schema_of(body: dict[str, Any]) -> tuple[Schema, str | None]:
     ids = [field.id for field in every_field(fields)]
     if len(set(ids)) != len(ids):
         raise InvalidSchema("Two fields of the schema have the same id; each has its own, nested ones too.")
+    check_harmless(options)
     if (kind := other_kind(options)) is None:
         check_options(options)
     elif kind not in _KINDS:
@@ -60,6 +61,13 @@ def _keys(options: dict[str, str], name: str, given: list[str]) -> tuple[str, ..
     if given:
         raise InvalidSchema(f"The option '{name}' repeats what the schema says; leave one of them out.")
     return tuple(part.strip() for part in text.split(","))
+
+
+def check_harmless(options: Mapping[str, str]) -> None:
+    """Raise `InvalidOption` for keys by which a table would make its readers run, reach or believe something."""
+    for key in options:
+        if reason := TABLE_OPTIONS.danger(key):
+            raise InvalidOption(f"Option '{key}' is not kept: {reason} Set it in the client's own configuration.")
 
 
 def check_options(options: Mapping[str, str]) -> None:

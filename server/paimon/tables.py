@@ -12,7 +12,7 @@ from server.bodies import member
 from server.paimon.changes import schema_changes
 from server.paimon.paging import one_more, page, pages_everywhere, slice_of
 from server.paimon.routes import argument, body, lake, route
-from server.paimon.schemas import check_options, schema_of
+from server.paimon.schemas import check_harmless, check_options, schema_of
 from server.paimon.wire import identifier_of, object_name, table_json
 
 
@@ -77,7 +77,9 @@ def get_table(database: str, table: str) -> object:
 def alter_table(database: str, table: str) -> None:
     """Change it: all changes make one new schema, or none does."""
     changes = schema_changes(body())
-    check_options({change.key: change.value for change in changes if isinstance(change, SetOption)})
+    given = {change.key: change.value for change in changes if isinstance(change, SetOption)}
+    check_harmless(given)
+    check_options(given)
     if any(isinstance(change, SetOption | RemoveOption) and change.key in ("path", "type") for change in changes):
         raise BadRequest("The options 'path' and 'type' say where and what a table is; they cannot change.")
     lake().alter_table(object_name(database, table), changes)

@@ -61,6 +61,8 @@ def test_tags_are_made_for_periods_that_ended(lake: Lake, table: LakeTable) -> N
 def test_tags_follow_the_watermark_and_batches(lake: Lake, table: LakeTable) -> None:
     hourly = with_options(lake, table, **{"tag.automatic-creation": "watermark", "tag.creation-period": "hourly"})
     assert create_automatic_tags(lake, hourly) == []
+    lake.commit(hourly, CommitRequest(kind=CommitKind.APPEND, commit_user="u", watermark=-(2**63)))
+    assert create_automatic_tags(lake, hourly) == [], "Flink's writers send it where they have none"
     mark = int(dt.datetime(2026, 1, 5, 7, 30, tzinfo=dt.UTC).timestamp() * 1000)
     written = write_batches(hourly.files, hourly.schema, [batch_of(hourly, [9])])
     lake.commit(hourly, CommitRequest(kind=CommitKind.APPEND, adds=tuple(written), commit_user="u", watermark=mark))

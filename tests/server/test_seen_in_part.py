@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from model.errors import SnapshotNotExist
+from model.errors import Forbidden, SnapshotNotExist
 from model.identifier import Identifier
 from model.snapshot import CommitKind
 from sql.gateway import Gateway
@@ -53,6 +53,9 @@ def test_how_far_event_time_has_come_is_not_told(tables: As, admin: As, gateway:
     ada = gateway.lake.for_caller(gateway.lake.access.caller(tables._headers["Authorization"].removeprefix("Bearer ")))
     with pytest.raises(SnapshotNotExist, match="watermark of at least 5000"):
         ada.scan(table, asked)
+    for bound in ("4999", "5001"):  # a stream that ends there would tell
+        with pytest.raises(Forbidden, match="streams of a part"):
+            ada.follow(ada.open(Identifier("default", "filtered")), {"scan.bounded.watermark": bound})
     assert admin.sql("SELECT snapshot_id, watermark FROM filtered$snapshots") == (200, [[1, None], [2, 5_000]])
     assert tables.sql("SELECT watermark, next_row_id FROM filtered$snapshots") == (200, [[None, None]] * 2)
     told = tables.call("GET", "/v1/sluice/databases/default/tables/filtered/snapshots/2")[1]

@@ -234,6 +234,9 @@ def test_a_token_is_wanted_by_every_call_once_there_is_one(dsn: str, tmp_path: P
             with dbapi.connect(door.url, db_kwargs=options, autocommit=True) as let_in, let_in.cursor() as cursor:
                 assert rows(cursor, "SHOW DATABASES") == [("default",)]
                 cursor.execute("CREATE TABLE IF NOT EXISTS kept (a INT)")
+        both = fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {one}".encode()) for one in (made, "wrong")])
+        with fl.connect(door.url) as two, pytest.raises(fl.FlightUnauthenticatedError):
+            two.get_flight_info(fl.FlightDescriptor.for_command(packed("CommandGetCatalogs")), both)
         client = door.app.test_client()
         headers = {"Authorization": f"Bearer {made}"}
         ada = client.post("/tokens", json={"name": "laptop", "principal": "ada"}, headers=headers).get_json()["token"]

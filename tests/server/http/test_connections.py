@@ -58,6 +58,9 @@ def test_http_1_0_and_head(site: Site) -> None:
     assert got.endswith(b"\r\n\r\n")
 
 
+CHUNKED = b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
@@ -92,6 +95,9 @@ def test_http_1_0_and_head(site: Site) -> None:
         (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 700_000, 431),
         (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 431),
         (b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 300 + b"\r\n", 431),
+        (CHUNKED + b"1;" + b"x" * 700_000, 431),
+        (CHUNKED + b"1\r\na\r\n0\r\nX: " + b"x" * 700_000, 431),
+        (CHUNKED + b"1\r\na\r\n0\r\n" + b"X: y\r\n" * 200_000, 431),
         (GET * 100, 200),
     ],
 )

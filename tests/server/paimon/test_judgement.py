@@ -21,7 +21,7 @@ from table.commit import COMMITTED_BY
 from table.manifest import EntryKind, ManifestEntry
 from table.store import TableFiles
 from tests.server.paimon.committing import Writer
-from tests.server.paimon.speaking import Rest, new_table
+from tests.server.paimon.speaking import Rest, new_table, schema
 
 T = Identifier("d", "t")
 
@@ -38,6 +38,11 @@ def writer(rest: Rest, gateway: Gateway) -> Writer:
 def holding(lake: Lake, *accesses: Access) -> Lake:
     grants = tuple(Grant(resource=table_resource(T), access=access, principal="ada") for access in accesses)
     return lake.for_caller(Caller(principal="ada", grants=grants))
+
+
+def holding_all_but_delete(lake: Lake) -> Lake:
+    grant = Grant(resource=table_resource(Identifier("d", "n")), access=Access.UPDATE, principal="ada")
+    return lake.for_caller(Caller(principal="ada", grants=(grant,)))
 
 
 def live(files: TableFiles, base: dict[str, Any]) -> list[ManifestEntry]:
@@ -101,6 +106,9 @@ NEVER: dict[str, Callable[[Writer, list[ManifestEntry]], dict[str, Any]]] = {
     "a schema to come": lambda w, old: w.body(w.latest(), changes=[_of_schema(w.file(rows=1), 7)]),
     "a compaction that drops rows": lambda w, old: w.body(w.latest(), changes=[gone(old[0])], commitKind="COMPACT"),
     "a compaction that adds rows": lambda w, old: w.body(w.latest(), changes=[gone(old[0]), w.file(rows=9)], commitKind="COMPACT"),
+    "ids of rows beyond those added": lambda w, old: w.body(w.latest(), changes=[w.file(rows=1)], nextRowId=2**63 - 1),
+    "ids of rows below all": lambda w, old: w.body(w.latest(), changes=[w.file(rows=1)], nextRowId=-5),
+    "a file of ids nobody gave": lambda w, old: w.body(w.latest(), changes=[_numbered(w.file(rows=1), 7)], nextRowId=1),
     "an analysis that adds": lambda w, old: w.body(w.latest(), changes=[w.file(rows=1)], commitKind="ANALYZE"),
 }
 
@@ -115,6 +123,10 @@ def _sized(entry: ManifestEntry, size: int) -> ManifestEntry:
 
 def _external(entry: ManifestEntry, path: str) -> ManifestEntry:
     return replace(entry, file=replace(entry.file, external_path=path))
+
+
+def _numbered(entry: ManifestEntry, first: int) -> ManifestEntry:
+    return replace(entry, file=replace(entry.file, first_row_id=first))
 
 
 def _of_schema(entry: ManifestEntry, schema_id: int) -> ManifestEntry:
@@ -162,6 +174,26 @@ def test_an_append_a_merge_and_a_compaction_take_insert(writer: Writer, gateway:
     back = writer.body(writer.latest(), changes=[writer.file(rows=1)], timeMillis=1_000)
     with pytest.raises(Forbidden, match="DELETE"):
         ada.client_commit(T, client_commit(back))
+
+
+def test_ids_of_rows_go_on_and_are_nobody_elses(rest: Rest, gateway: Gateway) -> None:
+    made = schema(("a", "INT"), bucket="-1")
+    made["options"]["row-tracking.enabled"] = "true"
+    rest.post("databases/d/tables", new_table("n", made))
+    writer, ada, name = Writer(rest, gateway.lake, "n"), holding_all_but_delete(gateway.lake), Identifier("d", "n")
+
+    def sent(first: int | None, end: int | None) -> dict[str, Any]:
+        added = writer.file(rows=2)
+        return writer.body(writer.latest(), changes=[added if first is None else _numbered(added, first)], nextRowId=end)
+
+    assert ada.client_commit(name, client_commit(sent(0, 2)))
+    assert ada.client_commit(name, client_commit(sent(None, 4)))
+    for first, end in ((4, 2**63 - 1), (4, 3), (4, None), (None, None), (5, 6)):
+        with pytest.raises(InvalidCommit):
+            ada.client_commit(name, client_commit(sent(first, end)))
+    with pytest.raises(Forbidden, match="takes DELETE"):
+        ada.client_commit(name, client_commit(sent(1, 4)))
+    assert ada.client_commit(name, client_commit(sent(4, 6)))
 
 
 def test_statements_that_take_away_take_delete(writer: Writer, gateway: Gateway) -> None:

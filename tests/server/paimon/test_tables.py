@@ -56,6 +56,33 @@ def test_a_table_is_what_was_sent(rest: Rest, tmp_path: Path) -> None:
     assert rest.refused("GET", "tables/id/none")[:2] == (404, "TABLE")
 
 
+DANGEROUS = (
+    "catalog-impl", "kms.client.class", "commit.callbacks", "commit.callback.evil.Callback.param", "tag.callbacks", "metastore",
+    "partition.mark-done-action.custom.class", "partition.mark-done-action.http.url", "uri", "fs.s3.endpoint", "FS.S3.Endpoint",
+    "hadoop.fs.defaultFS", "hive-conf-dir", "jdbc.url", "security.kerberos.login.keytab", "kafka.bootstrap.servers", "driverClass",
+    "token.provider",
+    "spark.driver.extraJavaOptions", "parquet.crypto.factory.class", "global-index.external-path", "dlf.token-ecs-metadata-url",
+    "lock.type",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", DANGEROUS)
+def test_what_would_make_readers_run_or_reach_something_is_kept_by_nobody(table: Rest, key: str) -> None:
+    before = table.get(T)["schema"]["options"]
+    assert table.refused("POST", T, {"changes": [{"action": "setOption", "key": key, "value": "evil"}]})[0] == 400
+    assert table.get(T)["schema"]["options"] == before
+    for kind in ("table", "format-table", "object-table"):
+        made = schema(("a", "INT"), type=kind)
+        made["options"][key] = "evil"
+        assert table.refused("POST", "databases/d/tables", new_table("u", made))[0] == 400
+
+
+def test_what_other_clients_note_is_kept(table: Rest) -> None:
+    for key in ("owner", "custom.note", "classification", "hosted-by", "team-1.first"):
+        assert table.post(T, {"changes": [{"action": "setOption", "key": key, "value": "kept"}]}) is None
+        assert table.get(T)["schema"]["options"][key] == "kept"
+
+
 def test_lists(rest: Rest) -> None:
     for name in ("t1", "t2", "t_2", "u"):
         rest.post("databases/d/tables", new_table(name))
