@@ -67,7 +67,8 @@ def campaign(client: FlaskClient, seeds: range, *, seconds: float = float("inf")
 
 def test_queries_are_answered(client: FlaskClient) -> None:
     answered = campaign(client, range(SHORT), seconds=SECONDS)
-    assert answered[2], "not one of them was a query"
+    sent = answered.total()
+    assert answered[2] > sent / 2 or sent < 50, f"of {sent} only {answered[2]} were queries that run"
 
 
 @pytest.mark.torture
