@@ -11,7 +11,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from table.durability import Durability, flush
-from table.storage_errors import translating
+from table.storage_errors import making, translating
 
 _MINE, _NUMBER = uuid4(), count()
 """With the process's number, which forks do not share, names nobody else uses; random bytes for each would cost more."""
@@ -103,8 +103,9 @@ class LocalDirectory:
             except FileNotFoundError:
                 if not make:
                     raise
-                durability.made(path)
-                self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+                with making(path):
+                    durability.made(path)
+                    self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def close(self) -> None:
         """Let go of it; it was opened for names only, so nothing written is lost where that fails."""

@@ -17,7 +17,7 @@ from table.directory import Directory, LocalDirectory, write_new
 from table.directory import FileStatus as FileStatus
 from table.durability import Durability
 from table.object_store import ArrowFileIO, object_store
-from table.storage_errors import translating
+from table.storage_errors import making, translating
 
 
 class FileIO(Protocol):
@@ -85,8 +85,9 @@ class LocalFileIO:
             try:
                 write_new(path, data)
             except FileNotFoundError:
-                self._durability.made(os.path.dirname(path))
-                write_new(path, data)
+                with making(path):
+                    self._durability.made(os.path.dirname(path))
+                    write_new(path, data)
 
     def create(self, path: str, data: bytes) -> bool:
         """Put the file there unless one exists; whole or not at all."""
@@ -184,7 +185,7 @@ class LocalFileIO:
     def mkdirs(self, path: str) -> None:
         """Make the directory and its parents."""
         path = local_path(path)
-        with translating(path):
+        with making(path):
             self._durability.made(path)
 
     def sync(self, paths: Collection[str]) -> None:

@@ -36,6 +36,15 @@ def translating(path: str) -> Iterator[None]:
         raise storage_error(problem, path) from problem
 
 
+@contextlib.contextmanager
+def making(path: str) -> Iterator[None]:
+    """`translating` for what makes a directory first: one that is missing all the same is being removed meanwhile, by a drop."""
+    try:
+        yield
+    except OSError as problem:
+        raise storage_error(problem, path) from problem
+
+
 def told_by_the_store(problem: BaseException) -> bool:
     """Whether a failure says that the store could not be used, and nothing about what lies there."""
     return isinstance(problem, StorageFull | Unavailable) and isinstance(problem.__cause__, OSError)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from model.errors import Unavailable
 from table.file_io import LocalFileIO
 
 
@@ -36,3 +39,27 @@ def test_a_held_directory_is_followed_where_it_moves_and_never_made_anew(tmp_pat
             place.create("snapshot-3", b"three")
     with pytest.raises(FileNotFoundError), LocalFileIO().directory(str(new), make=False):
         pass
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda io, place: io.mkdirs(place),
+        lambda io, place: io.add(f"{place}/file", b"one"),
+        lambda io, place: io.write(f"{place}/file", b"one"),
+        lambda io, place: io.directory(place).__enter__(),
+    ],
+    ids=["mkdirs", "add", "write", "directory"],
+)
+def test_a_directory_that_cannot_be_made_because_its_parent_is_removed_is_told_as_such(
+    tmp_path: Path, make: Callable[[LocalFileIO, str], object]
+) -> None:
+    parent = tmp_path / "dropped"
+    parent.mkdir()
+    handle = os.open(parent, os.O_RDONLY)
+    parent.rmdir()
+    try:
+        with pytest.raises(Unavailable, match="No such file or directory"):
+            make(LocalFileIO(), f"/proc/self/fd/{handle}/snapshot")
+    finally:
+        os.close(handle)
