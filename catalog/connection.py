@@ -53,7 +53,8 @@ class CatalogConnection(Connection[Row]):
         self._owed = []
         self._begun = False
         if not self.closed and self.info.transaction_status != TransactionStatus.IDLE:
-            self.rollback()
+            with contextlib.suppress(psycopg.Error):  # a connection that broke; the pool makes another
+                self.rollback()
 
     def later(self, query: Query, params: Params | None = None) -> None:
         """Send a statement with the next one, or with COMMIT: for what has no result, and fails only where the transaction is to fail."""
@@ -73,6 +74,18 @@ class CatalogConnection(Connection[Row]):
                 yield
         except psycopg.errors.PipelineAborted as aborted:  # told of the statements after the one that failed, which is behind it
             raise _first(aborted) from None
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """What the block executes is committed in one round trip, as a transaction of its own or the end of the one that is open."""
+        if self.info.transaction_status == TransactionStatus.IDLE:
+            self.begin()
+        try:
+            with self.together():
+                yield
+                self.execute("COMMIT")
+        finally:
+            self.forsake()
 
     @contextlib.contextmanager
     def sending_owed(self) -> Iterator[None]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from psycopg import Connection
+from psycopg import Connection, Cursor
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
@@ -18,6 +19,18 @@ LEASE = timedelta(seconds=30)
 """How long a claim outlives the last sign of its server; longer work renews it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key and who works under it."""
+
+    scope: str
+    key: str
+    body_hash: str
+    owner: UUID
+    claimed: bool
+    """Whether the owner has claimed it before."""
+
+
 class IdempotencyRepository:
     """Reads and writes ``idempotency_key`` inside the caller's transaction."""
 
@@ -25,7 +38,30 @@ class IdempotencyRepository:
         self._conn = conn
 
     def claim(self, scope: str, key: str, *, body_hash: str, owner: UUID) -> IdempotencyRow | None:
-        """Take the key, or tell who has it: None means it is the caller's now. A dead server's unfinished claim is taken over.
+        """Take the key, or tell who has it: None means it is the caller's now. A dead server's unfinished claim is taken over."""
+        while True:
+            mine = Key(scope=scope, key=key, body_hash=body_hash, owner=owner, claimed=False)
+            if self._claim(mine).rowcount == 1:
+                return None
+            if (found := self.look(scope, key)) is not None:
+                return found  # otherwise it was given back meanwhile
+
+    def look(self, scope: str, key: str) -> IdempotencyRow | None:
+        """Who has the key, and what was answered under it; None where nobody has."""
+        look = "SELECT body_hash, owner, lease_until > now() AS alive, answer FROM idempotency_key"
+        look += " WHERE scope = ANY(%s) AND key = %s AND created_at >= now() - %s ORDER BY scope = %s DESC LIMIT 1"
+        with self._conn.cursor(row_factory=class_row(IdempotencyRow)) as cur:
+            return cur.execute(look, ([scope, _nobodys(scope)], key, KEPT, scope)).fetchone()
+
+    def hold_or_claim(self, key: Key) -> Cursor[Any]:
+        """See to it that the key is its owner's until the transaction ends; a statement of one row where it is."""
+        if not key.claimed:
+            return self._claim(key)
+        query = "SELECT 1 FROM idempotency_key WHERE scope = %s AND key = %s AND owner = %s AND answer IS NULL FOR UPDATE"
+        return self._conn.execute(query, (key.scope, key.key, key.owner))
+
+    def _claim(self, mine: Key) -> Cursor[Any]:
+        """Take the key; a statement of one row where that was possible.
 
         Before schema 0005 no caller was told from another, and a scope named none: what was done under such a key is not done again.
         """
@@ -39,16 +75,14 @@ class IdempotencyRepository:
             ON CONFLICT (scope, key) DO UPDATE
               SET body_hash = excluded.body_hash, owner = excluded.owner, lease_until = excluded.lease_until,
                   answer = NULL, created_at = now()
-              WHERE k.created_at < now() - %(kept)s OR (k.answer IS NULL AND k.lease_until < now() AND k.body_hash = excluded.body_hash)
+              WHERE k.created_at < now() - %(kept)s OR (
+                  k.answer IS NULL AND k.body_hash = excluded.body_hash AND (k.lease_until < now() OR k.owner = excluded.owner))
         """
-        values = {"scope": scope, "key": key, "hash": body_hash, "owner": owner, "lease": LEASE, "kept": KEPT}
-        values["nobody"] = f"{scope.partition(':')[0]}:"
-        if self._conn.execute(query, values).rowcount == 1:
-            return None
-        look = "SELECT body_hash, owner, lease_until > now() AS alive, answer FROM idempotency_key"
-        look += " WHERE scope = ANY(%s) AND key = %s ORDER BY scope = %s DESC LIMIT 1"
-        with self._conn.cursor(row_factory=class_row(IdempotencyRow)) as cur:
-            return cur.execute(look, ([scope, values["nobody"]], key, scope)).fetchone()
+        values = {
+            "scope": mine.scope, "key": mine.key, "hash": mine.body_hash, "owner": mine.owner, "lease": LEASE, "kept": KEPT,
+            "nobody": _nobodys(mine.scope),
+        }  # fmt: skip
+        return self._conn.execute(query, values)
 
     def renew(self, owners: list[UUID]) -> None:
         """Say that the work of these claims is still going on."""
@@ -67,3 +101,8 @@ class IdempotencyRepository:
     def forget_old(self) -> int:
         """Remove keys older than a day."""
         return self._conn.execute("DELETE FROM idempotency_key WHERE created_at < now() - %s", (KEPT,)).rowcount
+
+
+def _nobodys(scope: str) -> str:
+    """The scope in which keys were kept when no caller was told from another."""
+    return f"{scope.partition(':')[0]}:"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from psycopg import ClientCursor, Connection
+from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
@@ -23,7 +23,7 @@ _POINTER = """
 """
 _FIRST_ROW = "%(table)s::uuid, %(branch)s, %(id)s, %(uuid)s, %(records)s, %(size)s, %(files)s, %(last)s, %(counted)s, %(listed)s"
 _FIRST = f"INSERT INTO {_POINTER} VALUES ({_FIRST_ROW}) ON CONFLICT DO NOTHING"  # noqa: S608 - literals of this module
-_FIRST_HELD = f"INSERT INTO {_POINTER} SELECT {_FIRST_ROW} FROM held ON CONFLICT DO NOTHING"  # noqa: S608
+FIRST_HELD = f"INSERT INTO {_POINTER} SELECT {_FIRST_ROW} FROM held ON CONFLICT DO NOTHING"  # noqa: S608
 _MAY = f"""
     (%(writer)s::text IS NULL
      OR CASE WHEN reserved_until >= clock_timestamp() THEN reserved_by = %(writer)s ELSE %(turn)s OR {NOBODYS_TURN} END)
@@ -37,8 +37,8 @@ _NEXT = f"""
     WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_uuid = %(base)s
       AND {_MAY}
 """  # noqa: S608 - literals of this package
-_NEXT_HELD = f"{_NEXT} AND table_id IN (SELECT table_id FROM held)"  # noqa: S608
-_INSERT_MOVED = """
+NEXT_HELD = f"{_NEXT} AND table_id IN (SELECT table_id FROM held)"  # noqa: S608
+INSERT_MOVED = """
     INSERT INTO table_snapshot (table_id, branch, snapshot_id, snapshot_uuid, body, published)
     SELECT table_id, %(branch)s, %(id)s, %(uuid)s, %(body)s, false FROM moved
 """
@@ -57,16 +57,6 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """What a decision takes for granted of its table or branch."""
-
-    name: Identifier
-    table_id: UUID
-    location: str
-    schema_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """A snapshot whose file is there."""
 
@@ -76,7 +66,8 @@ class Note:
     key: str
 
 
-def _added(added: Added | None) -> dict[str, object]:
+def values_of_added(added: Added | None) -> dict[str, object]:
+    """What the statements of this room call its parts."""
     if added is None:
         return {"records": 0, "size": 0, "files": 0, "last": 0, "counted": False, "listed": False}
     return {
@@ -245,50 +236,11 @@ class SnapshotRepository:
         """
         values = {
             "table": table_id, "branch": branch, "id": snapshot_id, "uuid": uuid, "base": base, "body": Jsonb(dict(body)),
-            "writer": writer, "turn": turn, **_added(added),
+            "writer": writer, "turn": turn, **values_of_added(added),
         }  # fmt: skip
-        query = f"WITH moved AS ({_FIRST if base is None else _NEXT} RETURNING table_id) {_INSERT_MOVED}"
+        query = f"WITH moved AS ({_FIRST if base is None else _NEXT} RETURNING table_id) {INSERT_MOVED}"
         if self._conn.execute(query, values).rowcount == 0:
             raise CommitConflict(str(table_id), expected=base)
-
-    def decide(
-        self,
-        table: Held,
-        *,
-        base: str | None,
-        snapshot_id: int,
-        key: str,
-        body: Mapping[str, Any],
-        added: Added | None,
-        writer: str,
-        turn: bool = False,
-    ) -> bool:
-        """`advance`, with all that must hold of the table in the same statement; False where something did not.
-
-        With ``turn``, in a turn's transaction, that is committed in the same round trip.
-        """
-        if table.name.branch == MAIN_BRANCH:
-            branch, schema_id = "", "t.schema_id"
-        else:
-            branch, schema_id = "JOIN table_branch b ON b.table_id = t.table_id AND b.name = %(branch)s", "b.schema_id"
-        values = {
-            "table": table.table_id, "database": table.name.database, "name": table.name.table, "branch": table.name.branch,
-            "location": table.location, "schema": table.schema_id, "id": snapshot_id, "uuid": key, "base": base,
-            "body": Jsonb(dict(body)), "writer": writer, "turn": turn, **_added(added),
-        }  # fmt: skip
-        moving = _FIRST_HELD if base is None else _NEXT_HELD
-        query = f"""
-            WITH held AS (
-                SELECT t.table_id FROM sluice_table t {branch}
-                WHERE t.table_id = %(table)s AND t.database = %(database)s AND t.name = %(name)s AND t.location = %(location)s
-                  AND t.moving_from IS NULL AND t.diverged_at IS NULL AND {schema_id} = %(schema)s
-                  AND NOT EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id)
-                FOR KEY SHARE OF t
-            ), moved AS ({moving} RETURNING table_id) {_INSERT_MOVED}
-        """  # noqa: S608
-        if turn:
-            return ClientCursor(self._conn).execute(f"{query}; COMMIT".encode(), values).rowcount == 1
-        return self._conn.execute(query, values).rowcount == 1
 
     def counts(self, table_id: UUID, branch: str) -> CountsRow | None:
         """What the latest snapshot holds, as far as it is known; None without snapshots."""
@@ -304,7 +256,7 @@ class SnapshotRepository:
                 counted = true, listed = %(listed)s
             WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_uuid = %(uuid)s
         """
-        values = {"table": table_id, "branch": branch, "uuid": uuid, **_added(totals)}
+        values = {"table": table_id, "branch": branch, "uuid": uuid, **values_of_added(totals)}
         return self._conn.execute(query, values).rowcount == 1
 
     def point(self, table_id: UUID, branch: str, row: SnapshotRow | None) -> None:

@@ -16,6 +16,7 @@ from catalog.branches import BranchRepository, StaleFileRepository
 from catalog.browse import BrowseRepository
 from catalog.connection import CatalogConnection
 from catalog.databases import DatabaseRepository
+from catalog.decisions import DecisionRepository
 from catalog.drops import DropRepository
 from catalog.grants import GrantRepository, PolicyRepository
 from catalog.holds import HoldRepository
@@ -60,6 +61,7 @@ class CatalogTransaction:
         self.drops = DropRepository(conn)
         self.tables = TableRepository(conn)
         self.snapshots = SnapshotRepository(conn)
+        self.decisions = DecisionRepository(conn)
         self.turns = TurnRepository(conn)
         self.tags = TagRepository(conn)
         self.branches = BranchRepository(conn)

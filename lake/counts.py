@@ -75,11 +75,15 @@ def committed_by(snapshot: Snapshot) -> str:
     return snapshot.properties.get(COMMITTED_BY, EVERYBODY.principal)
 
 
+def by_name(changes: Sequence[PartitionStatistics], keys: tuple[str, ...]) -> list[tuple[str, PartitionStatistics]]:
+    """What a commit adds to each partition, by its name; nothing for a table without partitions."""
+    return [(partition_name(change.spec, keys), change) for change in changes] if keys else []
+
+
 def follow(tx: CatalogTransaction, table: LakeTable, changes: Sequence[PartitionStatistics], snapshot: Snapshot) -> None:
     """Let the partitions' rows follow a commit."""
     if keys := table.schema.partition_keys:
-        named = [(partition_name(change.spec, keys), change) for change in changes]
-        tx.partitions.add(table.table_id, table.identifier.branch, named, by=committed_by(snapshot))
+        tx.partitions.add(table.table_id, table.identifier.branch, by_name(changes, keys), by=committed_by(snapshot))
 
 
 def totals(catalog: CatalogStore, publisher: Publisher, table: LakeTable) -> tuple[Snapshot, CountsRow] | None:

@@ -32,6 +32,9 @@ class BatchClaim:
         """Who the batch's snapshot says it is by: a fresh checkpoint counts its batches from 0 again."""
         return f"{self.lease.job_id}-{self.checkpoint}"
 
+    def begin(self, tx: CatalogTransaction) -> None:
+        """The lease is asked for with the batch."""
+
     def finish(self, tx: CatalogTransaction, answer: Mapping[str, Any] | None = None) -> None:
         """Note the batch; raises `JobLeaseLost` where another server runs the job by now, and then nothing is committed."""
         noted = tx.jobs.commit(

@@ -5,7 +5,7 @@ The protocol's word for each kind of resource is its ``resource_type``.
 
 from __future__ import annotations
 
-from model.errors import AlreadyExist, LakeError, NotExist, ResourceError, Unavailable
+from model.errors import AlreadyExist, IdempotencyInProgress, LakeError, NotExist, ResourceError, Unavailable
 
 
 class TagAlreadyExist(AlreadyExist):
@@ -195,3 +195,7 @@ class ServerGone(LakeError, status=410):
             f"{what} was known to the server {server} alone, which is gone. Begin anew; what was sent under an Idempotency-Key "
             "may be repeated under it."
         )
+
+
+class IdempotencyKeyTaken(IdempotencyInProgress):
+    """The key of work that was to be decided is somebody else's: what became of it tells who asks again."""

@@ -10,7 +10,7 @@ from functools import partial
 from typing import IO
 
 from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, LakeTable, Replay
-from model.errors import OutcomeUnknown, UnsupportedMediaType
+from model.errors import LakeError, OutcomeUnknown, UnsupportedMediaType
 from model.identifier import Identifier
 from sql.writing import append_written, written_by_worker
 from table.manifest import NewFile
@@ -65,23 +65,39 @@ class Appender:
         begin = first_bytes(body, _SMALL_BYTES + 1) if kind in TEXTS else b""
         if kind in TEXTS and len(begin) <= _SMALL_BYTES:
             seen(begin)
-            return self._claimed(lake, table, self._here(table, kind, begin), idempotency_key, digest.hexdigest)
+            return self._claimed(lake, table, self._here(table, kind, begin), idempotency_key, digest.hexdigest, short=True)
         with spooled(body, begin=begin, seen=seen) as held:
             write = partial(written_by_worker, self._workers, self._lake, table, kind, held)
             return self._claimed(lake, table, write, idempotency_key, digest.hexdigest)
 
     @staticmethod
     def _here(table: LakeTable, kind: str, body: bytes) -> Write:
-        batches = READERS[kind](io.BytesIO(body), table.schema, str(table.identifier))
-        return lambda: write_batches(table.files, table.schema, readable(batches))
+        def write() -> list[NewFile]:
+            batches = READERS[kind](io.BytesIO(body), table.schema, str(table.identifier))
+            return write_batches(table.files, table.schema, readable(batches))
 
-    def _claimed(self, lake: Lake, table: LakeTable, write: Write, key: str | None, digest: Callable[[], str]) -> AppendResult:
-        """Write and commit, once for each key."""
+        return write
+
+    def _claimed(
+        self, lake: Lake, table: LakeTable, write: Write, key: str | None, digest: Callable[[], str], *, short: bool = False
+    ) -> AppendResult:
+        """Write and commit, once for each key; the key of ``short`` work is claimed in its commit, which a repeat then loses."""
         if key is None:
             return self._append(lake, table, write, None)
-        claimed = self._lake.claim(key, scope=f"append:{lake.caller.principal}", body_hash=digest())
-        if isinstance(claimed, Replay):
-            return AppendResult(rows=claimed.answer["rows"], snapshot_id=claimed.answer["snapshotId"], replayed=True)
+        idempotency = self._lake.idempotency
+        claim = idempotency.later(key, scope=f"append:{lake.caller.principal}", body_hash=digest())
+        if short:
+            try:
+                return self._under(lake, table, write, claim)
+            except LakeError as error:
+                done = idempotency.answer_instead(claim, error)
+                if done is not None:
+                    return _again(done)
+        claimed = idempotency.take(claim)
+        return _again(claimed) if isinstance(claimed, Replay) else self._under(lake, table, write, claimed)
+
+    def _under(self, lake: Lake, table: LakeTable, write: Write, claimed: IdempotencyClaim) -> AppendResult:
+        """Write and commit under a claim, which is settled in any case."""
         idempotency = self._lake.idempotency
         try:
             result = self._append(lake, table, write, claimed)
@@ -102,3 +118,8 @@ class Appender:
     def _append(lake: Lake, table: LakeTable, write: Write, claim: IdempotencyClaim | None) -> AppendResult:
         rows, snapshot = append_written(lake, table, write(), claim=claim)
         return AppendResult(rows=rows, snapshot_id=snapshot.id if snapshot else None)
+
+
+def _again(done: Replay) -> AppendResult:
+    """The result of a body that was appended before."""
+    return AppendResult(rows=done.answer["rows"], snapshot_id=done.answer["snapshotId"], replayed=True)

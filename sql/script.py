@@ -29,7 +29,7 @@ from sql.dialect import StatementText, is_query, parse_one, split
 from sql.dry_run import can_be_read, looked_at
 from sql.executor import Lane, Steps
 from sql.hints import hinted
-from sql.local import ValuesInsert, is_stream, plan_locally, plan_values, read_values
+from sql.local import LiteralInsert, ValuesInsert, is_stream, plan_locally, plan_values, read_values
 from sql.operation import Operation
 from sql.parameter_types import sample_parameters, wanted_parameters
 from sql.parameters import NONE as NO_PARAMETERS
@@ -217,12 +217,31 @@ class ScriptRunner:
         if not script.dry_run and not script.describe and (insert is not None or _holds_rows(tree)):
             self._lake.quotas.check_ingest(script.caller)
             self._lake.quotas.ingested(script.caller, len(text.text) + len(script.parameters.spelled()))
-        claim: IdempotencyClaim | None = None
-        if script.idempotent and not script.dry_run and not (tree and is_query(tree)):
-            claimed = self._claim(script.idempotent, script)
-            if isinstance(claimed, Replay):
-                return replayed(claimed.answer)
-            claim = claimed
+        if not script.idempotent or script.dry_run or (tree and is_query(tree)):
+            return (yield from self._planned(operation, script, text, insert, tree, None))
+        claim = self._key(script.idempotent, script)
+        if insert is not None or _holds_rows(tree):  # its key is claimed in its commit, which a repeat then loses
+            try:
+                return (yield from self._planned(operation, script, text, insert, tree, claim))
+            except LakeError as error:
+                done = self._lake.idempotency.answer_instead(claim, error)
+                if done is not None:
+                    return replayed(done.answer)
+        claimed = self._lake.idempotency.take(claim)
+        if isinstance(claimed, Replay):
+            return replayed(claimed.answer)
+        return (yield from self._planned(operation, script, text, insert, tree, claimed))
+
+    def _planned(
+        self,
+        operation: Operation,
+        script: Script,
+        text: StatementText,
+        insert: ValuesInsert | None,
+        tree: exp.Expr | None,
+        claim: IdempotencyClaim | None,
+    ) -> Generator[Lane, None, ResultSet]:
+        """Plan and run one statement, under a claim that is settled in any case."""
         try:
             context = self._context(operation, script, text, claim)
             with span("plan"):
@@ -231,6 +250,10 @@ class ScriptRunner:
             if script.describe:
                 statement = Described(tree=tree, statement=statement, wanted=tuple(script.wanted))
             operation.wants_spark, operation.on_spark = statement.needs_spark, False
+            if claim is not None and not claim.taken and not isinstance(statement, LiteralInsert):
+                claimed = self._lake.idempotency.take(claim)
+                if isinstance(claimed, Replay):
+                    return replayed(claimed.answer)
             if statement.needs_spark:
                 with span("queue", {"sluice.lane": Lane.SPARK}):
                     yield Lane.SPARK
@@ -269,11 +292,11 @@ class ScriptRunner:
             has_parameters=script.parameters != NO_PARAMETERS,
         )
 
-    def _claim(self, idempotent: Idempotent, script: Script) -> IdempotencyClaim | Replay:
+    def _key(self, idempotent: Idempotent, script: Script) -> IdempotencyClaim:
         body = "\0".join((script.session.current_database, script.text.strip())).encode()
         if script.parameters != NO_PARAMETERS:
             body += b"\0" + script.parameters.spelled()
-        return self._lake.claim(idempotent.key, scope=f"sql:{idempotent.caller}", body_hash=hashlib.sha256(body).hexdigest())
+        return self._lake.idempotency.later(idempotent.key, scope=f"sql:{idempotent.caller}", body_hash=hashlib.sha256(body).hexdigest())
 
     def _settle(self, claim: IdempotencyClaim, result: ResultSet) -> None:
         """Store the answer; a statement that committed has stored it in its own transaction."""

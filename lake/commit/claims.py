@@ -15,6 +15,10 @@ AnswerOf = Callable[[Snapshot], Mapping[str, Any]]
 class Claim(Protocol):
     """Something that must hold in the transaction that decides a commit: `IdempotencyClaim`, `lake.jobs.BatchClaim`."""
 
+    def begin(self, tx: CatalogTransaction) -> None:
+        """Hold what must be held before the commit's own rows are; raises like `finish`."""
+        ...
+
     def finish(self, tx: CatalogTransaction, answer: Mapping[str, Any]) -> None:
         """Note that it is done; raises where it does not hold any more, and then nothing is committed."""
         ...

@@ -15,18 +15,18 @@ from uuid import UUID
 from cachetools import LRUCache
 
 from catalog import CatalogStore
+from catalog.decisions import Decision, Held
 from catalog.records import HeadRow, SnapshotRow
-from catalog.snapshots import Held
 from lake.commit.core import CommitCore, Prepared
 from lake.commit.judgement import Judge, Judged, Require, Rights, nothing
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
 from lake.commit.turns import ClientTurns, writer_of
-from lake.counts import added_by, committed_by
+from lake.counts import added_by, by_name, committed_by
 from model.catalog_errors import InvalidCommit
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
 from model.identifier import Identifier
-from model.partition import PartitionStatistics, partition_name
+from model.partition import PartitionStatistics
 from model.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from table.directory import Directory
@@ -229,23 +229,27 @@ class ClientCommitter:
     def _decide(self, table: Identifier, head: HeadRow, commit: ClientCommit, judged: Judged) -> bool:
         snapshot = commit.snapshot
         added = added_by(judged.statistics)
-        held = Held(name=table, table_id=head.table_id, location=head.location, schema_id=head.schema_id)
         keys = tuple(head.partition_keys)
+        decision = Decision(
+            held=Held(name=table, table_id=head.table_id, location=head.location, schema_id=head.schema_id),
+            base=head.snapshot_key,
+            snapshot_id=snapshot.id,
+            key=snapshot.key,
+            body=snapshot.to_json(),
+            added=added,
+            writer=commit.writer,
+        )
+        named = by_name(judged.statistics, keys)
         try:
-            with self._catalog.transaction() if keys else self._catalog.deciding() as tx:
-                decided = tx.snapshots.decide(
-                    held,
-                    base=head.snapshot_key,
-                    snapshot_id=snapshot.id,
-                    key=snapshot.key,
-                    body=snapshot.to_json(),
-                    added=added,
-                    writer=commit.writer,
-                )
-                if decided and keys:
-                    changes = [(partition_name(change.spec, keys), change) for change in judged.statistics]
-                    tx.partitions.add(head.table_id, table.branch, changes, by=committed_by(snapshot))
-                return decided
+            if any(change.file_count <= 0 for _, change in named):  # its row may have to go
+                with self._catalog.transaction() as tx:
+                    decided = tx.decisions.decide(decision)
+                    if decided:
+                        tx.partitions.add(head.table_id, table.branch, named, by=committed_by(snapshot))
+            else:
+                with self._catalog.deciding() as tx:
+                    decided = tx.decisions.decide(dataclasses.replace(decision, partitions=named, by=committed_by(snapshot)))
+            return decided
         except Unavailable as away:  # its client is not told before Postgres answers again
             raise OutcomeUnknown(away.message) from away
 

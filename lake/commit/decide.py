@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.snapshots import Held
+from catalog.decisions import Decision, Held
 from catalog.turns import Place, Turn
 from lake.commit.claims import AnswerOf as AnswerOf
 from lake.commit.claims import Claim as Claim
@@ -19,7 +20,8 @@ from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
 from lake.commit.turns import ServerTurns
 from lake.commit.write_context import paths_of
-from lake.counts import added_by, follow, statistics_of
+from lake.counts import added_by, by_name, committed_by, follow, statistics_of
+from lake.idempotency import IdempotencyClaim
 from lake.table import LakeTable
 from model.errors import CommitConflict, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
@@ -209,14 +211,19 @@ class Committer:
         return Snapshot.from_json(row.body)
 
     def _decide(self, built: Sequence[_Built], claimed: Sequence[Claimed], turn: Turn | None) -> bool:
-        """Compare and set every pointer: of one table in one statement where nothing else has to happen with it."""
+        """Compare and set every pointer: of one table in one round trip, unless more belongs to it than that can hold."""
         first = built[0]
-        if len(built) == 1 and not claimed and not first.table.schema.partition_keys:
-            if self._at_once(first, turn):
-                return True
-            turn = None  # it has ended
+        keys = [(one.claim, one.answer(first.snapshot)) for one in claimed if isinstance(one.claim, IdempotencyClaim)]
+        if len(built) == 1 and len(keys) == len(claimed):
+            decision = self._decision(first)
+            if decision is not None:
+                if self._at_once(decision, keys, turn):
+                    return True
+                turn = None  # it has ended
         try:
             with self._catalog.transaction(turn=turn) as tx:
+                for claim in claimed:
+                    claim.claim.begin(tx)
                 self._advance(tx, built, turn=turn is not None)
                 for claim in claimed:
                     claim.claim.finish(tx, claim.answer(first.snapshot))
@@ -224,22 +231,37 @@ class Committer:
             return False
         return True
 
-    def _at_once(self, one: _Built, turn: Turn | None) -> bool:
-        """Whether a single statement decided the commit; where not, `_advance` tells why."""
+    def _decision(self, one: _Built) -> Decision | None:
+        """What is to be decided in one round trip; None where it takes files away from a partition, whose row may have to go then."""
         table, snapshot = one.table, one.snapshot
-        held = Held(name=table.identifier, table_id=table.table_id, location=table.location, schema_id=table.schema.id)
-        added = added_by(statistics_of(table, snapshot))
+        changed = statistics_of(table, snapshot)
+        keys = table.schema.partition_keys
+        if keys and any(change.file_count <= 0 for change in changed):
+            return None
+        return Decision(
+            held=Held(name=table.identifier, table_id=table.table_id, location=table.location, schema_id=table.schema.id),
+            base=one.base.key if one.base else None,
+            snapshot_id=snapshot.id,
+            key=snapshot.key,
+            body=snapshot.to_json(),
+            added=added_by(changed),
+            partitions=by_name(changed, keys),
+            by=committed_by(snapshot),
+            writer=self._writer,
+        )
+
+    def _at_once(self, decision: Decision, keys: Sequence[tuple[IdempotencyClaim, Mapping[str, Any]]], turn: Turn | None) -> bool:
+        """Whether a single round trip decided the commit; where not, `_advance` tells why."""
         with self._catalog.deciding(turn) as tx:
-            return tx.snapshots.decide(
-                held,
-                base=one.base.key if one.base else None,
-                snapshot_id=snapshot.id,
-                key=snapshot.key,
-                body=snapshot.to_json(),
-                added=added,
-                writer=self._writer,
-                turn=turn is not None,
-            )
+            if not keys:
+                return tx.decisions.decide(decision, turn=turn is not None)
+            outcome = tx.decisions.decide_under([(claim.as_key, answer) for claim, answer in keys], decision, turn=turn is not None)
+        for (claim, _), mine in zip(keys, outcome.keys, strict=True):
+            if mine:
+                claim.had(mine)
+        for (claim, _), mine in zip(keys, outcome.keys, strict=True):
+            claim.had(mine)
+        return outcome.moved
 
     def _repeat(self, table: LakeTable, requests: Sequence[CommitRequest]) -> Snapshot | None:
         """The snapshot of a streaming writer's earlier, identical commit. Batch writers all share one identifier: never a repeat."""

@@ -8,6 +8,7 @@ from sql import trees
 from sql.local.constants import plan_constants
 from sql.local.delete import plan_delete
 from sql.local.explain import LocalExplain
+from sql.local.insert import LiteralInsert as LiteralInsert
 from sql.local.insert import plan_insert, values_of
 from sql.local.literals import NotLocal as NotLocal
 from sql.local.scan import plan_select

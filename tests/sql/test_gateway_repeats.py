@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -75,3 +76,61 @@ def test_a_query_may_have_a_key_which_changes_nothing(gateway: Gateway, lake: La
 def test_a_definition_under_a_key_is_answered_again(gateway: Gateway) -> None:
     for _ in range(2):
         assert gateway.run("CREATE DATABASE d", idempotency_key="k").collect() == [("OK",)]
+
+
+def test_requests_of_one_key_that_run_at_once_land_once(gateway: Gateway, lake: Lake) -> None:
+    """Neither sees the other before its commit: one of them decides, and the others answer what it did."""
+    make_table(lake, id="INT")
+    text = "INSERT INTO t VALUES (1), (2)"
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: gateway.run(text, idempotency_key="k", caller=ME).collect(), range(24)))
+    assert answers == [[(2, 1)]] * 24
+    assert gateway.run("SELECT COUNT(*) FROM t").collect() == [(2,)]
+
+
+def test_a_repeat_is_answered_where_it_could_not_be_done_again(gateway: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT")
+    text = "INSERT INTO t VALUES (1)"
+    first = gateway.run(text, idempotency_key="k", caller=ME).collect()
+    gateway.run("DROP TABLE t").close()
+    assert gateway.run(text, idempotency_key="k", caller=ME).collect() == first
+    with pytest.raises(IdempotencyMismatch):
+        gateway.run("INSERT INTO t VALUES (2)", idempotency_key="k", caller=ME)
+    with pytest.raises(TableNotExist):
+        gateway.run(text, idempotency_key="other", caller=ME)
+
+
+def test_rows_for_partitions_under_keys_are_counted_once(gateway: Gateway, lake: Lake) -> None:
+    table = make_table(lake, id="INT", d="INT", partition="d", options={})
+    for key in ("a", "b", "a", "b"):
+        gateway.run("INSERT INTO t VALUES (1, 1), (2, 1), (3, 2)", idempotency_key=key, caller=ME).close()
+    rows = {row.name: (row.record_count, row.file_count) for row in lake.partition_page(table)}
+    assert rows == {"d=1": (4, 2), "d=2": (2, 2)}
+
+
+def test_a_key_that_is_claimed_in_a_lost_race_is_kept_for_the_next_try(gateway: Gateway, lake: Lake) -> None:
+    """The first try claims the key and moves nothing: another process has committed meanwhile."""
+    make_table(lake, id="INT")
+    gateway.run("INSERT INTO t VALUES (0)").close()
+    other = Lake(lake.catalog, lake.warehouse)
+    theirs = Gateway(other, NoSpark())
+    for number in range(3):
+        theirs.run(f"INSERT INTO t VALUES ({number})", idempotency_key=f"theirs {number}", caller=ME).close()
+        for _ in range(2):
+            gateway.run(f"INSERT INTO t VALUES ({number})", idempotency_key=f"ours {number}", caller=ME).close()
+    assert gateway.run("SELECT COUNT(*) FROM t").collect() == [(7,)]
+    theirs.close()
+    other.close()
+
+
+def test_a_dead_servers_key_is_taken_over_by_a_short_insert(gateway: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT")
+    text = "INSERT INTO t VALUES (1)"
+    gateway.run(text, idempotency_key="k", caller=ME).close()
+    with lake.catalog.transaction() as tx:
+        tx.idempotency._conn.execute("UPDATE idempotency_key SET answer = NULL, owner = gen_random_uuid()")
+    with pytest.raises(IdempotencyInProgress):
+        gateway.run(text, idempotency_key="k", caller=ME)
+    with lake.catalog.transaction() as tx:
+        tx.idempotency._conn.execute("UPDATE idempotency_key SET lease_until = now() - interval '1 s'")
+    assert gateway.run(text, idempotency_key="k", caller=ME).collect() == [(1, 2)]
