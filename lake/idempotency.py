@@ -139,7 +139,7 @@ class Idempotency:
         while not self._stop.wait(LEASE.total_seconds() / 3):
             with self._lock:
                 held = list(self._held)
-            with contextlib.suppress(LakeError), self._catalog.transaction() as tx:
+            with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
                 if held:
                     tx.idempotency.renew(held)
                 tx.idempotency.forget_old()
