@@ -30,6 +30,11 @@ class IdempotencyClaim:
     """Keeps it alive once it is."""
 
     @property
+    def order(self) -> tuple[str, str]:
+        """`Claim.order`."""
+        return self.scope, self.key
+
+    @property
     def as_key(self) -> Key:
         """What the decision is told of it."""
         return Key(scope=self.scope, key=self.key, body_hash=self.body_hash, owner=self.owner, claimed=self.taken)

@@ -32,6 +32,11 @@ class BatchClaim:
         """Who the batch's snapshot says it is by: a fresh checkpoint counts its batches from 0 again."""
         return f"{self.lease.job_id}-{self.checkpoint}"
 
+    @property
+    def order(self) -> tuple[str, str]:
+        """A batch has but one claim."""
+        return "", ""
+
     def begin(self, tx: CatalogTransaction) -> None:
         """The lease is asked for with the batch."""
 

@@ -1,4 +1,4 @@
-"""A proxy before Postgres that counts round trips, keeps what was asked in each, and can make it far away."""
+"""A proxy before Postgres that counts round trips, keeps what was asked in each, can make it far away, and loses what it is told to."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
 
 import psycopg
 import pytest
@@ -17,6 +19,26 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 _NOT_NOW = {80877103, 80877104}
 """What asks for TLS or GSS before the connection begins."""
 _CANCEL = 80877102
+_WITH_OTHERS = b"PBDEC"
+"""Messages that nobody waits for: they go on with the one behind them."""
+_WAIT_SECONDS = 60.0
+
+
+class Lost(Enum):
+    """What of a round trip is lost; its client's connection ends."""
+
+    QUESTION = "before it arrives"
+    ANSWER = "its answer"
+    LATE = "its answer, and it arrives right before the next such round trip"
+
+
+@dataclass
+class _Loss:
+    of: str
+    what: Lost
+    begun: bool = False
+    release: threading.Event = field(default_factory=threading.Event)
+    answered: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass
@@ -32,7 +54,26 @@ class PostgresProxy:
     """The parameters each connection began with."""
     prepared: list[str] = field(default_factory=list)
     """The names under which statements were prepared."""
+    loss: _Loss | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def lose(self, of: str, what: Lost) -> None:
+        """Lose the next round trip whose statements match, once."""
+        self.loss = _Loss(of, what)
+
+    def lost(self, trip: str) -> _Loss | None:
+        """The loss that this round trip is; what came late before it has arrived."""
+        with self.lock:
+            loss = self.loss
+            if loss is None or not re.search(loss.of, trip):
+                return None
+            first, loss.begun = not loss.begun, True
+        if first:
+            return loss
+        if loss.what is Lost.LATE:
+            loss.release.set()
+            loss.answered.wait(_WAIT_SECONDS)
+        return None
 
     def reset(self) -> None:
         """Count anew."""
@@ -53,6 +94,8 @@ class _Client:
     statements: list[str] = field(default_factory=list)
     names: dict[bytes, str] = field(default_factory=dict)
     """What was prepared under which name."""
+    loss: _Loss | None = None
+    """What this connection loses."""
 
     def began(self, body: bytes) -> None:
         words = [word.decode() for word in body[4:].split(b"\0") if word]
@@ -60,6 +103,7 @@ class _Client:
             self.proxy.startups.append(dict(zip(words[::2], words[1::2], strict=True)))
 
     def sent(self, kind: bytes, body: bytes) -> None:
+        """Hear a message; one that is waited for may become this connection's `loss`."""
         match kind:
             case b"Q":
                 self._ask(body[:-1])
@@ -79,9 +123,11 @@ class _Client:
         self.statements.append(_line(text))
 
     def _wait(self) -> None:
+        trip = "; ".join(self.statements) or "(prepares)"
         with self.proxy.lock:
-            self.proxy.trips.append("; ".join(self.statements) or "(prepares)")
+            self.proxy.trips.append(trip)
         self.statements.clear()
+        self.loss = self.proxy.lost(trip)
 
 
 def _line(text: bytes) -> str:
@@ -98,9 +144,8 @@ def _read(source: socket.socket, count: int) -> bytes:
     return found
 
 
-def _upwards(proxy: PostgresProxy, client: socket.socket, there: socket.socket) -> None:
+def _upwards(heard: _Client, client: socket.socket, there: socket.socket) -> None:
     """Pass a client's messages on; a message that is waited for arrives later."""
-    heard = _Client(proxy)
     while True:  # until the connection itself begins
         size = _read(client, 4)
         body = _read(client, int.from_bytes(size) - 4)
@@ -110,17 +155,38 @@ def _upwards(proxy: PostgresProxy, client: socket.socket, there: socket.socket) 
     if int.from_bytes(body[:4]) != _CANCEL:
         heard.began(body)
     there.sendall(size + body)
+    pending = b""
     while True:
         kind, size = _read(client, 1), _read(client, 4)
         body = _read(client, int.from_bytes(size) - 4)
+        pending += kind + size + body
         heard.sent(kind, body)
-        if proxy.seconds and kind in (b"Q", b"S"):
-            time.sleep(proxy.seconds)
-        there.sendall(kind + size + body)
+        if kind in _WITH_OTHERS:
+            continue
+        if heard.loss is not None:
+            _lose(heard.loss, client, there, pending)
+            return
+        if heard.proxy.seconds and kind in (b"Q", b"S"):
+            time.sleep(heard.proxy.seconds)
+        there.sendall(pending)
+        pending = b""
 
 
-def _downwards(client: socket.socket, there: socket.socket) -> None:
+def _lose(loss: _Loss, client: socket.socket, there: socket.socket, pending: bytes) -> None:
+    if loss.what is Lost.LATE:
+        client.shutdown(socket.SHUT_RDWR)
+        loss.release.wait(_WAIT_SECONDS)
+    if loss.what is not Lost.QUESTION:
+        there.sendall(pending)
+        loss.answered.wait(_WAIT_SECONDS)
+
+
+def _downwards(heard: _Client, client: socket.socket, there: socket.socket) -> None:
     while data := there.recv(1 << 16):
+        if heard.loss is not None:
+            if b"Z\x00\x00\x00\x05" in data:  # all of it was done
+                heard.loss.answered.set()
+            continue
         client.sendall(data)
 
 
@@ -158,7 +224,9 @@ def before_postgres(dsn: str) -> Iterator[PostgresProxy]:
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 there = _connect(dsn)
                 open_.extend((client, there))
-                for work in (lambda c=client, t=there: _upwards(proxy, c, t), lambda c=client, t=there: _downwards(c, t)):
+                heard = _Client(proxy)
+                for way in (_upwards, _downwards):
+                    work = partial(way, heard, client, there)
                     threading.Thread(target=_until_closed, args=(client, there, work), name="postgres-proxy", daemon=True).start()
 
     thread = threading.Thread(target=accept, name="postgres-proxy", daemon=True)

@@ -15,6 +15,11 @@ AnswerOf = Callable[[Snapshot], Mapping[str, Any]]
 class Claim(Protocol):
     """Something that must hold in the transaction that decides a commit: `IdempotencyClaim`, `lake.jobs.BatchClaim`."""
 
+    @property
+    def order(self) -> tuple[str, str]:
+        """In which claims of one commit are held, so that two servers' do not wait for each other."""
+        ...
+
     def begin(self, tx: CatalogTransaction) -> None:
         """Hold what must be held before the commit's own rows are; raises like `finish`."""
         ...

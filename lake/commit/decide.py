@@ -23,6 +23,7 @@ from lake.commit.write_context import paths_of
 from lake.counts import added_by, by_name, committed_by, follow, statistics_of
 from lake.idempotency import IdempotencyClaim
 from lake.table import LakeTable
+from model.catalog_errors import IdempotencyKeyTaken
 from model.errors import CommitConflict, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from table.commit import CommitRequest, build_snapshot, metadata_written
@@ -115,6 +116,11 @@ class Committer:
                         return self._attempt(tables, requests, uuids, claimed, synced, taken)
                 except CommitConflict:
                     note.conflicts += 1
+                except IdempotencyKeyTaken:
+                    # Perhaps by ourselves: what was sent under the key may have landed after we looked for it.
+                    if landed := self._landed(tables, requests, uuids):
+                        return landed
+                    raise
                 finally:
                     if turn is not None:
                         turn.end()
@@ -222,7 +228,7 @@ class Committer:
                 turn = None  # it has ended
         try:
             with self._catalog.transaction(turn=turn) as tx:
-                for claim in claimed:
+                for claim in sorted(claimed, key=lambda one: one.claim.order):
                     claim.claim.begin(tx)
                 self._advance(tx, built, turn=turn is not None)
                 for claim in claimed:
