@@ -31,7 +31,7 @@ OF_OTHER_DOORS = {
     "AccessAlreadyExist", "ConsumerTaken", "DropNotExist", "JobLeaseLost", "JobNotExist", "StreamChanged", "StreamEnded",
     "AnalysisError", "ExecutionError", "IdempotencyInProgress", "IdempotencyMismatch", "IllegalMove", "InvalidData", "InvalidParameter",
     "InvalidToken", "NotAcceptable", "OperationNotExist", "OutOfMemory", "ResultTooLarge", "RewriteConflict", "ServerGone",
-    "SessionNotExist", "SqlError",
+    "SessionNotExist", "SqlError", "IdempotencyKeyTaken",
     "SqlSyntaxError", "StatementCanceled", "StatementTimeout", "TooManyStatements", "UnsupportedMediaType", "UnsupportedStatement",
 }  # fmt: skip
 """What only statements, sessions and results meet."""
