@@ -13,24 +13,20 @@ from psycopg.types.json import Jsonb
 
 from catalog.connection import CatalogConnection
 from catalog.idempotency import IdempotencyRepository, Key
+from catalog.partitions import AND_ADDED, COMMITTED
 from catalog.snapshots import FIRST_HELD, INSERT_MOVED, NEXT_HELD, Added, values_of_added
 from model.identifier import MAIN_BRANCH, Identifier
 from model.partition import PartitionStatistics
 
-_PARTITIONS = """
+_PARTITIONS = f"""
     , parts AS (
-        INSERT INTO table_partition AS p (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis,
-                                          total_buckets, created_by, updated_by)
+        INSERT INTO table_partition AS p {COMMITTED}
         SELECT m.table_id, %(branch)s, c.name, c.spec::jsonb, c.records, c.size, c.files, c.last, c.buckets, %(by)s, %(by)s
         FROM moved m, unnest(%(names)s::text[], %(specs)s::text[], %(p_records)s::bigint[], %(p_sizes)s::bigint[], %(p_files)s::bigint[],
                              %(p_lasts)s::bigint[], %(p_buckets)s::int[]) AS c (name, spec, records, size, files, last, buckets)
-        ON CONFLICT (table_id, branch, name) DO UPDATE
-          SET record_count = p.record_count + excluded.record_count, file_size = p.file_size + excluded.file_size,
-              file_count = p.file_count + excluded.file_count, total_buckets = excluded.total_buckets,
-              last_file_millis = greatest(p.last_file_millis, excluded.last_file_millis), updated_at = now(),
-              updated_by = coalesce(excluded.updated_by, p.updated_by)
+        {AND_ADDED}
     )
-"""
+"""  # noqa: S608 - literals of this package
 _ALL_MINE = """
     AND (SELECT count(*) FROM idempotency_key k
          JOIN unnest(%(k_scopes)s::text[], %(k_keys)s::text[], %(k_owners)s::uuid[]) AS w (scope, key, owner)

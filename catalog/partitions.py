@@ -15,6 +15,18 @@ from model.partition import PartitionStatistics
 
 _COLUMNS = """name, spec, record_count, file_size, file_count, last_file_millis, total_buckets, explicit, done, options,
     created_at, created_by, updated_at, updated_by"""
+COMMITTED = """
+    (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis, total_buckets, created_by, updated_by)
+"""
+"""The columns of ``table_partition`` that a commit fills."""
+AND_ADDED = """
+    ON CONFLICT (table_id, branch, name) DO UPDATE
+      SET record_count = p.record_count + excluded.record_count, file_size = p.file_size + excluded.file_size,
+          file_count = p.file_count + excluded.file_count, total_buckets = excluded.total_buckets,
+          last_file_millis = greatest(p.last_file_millis, excluded.last_file_millis), updated_at = now(),
+          updated_by = coalesce(excluded.updated_by, p.updated_by)
+"""
+"""How what a commit adds comes to the row that is there."""
 _OF_BRANCH = "WHERE table_id = %(table)s AND branch = %(branch)s"
 
 
@@ -62,16 +74,11 @@ class PartitionRepository:
 
     def add(self, table_id: UUID, branch: str, changes: Iterable[tuple[str, PartitionStatistics]], *, by: str | None) -> None:
         """Follow a commit by somebody; a partition whose files are all gone goes too unless it was made by name."""
-        query = """
-            INSERT INTO table_partition AS p (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis,
-                                              total_buckets, created_by, updated_by)
+        query = f"""
+            INSERT INTO table_partition AS p {COMMITTED}
             VALUES (%(table)s, %(branch)s, %(name)s, %(spec)s, %(records)s, %(size)s, %(files)s, %(last)s, %(buckets)s, %(by)s, %(by)s)
-            ON CONFLICT (table_id, branch, name) DO UPDATE
-              SET record_count = p.record_count + excluded.record_count, file_size = p.file_size + excluded.file_size,
-                  file_count = p.file_count + excluded.file_count, total_buckets = excluded.total_buckets,
-                  last_file_millis = greatest(p.last_file_millis, excluded.last_file_millis), updated_at = now(),
-                  updated_by = coalesce(excluded.updated_by, p.updated_by)
-        """
+            {AND_ADDED}
+        """  # noqa: S608 - literals of this module
         values = [self._values(table_id, branch, name, change) for name, change in sorted(changes, key=lambda change: change[0])]
         with self._conn.cursor() as cur:
             cur.executemany(query, [one | {"by": by} for one in values])

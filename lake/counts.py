@@ -80,6 +80,11 @@ def by_name(changes: Sequence[PartitionStatistics], keys: tuple[str, ...]) -> li
     return [(partition_name(change.spec, keys), change) for change in changes] if keys else []
 
 
+def takes_files_away(changes: Sequence[PartitionStatistics]) -> bool:
+    """Whether a partition may be left without files, whose row goes then."""
+    return any(change.file_count <= 0 for change in changes)
+
+
 def follow(tx: CatalogTransaction, table: LakeTable, changes: Sequence[PartitionStatistics], snapshot: Snapshot) -> None:
     """Let the partitions' rows follow a commit."""
     if keys := table.schema.partition_keys:

@@ -22,7 +22,7 @@ from lake.commit.judgement import Judge, Judged, Require, Rights, nothing
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
 from lake.commit.turns import ClientTurns, writer_of
-from lake.counts import added_by, by_name, committed_by
+from lake.counts import added_by, by_name, committed_by, takes_files_away
 from model.catalog_errors import InvalidCommit
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
 from model.identifier import Identifier
@@ -241,7 +241,7 @@ class ClientCommitter:
         )
         named = by_name(judged.statistics, keys)
         try:
-            if any(change.file_count <= 0 for _, change in named):  # its row may have to go
+            if keys and takes_files_away(judged.statistics):
                 with self._catalog.transaction() as tx:
                     decided = tx.decisions.decide(decision)
                     if decided:

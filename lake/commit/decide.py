@@ -20,7 +20,7 @@ from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
 from lake.commit.turns import ServerTurns
 from lake.commit.write_context import paths_of
-from lake.counts import added_by, by_name, committed_by, follow, statistics_of
+from lake.counts import added_by, by_name, committed_by, follow, statistics_of, takes_files_away
 from lake.idempotency import IdempotencyClaim
 from lake.table import LakeTable
 from model.catalog_errors import IdempotencyKeyTaken
@@ -242,7 +242,7 @@ class Committer:
         table, snapshot = one.table, one.snapshot
         changed = statistics_of(table, snapshot)
         keys = table.schema.partition_keys
-        if keys and any(change.file_count <= 0 for change in changed):
+        if keys and takes_files_away(changed):
             return None
         return Decision(
             held=Held(name=table.identifier, table_id=table.table_id, location=table.location, schema_id=table.schema.id),
