@@ -17,6 +17,8 @@ MOST_NAME_BYTES = 255
 MOST_KEY_BYTES = 255
 MOST_VALUE_BYTES = 128 << 10
 """Of an option: longer ones are files, and belong there."""
+MOST_SNAPSHOT_BYTES = 128 << 10
+"""Of a snapshot as JSON, its properties included."""
 _SHOWN = 60
 
 

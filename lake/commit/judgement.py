@@ -154,9 +154,14 @@ class _Case:
                 self.files.layout.index_file(str(entry["_FILE_NAME"]))
         if new.statistics is not None and (base is None or base.statistics != new.statistics):
             self._check_file(self.files.layout.statistics_file(new.statistics), None, f"the statistics {new.statistics}")
+        rows = 0
         if new.changelog_manifest_list is not None:
             for meta in self.files.manifest_list(new.changelog_manifest_list):
-                self._check_entries(self._read(meta))
+                entries = self._read(meta)
+                self._check_entries(entries)
+                rows += sum(entry.file.row_count for entry in entries)
+        if (new.changelog_record_count or 0) != rows:
+            raise self.fault(f"its changelogRecordCount is {new.changelog_record_count}, and its changelog holds {rows}.")
 
     def _check_file(self, path: str, size: int | None, what: str) -> None:
         try:

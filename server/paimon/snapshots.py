@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from uuid import UUID
 
 from lake import ClientCommit, Lake, LakeTable
 from model.access import Access, table_resource
 from model.errors import BadRequest, InvalidData
+from model.lengths import MOST_NAME_BYTES, MOST_SNAPSHOT_BYTES
 from model.partition import PartitionStatistics
 from model.snapshot import CommitKind, Snapshot
 from server.bodies import member
@@ -22,6 +24,8 @@ _OPTIONAL_NUMBERS = (
 )  # fmt: skip
 _OPTIONAL_TEXTS = ("uuid", "changelogManifestList", "indexManifest", "statistics", "operation", "writerVersion")
 _LARGEST = 2**63
+_LATEST_VERSION = 3
+"""Of a snapshot's layout, in Paimon 1.0 to master; what a later one means nobody here can judge."""
 _YEAR_10000 = 253_402_300_800_000
 """Milliseconds from 1970; no calendar here goes further."""
 
@@ -70,12 +74,28 @@ def _check_members(sent: dict[str, Any]) -> None:
             raise BadRequest(f"The member '{name}' of the snapshot does not fit 64 bits.")
     if sent["totalRecordCount"] < 0 or not 0 <= sent["timeMillis"] < _YEAR_10000:
         raise BadRequest("The snapshot's 'totalRecordCount' or 'timeMillis' is out of range.")
+    version = sent.get("version")
+    if version is not None and not 1 <= version <= _LATEST_VERSION:
+        raise BadRequest(f"The snapshot's 'version' is {version}; this server knows 1 to {_LATEST_VERSION}.")
     for name in (*_TEXTS, *_OPTIONAL_TEXTS):
         if member(sent, name, str, required=name in _TEXTS) == "":
             raise BadRequest(f"The member '{name}' of the snapshot is empty.")
     properties = member(sent, "properties", dict) or {}
     if not all(isinstance(value, str) for value in properties.values()):
         raise BadRequest("The member 'properties' of the snapshot must be an object of strings.")
+    _check_size(sent)
+
+
+def _check_size(sent: dict[str, Any]) -> None:
+    """Refuse a snapshot that every listing, every reader and Postgres would carry for as long as it lives."""
+    user = len(sent["commitUser"].encode(errors="replace"))
+    if user > MOST_NAME_BYTES:
+        raise BadRequest(f"The snapshot's 'commitUser' is {user:,} bytes long; at most {MOST_NAME_BYTES} fit.")
+    size = len(json.dumps(sent, separators=(",", ":")))
+    if size > MOST_SNAPSHOT_BYTES:
+        raise BadRequest(
+            f"The snapshot is {size:,} bytes long; at most {MOST_SNAPSHOT_BYTES:,} fit. Keep 'properties' short, and larger facts in files."
+        )
 
 
 def _identifier(sent: dict[str, Any]) -> int:
