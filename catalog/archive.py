@@ -23,7 +23,7 @@ from model.errors import IllegalMove, InvalidData
 
 FORMAT = 1
 _HEAD = "catalog.json"
-_EPHEMERAL = frozenset({"maintenance_lease", "maintenance_owner", "maintenance_mark", "quota_usage", "server", "pages_key"})
+_EPHEMERAL = frozenset({"maintenance_lease", "maintenance_owner", "maintenance_mark", "quota_usage", "server", "pages_key", "ended_login"})
 """Says who works on what now, and who is logged in; nobody is after a restore."""
 _OF_A_SERVER = _EPHEMERAL | {"audit_log", "catalog_state"}
 """Rows of a server which only ran."""

@@ -22,6 +22,7 @@ from catalog.grants import GrantRepository, PolicyRepository
 from catalog.holds import HoldRepository
 from catalog.idempotency import IdempotencyRepository
 from catalog.jobs import JobRepository
+from catalog.logins import LoginRepository
 from catalog.maintenance import CompactionRunRepository, LeaseRepository
 from catalog.named import NamedRepository
 from catalog.notices import Notices
@@ -78,6 +79,7 @@ class CatalogTransaction:
         self.policies = PolicyRepository(conn)
         self.quotas = QuotaRepository(conn)
         self.servers = ServerRepository(conn)
+        self.logins = LoginRepository(conn)
         self.consumers = ConsumerRepository(conn)
         self.jobs = JobRepository(conn)
         self.audit = AuditRepository(conn)

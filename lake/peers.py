@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from uuid import UUID
 
 from catalog import CatalogStore
 from catalog.records import ServerRow
@@ -25,6 +26,18 @@ def pages_key(catalog: CatalogStore, made: bytes) -> bytes:
     """The key that signs the pages' cookies on all servers: the one there is, or ``made``; raises `Unavailable`."""
     with catalog.transaction() as tx:
         return tx.state.pages_key(made)
+
+
+def end_login(catalog: CatalogStore, login: UUID, *, seconds: float) -> None:
+    """No server takes this login of the pages any more, whose cookie lasts so many seconds at most; raises `Unavailable`."""
+    with catalog.transaction() as tx:
+        tx.logins.end(login, seconds=seconds)
+
+
+def is_ended(catalog: CatalogStore, login: UUID) -> bool:
+    """Whether somebody logged out of a login of the pages, on any server; raises `Unavailable`."""
+    with catalog.transaction() as tx:
+        return tx.logins.is_ended(login)
 
 
 class Peers:

@@ -15,7 +15,7 @@ from server.cors import allowed_origin
 from server.disconnect import PRINCIPAL
 from server.option_kinds import is_loopback
 from server.services import Services
-from server.visitor import PAGES, is_page, visiting_identity, visiting_token
+from server.visitor import PAGES, check_login, is_page, visiting_identity, visiting_token
 from sql.origin import ORIGIN
 
 OPEN_PATHS = frozenset({"/", "/livez", "/openapi.json", "/docs"})
@@ -63,6 +63,8 @@ def _caller(services: Services) -> Caller:
     _check_origin(services, open_=open_)
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     token = given.strip() if scheme.lower() == "bearer" and given.strip() else None
+    if token is None:
+        check_login(services.gateway.lake)
     if token is None and not open_ and (visiting := visiting_token()) is not None:
         return access.returning(visiting)
     if token is None and services.oidc is not None and (identity := visiting_identity()) is not None:

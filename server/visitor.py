@@ -8,13 +8,14 @@ import logging
 import secrets
 import time
 from datetime import timedelta
+from uuid import UUID, uuid4
 
 from flask import Flask, Request, request, session
 from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
 
 from lake import Lake
 from lake.access import Identity
-from lake.peers import pages_key
+from lake.peers import end_login, is_ended, pages_key
 from model.errors import Forbidden, LakeError
 
 _log = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ FORM_HEADER = "X-CSRF-Token"
 """With it, a page's script may call the other doors as whoever is logged in; without it, the cookie counts on pages alone."""
 _HOURS = 12
 _KEY_BYTES = 32
-_TOKEN, _SECRET, _IDENTITY, _LOGIN = "token", "form", "identity", "login"
+_TOKEN, _SECRET, _IDENTITY, _LOGIN, _ID = "token", "form", "identity", "login", "id"
 
 
 def is_page(path: str) -> bool:
@@ -67,17 +68,22 @@ def _key(lake: Lake) -> bytes:
 
 def log_in(token: str) -> None:
     """Know this browser by its token from now on."""
-    session.clear()
-    session.permanent = True
+    _begin()
     session[_TOKEN] = hashlib.sha256(token.encode()).hexdigest()
 
 
 def log_in_as(identity: Identity) -> None:
     """Know this browser by the word of the issuer from now on; the cookie is signed, and its holder may read who it says they are."""
-    session.clear()
-    session.permanent = True
+    _begin()
     until = time.time() + _HOURS * 3600
     session[_IDENTITY] = {"principal": identity.principal, "roles": sorted(identity.roles), "until": until}
+
+
+def _begin() -> None:
+    """Begin a login that has an id of its own, by which it can be ended wherever its cookie is."""
+    session.clear()
+    session.permanent = True
+    session[_ID] = uuid4().hex
 
 
 def begin_login(**kept: str) -> None:
@@ -102,14 +108,37 @@ def visiting_identity() -> Identity | None:
     return Identity(principal=str(found["principal"]), roles=frozenset(found["roles"]), expires_at=float(found["until"]))
 
 
+def check_login(lake: Lake) -> None:
+    """Forget a browser whose login was ended, or is of an earlier version, whose logins could not be; raises `Unavailable`."""
+    if _TOKEN not in session and _IDENTITY not in session:
+        return
+    login = visiting_login()
+    if login is None or is_ended(lake.catalog, login):
+        forget()
+
+
 def _counts() -> bool:
     """Whether the cookie says who calls: on pages, and for their scripts."""
     return is_page(request.path) or (FORM_HEADER in request.headers and form_is_ours())
 
 
-def log_out() -> None:
-    """Forget who this browser is."""
+def forget() -> None:
+    """Know nothing of this browser any more."""
     session.clear()
+
+
+def log_out(lake: Lake) -> None:
+    """Forget who this browser is, and end its login, so that a copy of its cookie is worth nothing; raises `Unavailable`."""
+    login = visiting_login()
+    forget()
+    if login is not None:
+        end_login(lake.catalog, login, seconds=_HOURS * 3600)
+
+
+def visiting_login() -> UUID | None:
+    """The id of the login this browser has; None for one that has none."""
+    login = session.get(_ID)
+    return UUID(login) if isinstance(login, str) else None
 
 
 def visiting_token() -> bytes | None:

@@ -90,5 +90,5 @@ def _asked(following: str, *, problem: str = "") -> ResponseReturnValue:
 @bp.post("/logout")
 def log_out_now() -> ResponseReturnValue:
     """Forget this browser."""
-    log_out()
+    log_out(services().gateway.lake)
     return redirect(url_for("pages.login"), 303)

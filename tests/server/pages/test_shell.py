@@ -64,6 +64,16 @@ def test_a_login_ends_by_logging_out_and_by_revoking_its_token(visitor: Visitor,
     assert visitor.client.get("/ui/").location == "/ui/login?next=/ui/"
 
 
+def test_a_copy_of_the_cookie_is_worth_nothing_after_logging_out(visitor: Visitor, token: str, services: Services) -> None:
+    cookie = visitor.send("/ui/login", token=token).headers["Set-Cookie"].partition(";")[0]
+    other = create_app(services).test_client(use_cookies=False)
+    assert other.get("/ui/", headers={"Cookie": cookie}).status_code == 200
+    visitor.send("/ui/logout", page="/ui/")
+    assert other.get("/ui/", headers={"Cookie": cookie}).location == "/ui/login?next=/ui/"
+    assert visitor.send("/ui/login", token=token).status_code == 303
+    assert "Log out" in visitor.get("/ui/")
+
+
 def test_a_login_outlives_the_server(visitor: Visitor, token: str, services: Services) -> None:
     cookie = visitor.send("/ui/login", token=token).headers["Set-Cookie"].partition(";")[0]
     again = create_app(services).test_client(use_cookies=False)
