@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from model.file_name import file_name
+from model.identifier import Identifier
 from model.sql_text import literal
-
-if TYPE_CHECKING:
-    from model.identifier import Identifier
 
 
 class LakeError(Exception):

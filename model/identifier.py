@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from model.errors import AnalysisError
 from model.sql_text import quote
 
 DEFAULT_DATABASE = "default"
 MAIN_BRANCH = "main"
 _PLAIN = re.compile(r"[^.`*]+")
-_PART = re.compile(r"`((?:[^`]|``)*)`(?=\.|$)|([^.`][^.]*)")
-"""A part of a written name: what stands in backquotes, where a doubled one is one, or else all up to the next dot."""
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=False)
@@ -36,16 +33,3 @@ class Identifier:
 
     def _parts(self) -> tuple[str, str]:
         return self.database, self.table if self.branch == MAIN_BRANCH else f"{self.table}$branch_{self.branch}"
-
-
-def parse_name(text: str) -> tuple[str, ...]:
-    """The parts of a name that was written as text: ``d.t`` or ``d.`a.b` ``; raises `AnalysisError` for what is no name."""
-    parts: list[str] = []
-    at = 0
-    while (found := _PART.match(text, at)) is not None:
-        quoted, plain = found.groups()
-        parts.append(plain if quoted is None else quoted.replace("``", "`"))
-        at = found.end() + 1
-        if at > len(text):
-            return tuple(parts)
-    raise AnalysisError(f"{text!r} is no name: parts are parted by dots, and one with a dot in it stands in backquotes.", fragment=text)

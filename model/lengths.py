@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from model.errors import InvalidName, InvalidOption
 from model.type_parts import walk
 from model.types import Field, RowType
-
-if TYPE_CHECKING:
-    from model.schema import Schema
 
 MOST_NAME_BYTES = 255
 """Of a column, or a field inside one."""
@@ -22,7 +19,17 @@ MOST_SNAPSHOT_BYTES = 128 << 10
 _SHOWN = 60
 
 
-def check_lengths(new: Schema, old: Schema | None = None) -> None:
+class Columns(Protocol):
+    """What of a schema has a length."""
+
+    @property
+    def fields(self) -> Sequence[Field]: ...
+
+    @property
+    def options(self) -> Mapping[str, str]: ...
+
+
+def check_lengths(new: Columns, old: Columns | None = None) -> None:
     """Raise `InvalidName` or `InvalidOption` for what is too long; what an old version has stays allowed."""
     before = set() if old is None else set(_names(old.fields))
     for name in _names(new.fields):

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from migrations import NewerSchema
 from model.errors import InvalidOption, LakeError
-from model.identifier import Identifier, parse_name
+from model.identifier import Identifier
+from model.name_parts import parse_name
 from server.process import catalog_dsn, serve
 from server.settings import PREFIX, Settings, read_settings
 

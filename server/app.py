@@ -16,9 +16,11 @@ from server.cors import answer_preflight, show_to_origin
 from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
 from server.forward import pass_on
 from server.metrics import door, measure
-from server.pages import add_pages, is_page, page_failure
+from server.pages.routes import add_pages
+from server.pages.shell import page_failure
 from server.request_log import log_requests
 from server.services import EXTENSION, Services
+from server.visitor import is_page
 from sql.origin import ORIGIN, Origin
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
     """Put the doors in front of running services, traced by a maker of spans; nothing is started here."""
     from server import api_page, health, jobs, kept, metrics, rows, statements, tokens
     from server.flink import FLINK_BLUEPRINTS
-    from server.paimon import PAIMON_BLUEPRINT
+    from server.paimon.dispatch import bp as PAIMON_BLUEPRINT
 
     app = Flask("sluice", static_folder=None)
     app.url_map.strict_slashes = False

@@ -27,7 +27,7 @@ from server.settings import Settings
 if TYPE_CHECKING:
     from flask import Flask
 
-    from server.flight import FlightDoor
+    from server.flight.door import FlightDoor
     from server.metrics import Metrics
     from server.services import Services
     from server.tls import TlsFiles
@@ -144,7 +144,7 @@ def _load_rooms() -> None:
         import server.build
         import server.wsgi  # noqa: F401
         import sql.statements.all  # noqa: F401
-        from server.flight import FlightDoor  # noqa: F401
+        from server.flight.door import FlightDoor  # noqa: F401
 
 
 class _NoPandas(MetaPathFinder):
@@ -213,7 +213,7 @@ def _open_flight(services: Services, metrics: Metrics, tls: TlsFiles | None) -> 
     """The door for Arrow Flight SQL, where the settings have one."""
     if services.settings.flight_listen is None:
         return None
-    from server.flight import FlightDoor
+    from server.flight.door import FlightDoor
 
     door = FlightDoor(services, metrics, tls)
     door.start()

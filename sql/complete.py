@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from lake import Lake
 from model.errors import LakeError
-from model.identifier import parse_name
+from model.name_parts import parse_name
 from model.sql_text import quote
 from sql.session import CATALOG, Session
 

@@ -31,15 +31,13 @@ from model.types import (
     VarBinaryType,
     VarCharType,
 )
+from sql.dialect import parse_one
+from sql.parameter_text import Misfit, text
 from workers.ndjson import without_marks
 
 MOST_DIGITS = 38
 _TOO_FINE = re.compile(r"\.\d{7}")
 """Digits that would be lost: seconds have six behind the point."""
-
-
-class Misfit(Exception):
-    """A value its type does not have; the message says what would do."""
 
 
 def read_json(type_: DataType, value: Any) -> Any:
@@ -223,26 +221,6 @@ def _exponential(value: float) -> str:
     return spelled if "E" in spelled else f"{spelled}E0"
 
 
-def text(value: Any) -> str:
-    """A plain value as an option or a quoted literal spells it; raises `Misfit` for one that has no such text."""
-    match value:
-        case str():
-            return value
-        case bool():
-            return str(value).lower()
-        case int() | Decimal():
-            return format(value, "f") if isinstance(value, Decimal) else str(value)
-        case float():
-            return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(repr(value)) or repr(value)
-        case dt.datetime() if value.tzinfo is not None:
-            return value.astimezone(dt.UTC).replace(tzinfo=None).isoformat(" ") + "Z"
-        case dt.datetime():
-            return value.isoformat(" ")
-        case dt.date() | dt.time():
-            return value.isoformat()
-    raise Misfit("a string, a number, a boolean, a date or a time here")
-
-
 def _cast(value: exp.Expr, type_: DataType) -> exp.Expr:
     made = _template(_spelled(type_)).copy()
     made.set("this", value)
@@ -252,8 +230,6 @@ def _cast(value: exp.Expr, type_: DataType) -> exp.Expr:
 @cache
 def _template(spelled: str) -> exp.Expr:
     """A cast to the type as the parser makes it."""
-    from sql.dialect import parse_one
-
     return parse_one(f"SELECT CAST(NULL AS {spelled})").expressions[0]  # type: ignore[no-any-return]
 
 

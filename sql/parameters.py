@@ -26,7 +26,8 @@ from model.types import (
     VarCharType,
 )
 from sql.dialect import column_type, parse_one, split
-from sql.parameter_values import MOST_DIGITS, Misfit, literal, read_json
+from sql.parameter_text import Misfit
+from sql.parameter_values import MOST_DIGITS, literal, read_json
 from sql.parsing.placeholders import PARAMETER, Bound, Placeholder
 from sql.parsing.size import MOST_WORDS, check_values, values_in
 from table.arrow import arrow_type, data_type

@@ -26,7 +26,8 @@ from lake.register.damage import live_name
 from model.catalog_errors import WarehouseMismatch
 from model.errors import LakeError, TableDamaged
 from model.file_name import file_name
-from model.identifier import MAIN_BRANCH, Identifier, parse_name
+from model.identifier import MAIN_BRANCH, Identifier
+from model.name_parts import parse_name
 from model.snapshot import Snapshot
 from model.sql_text import literal
 from table.file_io import FileIO, file_io_for

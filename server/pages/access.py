@@ -12,7 +12,8 @@ from flask.typing import ResponseReturnValue
 from lake.permissions import Permissions
 from model.access import ACCESSES, ADMIN, PUBLIC, Access, AccessToken, Columns, Grant, Resource, ResourceType, access_of
 from model.errors import BadRequest, LakeError
-from model.identifier import Identifier, parse_name
+from model.identifier import Identifier
+from model.name_parts import parse_name
 from model.sql_text import quote
 from server.access import caller
 from server.pages.actions import act, tell

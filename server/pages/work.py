@@ -17,8 +17,9 @@ from catalog.records import TableRunRow
 from lake.browse import seen_in_part
 from model.access import table_resource
 from model.errors import BadRequest, JobNotExist, OperationNotExist
-from model.identifier import Identifier, parse_name
+from model.identifier import Identifier
 from model.job import Job, JobState
+from model.name_parts import parse_name
 from model.option import masked_all, masked_text
 from server.access import caller
 from server.pages.actions import act, tell

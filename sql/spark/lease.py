@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sql.spark.pool import SparkPool
+
+class LeasedPool(Protocol):
+    """What a lease asks of the pool it came from."""
+
+    @property
+    def ready(self) -> bool: ...
+
+    def root(self) -> SparkSession: ...
+
+    def is_root(self, root: SparkSession | None) -> bool: ...
+
+    def session(self, handle: str) -> SparkSession: ...
+
+    def spared(self, statement_id: str) -> bool: ...
+
+    def running(self, statement_id: str, *, principal: str = "") -> AbstractContextManager[None]: ...
+
+    def lost(self) -> None: ...
 
 
 class SparkLease:
     """A gateway session's hand on the pool; the Spark session is made when it is first needed."""
 
-    def __init__(self, pool: SparkPool, handle: str, principal: str) -> None:
+    def __init__(self, pool: LeasedPool, handle: str, principal: str) -> None:
         self._pool = pool
         self._handle = handle
         self._principal = principal

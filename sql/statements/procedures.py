@@ -9,7 +9,8 @@ from typing import Any
 
 from lake import LakeTable
 from model.errors import AnalysisError, nearest
-from model.identifier import Identifier, parse_name
+from model.identifier import Identifier
+from model.name_parts import parse_name
 from model.types import BigIntType, BooleanType, VarCharType
 from sql import trees
 from sql.results import STRING, ResultColumn, ResultSet

@@ -20,7 +20,7 @@ from joserfc import jwk
 from lake import Lake
 from model.errors import InvalidOption, NotAuthorized, Unavailable
 from server import oidc
-from server.flight import FlightDoor
+from server.flight.door import FlightDoor
 from server.flight.messages import packed
 from server.metrics import metrics_of
 from server.oidc import OidcIssuer

@@ -13,7 +13,7 @@ from adbc_driver_manager.dbapi import Connection, Cursor
 from catalog import CatalogStore
 from lake import Lake
 from server.app import create_app
-from server.flight import FlightDoor
+from server.flight.door import FlightDoor
 from server.metrics import metrics_of
 from server.services import Services
 from server.settings import read_settings

@@ -16,7 +16,7 @@ from adbc_driver_manager import ProgrammingError
 from adbc_driver_manager.dbapi import Connection, Cursor
 
 from model.errors import InvalidOption
-from server.flight import FlightDoor
+from server.flight.door import FlightDoor
 from server.flight.messages import message, packed, unpacked
 from server.metrics import metrics_of
 from server.services import Services
