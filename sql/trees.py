@@ -265,3 +265,9 @@ class ShowDropped(LookingTree):
     """``SHOW DROPPED TABLES [IN database]`` or ``SHOW DROPPED DATABASES``."""
 
     arg_types: ClassVar[dict[str, bool]] = {"what": True, "name": False}
+
+
+def inserts_of(tree: exp.Expr) -> list[exp.Insert]:
+    """The INSERTs of a statement: itself, or the members of a statement set."""
+    members = tree.expressions if isinstance(tree, StatementSet) else [tree]
+    return [member for member in members if isinstance(member, exp.Insert)]

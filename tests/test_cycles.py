@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from tests.test_architecture import MAY_IMPORT, ROOT, files
 
-LARGEST_LEFT = {"sql": 73}
+LARGEST_LEFT = {"sql": 71}
 """Packages whose modules still import each other around, and how many at most; a number here only falls."""
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlglot import exp
-
 from model.job import Job
-from sql import trees
 from sql.cancellation import Cancellation
 from sql.connectors import ConnectorTable
 from sql.dialect import parse_one
@@ -16,6 +13,7 @@ from sql.jobs.limits import JobLimits
 from sql.jobs.run import Query
 from sql.session import Session
 from sql.surroundings import Surroundings
+from sql.trees import inserts_of
 
 
 class JobMaker:
@@ -65,9 +63,3 @@ def _session(job: Job, handle: str) -> Session:
     for name, body in job.tables.items():
         session.add_temporary(ConnectorTable.from_json(name, body))
     return session
-
-
-def inserts_of(tree: exp.Expr) -> list[exp.Insert]:
-    """The INSERTs of a statement: itself, or the members of a statement set."""
-    members = tree.expressions if isinstance(tree, trees.StatementSet) else [tree]
-    return [member for member in members if isinstance(member, exp.Insert)]

@@ -108,11 +108,9 @@ def _restarted(context: ExecutionContext, tables: frozenset[Identifier]) -> Iter
 
 def _mentioned(statement: str, database: str) -> set[Identifier]:
     """The stored tables a job reads and writes."""
-    from sql.jobs.make import inserts_of
-
     found: set[Identifier] = set()
     try:
-        inserts = inserts_of(parse_one(statement, stored=True))
+        inserts = trees.inserts_of(parse_one(statement, stored=True))
     except LakeError:  # of an older version: it would not start again either
         return found
     for insert in inserts:

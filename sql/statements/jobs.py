@@ -34,9 +34,7 @@ def is_job(tree: exp.Expr | None, context: ExecutionContext) -> bool:
 
 
 def _inserts(tree: exp.Expr) -> list[exp.Insert]:
-    from sql.jobs.make import inserts_of
-
-    return inserts_of(tree)
+    return trees.inserts_of(tree)
 
 
 @dataclass(frozen=True)
