@@ -227,7 +227,7 @@ class LakeBase:
         self._remove_soon(directory)
 
     def _remove_soon(self, location: str) -> None:
-        """Remove the directory of a table that is dropped; where the store fails it stays on record, and goes when a server starts."""
+        """Remove the directory of a table that is dropped; where the store fails it stays on record, for the sweep of drops."""
         follow(lambda: self._remove_directory(location), f"The directory {location} of a dropped table could not be removed")
 
     def _remove_directory(self, location: str) -> None:

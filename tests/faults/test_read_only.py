@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from model.errors import LakeError
@@ -130,3 +131,24 @@ def test_every_change_is_done_or_refused(dsn: str, disk: Path) -> None:
             if not again.ok or _told(server, change) != change.done:
                 wrong.append(f"{change.ask}: with the disk back: {again}: {_told(server, change)}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_directory_of_a_dropped_table_goes_once_the_disk_is_back(dsn: str, disk: Path) -> None:
+    directories = [disk / "warehouse" / "default.db" / name for name in ("t", "u")]
+    with world(dsn, disk) as server:
+        for directory in directories:
+            server.must(f"CREATE TABLE {directory.name} (id INT)", f"INSERT INTO {directory.name} VALUES (1)")
+        with read_only(disk / "warehouse"):
+            server.must("DROP TABLE t PURGE", "DROP TABLE u PURGE")
+            _age_garbage(dsn)
+            server.lake.sweep_drops()
+            assert all(directory.exists() for directory in directories)
+        server.lake.sweep_drops()
+        assert not any(directory.exists() for directory in directories)
+    with psycopg.connect(dsn) as conn:
+        assert conn.execute("SELECT location FROM dropped_directory").fetchall() == []
+
+
+def _age_garbage(dsn: str) -> None:
+    with psycopg.connect(dsn) as conn:
+        conn.execute("UPDATE dropped_directory SET dropped_at = dropped_at - interval '11 minutes'")
