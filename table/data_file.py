@@ -17,6 +17,7 @@ from model.errors import InvalidData
 from model.schema import Schema
 from table.formats import FileFormat
 from table.manifest import DataFile, FileSource
+from table.parquet_metadata import footer_of, metadata_of
 from table.stats import ColumnStats, StatsModes, merge_stats, stats_from_parquet, stats_of_batches
 from table.storage_errors import translating
 from table.store import TableFiles
@@ -254,7 +255,7 @@ def describe_parquet(
     modes = modes or StatsModes(schema)
     with translating(path), files.io.arrow().open_input_file(files.io.arrow_path(path)) as file:
         size = int(file.size())
-        metadata = pq.read_metadata(file)
+        metadata = metadata_of(footer_of(file))
     stats = stats_from_parquet(metadata, modes.collected())
     return describe(schema, modes, path, size=size, rows=metadata.num_rows, stats=stats, first_sequence=first_sequence, source=source)
 

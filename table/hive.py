@@ -22,6 +22,7 @@ from table.data_file import describe
 from table.file_io import FileIO, FileStatus
 from table.manifest import EMPTY_ROW, NewFile
 from table.orc import OrcHead, orc_head
+from table.parquet_metadata import footer_of, metadata_of
 from table.stats import ColumnStats, StatsModes, stats_from_parquet
 from table.storage_errors import translating
 
@@ -123,7 +124,7 @@ def _looked_at(io: FileIO, status: FileStatus, partition: tuple[str | None, ...]
             head = _orc_head(io, status.path)
             return _described(status, format_, partition, head.rows, head.schema, None)
         with translating(status.path), io.arrow().open_input_file(io.arrow_path(status.path)) as source:
-            metadata = pq.read_metadata(source)
+            metadata = metadata_of(footer_of(source))
             return _described(status, format_, partition, metadata.num_rows, metadata.schema.to_arrow_schema(), metadata)
     except pa.ArrowException as problem:
         raise InvalidData(f"{status.path} cannot be read as {format_}: {problem}") from problem

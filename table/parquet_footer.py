@@ -11,19 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from model.types import ArrayType, DataType, Field, LocalZonedTimestampType, MapType, RowType, TimestampType, TimeType
 from table.field_ids import element_id, key_id, value_id
+from table.parquet_metadata import MAGIC, footer_of
 from table.storage_errors import translating
 from table.store import TableFiles
+from table.thrift import I32, LIST, STRUCT, NotCompact, Reader, Struct, list_of, zigzag
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-_MAGIC = b"PAR1"
 _TAIL = 8
-_LIST, _SET, _MAP, _STRUCT = 9, 10, 11, 12
-_I32, _BINARY = 5, 8
-_BOOLEANS = (1, 2)
 _NAME, _CHILDREN, _CONVERTED, _ID, _LOGICAL = 4, 5, 6, 9, 10
 _TYPE, _INT32 = 1, 1
 _SCHEMA = 2
@@ -31,19 +31,15 @@ _GROUPS, _FILE_OFFSET, _COMPRESSED = 4, 5, 6
 _TIME_MILLIS = 7
 
 
-class _OtherFooter(Exception):
-    """The footer is not of the form Spark writes."""
-
-
 def layout_fault(metadata: pq.FileMetaData, footer: bytes) -> str | None:
     """What is wrong with where a footer says that rows lie: Spark leaves out, without a word, a row group that lies elsewhere.
 
     Row groups and their columns follow each other, and a group says of itself what its columns say together.
     """
-    rows, end = 0, len(_MAGIC)
+    rows, end = 0, len(MAGIC)
     try:
         told = _groups(footer)
-    except (_OtherFooter, IndexError) as problem:
+    except (NotCompact, IndexError, RecursionError) as problem:
         return f"has a footer that cannot be read: {problem}"
     if len(told) != metadata.num_row_groups:
         return "has a footer that tells two numbers of row groups"
@@ -72,22 +68,22 @@ def layout_fault(metadata: pq.FileMetaData, footer: bytes) -> str | None:
 
 def _groups(footer: bytes) -> list[tuple[int | None, int | None]]:
     """Where each row group begins and how many bytes it has, as it says itself; None for what it does not say."""
-    reader = _Reader(footer)
+    reader = Reader(footer)
     field = 0
     while True:
         field, kind = reader.field(field)
         if not kind:
             return []
-        if field != _GROUPS or kind != _LIST:
+        if field != _GROUPS or kind != LIST:
             reader.skip(kind)
             continue
         count, _ = reader.list_header()
-        found = [_Element.read(reader).fields for _ in range(count)]
+        found = [Struct.read(reader).fields for _ in range(count)]
         return [(_number(fields, _FILE_OFFSET), _number(fields, _COMPRESSED)) for fields in found]
 
 
 def _number(fields: Mapping[int, tuple[int, bytes]], field: int) -> int | None:
-    return _Reader(fields[field][1]).integer() if field in fields else None
+    return Reader(fields[field][1]).integer() if field in fields else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +102,12 @@ def marks_of(files: TableFiles, path: str, fields: Sequence[Field]) -> Marks | N
     io = files.io
     with translating(path), io.arrow().open_input_file(io.arrow_path(path)) as source:
         size = source.size()
-        if size < _TAIL:
+        try:
+            footer = footer_of(source)
+            marked = marked_footer(footer, fields)
+        except (pa.ArrowInvalid, NotCompact, IndexError, KeyError, UnicodeDecodeError, RecursionError):
             return None
-        source.seek(size - _TAIL)
-        tail = source.read(_TAIL)
-        length = int.from_bytes(tail[:4], "little")
-        if tail[4:] != _MAGIC or length > size - _TAIL:
-            return None
-        source.seek(size - _TAIL - length)
-        footer = source.read(length)
-    try:
-        marked = marked_footer(footer, fields)
-    except (_OtherFooter, IndexError, KeyError, UnicodeDecodeError):
-        return None
-    return Marks(size - _TAIL - length, marked + len(marked).to_bytes(4, "little") + _MAGIC, marked != footer)
+    return Marks(size - _TAIL - len(footer), marked + len(marked).to_bytes(4, "little") + MAGIC, marked != footer)
 
 
 def mark_columns(files: TableFiles, path: str, fields: Sequence[Field]) -> None:
@@ -131,158 +119,52 @@ def mark_columns(files: TableFiles, path: str, fields: Sequence[Field]) -> None:
 
 def marked_footer(footer: bytes, fields: Sequence[Field]) -> bytes:
     """The footer with ids and annotations in its schema."""
-    reader = _Reader(footer)
+    reader = Reader(footer)
     field = 0
     while True:
         field, kind = reader.field(field)
-        if field == _SCHEMA and kind == _LIST:
+        if field == _SCHEMA and kind == LIST:
             break
         if not kind or field > _SCHEMA:
-            raise _OtherFooter
+            raise NotCompact
         reader.skip(kind)
     begin = reader.at
     count, kind = reader.list_header()
-    if kind != _STRUCT:
-        raise _OtherFooter
-    elements = [_Element.read(reader) for _ in range(count)]
+    if kind != STRUCT:
+        raise NotCompact
+    elements = [Struct.read(reader) for _ in range(count)]
     _Marking(elements).row(0, fields)
-    header = bytes([min(count, 15) << 4 | _STRUCT]) + (_varint(count) if count >= 15 else b"")
-    return footer[:begin] + header + b"".join(element.encoded() for element in elements) + footer[reader.at :]
+    return footer[:begin] + list_of(elements) + footer[reader.at :]
 
 
-def _varint(number: int) -> bytes:
-    made = bytearray()
-    while number >= 0x80:
-        made.append(number & 0x7F | 0x80)
-        number >>= 7
-    made.append(number)
-    return bytes(made)
+def _name(element: Struct) -> str:
+    reader = Reader(element.fields[_NAME][1])
+    length = reader.varint()
+    return reader.data[reader.at : reader.at + length].decode()
 
 
-def _zigzag(number: int) -> bytes:
-    return _varint(number << 1 if number >= 0 else (-number << 1) - 1)
-
-
-class _Reader:
-    """Goes through bytes in the compact protocol."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def byte(self) -> int:
-        found = self.data[self.at]
-        self.at += 1
-        return found
-
-    def varint(self) -> int:
-        number = shift = 0
-        while True:
-            part = self.byte()
-            number |= (part & 0x7F) << shift
-            if part < 0x80:
-                return number
-            shift += 7
-
-    def integer(self) -> int:
-        number = self.varint()
-        return number >> 1 ^ -(number & 1)
-
-    def field(self, before: int) -> tuple[int, int]:
-        """The next field's number and kind; the kind is 0 at a struct's end."""
-        head = self.byte()
-        if not head:
-            return before, 0
-        return (before + (head >> 4) if head >> 4 else self.integer()), head & 0x0F
-
-    def list_header(self) -> tuple[int, int]:
-        """How many elements of what kind follow."""
-        head = self.byte()
-        return (self.varint() if head >> 4 == 15 else head >> 4), head & 0x0F
-
-    def skip(self, kind: int) -> None:
-        """Go past a value."""
-        if kind in _BOOLEANS:
-            return
-        if kind == 3:
-            self.at += 1
-        elif kind in (4, _I32, 6):
-            self.varint()
-        elif kind == 7:
-            self.at += 8
-        elif kind == _BINARY:
-            length = self.varint()
-            self.at += length
-        elif kind in (_LIST, _SET):
-            count, inner = self.list_header()
-            for _ in range(count):
-                self.skip(3 if inner in _BOOLEANS else inner)
-        elif kind == _STRUCT:
-            field = 0
-            while True:
-                field, inner = self.field(field)
-                if not inner:
-                    return
-                self.skip(inner)
-        else:
-            raise _OtherFooter
-
-
-@dataclass(slots=True)
-class _Element:
-    """One element of the schema: each of its fields as it is encoded, by number."""
-
-    fields: dict[int, tuple[int, bytes]]
-
-    @classmethod
-    def read(cls, reader: _Reader) -> _Element:
-        found: dict[int, tuple[int, bytes]] = {}
-        field = 0
-        while True:
-            field, kind = reader.field(field)
-            if not kind:
-                return cls(found)
-            begin = reader.at
-            reader.skip(kind)
-            found[field] = (kind, reader.data[begin : reader.at])
-
-    def encoded(self) -> bytes:
-        made = bytearray()
-        before = 0
-        for field, (kind, value) in sorted(self.fields.items()):
-            made += bytes([(field - before) << 4 | kind]) + value
-            before = field
-        return bytes(made) + b"\0"
-
-    @property
-    def name(self) -> str:
-        reader = _Reader(self.fields[_NAME][1])
-        length = reader.varint()
-        return reader.data[reader.at : reader.at + length].decode()
-
-    @property
-    def children(self) -> int:
-        return _Reader(self.fields[_CHILDREN][1]).integer() if _CHILDREN in self.fields else 0
+def _children(element: Struct) -> int:
+    return Reader(element.fields[_CHILDREN][1]).integer() if _CHILDREN in element.fields else 0
 
 
 class _Marking:
     """A walk through a schema's elements, which stand parent before children."""
 
-    def __init__(self, elements: Sequence[_Element]) -> None:
+    def __init__(self, elements: Sequence[Struct]) -> None:
         self._elements = elements
 
     def row(self, at: int, fields: Sequence[Field]) -> int:
         """Mark the columns of the group at a place; returns the place behind it."""
         by_name = {field.name: field for field in fields}
         after = at + 1
-        for _ in range(self._elements[at].children):
-            field = by_name.get(self._elements[after].name)
+        for _ in range(_children(self._elements[at])):
+            field = by_name.get(_name(self._elements[after]))
             after = self._passed(after) if field is None else self._column(after, field.type, field.id, field.id, 0)
         return after
 
     def _column(self, at: int, type_: DataType, own: int, of: int, depth: int) -> int:
         element = self._elements[at]
-        element.fields[_ID] = (_I32, _zigzag(own))
+        element.fields[_ID] = (I32, zigzag(own))
         match type_:
             case RowType(fields=fields):
                 return self.row(at, fields)
@@ -295,28 +177,28 @@ class _Marking:
                 self._expect(at + 1, 2)
                 after = self._column(at + 2, key, key_id(of, depth + 1), of, depth + 1)
                 return self._column(after, value, value_id(of, depth + 1), of, depth + 1)
-            case TimeType() if element.fields.get(_TYPE) == (_I32, _zigzag(_INT32)):
-                element.fields[_CONVERTED] = (_I32, _zigzag(_TIME_MILLIS))
-                element.fields[_LOGICAL] = (_STRUCT, _annotation(7, millis=True, utc=True))
+            case TimeType() if element.fields.get(_TYPE) == (I32, zigzag(_INT32)):
+                element.fields[_CONVERTED] = (I32, zigzag(_TIME_MILLIS))
+                element.fields[_LOGICAL] = (STRUCT, _annotation(7, millis=True, utc=True))
             case TimestampType(precision=precision) | LocalZonedTimestampType(precision=precision):
                 utc = isinstance(type_, LocalZonedTimestampType)
-                wanted = {at_utc: (_STRUCT, _annotation(8, millis=precision <= 3, utc=at_utc)) for at_utc in (True, False)}
+                wanted = {at_utc: (STRUCT, _annotation(8, millis=precision <= 3, utc=at_utc)) for at_utc in (True, False)}
                 if element.fields.get(_LOGICAL) in wanted.values():  # what lies there in another form is read by its own annotation
                     element.fields[_LOGICAL] = wanted[utc]
         self._expect(at, 0)
         return at + 1
 
     def _expect(self, at: int, children: int) -> None:
-        if self._elements[at].children != children:
-            raise _OtherFooter
+        if _children(self._elements[at]) != children:
+            raise NotCompact
 
     def _passed(self, at: int) -> int:
         after = at + 1
-        for _ in range(self._elements[at].children):
+        for _ in range(_children(self._elements[at])):
             after = self._passed(after)
         return after
 
 
 def _annotation(which: int, *, millis: bool, utc: bool) -> bytes:
     """A union's member of that number, which is a TIME or TIMESTAMP with its unit."""
-    return bytes([which << 4 | _STRUCT, 0x11 if utc else 0x12, 0x1C, 0x1C if millis else 0x2C, 0, 0, 0, 0])
+    return bytes([which << 4 | STRUCT, 0x11 if utc else 0x12, 0x1C, 0x1C if millis else 0x2C, 0, 0, 0, 0])

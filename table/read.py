@@ -24,6 +24,7 @@ from table.formats import format_of
 from table.look_ahead import in_order
 from table.manifest import DataFile
 from table.orc import orc_parts, rows_of
+from table.parquet_metadata import footer_of, metadata_of
 from table.scan import PlannedFile
 from table.stats import column_stats
 from table.storage_errors import storage_failure
@@ -242,7 +243,7 @@ class _Projection:
         with self._opened(files, path) as source:
             self._check_size(files, source.size())
             file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
-            yield from file.iter_batches(batch_size=self._batch_rows(file.metadata), columns=self._names, use_threads=True)
+            yield from file.iter_batches(batch_size=self._batch_rows(source, file.metadata), columns=self._names, use_threads=True)
 
     def _opened(self, files: TableFiles, path: str) -> pa.NativeFile:
         """The file; a small one of a store is fetched whole, in a request instead of one for its end and for each column."""
@@ -258,14 +259,21 @@ class _Projection:
         if size != self._planned.file.file_size:
             raise files.damaged(self._planned.path, f"has {size:,} bytes where its manifest tells {self._planned.file.file_size:,}")
 
-    def _batch_rows(self, metadata: pq.FileMetaData) -> int:
+    def _batch_rows(self, source: pa.NativeFile, metadata: pq.FileMetaData) -> int:
         """Rows of a batch of some megabytes, by what the columns take once they are unpacked."""
+        size = sum(int(metadata.row_group(at).total_byte_size) for at in range(metadata.num_row_groups))
+        if size > _BATCH_BYTES:
+            size = self._unpacked_bytes(metadata_of(footer_of(source)))
+        return max(_LEAST_BATCH_ROWS, min(BATCH_ROWS, _BATCH_BYTES * int(metadata.num_rows) // max(1, size)))
+
+    def _unpacked_bytes(self, metadata: pq.FileMetaData) -> int:
+        """What the columns that are read take, by metadata that may be asked for its columns."""
         names, size = set(self._names), 0
         for at in range(metadata.num_row_groups):
             group = metadata.row_group(at)
             columns = (group.column(position) for position in range(group.num_columns))
             size += sum(one.total_uncompressed_size for one in columns if one.path_in_schema.split(".", 1)[0] in names)
-        return max(_LEAST_BATCH_ROWS, min(BATCH_ROWS, _BATCH_BYTES * int(metadata.num_rows) // max(1, size)))
+        return size
 
     def _orc(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
         for part in orc_parts(files.io, path, self._names, at_once=self._at_once()):

@@ -17,6 +17,7 @@ from table.formats import format_of
 from table.manifest import DataFile
 from table.orc import orc_head, orc_parts
 from table.parquet_footer import layout_fault
+from table.parquet_metadata import footer_of, metadata_of
 from table.read import problem_of_rows
 from table.stats import column_stats
 from table.storage_errors import storage_failure
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 MISSING = "is missing"
 _BUFFER_BYTES = 1 << 20
-_TAIL_BYTES = 16 << 10
-"""Most footers are smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,19 +100,12 @@ def _rows_told(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int
 
 def _rows_of_footer(_: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int:
     """The same for Parquet, whose columns, bounds and places are looked at, too."""
-    import pyarrow.parquet as pq
-
     assert expected.file is not None
     assert expected.schema is not None
-    source.seek(max(0, expected.size - _TAIL_BYTES))
-    tail = source.read()
-    length = int.from_bytes(tail[-8:-4], "little") + 8
-    if length > len(tail):
-        source.seek(max(0, expected.size - length))
-        tail = source.read()
-    metadata = pq.read_metadata(pa.BufferReader(b"PAR1" + tail[-length:]))
+    footer = footer_of(source)
+    metadata = metadata_of(footer)
     problem = column_fault(metadata.schema.to_arrow_schema(), expected.file, expected.schema)
-    problem = problem or bounds_fault(metadata, expected.file, expected.schema) or layout_fault(metadata, tail[-length:-8])
+    problem = problem or bounds_fault(metadata, expected.file, expected.schema) or layout_fault(metadata, footer)
     if problem:
         raise _Fault(problem)
     return int(metadata.num_rows)

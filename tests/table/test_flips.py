@@ -134,3 +134,21 @@ def test_a_column_whose_name_in_the_footer_is_changed_is_not_null(tmp_path: Path
         except TableDamaged as damaged:
             told += "lacks column amount, of which its manifest tells 10 values" in damaged.message
     assert told == 1
+
+
+def test_no_bit_of_a_parquet_schema_ends_the_process_that_reads(tmp_path: Path) -> None:
+    """Arrow compares a column with its schema only where Python asks for it, and ends the process where they differ."""
+    files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
+    schema = new_schema([column("id", "BIGINT"), column("s", "STRING"), column("d", "DOUBLE")], options={"bucket": "-1"})
+    snapshot = insert(files, schema, None, ROWS)
+    (planned,) = plan_scan(files, schema, snapshot).files
+    path = Path(planned.path)
+    kept = path.read_bytes()
+    footer = len(kept) - 8 - int.from_bytes(kept[-8:-4], "little")
+    outcomes = Counter[str]()
+    with Child(partial(outcome, str(tmp_path / "t"), schema, snapshot)) as read:
+        for bit in range(footer * 8, (footer + 80) * 8):
+            path.write_bytes(flipped(kept, bit))
+            outcomes[read()] += 1
+    assert outcomes["died"] == outcomes["wrong"] == 0
+    assert outcomes["told"] > 100

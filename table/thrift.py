@@ -1,0 +1,149 @@
+"""Thrift's compact protocol, as far as the footers of Parquet files use it: structs whose fields stay as they are encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+I32, BINARY, LIST, _SET, STRUCT = 5, 8, 9, 10, 12
+_BOOLEANS = (1, 2)
+_MOST_BITS = 70
+
+
+class NotCompact(Exception):
+    """The bytes are not of the protocol, or of a part that no footer uses."""
+
+
+def varint(number: int) -> bytes:
+    made = bytearray()
+    while number >= 0x80:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)
+
+
+def zigzag(number: int) -> bytes:
+    return varint(number << 1 if number >= 0 else (-number << 1) - 1)
+
+
+class Reader:
+    """Goes through bytes in the compact protocol."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def byte(self) -> int:
+        found = self.data[self.at]
+        self.at += 1
+        return found
+
+    def varint(self) -> int:
+        number = shift = 0
+        while shift < _MOST_BITS:
+            part = self.byte()
+            number |= (part & 0x7F) << shift
+            if part < 0x80:
+                return number
+            shift += 7
+        raise NotCompact("a number of more than 64 bits")
+
+    def integer(self) -> int:
+        number = self.varint()
+        return number >> 1 ^ -(number & 1)
+
+    def field(self, before: int) -> tuple[int, int]:
+        """The next field's number and kind; the kind is 0 at a struct's end."""
+        head = self.byte()
+        if not head:
+            return before, 0
+        return (before + (head >> 4) if head >> 4 else self.integer()), head & 0x0F
+
+    def list_header(self) -> tuple[int, int]:
+        """How many elements of what kind follow."""
+        head = self.byte()
+        return (self.varint() if head >> 4 == 15 else head >> 4), head & 0x0F
+
+    def skip(self, kind: int) -> None:
+        """Go past a value."""
+        if kind in _BOOLEANS:
+            return
+        if kind == 3:
+            self.at += 1
+        elif kind in (4, I32, 6):
+            self.varint()
+        elif kind == 7:
+            self.at += 8
+        elif kind == BINARY:
+            length = self.varint()
+            self.at += length
+        elif kind in (LIST, _SET):
+            count, inner = self.list_header()
+            if inner in _BOOLEANS:
+                self.at += count
+                return
+            for _ in range(count):
+                self.skip(inner)
+        elif kind == STRUCT:
+            field = 0
+            while True:
+                field, inner = self.field(field)
+                if not inner:
+                    return
+                self.skip(inner)
+        else:
+            raise NotCompact
+
+
+@dataclass(slots=True)
+class Struct:
+    """A struct: each of its fields as it is encoded, by number."""
+
+    fields: dict[int, tuple[int, bytes]]
+
+    @classmethod
+    def read(cls, reader: Reader) -> Struct:
+        found: dict[int, tuple[int, bytes]] = {}
+        field = 0
+        while True:
+            field, kind = reader.field(field)
+            if not kind:
+                return cls(found)
+            begin = reader.at
+            reader.skip(kind)
+            found[field] = (kind, reader.data[begin : reader.at])
+
+    def change(self, field: int, kind: int, change: Callable[[bytes], bytes]) -> None:
+        """Change a field's value where there is one; raises `NotCompact` for one of another kind."""
+        if field not in self.fields:
+            return
+        found, value = self.fields[field]
+        if found != kind:
+            raise NotCompact(f"field {field} is of another kind")
+        self.fields[field] = (kind, change(value))
+
+    def encoded(self) -> bytes:
+        made = bytearray()
+        before = 0
+        for field, (kind, value) in sorted(self.fields.items()):
+            step = field - before
+            made += (bytes([step << 4 | kind]) if 0 < step < 16 else bytes([kind]) + zigzag(field)) + value
+            before = field
+        return bytes(made) + b"\0"
+
+
+def changed_list(value: bytes, change: Callable[[Struct], Struct]) -> bytes:
+    """An encoded list of structs with each of them changed; raises `NotCompact` for another list."""
+    reader = Reader(value)
+    count, kind = reader.list_header()
+    if kind != STRUCT and count:
+        raise NotCompact
+    return list_of([change(Struct.read(reader)) for _ in range(count)])
+
+
+def list_of(structs: Sequence[Struct]) -> bytes:
+    """A list of structs, encoded."""
+    count = len(structs)
+    header = bytes([min(count, 15) << 4 | STRUCT]) + (varint(count) if count >= 15 else b"")
+    return header + b"".join(struct.encoded() for struct in structs)
