@@ -15,6 +15,7 @@ from model.identifier import MAIN_BRANCH
 from model.location import Location
 from model.schema import Schema, check_schema, other_kind
 from model.snapshot import Snapshot
+from model.table_options import TABLE_OPTIONS
 from table.file_io import FileIO
 from table.hive import column_names
 from table.layout import TableLayout
@@ -23,6 +24,8 @@ from table.storage_errors import told_by_the_store
 from table.store import TableFiles
 
 _BRANCH = "branch-"
+_PLACES = "data-file.external-paths"
+"""Files there are judged one by one, by the import directories."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +130,17 @@ def _check_partition_columns(files: TableFiles, schema: Schema, snapshot: Snapsh
             )
 
 
+def _check_harmless(schema: Schema, path: str) -> None:
+    """Raise for options that REST clients could not set, as each reader would run or reach what they name."""
+    for key in schema.options:
+        if key.startswith(_PLACES):
+            continue
+        if reason := TABLE_OPTIONS.danger(key):
+            raise InvalidSchema(
+                f"Option '{key}' in {path}: {reason} The table can be registered once the option is taken out of that file."
+            )
+
+
 def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Sequence[Snapshot]) -> None:
     """Raise for tables that are no append tables, or that need what is not kept here."""
     newest, where = schemas[-1], files.layout.branch_dir
@@ -135,6 +149,8 @@ def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Se
     if kind := other_kind(newest.options):
         raise InvalidSchema(f"The table at {where} is a {kind}; append tables can be registered.")
     check_schema(newest)
+    for schema in schemas:
+        _check_harmless(schema, files.layout.schema_file(schema.id))
     known = {schema.id for schema in schemas}
     for before, after in itertools.pairwise(snapshots):
         if after.id != before.id + 1:

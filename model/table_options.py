@@ -63,14 +63,15 @@ TABLE_OPTIONS.refuse(
 )
 for _pattern, _reason in (
     (
-        r"(.+\.)?(class|classname|classpath|impl|factory|jars?|command|cmd|callbacks?|jaas|keytab|kms|crypto|key\.provider)(\..+)?",
+        r"(?!(.+\.)?(storage|data)\.class$)(.+\.)?(class|classname|classpath|impl|factory|jars?|command|cmd|callbacks?|jaas|keytab|kms|crypto|key\.provider)(\..+)?",
         "it names a program or class that whoever loads the table would run.",
     ),
     (
-        r"(.+\.)?(uris?|urls?|endpoints?|hosts?|hostname|(bootstrap\.)?servers|brokers?|proxy|metastore|warehouse)(\..+)?",
+        r"(?!(docs?|documentation|wiki|homepage|runbook|dashboard)\.(uri|url)$)(.+\.)?(uris?|urls?|endpoints?|hosts?|hostname|(bootstrap\.)?servers|brokers?|proxy|metastore|warehouse)(\..+)?",
         "it names a host that whoever loads the table would speak to.",
     ),
     (
+        r"(?!(s3a?|oss|cosn?|obs|gs)\.storage\.class$)"
         r"(fs|hadoop|hdfs|yarn|hive|java|javax|derby|jdbc|spark|flink|kafka|dlf|token|security|lock|s3a?|oss|cosn?|obs|gs|abfss?|wasbs?|catalog)\..+",
         "it configures an engine, a catalog or a store for whoever loads the table; each client configures its own.",
     ),

@@ -189,6 +189,10 @@ def test_what_is_no_append_table_is_not_registered(gateway: Gateway, lying: Path
         (text.replace('"primaryKeys": []', '"primaryKeys": ["id"]'), "primary key"),
         ("{", "is no schema"),
         (text.replace('"options": {', '"options": {"type": "format-table", '), "format-table"),
+        (
+            text.replace('"options": {', '"options": {"commit.callbacks": "evil.Callback", '),
+            r"'commit.callbacks' in .*/schema/schema-1: it names a program",
+        ),
     ):
         assert broken != text
         schema.write_text(broken)
@@ -198,6 +202,23 @@ def test_what_is_no_append_table_is_not_registered(gateway: Gateway, lying: Path
     (lying / "snapshot" / "snapshot-2").rename(lying / "snapshot" / "snapshot-4")
     with pytest.raises(InvalidSchema, match="snapshot-4 holds snapshot 2"):
         gateway.run(f"CALL sys.register_table('r', '{lying}')")
+
+
+def test_an_old_schema_or_a_branch_brings_no_option_that_readers_would_run(gateway: Gateway, lying: Path) -> None:
+    schema = lying / "schema" / "schema-0"
+    text = schema.read_text()
+    harmful = text.replace('"options": {', '"options": {"s3.endpoint": "http://evil.example", ')
+    schema.write_text(harmful)
+    with pytest.raises(InvalidSchema, match=r"'s3.endpoint' in .*/schema/schema-0: "):
+        gateway.run(f"CALL sys.register_table('r', '{lying}')")
+    schema.write_text(text)
+    branch = lying / "branch" / "branch-evil" / "schema"
+    branch.mkdir(parents=True)
+    (branch / "schema-0").write_text(harmful)
+    with pytest.raises(InvalidSchema, match=r"'s3.endpoint' in .*/branch-evil/schema/schema-0: "):
+        gateway.run(f"CALL sys.register_table('r', '{lying}')")
+    (branch / "schema-0").write_text(text.replace('"options": {', '"options": {"s3.storage-class": "STANDARD_IA", '))
+    gateway.run(f"CALL sys.register_table('r', '{lying}')")
 
 
 def test_files_that_lack_their_partition_are_not_registered(gateway: Gateway, imports: Path, warehouse: Path) -> None:

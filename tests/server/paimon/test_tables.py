@@ -62,7 +62,7 @@ DANGEROUS = (
     "hadoop.fs.defaultFS", "hive-conf-dir", "jdbc.url", "security.kerberos.login.keytab", "kafka.bootstrap.servers", "driverClass",
     "token.provider",
     "spark.driver.extraJavaOptions", "parquet.crypto.factory.class", "global-index.external-path", "dlf.token-ecs-metadata-url",
-    "lock.type",
+    "lock.type", "fs.s3a.storage.class", "s3.storage-class.impl", "fs.docs.url", "docs.url.class",
 )  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def test_what_would_make_readers_run_or_reach_something_is_kept_by_nobody(table:
 
 
 def test_what_other_clients_note_is_kept(table: Rest) -> None:
-    for key in ("owner", "custom.note", "classification", "hosted-by", "team-1.first"):
+    for key in ("owner", "custom.note", "classification", "hosted-by", "team-1.first", "s3.storage-class", "data-class", "docs.url"):
         assert table.post(T, {"changes": [{"action": "setOption", "key": key, "value": "kept"}]}) is None
         assert table.get(T)["schema"]["options"][key] == "kept"
 
