@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import uuid4
@@ -25,6 +26,8 @@ from server.postgres import running_dsn
 from server.process import catalog_dsn
 from server.settings import Settings
 
+_LEAVING_SECONDS = 3.0
+
 
 @contextlib.contextmanager
 def present_dsn(settings: Settings) -> Iterator[str]:
@@ -37,6 +40,14 @@ def present_dsn(settings: Settings) -> Iterator[str]:
         raise IllegalMove(f"There is no catalog in {settings.data}: set SLUICE_DATA or SLUICE_CATALOG_DSN as for the server.")
     with catalog_dsn(settings) as dsn:
         yield dsn
+
+
+def _servers_left(dsn: str) -> int:
+    """Connections of servers that stay; those of one that has just stopped are Postgres's to end, which takes it a moment."""
+    deadline = time.monotonic() + _LEAVING_SECONDS
+    while (count := servers(dsn)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return count
 
 
 def _grants(dsn: str) -> list[Grant]:
@@ -118,7 +129,7 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
             f"The backup is of the warehouse {head.warehouse}, and SLUICE_WAREHOUSE is {settings.warehouse}: tables never move."
         )
     with catalog_dsn(settings) as dsn:
-        if count := servers(dsn):
+        if count := _servers_left(dsn):
             raise IllegalMove(f"Servers hold {count} connections to this catalog: stop them first.")
         if not replace and (rows := contents(dsn)):
             raise IllegalMove(
