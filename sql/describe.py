@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from sqlglot import exp
 
@@ -16,14 +15,6 @@ from sql.statements.base import ExecutionContext, LookingStatement, Statement
 
 _SHAPING = re.compile(r"(use|set|reset|create\s+temporary)\b", re.IGNORECASE)
 _MAY_SHAPE = re.compile(r"\b(use|set|reset|temporary)\b", re.IGNORECASE)
-
-
-class Analysed(Statement, Protocol):
-    """A statement that was looked at before, ready to be run once (`sql.spark.analysed`)."""
-
-    def holds(self, context: ExecutionContext) -> bool:
-        """Whether looking at it again would find the same."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

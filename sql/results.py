@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from model.errors import LakeError, StatementCanceled, Unavailable
 from model.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
 from table.arrow import arrow_type
-
-if TYPE_CHECKING:
-    from sql.describe import Analysed
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +43,15 @@ class Waiting(Protocol):
     def call_when_due(self, call: Callable[[], None]) -> float:
         """Call once when there may be more, from any thread; returns in how many seconds to ask anyway."""
         ...
+
+
+class Analysed:
+    """What describing a query has found, for running the same text; whoever holds it only gives it back.
+
+    `sql.statements.base.AnalysedStatement` is what it is to those who run it.
+    """
+
+    __slots__ = ()
 
 
 class ResultKind(StrEnum):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+import sql.statements.all  # noqa: F401 - the statements register themselves
 from lake import EVERYBODY, Caller, IdempotencyClaim, Replay
 from model.errors import (
     BadRequest,
@@ -24,7 +25,7 @@ from model.option import masked_text
 from model.quota import STREAMS
 from model.spans import Value, span, tracing
 from sql.answers import answer_of, replayed
-from sql.describe import Analysed, Described, described_last
+from sql.describe import Described, described_last
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.dry_run import can_be_read, looked_at
 from sql.executor import Lane, Steps
@@ -36,10 +37,10 @@ from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters, bind
 from sql.parsing.size import check_words
 from sql.places import place
-from sql.results import ResultColumn, ResultSet
+from sql.results import Analysed, ResultColumn, ResultSet
 from sql.session import Session
 from sql.sql_options import statement_seconds
-from sql.statements.base import ExecutionContext, Statement, build
+from sql.statements.base import AnalysedStatement, ExecutionContext, Statement, build
 from sql.statements.follow import plan_stream
 from sql.statements.jobs import StartJob, is_job
 from sql.surroundings import Surroundings
@@ -245,8 +246,7 @@ class ScriptRunner:
         try:
             context = self._context(operation, script, text, claim)
             with span("plan"):
-                kept = script.analysed if script.analysed is not None and script.analysed.holds(context) else None
-                statement = kept or _prepare(insert, tree, context, script.max_rows)
+                statement = _analysed(script, context) or _prepare(insert, tree, context, script.max_rows)
             if script.describe:
                 statement = Described(tree=tree, statement=statement, wanted=tuple(script.wanted))
             operation.wants_spark, operation.on_spark = statement.needs_spark, False
@@ -266,7 +266,7 @@ class ScriptRunner:
                 except Unavailable:
                     if not statement.needs_spark or not context.spark.spared(context.statement_id):
                         raise
-                    result = _again(statement, kept, tree, context, script).run(context)
+                    result = _again(statement, tree, context, script).run(context)
                 result.notices = (*result.notices, *context.lake.notices.values())
         except BaseException as error:  # also a close of these steps: the key must come free whatever happened
             if claim is not None:
@@ -340,6 +340,12 @@ def _move(error: LakeError, script: Script, text: StatementText) -> None:
     error.line += text.line - 1
 
 
+def _analysed(script: Script, context: ExecutionContext) -> AnalysedStatement | None:
+    """What the caller has from describing the same text, where it still holds."""
+    analysed = script.analysed
+    return analysed if isinstance(analysed, AnalysedStatement) and analysed.holds(context) else None
+
+
 def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: ExecutionContext, most: int | None) -> Statement:
     """The statement: answered in this process where that is surely the same, or made from its tree."""
     if insert is not None and (planned := plan_values(insert, context)):
@@ -355,7 +361,7 @@ def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: Execut
     return plan_locally(tree, context) or build(tree)
 
 
-def _again(statement: Statement, kept: Statement | None, tree: exp.Expr | None, context: ExecutionContext, script: Script) -> Statement:
+def _again(statement: Statement, tree: exp.Expr | None, context: ExecutionContext, script: Script) -> Statement:
     """The statement to run on the next Spark, once that runs, where it still waited for a core when the last one was ended.
 
     Once only: of a statement that ends Spark itself while it is planned, another try would be no waiting.
@@ -363,7 +369,7 @@ def _again(statement: Statement, kept: Statement | None, tree: exp.Expr | None, 
     context.cancellation.check()
     _log.info("Statement %s had not begun in the Spark that is gone; it waits for the next one", context.statement_id)
     context.spark.require()
-    return statement if statement is not kept else _prepare(None, tree, context, script.max_rows)
+    return statement if not isinstance(statement, AnalysedStatement) else _prepare(None, tree, context, script.max_rows)
 
 
 def _capped(tree: exp.Expr, most: int) -> exp.Expr:

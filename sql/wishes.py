@@ -9,11 +9,11 @@ from uuid import uuid4
 from lake import EVERYBODY, Caller, Lake
 from model.errors import StatementTooLarge
 from model.quota import SECONDS
-from sql.describe import Analysed
 from sql.limits import GatewayLimits
 from sql.operation import Operation
 from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters
+from sql.results import Analysed
 from sql.script import Idempotent, Script
 from sql.session import Session
 from sql.sessions import GatewaySession

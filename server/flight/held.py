@@ -13,10 +13,9 @@ import pyarrow as pa
 from cachetools import LRUCache
 
 from model.errors import InvalidParameter, OperationNotExist
-from sql.describe import Analysed
 from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters
-from sql.results import ResultSet
+from sql.results import Analysed, ResultSet
 
 PREPARED_BYTES = 256 << 20
 """Texts and parameters of prepared statements that nobody has closed; of more, those longest unused go."""

@@ -14,12 +14,12 @@ from server.flight.clients import ClientSessions
 from server.flight.held import PreparedStatement, PreparedStatements, Results
 from server.flight.messages import packed
 from server.flight.schemas import flight_schema
-from sql.describe import Analysed, shapes_session
+from sql.describe import shapes_session
 from sql.gateway import Gateway, RunningStatement
 from sql.parameter_types import PlainInsert
 from sql.parameters import NONE as NO_PARAMETERS
 from sql.parameters import Parameters
-from sql.results import ResultColumn, ResultSet
+from sql.results import Analysed, ResultColumn, ResultSet
 
 MESSAGE_BYTES = 8 << 20
 """A batch is cut to about so much: clients take 16 MiB in one message unless told otherwise (`gateway.md` 2.2)."""

@@ -15,7 +15,7 @@ from sql.results import ResultColumn, ResultSet
 from sql.spark.errors import translating
 from sql.spark.prepared import Prepared, apply_zone, prepared
 from sql.spark.results import result_of
-from sql.statements.base import ExecutionContext
+from sql.statements.base import AnalysedStatement, ExecutionContext
 from table.scan_mode import TRAVEL_OPTIONS
 
 _MOST_FILES = 1000
@@ -23,7 +23,7 @@ _MOST_FILES = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalysedQuery:
+class AnalysedQuery(AnalysedStatement):
     """To be run once: Spark settles what time it is when a plan is first run."""
 
     query: Prepared

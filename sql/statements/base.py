@@ -16,7 +16,7 @@ from sql.cancellation import Cancellation
 from sql.connectors import ConnectorScope
 from sql.open_streams import OpenStreams
 from sql.progress import Progress
-from sql.results import ResultColumn, ResultSet
+from sql.results import Analysed, ResultColumn, ResultSet
 from sql.session import Session
 
 if TYPE_CHECKING:
@@ -147,6 +147,25 @@ class LookingStatement(LocalStatement, ABC):
         return ResultSet.of_rows(self.columns(context), list(self.rows(context)))
 
 
+class AnalysedStatement(Analysed, ABC):
+    """A statement that was looked at before, ready to be run once (`sql.spark.analysed`)."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def needs_spark(self) -> bool:
+        """Whether it runs Spark work."""
+
+    @abstractmethod
+    def holds(self, context: ExecutionContext) -> bool:
+        """Whether looking at it again would find the same."""
+
+    @abstractmethod
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """As of `Statement`."""
+
+
 Maker = Callable[[Any], Statement]
 M = TypeVar("M", bound=Maker)
 _MAKERS: dict[type[exp.Expr], Maker] = {}
@@ -166,9 +185,7 @@ def handles(*trees: type[exp.Expr]) -> Callable[[M], M]:
 
 
 def build(tree: exp.Expr) -> Statement:
-    """The statement a tree means; one nobody handles is refused by name."""
-    import sql.statements.all  # noqa: F401 - the statements register themselves
-
+    """The statement a tree means, of those that are registered (`sql.statements.all`); one nobody handles is refused by name."""
     for kind in type(tree).__mro__:
         maker = _MAKERS.get(kind)
         if maker is not None:
