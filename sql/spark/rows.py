@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import contextlib
+from collections.abc import Collection, Generator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -16,18 +17,23 @@ from lake import LakeTable
 from lake.erase import Matches
 from model.access import ReadRules
 from model.snapshot import Snapshot
+from model.types import BigIntType
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference
+from sql.results import STRING, ResultColumn
 from sql.spark.damage import Reading
 from sql.spark.prepared import TARGET, prepared
 from sql.spark.reads import dataframe, format_in_spark, named, tagged
+from sql.spark.results import FEW_ROWS, in_arrow, rows_at, write_rows
 from sql.spark.types import to_spark
 from sql.spark.visible import visible
 from sql.statements.base import ExecutionContext
+from table.erase import Positions
 from table.read import Selection, read_batches
 from table.scan import PlannedFile, ScanPlan, plan_scan
 
 _FILE, _ROW = "__sluice_file", "__sluice_row"
+_PLACES = (ResultColumn("file", STRING), ResultColumn("row", BigIntType()))
 
 
 class _Numbered(NamedTuple):
@@ -56,12 +62,39 @@ def rows_where(context: ExecutionContext, query: exp.Expr, table: LakeTable, sna
         files.update(told)
         return visible(frame, table, rules, beside=(_FILE, _ROW)) if rules.restricted else frame
 
-    with prepared(context, query, target=source) as found:
+    positions: dict[str, list[Positions]] = {}
+    with prepared(context, query, target=source) as query_on_spark:
         context.cancellation.check()
-        rows = found.frame.groupBy(_FILE).agg(F.collect_list(_ROW)).toArrow()
-    return [
-        (files[name], np.sort(places.values.to_numpy())) for name, places in zip(rows.column(0).to_pylist(), rows.column(1), strict=True)
-    ]
+        few = sum(planned.file.row_count for planned in files.values()) <= FEW_ROWS
+        frame = query_on_spark.frame
+        with contextlib.closing(_collected(frame) if few else _spooled(context, frame)) as batches:
+            for batch in batches:
+                context.cancellation.check()
+                _add(positions, batch)
+    return [(files[name], np.sort(np.concatenate(parts))) for name, parts in positions.items()]
+
+
+def _collected(frame: DataFrame) -> Generator[pa.RecordBatch]:
+    yield from frame.toArrow().to_batches()
+
+
+def _spooled(context: ExecutionContext, frame: DataFrame) -> Generator[pa.RecordBatch]:
+    """The rows a bounded batch at a time: neither Spark's heap nor this process holds the files' names for each of many rows."""
+    entry = context.spool.new(context.cancellation, caller=context.lake.caller)
+    try:
+        write_rows(in_arrow(frame, list(_PLACES)), entry.path)
+        entry.finish()
+        yield from rows_at(context.spool.file_io, entry.path, list(_PLACES))
+    finally:
+        entry.remove()
+
+
+def _add(positions: dict[str, list[Positions]], batch: pa.RecordBatch) -> None:
+    """Sort the rows of a batch by the files they lie in."""
+    names, rows = batch.column(0).dictionary_encode(), batch.column(1).to_numpy(zero_copy_only=False)
+    numbers = names.indices.to_numpy()
+    for number, name in enumerate(names.dictionary.to_pylist()):
+        positions.setdefault(name, []).append(rows[numbers == number])
 
 
 def _numbered(session: SparkSession, table: LakeTable, files: Sequence[PlannedFile], mentioned: Collection[str] | None) -> _Numbered:

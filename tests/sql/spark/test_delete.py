@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lake import Lake
-from model.errors import AnalysisError
+from model.errors import AnalysisError, ResultTooLarge
 from model.identifier import Identifier
 from sql.gateway import Gateway
+from sql.limits import GatewayLimits
+from sql.spark.pool import SparkPool
 from tests.lake.test_access import user
 
 ERASABLE = "'rows.erasable' = 'true'"
@@ -61,6 +64,24 @@ def test_rows_a_filter_hides_are_not_deleted(run: Run, on_spark: Gateway, lake: 
         run("DELETE FROM t WHERE secret = 'x'", caller=ada)
     assert run("DELETE FROM t WHERE id < 3 OR tenant IS NULL", caller=ada)[0][0] == 1
     assert sorted(run("SELECT id, secret FROM t")) == [(2, "x"), (3, "y"), (4, "x")]
+
+
+def test_many_rows_are_found_through_the_spool(run: Run, lake: Lake, pool: SparkPool, warehouse: Path) -> None:
+    run(f"CREATE TABLE t (id INT) WITH ('write-only' = 'true', 'target-file-size' = '1 mb', {ERASABLE})")
+    for first in (0, 80_000):
+        run(f"INSERT INTO t SELECT CAST(id AS INT) FROM range({first}, {first + 80_000})")
+    spool = warehouse / ".sluice" / "spool"
+    narrow = Gateway(lake, pool, limits=GatewayLimits(result_bytes=1000))
+    narrow.start()
+    try:
+        with pytest.raises(ResultTooLarge):
+            narrow.run("DELETE FROM t WHERE abs(id) % 3 > 0").close()
+    finally:
+        narrow.close()
+    assert run("SELECT count(*) FROM t") == [(160_000,)]
+    assert run("DELETE FROM t WHERE abs(id) % 3 > 0")[0][0] == 106_666
+    assert run("SELECT count(*), sum(id) FROM t") == [(53_334, sum(range(0, 160_000, 3)))]
+    assert list(spool.rglob("*.parquet")) == []
 
 
 def test_explain_tells_what_is_read(run: Run) -> None:
