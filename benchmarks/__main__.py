@@ -22,8 +22,8 @@ from benchmarks import (
     servers,
     statements,
     streams,
-    upkeep,
 )
+from benchmarks import idle_maintenance as upkeep
 from benchmarks.page import PAGE, Table, put, section
 from benchmarks.run import Run, running
 

@@ -21,7 +21,7 @@ from benchmarks.rest_client import Client, Committer
 from benchmarks.run import Run
 from benchmarks.server import ROOT, BenchServer, free_port
 from benchmarks.timing import median_millis, seconds
-from table.manifest_codec import encode_manifest_list
+from table.format.manifest_codec import encode_manifest_list
 
 WRITERS = (1, 4, 16)
 TABLES = 16

@@ -11,7 +11,7 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 
-from benchmarks.doors import Client, FlightClient, FlinkClient, HttpClient
+from benchmarks.endpoints import Client, FlightClient, FlinkClient, HttpClient
 from benchmarks.page import Table
 from benchmarks.run import Run
 from benchmarks.server import BenchServer

@@ -23,14 +23,14 @@ from benchmarks.timing import in_turns, seconds
 from catalog import CatalogStore
 from lake import Lake
 from model.identifier import Identifier
+from model.schema.types import IntType
 from model.snapshot import CommitKind
-from model.types import IntType
-from table import binary_row
-from table.arrow import arrow_schema
-from table.commit import CommitRequest
-from table.manifest import NewFile
-from table.rewrite import as_entry
-from table.write import write_batches
+from table.compaction.rewrite import as_entry
+from table.format.manifest import NewFile
+from table.format.rows import binary_row
+from table.format.rows.arrow import arrow_schema
+from table.write.snapshot_builder import CommitRequest
+from table.write.writer import write_batches
 
 Row = tuple[str, str, str, str]
 PARTITIONS = 100

@@ -19,12 +19,12 @@ from benchmarks.peers import PYTHON, ROOT
 from benchmarks.run import Run
 from benchmarks.server import BenchServer
 from benchmarks.timing import median_millis, seconds
-from model.schema import column, new_schema
+from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
-from table.file_io import LocalFileIO
-from table.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, ManifestFile
-from table.stats import ColumnStats, StatsModes
-from table.store import TableFiles
+from table.format.io.file_io import LocalFileIO
+from table.format.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, ManifestFile
+from table.format.rows.stats import ColumnStats, StatsModes
+from table.format.store import TableFiles
 
 LIMIT_SECONDS = 120
 """A peer that takes longer is given up."""

@@ -17,18 +17,18 @@ from typing import Any
 from benchmarks.timing import median_millis
 from model.predicate import And, Compare, Op, Predicate
 from model.snapshot import CommitKind
-from server.process import do_without_pandas
-from sql.jobs.limits import UpkeepLimits
-from table.column_cache import COLUMNS
-from table.commit import CommitRequest, build_snapshot
-from table.compact import CompactionRules
-from table.debt import DebtLedger
-from table.file_io import LocalFileIO
-from table.manifest import EMPTY_ROW, DataFile, NewFile, SimpleStats
-from table.manifest_codec import decode_manifest
-from table.plan import ScanPlan
-from table.scan import plan_entries, plan_scan
-from table.store import TableFiles
+from model.work_limits import UpkeepLimits
+from server.process.process import do_without_pandas
+from table.compaction.backlog import DebtLedger
+from table.compaction.candidates import CompactionRules
+from table.format.io.file_io import LocalFileIO
+from table.format.manifest import EMPTY_ROW, DataFile, NewFile, SimpleStats
+from table.format.manifest_codec import decode_manifest
+from table.format.store import TableFiles
+from table.scan.column_cache import COLUMNS
+from table.scan.entry_scan import plan_entries, plan_scan
+from table.scan.plan import ScanPlan
+from table.write.snapshot_builder import CommitRequest, build_snapshot
 
 START = dt.datetime(2024, 1, 1)
 

@@ -111,7 +111,7 @@ def _two(run: Run, settings: Mapping[str, str]) -> Iterator[list[BenchServer]]:
 @contextlib.contextmanager
 def _postgres(run: Run, name: str) -> Iterator[str]:
     """The socket of a Postgres of its own."""
-    from server.postgres import EmbeddedPostgres
+    from server.process.postgres import EmbeddedPostgres
 
     postgres = EmbeddedPostgres(run.scratch / f"postgres-{name}")
     dsn = postgres.start()

@@ -248,8 +248,8 @@ def many_files(server: BenchServer, count: int) -> None:
     from pyspark_sluice.catalog import RemoteTable
     from pyspark_sluice.options import SourceOptions
     from pyspark_sluice.sink import land
-    from table.commit import CommitRequest
-    from table.write import write_batches
+    from table.write.snapshot_builder import CommitRequest
+    from table.write.writer import write_batches
 
     table = RemoteTable(SourceOptions.read({"uri": server.url, "path": "default.many"}))
     for start in range(0, count, FILES_PER_COMMIT):

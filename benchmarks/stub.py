@@ -14,9 +14,9 @@ import orjson
 from flask import Flask, Response, request
 from psycopg_pool import ConnectionPool
 
-from server.postgres import EmbeddedPostgres
-from server.settings import read_settings
-from server.wsgi import HttpServer
+from server.http.wsgi import HttpServer
+from server.process.postgres import EmbeddedPostgres
+from server.settings.settings import read_settings
 
 _TABLES = """
     CREATE TABLE pointer (name text PRIMARY KEY, snapshot_id bigint NOT NULL, uuid text);

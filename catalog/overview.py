@@ -7,8 +7,8 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row
 
-from catalog.maintenance import UNSETTLED
 from catalog.records import ConsumerLagRow, OverviewRow, PointerRow, SmallFilesRow
+from catalog.work.maintenance import UNSETTLED
 
 
 class OverviewRepository:
@@ -38,7 +38,7 @@ class OverviewRepository:
                    (SELECT count(*) FROM table_entry WHERE drop_id IS NOT NULL) AS dropped_tables,
                    (SELECT coalesce(sum(p.file_size), 0)::bigint FROM table_entry t JOIN snapshot_pointer p USING (table_id)
                     WHERE t.drop_id IS NOT NULL AND p.branch = 'main') AS dropped_bytes
-        """  # noqa: S608 - a literal of catalog.maintenance
+        """  # noqa: S608 - a literal of catalog.work.maintenance
         with self._conn.cursor(row_factory=class_row(OverviewRow)) as cur:
             row = cur.execute(query).fetchone()
         assert row is not None

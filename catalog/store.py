@@ -11,32 +11,32 @@ from weakref import WeakKeyDictionary
 import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from catalog.audit import AuditRepository
-from catalog.branches import BranchRepository, StaleFileRepository
+from catalog.access.audit import AuditRepository
+from catalog.access.grants import GrantRepository, PolicyRepository
+from catalog.access.logins import LoginRepository
+from catalog.access.principals import RoleRepository, TokenRepository
+from catalog.access.quotas import QuotaRepository
+from catalog.backup.holds import HoldRepository
 from catalog.browse import BrowseRepository
+from catalog.commits.decisions import DecisionRepository
+from catalog.commits.idempotency import IdempotencyRepository
+from catalog.commits.reservations import Place, Turn, TurnRepository, in_order
 from catalog.connection import CatalogConnection
-from catalog.databases import DatabaseRepository
-from catalog.decisions import DecisionRepository
-from catalog.drops import DropRepository
-from catalog.grants import GrantRepository, PolicyRepository
-from catalog.holds import HoldRepository
-from catalog.idempotency import IdempotencyRepository
-from catalog.jobs import JobRepository
-from catalog.logins import LoginRepository
-from catalog.maintenance import CompactionRunRepository, LeaseRepository
-from catalog.named import NamedRepository
 from catalog.notices import Notices
+from catalog.objects.branches import BranchRepository, StaleFileRepository
+from catalog.objects.databases import DatabaseRepository
+from catalog.objects.drops import DropRepository
+from catalog.objects.partitions import PartitionRepository
+from catalog.objects.snapshots import SnapshotRepository
+from catalog.objects.tables import TableRepository
+from catalog.objects.tags import TagRepository
+from catalog.objects.views_and_functions import NamedRepository
 from catalog.overview import OverviewRepository
-from catalog.partitions import PartitionRepository
-from catalog.principals import RoleRepository, TokenRepository
-from catalog.quotas import QuotaRepository
-from catalog.servers import ServerRepository
-from catalog.snapshots import SnapshotRepository
 from catalog.state import StateRepository
-from catalog.streams import ConsumerRepository
-from catalog.tables import TableRepository
-from catalog.tags import TagRepository
-from catalog.turns import Place, Turn, TurnRepository, in_order
+from catalog.work.jobs import JobRepository
+from catalog.work.maintenance import CompactionRunRepository, LeaseRepository
+from catalog.work.servers import ServerRepository
+from catalog.work.streams import ConsumerRepository
 from model.catalog_errors import CatalogFull, CatalogLost, FunctionAlreadyExist, ViewAlreadyExist
 from model.errors import InvalidData, OutcomeUnknown, Unavailable
 
@@ -50,7 +50,7 @@ TRUSTED_SECONDS = 60.0
 """For so long a connection that worked is not asked again whether it still does, while it is silent."""
 
 TURN_CONNECTIONS = 8
-"""For turns (`catalog.turns`), besides the others; there only while several writers write a table."""
+"""For turns (`catalog.commits.reservations`), besides the others; there only while several writers write a table."""
 TURN_IDLE_SECONDS = 30.0
 
 

@@ -1,21 +1,21 @@
 """Where catalog and table meet: what SQL and REST both call."""
 
-from lake.access import ADMINISTRATOR as ADMINISTRATOR
-from lake.access import EVERYBODY as EVERYBODY
-from lake.access import AccessControl as AccessControl
-from lake.access import Caller as Caller
+from lake.access.callers import ADMINISTRATOR as ADMINISTRATOR
+from lake.access.callers import EVERYBODY as EVERYBODY
+from lake.access.callers import AccessControl as AccessControl
+from lake.access.callers import Caller as Caller
 from lake.commit.client import ClientCommit as ClientCommit
-from lake.follow import StreamStep as StreamStep
-from lake.follow import TableStream as TableStream
-from lake.idempotency import IdempotencyClaim as IdempotencyClaim
-from lake.idempotency import Replay as Replay
+from lake.commit.idempotency import IdempotencyClaim as IdempotencyClaim
+from lake.commit.idempotency import Replay as Replay
 from lake.lake import Lake as Lake
-from lake.partitions import Partition as Partition
 from lake.register.repair import Repair as Repair
 from lake.reserve import DiskRoom as DiskRoom
 from lake.reserve import StorageReserve as StorageReserve
-from lake.table import LakeTable as LakeTable
-from table.column_cache import COLUMNS as MANIFEST_CACHE
+from lake.streams.snapshot_steps import StreamStep as StreamStep
+from lake.streams.snapshot_steps import TableStream as TableStream
+from lake.tables.handle import LakeTable as LakeTable
+from lake.tables.partitions import Partition as Partition
+from table.scan.column_cache import COLUMNS as MANIFEST_CACHE
 
 __all__ = [
     "ADMINISTRATOR",

@@ -14,29 +14,29 @@ from uuid import UUID
 from catalog import CatalogStore, CatalogTransaction
 from catalog.listing import Slice
 from catalog.records import TableRow
-from lake.access import EVERYBODY, AccessControl, Caller
+from lake.access.allowed_locations import place_of_new, refuse_overlap, table_location
+from lake.access.callers import EVERYBODY, AccessControl, Caller
+from lake.access.guard import asks_itself
+from lake.access.permissions import Permissions, read_rules
+from lake.access.quotas import Quotas
 from lake.clock import Clock
 from lake.commit.core import CommitCore
+from lake.commit.decided import follow
 from lake.commit.publish import Hook, Publisher, no_hook
-from lake.decided import follow
-from lake.follow import OpenStreams
-from lake.garbage import make_way, own_directory, put_on_record_again, room_for_table
-from lake.guard import asks_itself
 from lake.jobs import Jobs
-from lake.permissions import Permissions, read_rules
-from lake.places import place_of_new, refuse_overlap, table_location
-from lake.quotas import Quotas
 from lake.register.damage import live_name
 from lake.register.standing import Standing
 from lake.reserve import StorageReserve
-from lake.table import LakeTable
+from lake.rewrite.garbage import make_way, own_directory, put_on_record_again, room_for_table
+from lake.streams.snapshot_steps import OpenStreams
+from lake.tables.handle import LakeTable
 from model.access import Access, Grant, ReadRules, Resource
 from model.errors import Forbidden, InvalidName, LakeError, TableNotExist
 from model.identifier import Identifier
 from model.location import Location
-from model.schema import DIRECTORY_KINDS, Schema, other_kind
-from table.file_io import FileIO, file_io_for
-from table.store import TableFiles
+from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
+from table.format.io.file_io import FileIO, file_io_for
+from table.format.store import TableFiles
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

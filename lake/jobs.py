@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
-from lake.access import Caller
-from lake.quotas import Quotas, exceeded
+from lake.access.callers import Caller
+from lake.access.quotas import Quotas, exceeded
 from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
 from model.job import Job, JobLease, Wish
 from model.quota import JOBS

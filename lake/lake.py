@@ -9,40 +9,40 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore
-from lake.access import EVERYBODY
-from lake.adopt import LakeAdoption
-from lake.audit import AuditLog
+from lake.access.audit import AuditLog
+from lake.access.callers import EVERYBODY
+from lake.access.guard import asks_itself, needs
 from lake.commit.client import ClientCommit, ClientCommitter
 from lake.commit.decide import AnswerOf, Claim, Claimed, Committer, Listener
+from lake.commit.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.commit.metrics import CommitNote
 from lake.commit.publish import Hook, no_hook
-from lake.drops import LakeDrops
-from lake.guard import asks_itself, needs
-from lake.idempotency import Idempotency, IdempotencyClaim, Replay
-from lake.metadata import Spec
-from lake.partitions import Partition, partitions
+from lake.inspect.past import CatalogVersions
 from lake.recovery import Finishing, Recovered, recover
 from lake.register.check import Checked, Fault, TableCheck, lines_of
 from lake.register.expired import forget_expired
+from lake.register.register import LakeAdoption
 from lake.register.repair import Repair, repair
 from lake.register.upgrade import upgrade_operations
-from lake.replace import partition_filter
 from lake.reserve import StorageReserve
-from lake.streams import LakeStreams
-from lake.table import LakeTable
-from lake.tables import LakeTables
-from lake.travel import CatalogVersions
+from lake.rewrite.replace import partition_filter
+from lake.streams.streams import LakeStreams
+from lake.tables.drops import LakeDrops
+from lake.tables.handle import LakeTable
+from lake.tables.metadata import Spec
+from lake.tables.partitions import Partition, partitions
+from lake.tables.tables import LakeTables
 from model.access import Access, table_resource
 from model.catalog_errors import PartitionNotExist
 from model.errors import InvalidOption, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
+from model.options.table import TABLE_OPTIONS
 from model.partition import partition_name
-from model.schema import other_kind
+from model.schema.schema import other_kind
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from model.table_options import TABLE_OPTIONS
-from table.commit import COMMITTED_BY, CommitRequest
-from table.file_io import FileIO, file_io_for
-from table.travel import BatchScan, resolve
+from table.format.io.file_io import FileIO, file_io_for
+from table.scan.time_travel import BatchScan, resolve
+from table.write.snapshot_builder import COMMITTED_BY, CommitRequest
 
 
 class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
@@ -147,7 +147,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
 
     @asks_itself
     def scan(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> BatchScan:
-        """What a batch read with these options sees; see `table.travel.resolve`. Reading it takes `read_rules`."""
+        """What a batch read with these options sees; see `table.scan.time_travel.resolve`. Reading it takes `read_rules`."""
         told = self.tells_counts(table)
         return resolve(CatalogVersions(self.catalog, self.tags, table, told=told), options, table.schema, zone=zone)
 

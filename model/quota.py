@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from model.errors import InvalidOption, nearest
-from model.option import Parser, memory_size
+from model.options.option import Parser, memory_size
 
 
 class Holder(StrEnum):

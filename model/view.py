@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from model.catalog_errors import DefinitionAlreadyExist, DefinitionNotExist, DialectAlreadyExist, DialectNotExist
-from model.types import Field
+from model.schema.types import Field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

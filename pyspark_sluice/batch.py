@@ -9,14 +9,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from model.schema import Schema
+from model.options.table import check_hint
+from model.schema.schema import Schema
 from model.snapshot import Snapshot
-from model.table_options import check_hint
 from pyspark_sluice.catalog import RemoteTable
 from pyspark_sluice.options import SourceOptions
 from pyspark_sluice.pieces import Piece, Split, read_split, splits
 from pyspark_sluice.pushed import predicate_of
-from table.travel import Versions, plan_batch, resolve
+from table.scan.time_travel import Versions, plan_batch, resolve
 
 
 class BatchReader(DataSourceReader):

@@ -11,11 +11,11 @@ import httpx
 
 from model.errors import BadRequest, Forbidden, LakeError, NotAuthorized, SnapshotNotExist, TableNotExist, Unavailable
 from model.identifier import MAIN_BRANCH, Identifier
-from model.schema import Schema
+from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from pyspark_sluice.options import SourceOptions
-from table.file_io import file_io_for, local_path
-from table.store import TableFiles
+from table.format.io.file_io import file_io_for, local_path
+from table.format.store import TableFiles
 
 _TIMEOUT = httpx.Timeout(30, connect=10)
 _PAGE = 1000

@@ -9,18 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from cachetools import LRUCache
 
 from model.errors import LakeError, SnapshotNotExist, StreamChanged, Unavailable
-from model.schema import Schema
+from model.options.table import TABLE_OPTIONS, stream_options
+from model.schema.schema import Schema
 from model.snapshot import Snapshot
-from model.table_options import TABLE_OPTIONS, stream_options
 from pyspark_sluice.catalog import RemoteTable
 from pyspark_sluice.options import SourceOptions
 from pyspark_sluice.position import Position
 from pyspark_sluice.pushed import predicate_of
-from table.arrow import arrow_type
-from table.scan import PlannedFile
-from table.store import TableFiles
-from table.stream import Cursor, SettledOrder, StreamRules, beyond, plan_next
-from table.stream_start import Past, expired, resumed, start_of
+from table.format.rows.arrow import arrow_type
+from table.format.store import TableFiles
+from table.scan.entry_scan import PlannedFile
+from table.scan.stream import Cursor, SettledOrder, StreamRules, beyond, plan_next
+from table.scan.stream_start import Past, expired, resumed, start_of
 
 _PATIENCE_SECONDS = 300.0
 """For so long a query waits for a server that is away."""

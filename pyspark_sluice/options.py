@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from model.errors import InvalidOption
 from model.identifier import MAIN_BRANCH, Identifier
-from model.option import Option, integer, memory_size, optional, text
-from model.table_options import TABLE_OPTIONS
+from model.options.option import Option, integer, memory_size, optional, text
+from model.options.table import TABLE_OPTIONS
 
 if TYPE_CHECKING:
     from typing import Any

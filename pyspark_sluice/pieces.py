@@ -12,13 +12,13 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from model.schema import Schema
-from model.watermark import END_OF_TIME
-from table.file_io import file_io_for
-from table.manifest import SimpleStats
-from table.read import Selection, read_batches
-from table.scan import PlannedFile
-from table.store import TableFiles
+from model.options.watermark import END_OF_TIME
+from model.schema.schema import Schema
+from table.format.io.file_io import file_io_for
+from table.format.manifest import SimpleStats
+from table.format.store import TableFiles
+from table.scan.entry_scan import PlannedFile
+from table.scan.read import Selection, read_batches
 
 _LEAST_BYTES, _MOST_BYTES = 4 << 20, 128 << 20
 """Files of a table without order are read by tasks of about so many bytes each: a task costs something, and so does an uneven end."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from model.errors import InvalidOption
 from model.snapshot import Snapshot
-from table.stream import Cursor
+from table.scan.stream import Cursor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

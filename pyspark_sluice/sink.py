@@ -15,16 +15,16 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from model.errors import ColumnNotExist, InvalidOption, Unavailable, nearest
-from model.schema import Schema
+from model.schema.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from pyspark_sluice.catalog import RemoteTable
 from pyspark_sluice.options import SourceOptions
-from table.cast import fit
-from table.commit import CommitRequest, build_snapshot, everything
-from table.file_io import file_io_for
-from table.manifest import NewFile
-from table.store import TableFiles
-from table.write import write_batches
+from table.format.io.file_io import file_io_for
+from table.format.manifest import NewFile
+from table.format.rows.cast import fit
+from table.format.store import TableFiles
+from table.write.snapshot_builder import CommitRequest, build_snapshot, everything
+from table.write.writer import write_batches
 
 _USER = "sluice-spark"
 _PATIENCE_SECONDS = 300.0
@@ -86,7 +86,7 @@ class _Target:
 
 
 def _path(files: TableFiles, schema: Schema, new: NewFile) -> str:
-    from table import binary_row
+    from table.format.rows import binary_row
 
     values = binary_row.decode([field.type for field in schema.partition_fields], new.partition)
     return new.file.external_path or files.layout.data_file(schema, values, new.bucket, new.file.file_name)

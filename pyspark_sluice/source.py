@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructField, StructType
 
-from model.schema import Schema
+from model.schema.schema import Schema
 from pyspark_sluice.catalog import RemoteTable
 from pyspark_sluice.options import SourceOptions
 from pyspark_sluice.types import to_spark

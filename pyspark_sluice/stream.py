@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from model.schema import Schema
+from model.schema.schema import Schema
 from pyspark_sluice.catalog import RemoteTable
 from pyspark_sluice.history import History
 from pyspark_sluice.options import SourceOptions

@@ -7,17 +7,8 @@ from collections.abc import Callable
 from pyspark.sql import types as st
 
 from model.errors import UnsupportedType
-from model.type_parts import unreadable_in_sql
-from model.types import (
-    ArrayType,
-    DataType,
-    DecimalType,
-    LocalZonedTimestampType,
-    MapType,
-    RowType,
-    TimestampType,
-    TimeType,
-)
+from model.schema.type_parts import unreadable_in_sql
+from model.schema.types import ArrayType, DataType, DecimalType, LocalZonedTimestampType, MapType, RowType, TimestampType, TimeType
 
 _SIMPLE: dict[str, st.DataType] = {
     "BOOLEAN": st.BooleanType(),

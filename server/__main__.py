@@ -17,11 +17,11 @@ from migrations import NewerSchema
 from model.errors import InvalidOption, LakeError
 from model.identifier import Identifier
 from model.name_parts import parse_name
-from server.process import catalog_dsn, serve
-from server.settings import PREFIX, Settings, read_settings
+from server.process.process import catalog_dsn, serve
+from server.settings.settings import PREFIX, Settings, read_settings
 
 if TYPE_CHECKING:
-    from lake.after_restore import Difference
+    from lake.register.after_restore import Difference
 
 _M_ARENA_MAX = -8
 """glibc's name for it in `mallopt(3)`."""
@@ -44,7 +44,7 @@ def backup(path: Path, *, files_to: str | None = None) -> NoReturn:
     """Write the catalog to a file, copy the warehouse's files where that is asked for, and end, with 3 where some are damaged."""
 
     def work(settings: Settings) -> int:
-        from server.backup import backup as write
+        from server.commands.backup import backup as write
 
         done, troubles = write(settings, path, files_to=files_to)
         return _tell(done, troubles)
@@ -64,8 +64,8 @@ def restore(
     """Put a backup, or tables and databases of it, into the catalog, say how the warehouse differs and end, with 3 where it does."""
 
     def work(settings: Settings) -> int:
-        from server.backup import restore as put_back
-        from server.backup import restore_parts
+        from server.commands.backup import restore as put_back
+        from server.commands.backup import restore_parts
 
         if not tables and not databases:
             done, differences = put_back(settings, path, replace=replace, files_from=files_from)
@@ -97,7 +97,7 @@ def check(*, deep: bool, as_json: bool, threads: int) -> NoReturn:
     """Say which files of the warehouse are damaged and end, with 1 where some are."""
 
     def work(settings: Settings) -> int:
-        from server.check import check_warehouse
+        from server.commands.check import check_warehouse
 
         found = []
         for table, fault in check_warehouse(settings, deep=deep, threads=threads, told=lambda line: print(line, file=sys.stderr)):
@@ -113,7 +113,7 @@ def check(*, deep: bool, as_json: bool, threads: int) -> NoReturn:
 
 def spark_archive(path: Path) -> None:
     """Write what Spark's executors on other machines need (`SLUICE_SPARK_ARCHIVE`)."""
-    from sql.spark.archive import write_archive
+    from sql.spark.session.archive import write_archive
 
     count = write_archive(path)
     print(f"{path}: {count:,} files, {path.stat().st_size >> 20} MB")
@@ -123,7 +123,7 @@ def doctor(*, as_json: bool) -> NoReturn:
     """Say what the installation suffers from and end, with 1 where something fails."""
 
     def work(settings: Settings) -> int:
-        from server.doctor import FAIL, examine
+        from server.commands.doctor import FAIL, examine
 
         found = examine(settings, java_home=os.environ.get("JAVA_HOME"))
         if as_json:
@@ -179,7 +179,7 @@ def run(work: Callable[[Settings], int | None]) -> NoReturn:
     _forget_settings()
     _bound_memory()
     _quiet_grpc()
-    from server.logs import set_up
+    from server.observe.logs import set_up
 
     set_up(settings)
     try:

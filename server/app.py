@@ -9,31 +9,35 @@ from typing import TYPE_CHECKING
 from flask import Flask, Response, g, request
 from flask.typing import ResponseReturnValue
 
-from server.access import check_access
-from server.audit import audit, row_of
-from server.compression import decode_request, encode_response
-from server.cors import answer_preflight, show_to_origin
+from gateway.origin import ORIGIN, Origin
+from server.access.access import check_access
+from server.access.audit import audit, row_of
+from server.access.cors import answer_preflight, show_to_origin
+from server.access.visitor import is_page
 from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
-from server.forward import pass_on
-from server.metrics import door, measure
+from server.http.compression import decode_request, encode_response
+from server.observe.metrics import door, measure
+from server.observe.request_log import log_requests
 from server.pages.routes import add_pages
 from server.pages.shell import page_failure
-from server.request_log import log_requests
-from server.services import EXTENSION, Services
-from server.visitor import is_page
-from sql.origin import ORIGIN, Origin
+from server.process.services import EXTENSION, Services
+from server.sql.forward import pass_on
 
 if TYPE_CHECKING:
-    from server.traces import Maker
+    from server.observe.traces import Maker
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
     """Put the doors in front of running services, traced by a maker of spans; nothing is started here."""
-    from server import api_page, health, jobs, kept, metrics, rows, statements, tokens
+    from server.access import tokens
     from server.flink import FLINK_BLUEPRINTS
+    from server.observe import health, metrics
+    from server.openapi import page as api_page
     from server.paimon.dispatch import bp as PAIMON_BLUEPRINT
+    from server.sql import jobs, rows, statements
+    from server.sql import retained as kept
 
     app = Flask("sluice", static_folder=None)
     app.url_map.strict_slashes = False
@@ -42,7 +46,7 @@ def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
     measure(app, services.gateway)
     app.before_request(_name_request)
     if maker is not None:
-        from server.traces import trace
+        from server.observe.traces import trace
 
         trace(app, maker)
     app.before_request(answer_preflight)

@@ -12,7 +12,7 @@ from flask import Response, current_app, g, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
 from model.errors import LakeError, ResourceError, TableDamaged
-from server.services import EXTENSION, services
+from server.process.services import EXTENSION, services
 
 _log = logging.getLogger(__name__)
 _FLINK_PATHS = re.compile(r"/(v\d+|api_versions|info|sessions)(/|$)")

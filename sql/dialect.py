@@ -16,13 +16,13 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import SqlError, SqlSyntaxError, UnsupportedStatement, UnsupportedType
-from model.types import DataType
+from model.schema.types import DataType
+from sql.parameters.placeholders import NAME, Binding, question_marks
 from sql.parsing.base import place_of
 from sql.parsing.clauses import check_clauses
 from sql.parsing.other import StatementParser
-from sql.parsing.placeholders import NAME, Binding, question_marks
+from sql.parsing.positions import place
 from sql.parsing.windows import WindowParser
-from sql.places import place
 
 OPTIONS_HINT = "options"
 """Key of a table node's meta that holds the values of ``/*+ OPTIONS(…) */``."""

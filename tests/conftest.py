@@ -5,6 +5,7 @@ pytest_plugins = [
     "tests.fix_rules",
     "tests.fix_postgres",
     "tests.fix_lake",
+    "tests.fix_gateway",
     "tests.fix_workers",
     "tests.fix_spark",
     "tests.fix_server",

@@ -11,7 +11,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from migrations import upgrade
-from server.postgres import EmbeddedPostgres
+from server.process.postgres import EmbeddedPostgres
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sql.spark.pool import SparkPool
+    from sql.spark.session.pool import SparkPool
 
 MEANING = {
     "spark.sql.session.timeZone": "UTC",
@@ -50,8 +50,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def pool(spark: SparkSession) -> Iterator[SparkPool]:
     """Our own pool over the same context: a process has one, and whoever stopped it would stop it for all."""
-    from sql.spark.pool import SparkPool
-    from sql.spark.settings import SparkSettings
+    from sql.spark.session.pool import SparkPool
+    from sql.spark.session.settings import SparkSettings
 
     class Shared(SparkPool):
         """Starts nothing anew: it would end the plain session, and with it all tests that come after."""

@@ -13,11 +13,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": set(),
     "table": {"model"},
     "catalog": {"model"},
-    "lake": {"model", "table", "catalog"},
     "workers": {"model", "table"},
+    "lake": {"model", "table", "catalog"},
     "pyspark_sluice": {"model", "table"},
     "sql": {"model", "table", "catalog", "lake", "pyspark_sluice", "workers"},
-    "server": {"model", "catalog", "lake", "sql", "workers", "migrations"},
+    "jobs": {"model", "table", "catalog", "lake", "workers", "sql"},
+    "maintenance": {"model", "table", "catalog", "lake", "workers", "sql"},
+    "gateway": {"model", "table", "catalog", "lake", "workers", "sql", "jobs", "maintenance"},
+    "server": {"model", "catalog", "lake", "sql", "workers", "jobs", "maintenance", "gateway", "migrations"},
     "migrations": set(),
     "sluice": {"server"},
 }
@@ -70,12 +73,12 @@ def test_only_the_spark_room_imports_pyspark(room: str) -> None:
 
 
 def test_pyspark_and_pandas_are_not_imported_at_the_start() -> None:
-    """They take seconds; a server must answer before (`server/process.py`)."""
+    """They take seconds; a server must answer before (`server/process/process.py`)."""
     import subprocess
     import sys
 
     code = (
-        "import server.app, server.build, server.wsgi, sql.statements.all, sys;"
+        "import server.app, server.process.build, server.http.wsgi, sql.statements.all, sys;"
         "print(sorted({'pyspark', 'pandas', 'alembic', 'httpx', 'rich'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

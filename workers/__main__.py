@@ -15,9 +15,9 @@ import orjson
 import pyarrow as pa
 
 from model.errors import InvalidData, LakeError
-from table.file_io import FileIO, file_io_for
-from table.store import TableFiles
-from table.write import write_batches
+from table.format.io.file_io import FileIO, file_io_for
+from table.format.store import TableFiles
+from table.write.writer import write_batches
 from workers.orc import decoded
 from workers.readers import READERS, readable
 from workers.task import BodyTask, error_answer, files_answer

@@ -14,11 +14,21 @@ import orjson
 import pyarrow as pa
 
 from model.errors import ColumnNotExist, InvalidData, nearest
-from model.schema import Schema
-from model.type_parts import walk
-from model.types import INTEGER_BITS, ArrayType, DataType, DecimalType, Field, LocalZonedTimestampType, MapType, RowType, TimestampType
-from table.arrow import arrow_schema
-from table.cast import Fitting, fit
+from model.schema.schema import Schema
+from model.schema.type_parts import walk
+from model.schema.types import (
+    INTEGER_BITS,
+    ArrayType,
+    DataType,
+    DecimalType,
+    Field,
+    LocalZonedTimestampType,
+    MapType,
+    RowType,
+    TimestampType,
+)
+from table.format.rows.arrow import arrow_schema
+from table.format.rows.cast import Fitting, fit
 
 _CHUNK_BYTES = 2 << 20
 _LONGEST_LINE = 64 << 20

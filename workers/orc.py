@@ -17,9 +17,9 @@ from pyarrow import orc
 
 from model.errors import LakeError, Unavailable
 from model.file_name import file_name
-from table.file_io import FileIO
-from table.orc import OrcHead, OrcPart, Wanted, decode_with, decode_without, head_of, opened, part_of
-from table.storage_errors import storage_failure
+from table.format.io.file_io import FileIO
+from table.format.io.storage_errors import storage_failure
+from table.format.orc import OrcHead, OrcPart, Wanted, decode_with, decode_without, head_of, opened, part_of
 from workers.pool import WorkerLimits, WorkerLost, WorkerPool
 from workers.spool import in_memory
 from workers.task import error_answer

@@ -18,7 +18,7 @@ from typing import TypeVar
 import orjson
 
 from model.errors import InvalidData, TooManyStatements, Unavailable
-from table.manifest import NewFile
+from table.format.manifest import NewFile
 from workers.spool import in_memory
 from workers.task import BodyTask, error_of, files_of
 from workers.wire import Gone, receive, send

@@ -13,9 +13,9 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as pq
 
 from model.errors import InvalidData
-from model.schema import Schema
-from table.arrow import arrow_type
-from table.cast import Fitting, fit
+from model.schema.schema import Schema
+from table.format.rows.arrow import arrow_type
+from table.format.rows.cast import Fitting, fit
 from workers.ndjson import NdjsonRows
 from workers.validation import check_schema, validated
 

@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 
 from model.errors import InvalidData, LakeError, ResourceError
-from model.schema import Schema
-from table.manifest import EntryKind, ManifestEntry, NewFile
-from table.manifest_codec import decode_manifest, encode_manifests
+from model.schema.schema import Schema
+from table.format.manifest import EntryKind, ManifestEntry, NewFile
+from table.format.manifest_codec import decode_manifest, encode_manifests
 
 _ONE_MANIFEST = 1 << 62
 

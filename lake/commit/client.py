@@ -15,23 +15,23 @@ from uuid import UUID
 from cachetools import LRUCache
 
 from catalog import CatalogStore
-from catalog.decisions import Decision, Held
+from catalog.commits.decisions import Decision, Held
 from catalog.records import HeadRow, SnapshotRow
 from lake.commit.core import CommitCore, Prepared
 from lake.commit.judgement import Judge, Judged, Require, Rights, nothing
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
 from lake.commit.turns import ClientTurns, writer_of
-from lake.counts import added_by, by_name, committed_by, takes_files_away
+from lake.inspect.counts import added_by, by_name, committed_by, takes_files_away
 from model.catalog_errors import InvalidCommit
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
 from model.identifier import Identifier
 from model.partition import PartitionStatistics
-from model.schema import Schema
+from model.schema.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from table.directory import Directory
-from table.file_io import FileIO
-from table.store import TableFiles
+from table.format.io.directory import Directory
+from table.format.io.file_io import FileIO
+from table.format.store import TableFiles
 
 _TURN_SECONDS = 0.5
 """For so long a commit waits for another of the same table: its turn saves work, the decision needs none."""

@@ -20,8 +20,8 @@ from model.commit_phase import CommitPhase, CommitProgress
 from model.errors import OutcomeUnknown, TableNotExist, Unavailable
 from model.identifier import Identifier
 from model.snapshot import Snapshot
-from table.directory import Directory
-from table.store import TableFiles
+from table.format.io.directory import Directory
+from table.format.store import TableFiles
 
 _log = logging.getLogger(__name__)
 _OUTCOME_SECONDS = 20.0

@@ -9,24 +9,24 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.decisions import Decision, Held
-from catalog.turns import Place, Turn
+from catalog.commits.decisions import Decision, Held
+from catalog.commits.reservations import Place, Turn
 from lake.commit.claims import AnswerOf as AnswerOf
 from lake.commit.claims import Claim as Claim
 from lake.commit.claims import Claimed as Claimed
 from lake.commit.core import CommitCore, Prepared
 from lake.commit.group import Groups
+from lake.commit.idempotency import IdempotencyClaim
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
 from lake.commit.turns import ServerTurns
 from lake.commit.write_context import paths_of
-from lake.counts import added_by, by_name, committed_by, follow, statistics_of, takes_files_away
-from lake.idempotency import IdempotencyClaim
-from lake.table import LakeTable
+from lake.inspect.counts import added_by, by_name, committed_by, follow, statistics_of, takes_files_away
+from lake.tables.handle import LakeTable
 from model.catalog_errors import IdempotencyKeyTaken
 from model.errors import CommitConflict, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from table.commit import CommitRequest, build_snapshot, metadata_written
+from table.write.snapshot_builder import CommitRequest, build_snapshot, metadata_written
 
 Listener = Callable[[UUID, int], None]
 """Told of each commit of this process: the table, and how many files were added. It must be quick and may not fail."""

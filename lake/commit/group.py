@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from catalog.turns import Turn
+from catalog.commits.reservations import Turn
 from lake.commit.claims import Claimed
-from lake.table import LakeTable
+from lake.tables.handle import LakeTable
 from model.errors import OutcomeUnknown, Unavailable
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from table.commit import COMMITTED_BY, CommitRequest
+from table.write.snapshot_builder import COMMITTED_BY, CommitRequest
 
 MAX_GROUP = 64
 

@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from lake.counts import sums_of_entries
+from lake.inspect.counts import sums_of_entries
 from model.catalog_errors import InvalidCommit
 from model.errors import LakeError, StorageFull, Unavailable
 from model.identifier import Identifier
+from model.options.table import is_on
 from model.partition import PartitionStatistics
-from model.schema import Schema
+from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
-from model.table_options import is_on
-from table import binary_row
-from table.cache import ByteCache
-from table.live import merge_entries
-from table.manifest import EntryKind, ManifestEntry, ManifestFile, partition_stats
-from table.manifest_columns import digest_of
-from table.store import TableFiles
+from table.format.cache import ByteCache
+from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, partition_stats
+from table.format.manifest_columns import digest_of
+from table.format.rows import binary_row
+from table.format.store import TableFiles
+from table.scan.live import merge_entries
 
 CLOCK_SKEW_MILLIS = 3_600_000
 """So far a client's clock may be ahead of ours, or behind that of the one before it."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from catalog import CatalogStore
-from catalog.snapshots import Note
+from catalog.objects.snapshots import Note
 from model.errors import LakeError
 from model.snapshot import Snapshot
-from table.store import TableFiles
+from table.format.store import TableFiles
 
 Hook = Callable[[str], None]
 """Called with the name of a step that was just finished; tests stop the process there."""

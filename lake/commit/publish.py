@@ -11,18 +11,18 @@ from uuid import UUID
 from cachetools import LRUCache, TTLCache
 
 from catalog import CatalogStore, CatalogTransaction
+from catalog.objects.snapshots import Note
 from catalog.records import SnapshotRow
-from catalog.snapshots import Note
 from lake.commit.notifier import Hook as Hook
 from lake.commit.notifier import Notifier
 from lake.commit.notifier import no_hook as no_hook
 from model.errors import CommitConflict, LakeError, TableDiverged
 from model.identifier import Identifier
-from model.schema import Schema
+from model.schema.schema import Schema
 from model.snapshot import Snapshot
-from table.directory import Directory
-from table.layout import EARLIEST, LATEST, TableLayout, branch_of_snapshot
-from table.store import Published, TableFiles
+from table.format.io.directory import Directory
+from table.format.layout import EARLIEST, LATEST, TableLayout, branch_of_snapshot
+from table.format.store import Published, TableFiles
 
 _log = logging.getLogger(__name__)
 DOUBT_SECONDS = 1.0

@@ -1,4 +1,4 @@
-"""Every writer's turn comes: who writes a branch that others write too waits in line for the next decision (`catalog.turns`).
+"""Every writer's turn comes: who writes a branch that others write too waits for the next decision (`catalog.commits.reservations`).
 
 Nobody stands in line before a race was lost: a table with one writer pays nothing.
 """
@@ -16,7 +16,7 @@ from uuid import UUID
 from cachetools import TTLCache
 
 from catalog import CatalogStore
-from catalog.turns import Place, Turn
+from catalog.commits.reservations import Place, Turn
 from model.errors import LakeError
 
 CONTESTED_SECONDS = 5.0

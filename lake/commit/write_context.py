@@ -10,12 +10,12 @@ from uuid import uuid4
 
 from model.commit_phase import CommitProgress
 from model.errors import LakeError
-from model.schema import Schema
+from model.schema.schema import Schema
 from model.snapshot import CommitKind
-from table.commit import CommitRequest
-from table.manifest import NewFile
-from table.rewrite import as_entry
-from table.store import TableFiles
+from table.compaction.rewrite import as_entry
+from table.format.manifest import NewFile
+from table.format.store import TableFiles
+from table.write.snapshot_builder import CommitRequest
 
 _log = logging.getLogger(__name__)
 

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from catalog import CatalogStore
-from lake.table import LakeTable
+from lake.tables.handle import LakeTable
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH
-from model.schema import Schema
+from model.schema.schema import Schema
 from model.snapshot import Snapshot
-from table import binary_row
-from table.deletions import INDEX_TYPE, index_path, wrong_vectors
-from table.layout import partition_dirs
-from table.manifest import EntryKind, ManifestEntry
-from table.manifest_codec import decode_manifest, decode_manifest_list, manifest_records
+from table.format.deletions import INDEX_TYPE, index_path, wrong_vectors
+from table.format.layout import partition_dirs
+from table.format.manifest import EntryKind, ManifestEntry
+from table.format.manifest_codec import decode_manifest, decode_manifest_list, manifest_records
+from table.format.rows import binary_row
+from table.format.store import TableFiles
 from table.retention.check import MISSING, ExpectedFile, fault_of
-from table.store import TableFiles
 
 T = TypeVar("T")
 Checked = Callable[[int, int], None]

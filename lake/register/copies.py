@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from catalog.archive_parts import PartTable
+from catalog.backup.archive_parts import PartTable
 from lake.register.check import Line, TableCheck
-from lake.table import LakeTable
+from lake.tables.handle import LakeTable
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH
 from model.location import Location
-from model.schema import DIRECTORY_KINDS, Schema, other_kind
+from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.snapshot import Snapshot
-from table.copying import Copy, copy_files
-from table.file_io import FileIO, file_io_for
-from table.layout import TableLayout
-from table.store import TableFiles
+from table.format.io.copying import Copy, copy_files
+from table.format.io.file_io import FileIO, file_io_for
+from table.format.layout import TableLayout
+from table.format.store import TableFiles
 
 _PARALLEL = 8
 

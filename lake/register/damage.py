@@ -10,9 +10,9 @@ from catalog import CatalogStore
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
-from table.file_io import FileIO
-from table.manifest import EntryKind
-from table.store import TableFiles
+from table.format.io.file_io import FileIO
+from table.format.manifest import EntryKind
+from table.format.store import TableFiles
 
 _SCHEMA = "schema-"
 

@@ -11,7 +11,7 @@ import logging
 
 from catalog import CatalogStore
 from catalog.records import SnapshotRow
-from lake.table import LakeTable
+from lake.tables.handle import LakeTable
 from model.errors import TableDamaged
 from model.identifier import Identifier
 from model.snapshot import Snapshot

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lake.register.check import Fault, fault_of_entry, shown
-from lake.table import LakeTable
+from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
 from model.errors import CommitConflict, TableDamaged
+from model.options.table import TABLE_OPTIONS
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from model.table_options import TABLE_OPTIONS
-from table.deletions import index_after, key_of
-from table.live import merge_entries
-from table.manifest import EntryKind, ManifestEntry
+from table.format.deletions import index_after, key_of
+from table.format.manifest import EntryKind, ManifestEntry
+from table.scan.live import merge_entries
 
 if TYPE_CHECKING:
     from lake.lake import Lake

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from model.snapshot import OPERATION, Operation, Snapshot
-from table.store import TableFiles
+from table.format.store import TableFiles
 
 
 def rewrite_operations(files: TableFiles, snapshots: Iterable[Snapshot]) -> None:

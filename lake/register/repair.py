@@ -14,16 +14,16 @@ from typing import Any
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow
+from lake.commit.decided import follow
 from lake.commit.publish import Publisher
-from lake.decided import follow
-from lake.table import LakeTable
+from lake.tables.handle import LakeTable
 from model.errors import LakeError, TableNotExist
 from model.identifier import Identifier
-from model.schema import Schema
+from model.schema.schema import Schema
 from model.snapshot import Snapshot
-from table.live import merge_entries
-from table.snapshot_file import same_snapshot
-from table.store import TableFiles
+from table.format.snapshot_file import same_snapshot
+from table.format.store import TableFiles
+from table.scan.live import merge_entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

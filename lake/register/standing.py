@@ -20,8 +20,8 @@ from cachetools import TTLCache
 
 from catalog import CatalogStore
 from catalog.records import PointerRow
-from lake.after_restore import unknown_tables
 from lake.commit.publish import Publisher
+from lake.register.after_restore import unknown_tables
 from lake.register.damage import live_name
 from model.catalog_errors import WarehouseMismatch
 from model.errors import LakeError, TableDamaged
@@ -30,9 +30,9 @@ from model.identifier import MAIN_BRANCH, Identifier
 from model.name_parts import parse_name
 from model.snapshot import Snapshot
 from model.sql_text import literal
-from table.file_io import FileIO, file_io_for
-from table.layout import TableLayout
-from table.store import TableFiles
+from table.format.io.file_io import FileIO, file_io_for
+from table.format.layout import TableLayout
+from table.format.store import TableFiles
 
 _log = logging.getLogger(__name__)
 MARKER = ".sluice/catalog.json"

@@ -6,13 +6,13 @@ import logging
 import threading
 
 from lake.register.operations import rewrite_operation
-from lake.table import LakeTable
-from lake.tables import LakeTables
+from lake.tables.handle import LakeTable
+from lake.tables.tables import LakeTables
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH, Identifier
-from model.schema import DIRECTORY_KINDS, other_kind
+from model.schema.schema import DIRECTORY_KINDS, other_kind
 from model.snapshot import Operation, Snapshot
-from table.store import TableFiles
+from table.format.store import TableFiles
 
 _BATCH = 200
 """Files that are written under one lock of the table's retention: an expiry waits for no more."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from lake.table import LakeTable
+from lake.tables.handle import LakeTable
 from model.snapshot import Snapshot
-from table.manifest_codec import decode_manifest_list
+from table.format.manifest_codec import decode_manifest_list
 
 _THREADS = 8
 """Sizes asked for at once: each is a request where a store holds the files."""

@@ -7,15 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from gateway.gateway import Gateway
+from gateway.session_options import OPTIONS, defaults
 from model.errors import AnalysisError, BadRequest, InvalidOption, NotExist, NotImplementedHere
 from server.flight.calls import Call
 from server.flight.clients import ClientSessions
-from server.flight.held import PreparedStatements, Results
 from server.flight.messages import message, packed, parsed, unpacked
+from server.flight.pending import PreparedStatements, Results
 from server.flight.statements import Statements, refuse_transaction
-from sql.gateway import Gateway
-from sql.session_options import OPTIONS, defaults
-from sql.sql_options import SQL_OPTIONS
+from sql.execution.session_settings import SQL_OPTIONS
 
 ACTIONS = {
     "CreatePreparedStatement": "Look at a statement and keep it.",

@@ -9,10 +9,10 @@ from uuid import uuid4
 
 from cachetools import LRUCache
 
+from gateway.gateway import Gateway
 from model.errors import SessionNotExist
 from server.flight.calls import Call
 from server.flight.connections import connected, endpoint
-from sql.gateway import Gateway
 
 _MOST_REMEMBERED = 10_000
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from catalog.listing import EVERYTHING
 from lake import Caller, Lake
-from model.schema import Schema
+from model.schema.schema import Schema
 from model.view import View
 from server.flight import schemas
 from server.flight.sql_info import sql_info, type_info
-from sql.results import ResultColumn
-from sql.session import CATALOG
+from sql.execution.results import ResultColumn
+from sql.execution.session import CATALOG
 
 TABLE = "TABLE"
 VIEW = "VIEW"

@@ -10,17 +10,17 @@ from typing import IO, Any
 import pyarrow as pa
 
 from catalog.records import AuditRow
+from gateway.ingest import IfExists
+from gateway.session_options import SCHEMA_OPTION, defaults
 from model.errors import BadRequest, InvalidParameter, NotImplementedHere
 from model.identifier import Identifier
 from server.flight.calls import Call
 from server.flight.messages import message
 from server.flight.received import ReceivedRows, file_of
 from server.flight.statements import Statements, refuse_transaction
-from server.services import Services
-from sql.ingest import IfExists
-from sql.parameter_types import PlainInsert
-from sql.session import CATALOG
-from sql.session_options import SCHEMA_OPTION, defaults
+from server.process.services import Services
+from sql.execution.session import CATALOG
+from sql.parameters.types import PlainInsert
 
 _CREATE, _EXISTS = {1: True, 2: False}, {1: IfExists.FAIL, 2: IfExists.APPEND, 3: IfExists.REPLACE}
 """What the numbers of ``TableDefinitionOptions`` mean."""

@@ -12,8 +12,8 @@ from server.flight.calls import Call
 from server.flight.errors import flight_failure
 from server.http.loop_calls import LoopCalls
 from server.http.serial import SerialWorkers
-from server.sleeper import Sleeper
-from sql.results import ResultSet
+from server.sql.sleeper import Sleeper
+from sql.execution.results import ResultSet
 
 _END: Any = object()
 Send = Callable[[bytes | None], None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from model.errors import UnsupportedType
-from model.types import (
+from model.schema.types import (
     BinaryType,
     CharType,
     DataType,
@@ -16,7 +16,7 @@ from model.types import (
     VarBinaryType,
     VarCharType,
 )
-from sql.results import ResultColumn, result_arrow_type
+from sql.execution.results import ResultColumn, result_arrow_type
 
 _LONGEST = 2_147_483_647
 

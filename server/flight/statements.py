@@ -7,19 +7,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from gateway.gateway import Gateway, RunningStatement
 from model.errors import BadRequest, NotImplementedHere, StatementCanceled
-from model.types import VarCharType
+from model.schema.types import VarCharType
 from server.flight.calls import Call, HangUps
 from server.flight.clients import ClientSessions
-from server.flight.held import PreparedStatement, PreparedStatements, Results
 from server.flight.messages import packed
+from server.flight.pending import PreparedStatement, PreparedStatements, Results
 from server.flight.schemas import flight_schema
-from sql.describe import shapes_session
-from sql.gateway import Gateway, RunningStatement
-from sql.parameter_types import PlainInsert
-from sql.parameters import NONE as NO_PARAMETERS
-from sql.parameters import Parameters
-from sql.results import Analysed, ResultColumn, ResultSet
+from sql.execution.describe import shapes_session
+from sql.execution.results import Analysed, ResultColumn, ResultSet
+from sql.parameters.parameters import NONE as NO_PARAMETERS
+from sql.parameters.parameters import Parameters
+from sql.parameters.types import PlainInsert
 
 MESSAGE_BYTES = 8 << 20
 """A batch is cut to about so much: clients take 16 MiB in one message unless told otherwise (`gateway.md` 2.2)."""

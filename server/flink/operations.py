@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response
 
 from server.flink.wire import answer, handle
-from server.services import services
+from server.process.services import services
 
 bp = Blueprint("operations", __name__, url_prefix="/sessions/<session>/operations/<operation>")
 

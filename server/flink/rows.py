@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 
 from model.errors import InvalidOption
-from model.types import (
+from model.schema.types import (
     ArrayType,
     BinaryType,
     BooleanType,
@@ -41,7 +41,7 @@ from model.types import (
     VarCharType,
     VectorType,
 )
-from sql.results import ResultColumn
+from sql.execution.results import ResultColumn
 
 Convert = Callable[[Any], str]
 _WIDE = Context(prec=100)

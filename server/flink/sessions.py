@@ -7,12 +7,12 @@ from importlib.metadata import version
 from flask import Blueprint, Response, abort
 
 from model.errors import BadRequest, UnsupportedStatement
-from server.access import caller
-from server.bodies import member, strings
+from server.access.access import caller
 from server.flink.versions import Version, requested_version
 from server.flink.wire import answer, body, handle
-from server.services import services
-from sql.sql_options import with_defaults
+from server.process.services import services
+from server.sql.bodies import member, strings
+from sql.execution.session_settings import with_defaults
 
 bp = Blueprint("sessions", __name__)
 PRODUCT = "Sluice"

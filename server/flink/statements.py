@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, request
 
+from gateway.result_pages import NotReady, ResultPage
 from model.errors import BadRequest, UnsupportedStatement
-from server.access import caller
-from server.bodies import member, strings
+from server.access.access import caller
 from server.flink.rows import RowFormat
 from server.flink.versions import Version, requested_version
 from server.flink.wire import CONTENT_TYPE, answer, body, handle, not_ready, page_body
-from server.held import can_be_held, held
-from server.services import services
-from sql.pages import NotReady, ResultPage
+from server.process.services import services
+from server.sql.bodies import member, strings
+from server.sql.pending import can_be_held, held
 
 bp = Blueprint("statements", __name__)
 FIRST_PAGE_SECONDS = 5.0

@@ -10,8 +10,9 @@ from uuid import UUID
 import orjson
 from flask import Response
 
+from gateway.result_pages import ResultPage
 from model.errors import BadRequest
-from model.types import (
+from model.schema.types import (
     ArrayType,
     DataType,
     DecimalType,
@@ -26,10 +27,9 @@ from model.types import (
     TimeType,
     VarCharType,
 )
-from server.bodies import json_object, read_body
 from server.flink.rows import RowFormat, has_string_keys, row_objects
-from server.services import services
-from sql.pages import ResultPage
+from server.process.services import services
+from server.sql.bodies import json_object, read_body
 
 CONTENT_TYPE = "application/json; charset=UTF-8"
 _ENVELOPE_BYTES = 1 << 20

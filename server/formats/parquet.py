@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from server.formats.writers import Batches, BrokenStream, Format, More, Tell
-from sql.results import ResultColumn, result_schema
+from sql.execution.results import ResultColumn, result_schema
 
 _GROUP_BYTES = 32 << 20
 """Arrow bytes of a row group: what is held in memory."""

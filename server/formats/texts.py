@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from model.types import (
+from model.schema.types import (
     ArrayType,
     BigIntType,
     BinaryType,

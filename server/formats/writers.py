@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from model.errors import AnalysisError
 from server.formats.texts import csv_quoted, csv_texts, join, json_texts
-from sql.results import ResultColumn, result_schema
+from sql.execution.results import ResultColumn, result_schema
 
 PIECE_BYTES = 1 << 20
 """Arrow bytes turned into text at a time."""

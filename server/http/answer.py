@@ -9,10 +9,10 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, Protocol
 
-from server.disconnect import WAITING
 from server.http.request import refused
 from server.http.serial import SerialWorkers
-from server.sleeper import Sleeper
+from server.sql.disconnect import WAITING
+from server.sql.sleeper import Sleeper
 
 _log = logging.getLogger(__name__)
 _RUN_BYTES = 1 << 20

@@ -11,12 +11,12 @@ from typing import cast
 
 import httptools
 
-from server.disconnect import PRINCIPAL, Client
 from server.http.answer import Answer
 from server.http.exchange import Exchange, Site
 from server.http.gate import Gate, Group
 from server.http.loop_calls import LoopCalls
 from server.http.request import MOST_HEAD_BYTES, Refusal, RequestHead, refused, too_large_head
+from server.sql.disconnect import PRINCIPAL, Client
 
 _HEAD_SECONDS = 20.0
 """A request's head is there so long after its first byte."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from server.disconnect import Client
 from server.http.answer import WSGIApp
 from server.http.incoming import FREE_BYTES, SPOOLED_BYTES, BrokenBody, IncomingBody, PipedBody
 from server.http.request import RequestHead
 from server.http.serial import SerialWorkers
 from server.http.workers import Workers
+from server.sql.disconnect import Client
 
 _log = logging.getLogger(__name__)
 Admit = Callable[[dict[str, Any]], int]

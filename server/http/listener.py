@@ -8,11 +8,11 @@ import math
 import socket
 import ssl
 
+from server.access.tls import HANDSHAKE_SECONDS, PLAIN_ANSWER, TlsFiles, speaks_tls
 from server.http.connection import Connection
 from server.http.exchange import Site
 from server.http.gate import Gate, Group
 from server.http.loop_calls import LoopCalls
-from server.tls import HANDSHAKE_SECONDS, PLAIN_ANSWER, TlsFiles, speaks_tls
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 64

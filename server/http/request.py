@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 import orjson
 
-from server.disconnect import CONNECTION, Client
+from server.sql.disconnect import CONNECTION, Client
 
 MOST_HEAD_BYTES = 64 << 10
 _MOST_HEADERS = 256

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from flask import request, url_for
 from flask.typing import ResponseReturnValue
 
-from lake.permissions import Permissions
+from lake.access.permissions import Permissions
 from model.access import ACCESSES, ADMIN, PUBLIC, Access, AccessToken, Columns, Grant, Resource, ResourceType, access_of
 from model.errors import BadRequest, LakeError
 from model.identifier import Identifier
 from model.name_parts import parse_name
 from model.sql_text import quote
-from server.access import caller
+from server.access.access import caller
 from server.pages.actions import act, tell
 from server.pages.shell import bp, in_menu, render
-from server.services import services
+from server.process.services import services
 
 _OFFERED = (
     ResourceType.TABLE, ResourceType.COLUMN, ResourceType.DATABASE_ALL, ResourceType.DATABASE, ResourceType.CATALOG_ALL,

@@ -12,11 +12,11 @@ from typing import Any
 from flask import flash, get_flashed_messages, redirect
 from flask.typing import ResponseReturnValue
 
+from gateway.gateway import RunningStatement
 from model.errors import LakeError
-from server.access import caller
+from server.access.access import caller
 from server.errors import failure_of, request_id
-from server.services import services
-from sql.gateway import RunningStatement
+from server.process.services import services
 
 _MOST_ROWS = 1000
 _PATIENCE_SECONDS = 5.0

@@ -8,11 +8,11 @@ from flask import request
 from flask.typing import ResponseReturnValue
 
 from catalog.browse import ORDERS, DatabaseSums, ListedTable
-from lake.browse import databases, tables
-from server.access import caller
+from lake.inspect.browse import databases, tables
+from server.access.access import caller
+from server.pages.formatting import plural
 from server.pages.shell import bp, in_menu, render
-from server.pages.shown import plural
-from server.services import services
+from server.process.services import services
 
 _PAGE = 50
 _MOST_SEARCH = 200

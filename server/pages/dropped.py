@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from flask import request, url_for
 from flask.typing import ResponseReturnValue
 
-from catalog.drops import DroppedDatabase, DroppedTable
+from catalog.objects.drops import DroppedDatabase, DroppedTable
 from model.errors import BadRequest
 from model.sql_text import quote
-from server.access import caller
+from server.access.access import caller
 from server.pages.actions import act
 from server.pages.shell import bp, render
-from server.services import services
+from server.process.services import services
 
 _MOST = 200
 """Tables shown; the sums are of all."""

@@ -9,13 +9,13 @@ from flask import redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
 from model.errors import BadRequest, NotAuthorized, Unavailable
-from server.access import caller
+from server.access.access import caller
+from server.access.visitor import begin_login, begun_login, log_in, log_in_as, log_out
 from server.pages.shell import bp, local_address, render
-from server.services import services
-from server.visitor import begin_login, begun_login, log_in, log_in_as, log_out
+from server.process.services import services
 
 if TYPE_CHECKING:
-    from server.oidc import OidcIssuer
+    from server.access.oidc import OidcIssuer
 
 
 @bp.get("/login")

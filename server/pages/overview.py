@@ -9,19 +9,19 @@ from flask import request, url_for
 from flask.typing import ResponseReturnValue
 
 from catalog.browse import DatabaseSums
-from lake.browse import Attention, attention, databases
+from gateway.health import Health
+from lake.inspect.browse import Attention, attention, databases
 from lake.register.standing import Trouble
 from model.access import table_resource
 from model.identifier import Identifier
 from model.job import Job, JobState
 from model.sql_text import literal
-from server.access import caller
+from server.access.access import caller
 from server.pages.actions import act
 from server.pages.shell import bp, in_menu, render
 from server.pages.words import call
 from server.pages.work import ShownJob, shown_job
-from server.services import services
-from sql.health import Health
+from server.process.services import services
 
 _MOST_RUNNING = 20
 _MOST_CHARS = 300

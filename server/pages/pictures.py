@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lake.browse import BucketShare, Step
+from lake.inspect.browse import BucketShare, Step
 from model.snapshot import Snapshot
-from server.pages.shown import count, plural, size, span
+from server.pages.formatting import count, plural, size, span
 
 _STEPS_OF_HEAT = 5
 _MOST_CELLS = 64

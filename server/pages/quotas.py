@@ -8,10 +8,10 @@ from flask.typing import ResponseReturnValue
 from model.errors import BadRequest
 from model.quota import QUOTAS, Holder, quota_kind
 from model.sql_text import literal, quote
-from server.access import caller
+from server.access.access import caller
 from server.pages.actions import act
 from server.pages.shell import bp, in_menu, render
-from server.services import services
+from server.process.services import services
 
 
 @bp.get("/quotas")

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 from flask import Flask
 
-from server.services import Services
-from server.visitor import remember_visitors
+from server.access.visitor import remember_visitors
+from server.process.services import Services
 
 
 def add_pages(app: Flask, services: Services) -> None:
     """Put the pages into an app."""
-    from server.pages import (  # noqa: F401 - they register their routes
-        access,
-        catalog,
-        dropped,
-        login,
-        overview,
-        quotas,
-        settings,
-        shell,
-        sql,
-        table_overview,
-        table_upkeep,
-        view,
-        work,
-    )
+    from server.pages import access, catalog, dropped, login, overview, quotas, settings, shell, sql, table_overview, view, work  # noqa: F401 - they register their routes
+    from server.pages import table_maintenance as table_upkeep  # noqa: F401
 
     remember_visitors(app, services.gateway.lake, secure=services.settings.tls_certificate is not None)
     shell.add_shell(app)

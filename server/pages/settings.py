@@ -10,12 +10,12 @@ from flask import request
 from flask.typing import ResponseReturnValue
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from model.option import MASK, Option, masked
-from server.access import caller
-from server.options import CATALOG_DSN, DATA, SERVER_OPTIONS, WAREHOUSE
+from model.options.option import MASK, Option, masked
+from server.access.access import caller
 from server.pages.shell import bp, in_menu, render
-from server.services import services
-from server.settings import Settings, variable
+from server.process.services import services
+from server.settings.options import CATALOG_DSN, DATA, SERVER_OPTIONS, WAREHOUSE
+from server.settings.settings import Settings, variable
 
 _GROUPS = (
     ("Server", ("listen", "http.", "drain", "log.", "audit.", "token", "tls", "cors", "flight", "traces.")),

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sql.jobs.points import JobPoint
+from jobs.points import JobPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,20 +16,20 @@ from flask import Response, make_response, request
 from flask.typing import ResponseReturnValue
 
 from catalog.records import AuditRow
+from gateway.recent import RecentStatements
 from model.errors import BadRequest, LakeError, UnsupportedStatement
-from model.option import masked_text
-from server.access import caller
+from model.options.option import masked_text
+from server.access.access import caller
 from server.errors import Failure, failure_of, problem_document, request_id
 from server.formats import FORMATS, NDJSON
-from server.held import can_be_held, held
 from server.pages.shell import bp, in_menu, render
-from server.services import services
-from server.sql_request import MODE
-from server.statements import streamed
-from server.streaming import stream
+from server.process.services import services
+from server.sql.pending import can_be_held, held
+from server.sql.request import MODE
+from server.sql.statements import streamed
+from server.sql.streaming import stream
 from sql.dialect import is_query, parse_one, split
-from sql.recent import RecentStatements
-from sql.results import ResultSet, Waiting
+from sql.execution.results import ResultSet, Waiting
 
 SHOWN_ROWS = 1000
 _LIVE_ROWS = 200

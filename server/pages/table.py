@@ -14,12 +14,12 @@ from lake import Lake, LakeTable
 from model.access import Access, table_resource
 from model.errors import TableDamaged, TableNotExist
 from model.identifier import Identifier
-from model.schema import other_kind
+from model.schema.schema import other_kind
 from model.snapshot import Snapshot
 from model.sql_text import literal
-from server.access import caller
+from server.access.access import caller
 from server.pages.shell import bp, render
-from server.services import services
+from server.process.services import services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,16 +10,16 @@ from typing import Any
 from flask import request
 
 from lake import Lake
-from lake.browse import FileSums, file_sums
-from lake.sides import files_of, schema_history, snapshot_page
+from lake.inspect.browse import FileSums, file_sums
+from lake.inspect.table_details import files_of, schema_history, snapshot_page
 from model.errors import Forbidden, LakeError
-from model.schema import bucket_count
-from server.access import caller
+from model.schema.schema import bucket_count
+from server.access.access import caller
 from server.pages.actions import Answer, run
 from server.pages.pictures import SHADES, growth, heat_map, histogram
 from server.pages.table import TableHead, number, tab
 from server.pages.words import select
-from server.services import services
+from server.process.services import services
 
 _SAMPLE_ROWS = 50
 _SAMPLE_SECONDS = 20.0

@@ -8,12 +8,12 @@ from flask.typing import ResponseReturnValue
 
 from catalog.records import NamedRow
 from model.identifier import Identifier
-from model.option import masked_all
+from model.options.option import masked_all
 from model.view import View
-from server.access import caller
+from server.access.access import caller
 from server.pages.shell import bp, render
 from server.pages.words import select
-from server.services import services
+from server.process.services import services
 
 _SAMPLE_ROWS = 100
 

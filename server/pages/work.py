@@ -14,22 +14,22 @@ from flask import redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
 from catalog.records import TableRunRow
-from lake.browse import seen_in_part
+from gateway.recent import EndedStatement
+from jobs.points import behind, rate
+from lake.inspect.browse import seen_in_part
 from model.access import table_resource
 from model.errors import BadRequest, JobNotExist, OperationNotExist
 from model.identifier import Identifier
 from model.job import Job, JobState
 from model.name_parts import parse_name
-from model.option import masked_all, masked_text
-from server.access import caller
+from model.options.option import masked_all, masked_text
+from server.access.access import caller
 from server.pages.actions import act, tell
 from server.pages.shell import bp, in_menu, render
 from server.pages.sparks import Line, lag_line, rate_line
 from server.pages.words import call
-from server.services import services
-from sql.jobs.points import behind, rate
-from sql.progress import ProgressRecord
-from sql.recent import EndedStatement
+from server.process.services import services
+from sql.execution.progress import ProgressRecord
 
 _MOST_RUNS = 200
 _MOST_ENDED = 100

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from server.bodies import member
 from server.paimon.routes import body, lake, route
 from server.paimon.wire import main_name
+from server.sql.bodies import member
 
 
 @route("GET", "databases/{}/tables/{}/branches")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from model.errors import BadRequest, InvalidSchemaChange, nearest
-from model.schema_change import (
+from model.schema.change import (
     AddColumn,
     ColumnChange,
     DropColumn,
@@ -23,7 +23,7 @@ from model.schema_change import (
     UpdateColumnType,
     UpdateComment,
 )
-from model.types import parse_type
+from model.schema.types import parse_type
 from model.view import (
     AddDefinition,
     AddDialect,
@@ -40,8 +40,8 @@ from model.view import (
     UpdateViewComment,
     ViewChange,
 )
-from server.bodies import member
 from server.paimon.wire import reading
+from server.sql.bodies import member
 
 C = TypeVar("C")
 Body = dict[str, Any]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from model.errors import BadRequest, SnapshotNotExist
-from server.bodies import member
 from server.paimon.paging import max_results, number_token
 from server.paimon.routes import argument, body, lake, route
 from server.paimon.snapshots import client_commit, snapshot_json, tells_counts
 from server.paimon.wire import object_name
-from server.services import services
+from server.process.services import services
+from server.sql.bodies import member
 
 MOST_WAIT_SECONDS = 30.0
 

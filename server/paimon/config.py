@@ -6,7 +6,7 @@ from urllib.parse import unquote_plus
 
 from model.catalog_errors import WarehouseNotExist
 from server.paimon.routes import CATALOG, argument
-from server.services import services
+from server.process.services import services
 
 
 def config() -> object:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from server.bodies import member
 from server.paimon.paging import max_results
 from server.paimon.routes import argument, body, lake, route
 from server.paimon.wire import object_name
+from server.sql.bodies import member
 
 
 @route("GET", "databases/{}/tables/{}/consumers")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from server.bodies import member, strings
 from server.paimon.paging import one_more, page, slice_of
 from server.paimon.routes import body, lake, route
 from server.paimon.wire import database_json, string_list
+from server.sql.bodies import member, strings
 
 COMMENT = "comment"
 

@@ -6,9 +6,9 @@ from flask import Blueprint, Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
 from model.errors import BadRequest, NotImplementedHere
-from server.bodies import discard
 from server.paimon import access, branches, commits, config, consumers, databases, functions, partitions, tables, tags, views
 from server.paimon.routes import CATALOG, encoded, find, raw_segments
+from server.sql.bodies import discard
 
 MODULES = (access, branches, commits, config, consumers, databases, functions, partitions, tables, tags, views)
 """Imported for their routes."""

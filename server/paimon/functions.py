@@ -6,12 +6,12 @@ from typing import Any
 
 from catalog.records import NamedRow
 from model.identifier import Identifier
-from model.types import Field
-from server.bodies import member, strings
+from model.schema.types import Field
 from server.paimon.changes import definition_of, function_changes
 from server.paimon.named import serve_named
 from server.paimon.routes import body, lake, route
 from server.paimon.wire import audit, reading
+from server.sql.bodies import member, strings
 
 
 @route("POST", "databases/{}/functions")

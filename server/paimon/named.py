@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from catalog.records import NamedRow
 from lake import Lake
-from lake.views import Functions, Views
+from lake.tables.views import Functions, Views
 from model.identifier import Identifier
 from server.paimon.paging import one_more, page, pages_everywhere, slice_of
 from server.paimon.routes import lake, route

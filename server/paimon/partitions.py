@@ -5,11 +5,11 @@ from __future__ import annotations
 from catalog.listing import Slice
 from catalog.records import PartitionRow
 from model.errors import BadRequest
-from server.bodies import member
 from server.paimon.paging import like, max_results, one_more, page, slice_of
 from server.paimon.routes import body, lake, route
 from server.paimon.snapshots import statistics
 from server.paimon.wire import millis, object_name, specs
+from server.sql.bodies import member
 
 _MOST_NAMES = 1000
 

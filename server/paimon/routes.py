@@ -12,9 +12,9 @@ from flask import request
 
 from lake import Lake
 from model.errors import BadRequest
-from server.access import caller
-from server.bodies import json_object, read_body
-from server.services import services
+from server.access.access import caller
+from server.process.services import services
+from server.sql.bodies import json_object, read_body
 
 CATALOG = "sluice"
 """The catalog's name: a client's ``warehouse``, and the prefix of all its paths."""

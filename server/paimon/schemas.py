@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from model.errors import InvalidOption, InvalidSchema
-from model.lengths import check_lengths
-from model.schema import Schema, check_schema, every_field, highest_id, other_kind
-from model.table_options import TABLE_OPTIONS, keyed_only
-from model.types import Field
-from server.bodies import strings
+from model.options.table import TABLE_OPTIONS, keyed_only
+from model.schema.lengths import check_lengths
+from model.schema.schema import Schema, check_schema, every_field, highest_id, other_kind
+from model.schema.types import Field
 from server.paimon.wire import reading, string_list
+from server.sql.bodies import strings
 
 _KINDS = ("format-table", "materialized-table", "object-table", "lance-table", "iceberg-table")
 """Kinds of tables that Paimon's clients run and that are only described here."""

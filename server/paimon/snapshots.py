@@ -9,11 +9,11 @@ from uuid import UUID
 from lake import ClientCommit, Lake, LakeTable
 from model.access import Access, table_resource
 from model.errors import BadRequest, InvalidData
-from model.lengths import MOST_NAME_BYTES, MOST_SNAPSHOT_BYTES
 from model.partition import PartitionStatistics
+from model.schema.lengths import MOST_NAME_BYTES, MOST_SNAPSHOT_BYTES
 from model.snapshot import CommitKind, Snapshot
-from server.bodies import member
 from server.paimon.wire import reading
+from server.sql.bodies import member
 
 _COUNTS = ("totalRecordCount", "deltaRecordCount", "changelogRecordCount")
 _NUMBERS = ("id", "schemaId", "timeMillis", "totalRecordCount", "deltaRecordCount")

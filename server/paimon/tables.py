@@ -7,13 +7,13 @@ from uuid import UUID
 from catalog.records import TableRow
 from model.errors import BadRequest, TableNotExist
 from model.identifier import Identifier
-from model.schema_change import RemoveOption, SetOption
-from server.bodies import member
+from model.schema.change import RemoveOption, SetOption
 from server.paimon.changes import schema_changes
 from server.paimon.paging import one_more, page, pages_everywhere, slice_of
 from server.paimon.routes import argument, body, lake, route
 from server.paimon.schemas import check_harmless, check_options, schema_of
 from server.paimon.wire import identifier_of, object_name, table_json
+from server.sql.bodies import member
 
 
 def _told(row: TableRow) -> dict[str, object]:

@@ -6,13 +6,13 @@ from typing import Any
 
 from catalog.records import NamedRow
 from model.identifier import Identifier
-from model.types import Field
+from model.schema.types import Field
 from model.view import View
-from server.bodies import member, strings
 from server.paimon.changes import view_changes
 from server.paimon.named import serve_named
 from server.paimon.routes import body, lake, route
 from server.paimon.wire import audit, identifier_of, reading
+from server.sql.bodies import member, strings
 
 
 @route("POST", "databases/{}/views")

@@ -10,7 +10,7 @@ from typing import Any
 from catalog.records import DatabaseRow, NamedRow, TableRow
 from model.errors import BadRequest, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
-from server.bodies import member
+from server.sql.bodies import member
 
 _BRANCH = "branch_"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from model.schema import Schema
+from model.schema.schema import Schema
 
 
 def needed_columns(tree: exp.Expr, schema: Schema) -> list[str]:

@@ -14,8 +14,8 @@ from typing import Any
 from sqlglot import exp
 
 from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate, all_of
-from model.schema import Schema
-from model.types import DataType, DecimalType, LocalZonedTimestampType, TimestampType
+from model.schema.schema import Schema
+from model.schema.types import DataType, DecimalType, LocalZonedTimestampType, TimestampType
 from sql.analysis.references import TableReference
 
 _OPS: dict[type[exp.Expr], Op] = {exp.EQ: Op.EQ, exp.NEQ: Op.NE, exp.LT: Op.LT, exp.LTE: Op.LE, exp.GT: Op.GT, exp.GTE: Op.GE}

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
-from model.option import Option, OptionGroup, one_of
-from model.types import DataType, Field
-from model.watermark import Watermark
+from model.options.option import Option, OptionGroup, one_of
+from model.options.watermark import Watermark
+from model.schema.types import DataType, Field
 
 
 class Bound(Enum):

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import TypeVar
 
 from model.errors import InvalidOption, UnsupportedType
-from model.option import Option, Parser, duration, integer, number, one_of, optional, text
-from model.type_parts import walk
-from model.types import (
+from model.options.option import Option, Parser, duration, integer, number, one_of, optional, text
+from model.schema.type_parts import walk
+from model.schema.types import (
     ArrayType,
     BigIntType,
     BinaryType,

@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 
 from model.errors import Forbidden, InvalidOption, InvalidSchema
-from model.option import Option, boolean, duration, one_of, optional, text
-from model.types import BigIntType, DataType, LocalZonedTimestampType, VarCharType
+from model.options.option import Option, boolean, duration, one_of, optional, text
+from model.schema.types import BigIntType, DataType, LocalZonedTimestampType, VarCharType
 from sql.connectors.base import Bound, Connector, ConnectorScope, ConnectorTable, options_of
 
 FILE_OPTIONS = options_of("filesystem", "Files below `SLUICE_IMPORT_DIRS` as a table: read once, or watched.")

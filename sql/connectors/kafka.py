@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from model.errors import Forbidden, InvalidOption, InvalidSchema
-from model.option import Option, boolean, duration, integer, one_of, only_false, optional, text
-from model.types import BigIntType, DataType, Field, IntType, LocalZonedTimestampType, MapType, VarBinaryType, VarCharType
+from model.options.option import Option, boolean, duration, integer, one_of, only_false, optional, text
+from model.schema.types import BigIntType, DataType, Field, IntType, LocalZonedTimestampType, MapType, VarBinaryType, VarCharType
 from sql.connectors.base import Bound, Connector, ConnectorScope, ConnectorTable, options_of
 
 KAFKA_OPTIONS = options_of(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from model.errors import Forbidden, InvalidOption, InvalidSchema
-from model.option import Option, optional, text
-from model.table_options import stream_options
+from model.options.option import Option, optional, text
+from model.options.table import stream_options
 from sql.connectors.base import Bound, Connector, ConnectorScope, ConnectorTable, options_of
 
 PAIMON_OPTIONS = options_of("paimon", "A table of another Paimon REST catalog, one of those `SLUICE_REMOTE_CATALOGS` names.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.option import Option, boolean, text
+from model.options.option import Option, boolean, text
 from sql.connectors.base import Connector, options_of
 
 PRINT_OPTIONS = options_of("print", "A sink that writes each row as a line `+I[value, …]` to the server's output.")

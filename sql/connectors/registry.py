@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from model.errors import InvalidOption, InvalidSchema, nearest
-from model.type_parts import unreadable_in_sql
-from model.types import DataType, LocalZonedTimestampType, MapType, TimestampType
+from model.schema.type_parts import unreadable_in_sql
+from model.schema.types import DataType, LocalZonedTimestampType, MapType, TimestampType
 from sql.analysis.references import TableReference
 from sql.connectors.base import Connector, ConnectorScope, ConnectorTable
 from sql.connectors.blackhole import Blackhole

@@ -8,10 +8,10 @@ from lake import Lake, LakeTable
 from model.access import Access, table_resource
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import TableNotExist
-from model.schema import Schema, new_schema, other_kind
-from model.watermark import PREFIX, watermark_of, watermark_options
+from model.options.watermark import PREFIX, watermark_of, watermark_options
+from model.schema.schema import Schema, new_schema, other_kind
 from sql.connectors.base import ConnectorTable
-from sql.session import Session
+from sql.execution.session import Session
 from sql.system.names import is_system
 
 KIND = "connector-table"

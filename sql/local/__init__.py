@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sql import trees
 from sql.local.constants import plan_constants
 from sql.local.delete import plan_delete
 from sql.local.explain import LocalExplain
@@ -20,6 +19,7 @@ from sql.local.tail import is_stream as is_stream
 from sql.local.tail import plan_tail as plan_tail
 from sql.local.values import ValuesInsert as ValuesInsert
 from sql.local.values import read_values as read_values
+from sql.parsing import trees
 from sql.statements.base import ExecutionContext, Statement
 
 

@@ -12,7 +12,17 @@ from typing import Any, NoReturn
 import numpy as np
 
 from model.errors import AnalysisError, ExecutionError
-from model.types import INTEGER_BITS, ArrayType, DataType, DecimalType, Field, LocalZonedTimestampType, MapType, RowType, TimestampType
+from model.schema.types import (
+    INTEGER_BITS,
+    ArrayType,
+    DataType,
+    DecimalType,
+    Field,
+    LocalZonedTimestampType,
+    MapType,
+    RowType,
+    TimestampType,
+)
 from sql.local.literals import Kind, LiteralValue, NotLocal
 
 _NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from model.types import DataType, DecimalType, Field, TimestampType
+from model.schema.types import DataType, DecimalType, Field, TimestampType
 from sql.local.literals import Kind, LiteralValue, NotLocal, date_of, evaluate, timestamp_of
-from table.arrow import arrow_type
+from table.format.rows.arrow import arrow_type
 
 ColumnOf = Callable[[exp.Column], Field]
 _OPERATORS: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}

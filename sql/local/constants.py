@@ -10,10 +10,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from model.types import BigIntType, BooleanType, DataType, DecimalType, DoubleType, IntType, NullType, VarCharType
+from model.schema.types import BigIntType, BooleanType, DataType, DecimalType, DoubleType, IntType, NullType, VarCharType
+from sql.execution.results import ResultColumn, ResultSet
 from sql.local.literals import Kind, LiteralValue, NotLocal, evaluate
 from sql.local.scope import limit_of, only_parts
-from sql.results import ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext, LocalStatement
 
 _PARTS = frozenset({"expressions", "limit"})

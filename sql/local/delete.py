@@ -9,19 +9,19 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lake import LakeTable
-from lake.erase import Matches
+from lake.rewrite.erase import Matches
 from model.predicate import Predicate
 from model.snapshot import Snapshot
-from sql import trees
 from sql.analysis.predicates import pushed
-from sql.deleting import delete, reference_of, target_of
+from sql.execution.results import ResultSet
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.local.scope import Scope
-from sql.results import ResultSet
+from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement
-from table.erase import matching_rows
-from table.scan import plan_scan
+from sql.statements.deleting import delete, reference_of, target_of
+from table.retention.erase import matching_rows
+from table.scan.entry_scan import plan_scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lake import LakeTable
+from sql.execution.results import ResultSet
 from sql.local.constants import ConstantRow
 from sql.local.scan import LocalScan
-from sql.pictures import PlanPicture, table_picture
-from sql.results import ResultSet
 from sql.statements.base import ExecutionContext, LocalStatement, Statement
-from table.scan import plan_scan
+from sql.statements.plan_json import PlanPicture, table_picture
+from table.scan.entry_scan import plan_scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

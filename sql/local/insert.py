@@ -12,17 +12,17 @@ from sqlglot import exp
 from lake import LakeTable
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import AnalysisError, ExecutionError, LakeError
-from model.types import Field
+from model.schema.types import Field
 from sql.connectors.stored import means_connector
 from sql.dialect import OPTIONS_HINT
+from sql.execution.results import ResultSet
+from sql.execution.writing import append_batches
 from sql.local.assign import Assignment
 from sql.local.literals import LiteralValue, NodeOrigin, NotLocal, Origin, evaluate
 from sql.local.values import ValuesInsert
-from sql.results import ResultSet
 from sql.statements.base import ExecutionContext, LocalStatement
-from sql.writing import append_batches
-from table.arrow import arrow_field
-from table.cast import fit
+from table.format.rows.arrow import arrow_field
+from table.format.rows.cast import fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

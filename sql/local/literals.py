@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from sqlglot import exp
 
-from sql.parsing.placeholders import PARAMETER
+from sql.parameters.placeholders import PARAMETER
 
 
 class NotLocal(Exception):

@@ -13,21 +13,21 @@ from lake import LakeTable
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import TableNotExist
 from model.predicate import Predicate
+from model.schema.types import BigIntType, DataType, Field
 from model.snapshot import Snapshot
-from model.types import BigIntType, DataType, Field
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
+from sql.analysis.views import is_view
 from sql.connectors.stored import means_connector
+from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.local.scope import Scope, is_star, limit_of, only_parts
-from sql.results import ResultColumn, ResultSet, result_schema
 from sql.statements.base import ExecutionContext, LocalStatement
-from sql.views import is_view
-from table.aggregates import Aggregate, Function, exact_aggregates
-from table.read import Selection, read_batches
-from table.scan import plan_scan
-from table.scan_mode import TRAVEL_OPTIONS
+from table.scan.aggregates import Aggregate, Function, exact_aggregates
+from table.scan.entry_scan import plan_scan
+from table.scan.read import Selection, read_batches
+from table.scan.scan_mode import TRAVEL_OPTIONS
 
 _SCAN_PARTS = frozenset({"expressions", "from_", "where", "limit"})
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from model.schema import Schema
-from model.types import Field
+from model.schema.schema import Schema
+from model.schema.types import Field
 from sql.analysis.references import TableReference
 from sql.local.literals import NotLocal
 

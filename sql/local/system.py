@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from model.options.table import check_hint
 from model.predicate import Predicate
-from model.schema import Schema
-from model.table_options import check_hint
-from model.types import BigIntType, Field
+from model.schema.schema import Schema
+from model.schema.types import BigIntType, Field
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
+from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.local.scope import Scope, limit_of, only_parts
-from sql.results import ResultColumn, ResultSet, result_schema
 from sql.statements.base import ExecutionContext, LocalStatement
 from sql.system import SystemScan, SystemTable, find_system_table
 from sql.system.names import is_system

@@ -14,25 +14,25 @@ from sqlglot import exp
 from lake import LakeTable, StreamStep, TableStream
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import StreamChanged, TableNotExist, UnsupportedStatement, UnsupportedType
+from model.options.table import TABLE_OPTIONS, stream_options
 from model.predicate import Predicate
-from model.schema import Schema
-from model.table_options import TABLE_OPTIONS, stream_options
-from model.types import Field
-from sql import trees
+from model.schema.schema import Schema
+from model.schema.types import Field
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
+from sql.analysis.views import is_view
 from sql.connectors import Bound, connector_named
 from sql.connectors.registry import hinted
 from sql.connectors.stored import find_connector, means_connector
+from sql.execution.results import ResultColumn, ResultSet, result_schema
+from sql.execution.session_settings import RUNTIME_MODE
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.local.scope import Scope, limit_of, only_parts
-from sql.results import ResultColumn, ResultSet, result_schema
-from sql.sql_options import RUNTIME_MODE
+from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement
-from sql.views import is_view
-from table.arrow import arrow_type
-from table.read import Selection, read_batches
+from table.format.rows.arrow import arrow_type
+from table.scan.read import Selection, read_batches
 
 STREAM_BATCH_ROWS = 8192
 """Rows handed on at once: what a slow client holds in memory."""

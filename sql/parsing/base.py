@@ -11,9 +11,9 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import InvalidParameter, SqlSyntaxError, UnsupportedStatement
-from sql.parameter_text import Misfit
-from sql.parameter_text import text as spelled
-from sql.parsing.placeholders import Binding, Bound, Placeholder, named
+from sql.parameters.placeholders import Binding, Bound, Placeholder, named
+from sql.parameters.texts import Misfit
+from sql.parameters.texts import text as spelled
 
 _NAME_TOKENS = frozenset({TokenType.STRING, TokenType.NUMBER, TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA, TokenType.EQ})
 

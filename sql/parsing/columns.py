@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from model.types import Field
+from model.schema.types import Field
 from sql.parsing.types import TypeParser
 
 NO_KEYS = (

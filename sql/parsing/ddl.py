@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from model.schema_change import (
+from model.options.watermark import Watermark
+from model.schema.change import (
     AddColumn,
     DropColumn,
     DropWatermark,
@@ -25,9 +26,8 @@ from model.schema_change import (
     UpdateColumnType,
     UpdateComment,
 )
-from model.types import DataType, Field
-from model.watermark import Watermark
-from sql import trees
+from model.schema.types import DataType, Field
+from sql.parsing import trees
 from sql.parsing.columns import NO_KEYS, ColumnParser
 
 

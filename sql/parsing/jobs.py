@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sql import trees
+from sql.parsing import trees
 from sql.parsing.access import AccessParser
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from sql import trees
+from sql.parsing import trees
 from sql.parsing.drops import DropParser
 
 REFUSED = {

@@ -7,12 +7,12 @@ from typing import ClassVar
 from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import UnsupportedType
-from model.types import ArrayType, DataType, Field, MapType, MultisetType, RowType, VectorType, parse_type
+from model.schema.types import ArrayType, DataType, Field, MapType, MultisetType, RowType, VectorType, parse_type
 from sql.parsing.base import BaseParser
 
 
 class TypeParser(BaseParser):
-    """Reads types straight into `model.types`."""
+    """Reads types straight into `model.schema.types`."""
 
     _SPARK_NAMES: ClassVar[dict[str, str]] = {
         "BYTE": "TINYINT", "SHORT": "SMALLINT", "LONG": "BIGINT", "REAL": "FLOAT", "TIMESTAMP_NTZ": "TIMESTAMP", "BOOL": "BOOLEAN",

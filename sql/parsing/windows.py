@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import InvalidSchema
-from model.watermark import interval_millis
+from model.options.watermark import interval_millis
 from sql.parsing.ddl import DdlParser
 
 WINDOW = "window"

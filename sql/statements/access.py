@@ -6,13 +6,13 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from lake.permissions import Permissions
+from lake.access.permissions import Permissions
 from model.access import Access, Columns, Grant, Policy, Resource, ResourceType
 from model.errors import InvalidGrant
-from sql import trees
+from sql.analysis.policies import columns_in, mask, row_filter
+from sql.execution.results import ResultColumn, ResultSet, strings
+from sql.parsing import trees
 from sql.parsing.access import resource_of
-from sql.policies import columns_in, mask, row_filter
-from sql.results import ResultColumn, ResultSet, strings
 from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, handles
 
 

@@ -12,15 +12,15 @@ from sqlglot import exp
 
 from lake import IdempotencyClaim, Lake
 from model.errors import Unavailable, UnsupportedStatement
-from sql.cancellation import Cancellation
 from sql.connectors import ConnectorScope
-from sql.open_streams import OpenStreams
-from sql.progress import Progress
-from sql.results import Analysed, ResultColumn, ResultSet
-from sql.session import Session
+from sql.execution.cancellation import Cancellation
+from sql.execution.open_streams import OpenStreams
+from sql.execution.progress import Progress
+from sql.execution.results import Analysed, ResultColumn, ResultSet
+from sql.execution.session import Session
 
 if TYPE_CHECKING:
-    from sql.spool import Spool
+    from sql.execution.spool import Spool
 
 
 class SparkLease(Protocol):
@@ -107,7 +107,7 @@ class ExecutionContext:
     @property
     def zone(self) -> str:
         """The session's time zone, for text that says none."""
-        from sql.sql_options import LOCAL_TIME_ZONE
+        from sql.execution.session_settings import LOCAL_TIME_ZONE
 
         return LOCAL_TIME_ZONE.read(self.settings)
 
@@ -148,7 +148,7 @@ class LookingStatement(LocalStatement, ABC):
 
 
 class AnalysedStatement(Analysed, ABC):
-    """A statement that was looked at before, ready to be run once (`sql.spark.analysed`)."""
+    """A statement that was looked at before, ready to be run once (`sql.spark.read.analysed`)."""
 
     __slots__ = ()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from model.errors import AnalysisError
-from sql import trees
-from sql.results import ResultSet
-from sql.session import CATALOG
+from sql.execution.results import ResultSet
+from sql.execution.session import CATALOG
+from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement, handles
 
 

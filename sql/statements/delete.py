@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from lake import LakeTable
-from lake.erase import Matches
+from lake.rewrite.erase import Matches
 from model.snapshot import Snapshot
-from sql import trees
-from sql.deleting import delete, target_of
-from sql.results import ResultSet
+from sql.execution.results import ResultSet
+from sql.parsing import trees
 from sql.statements.base import ExecutionContext, handles
+from sql.statements.deleting import delete, target_of
 
 
 @handles(trees.DeleteRows)
@@ -29,6 +29,6 @@ class Delete:
 
     def find(self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None) -> Matches:
         """The rows of a snapshot for which the condition is true."""
-        from sql.spark.rows import rows_where
+        from sql.spark.read.rows import rows_where
 
         return rows_where(context, self.tree.this, table, snapshot, context.lake.read_rules(table))

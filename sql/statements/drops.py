@@ -10,12 +10,12 @@ from sqlglot import exp
 from model.errors import LakeError
 from model.identifier import Identifier
 from model.job import JobState, Wish
-from model.types import BigIntType, DataType, LocalZonedTimestampType, VarCharType
-from sql import trees
+from model.schema.types import BigIntType, DataType, LocalZonedTimestampType, VarCharType
 from sql.analysis.references import table_references
 from sql.dialect import parse_one
-from sql.results import ResultColumn, ResultSet
-from sql.session import CATALOG
+from sql.execution.results import ResultColumn, ResultSet
+from sql.execution.session import CATALOG
+from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, handles
 from sql.statements.databases import database_name
 

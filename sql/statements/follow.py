@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sql.execution.results import ResultSet
 from sql.local import NotLocal, limit_of, plan_tail
-from sql.results import ResultSet
 from sql.statements.base import ExecutionContext, Statement
 
 
@@ -41,6 +41,6 @@ class Followed:
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Start it, which may be refused; its rows come as the result is read."""
-        from sql.spark.follow import follow
+        from sql.spark.streaming.streaming_query import follow
 
         return follow(context, self.tree, self.limit)

@@ -13,21 +13,21 @@ from lake import LakeTable
 from lake.commit.write_context import Write
 from model.access import Access
 from model.errors import AnalysisError, InvalidSchema
-from model.schema import Schema, new_schema
+from model.options.table import check_hint
+from model.schema.schema import Schema, new_schema
 from model.snapshot import CommitKind
-from model.table_options import check_hint
-from sql import trees
-from sql.answers import written_answer
 from sql.connectors import ConnectorTable, connector_named
 from sql.connectors.registry import checked_options
 from sql.connectors.stored import find_connector
 from sql.dialect import OPTIONS_HINT
-from sql.results import ResultColumn, ResultSet
+from sql.execution.answers import written_answer
+from sql.execution.results import ResultColumn, ResultSet
+from sql.execution.writing import before_commit
+from sql.parsing import trees
 from sql.statements.base import ExecutionContext, handles
-from sql.writing import before_commit
-from table import binary_row
-from table.commit import CommitRequest, everything
-from table.manifest import NewFile
+from table.format.manifest import NewFile
+from table.format.rows import binary_row
+from table.write.snapshot_builder import CommitRequest, everything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +151,9 @@ def sink_columns(insert: exp.Insert) -> tuple[str, ...] | None:
 
 
 def _pass_on(context: ExecutionContext, insert: exp.Insert, sink: ConnectorTable) -> int:
-    from sql.spark.assign import assigned
     from sql.spark.connectors import spark_connector
-    from sql.spark.prepared import prepared
+    from sql.spark.read.prepared import prepared
+    from sql.spark.write.assign import assigned
 
     with prepared(context, source_of(insert)) as found:
         frame = assigned(found.frame, sink_schema(sink), sink_columns(insert), {}, sink.name)
@@ -191,10 +191,10 @@ def _check_columns(table: LakeTable, columns: tuple[str, ...] | None, fixed: Map
 
 def write_query(context: ExecutionContext, target: Target, query: exp.Expr) -> list[NewFile]:
     """Run the query and write its rows as files of the table, not yet committed."""
-    from sql.spark.assign import assigned, literals
-    from sql.spark.prepared import prepared
-    from sql.spark.sorting import Order
-    from sql.spark.writes import write
+    from sql.spark.read.prepared import prepared
+    from sql.spark.write.assign import assigned, literals
+    from sql.spark.write.sorting import Order
+    from sql.spark.write.writes import write
 
     order = Order.of_writes(target.table.schema)
     with prepared(context, query) as found:
@@ -266,7 +266,7 @@ def insert_query(context: ExecutionContext, table: LakeTable, query: exp.Expr) -
 
 def query_columns(context: ExecutionContext, query: exp.Expr) -> list[ResultColumn]:
     """The columns a query gives, without running it."""
-    from sql.spark.prepared import prepared
+    from sql.spark.read.prepared import prepared
 
     with prepared(context, query) as found:
         return found.columns()

@@ -13,11 +13,11 @@ from sqlglot import exp
 
 from model.errors import AnalysisError, JobNotExist, StatementTimeout, UnsupportedStatement
 from model.job import Job, Wish
-from model.types import BigIntType, DataType, IntType, LocalZonedTimestampType, VarCharType
-from sql import trees
+from model.schema.types import BigIntType, DataType, IntType, LocalZonedTimestampType, VarCharType
 from sql.analysis.references import table_references
-from sql.results import ResultColumn, ResultSet
-from sql.sql_options import PIPELINE_NAME, RUNTIME_MODE
+from sql.execution.results import ResultColumn, ResultSet
+from sql.execution.session_settings import PIPELINE_NAME, RUNTIME_MODE
+from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, build, handles
 
 _LOOK_SECONDS = 0.1
@@ -49,7 +49,7 @@ class StartJob:
 
         Where all it reads is bounded (`scan.bounded`…) it runs now, as in batch mode.
         """
-        from sql.spark.jobs import check
+        from sql.spark.streaming.job_query import check
 
         inserts = _inserts(self.tree)
         for insert in inserts:

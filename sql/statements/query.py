@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sql import trees
-from sql.deleting import target_of
+from sql.execution.results import ResultSet
 from sql.local import plan_locally
-from sql.pictures import PlanPicture, shown, table_picture
-from sql.results import ResultSet
+from sql.parsing import trees
 from sql.statements.base import ExecutionContext, handles
+from sql.statements.deleting import target_of
+from sql.statements.plan_json import PlanPicture, shown, table_picture
 
 if TYPE_CHECKING:
-    from sql.spark.prepared import Prepared
+    from sql.spark.read.prepared import Prepared
 
 
 _LOCATIONS = re.compile(r"^Location(?: \[not included in comparison\])?:.*\n?", re.MULTILINE)
@@ -34,8 +34,8 @@ class Query:
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Run it; few rows are kept in memory, many go through the spool."""
-        from sql.spark.prepared import prepared
-        from sql.spark.results import result_of
+        from sql.spark.read.prepared import prepared
+        from sql.spark.read.results import result_of
 
         with prepared(context, self.tree) as query:
             context.cancellation.check()
@@ -52,7 +52,7 @@ class Explain:
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Plan the statement and tell about it; nothing is read or written."""
-        from sql.spark.prepared import prepared
+        from sql.spark.read.prepared import prepared
 
         inner = self.tree.this
         query = inner.args["expression"] if isinstance(inner, exp.Insert) else inner
@@ -86,8 +86,8 @@ class Explain:
 
 def _advice(context: ExecutionContext, insert: exp.Insert) -> list[str]:
     """What `sys.doctor` would say of the table rows go to."""
-    from sql.statements.doctor import findings
     from sql.statements.insert import target_of
+    from sql.statements.procedures.doctor import findings
 
     table = target_of(context, insert).table
     found = findings(table) if context.lake.tells_counts(table) else []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from model.types import BigIntType, VarCharType
-from sql import trees
-from sql.results import ResultColumn, ResultSet
+from model.schema.types import BigIntType, VarCharType
+from sql.execution.results import ResultColumn, ResultSet
+from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, handles
 
 TEXT = VarCharType()

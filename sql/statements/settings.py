@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.option import masked
-from sql import trees
-from sql.results import ResultSet, strings
-from sql.sql_options import SQL_OPTIONS, check_setting
+from model.options.option import masked
+from sql.execution.results import ResultSet, strings
+from sql.execution.session_settings import SQL_OPTIONS, check_setting
+from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement, handles
 
 SETTINGS = strings("key", "value")

@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from lake import LakeTable
 from model.errors import InvalidSchema, TableNotExist
 from model.identifier import Identifier
-from model.option import masked_all
-from model.schema import Schema
+from model.options.option import masked_all
+from model.options.table import told_apart
+from model.schema.schema import Schema
+from model.schema.types import BooleanType, DateType, VarCharType
 from model.sql_text import literal, quote
-from model.table_options import told_apart
-from model.types import BooleanType, DateType, VarCharType
 from model.view import View
-from sql import trees
 from sql.analysis.functions import FUNCTIONS
+from sql.analysis.views import DIALECTS, is_view
 from sql.connectors import ConnectorTable
 from sql.connectors.stored import find_connector
-from sql.results import ResultColumn, ResultSet, strings
-from sql.session import CATALOG
+from sql.execution.results import ResultColumn, ResultSet, strings
+from sql.execution.session import CATALOG
+from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, handles
 from sql.statements.databases import database_name
-from sql.statements.procedures import PROCEDURES
-from sql.views import DIALECTS, is_view
-from table.layout import escape
+from sql.statements.procedures.calls import PROCEDURES
+from table.format.layout import escape
 
 TEXT = VarCharType()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
-from lake.partition_expiry import drop_partitions
+from lake.rewrite.partition_expiry import drop_partitions
 from model.errors import (
     AnalysisError,
     InvalidOption,
@@ -19,24 +19,24 @@ from model.errors import (
     UnsupportedType,
 )
 from model.identifier import Identifier
-from model.option_rules import check_together
-from model.schema import Schema, new_schema, with_queue_defaults
-from model.schema_change import AddColumn, RemoveOption, SchemaChange, SetOption, UpdateColumnType
+from model.options.rules import check_together
+from model.options.table import TABLE_OPTIONS, told_apart
+from model.options.watermark import watermark_of, watermark_options
+from model.schema.change import AddColumn, RemoveOption, SchemaChange, SetOption, UpdateColumnType
+from model.schema.schema import Schema, new_schema, with_queue_defaults
+from model.schema.type_parts import unreadable_in_sql
+from model.schema.types import DataType, Field
 from model.snapshot import CommitKind
-from model.table_options import TABLE_OPTIONS, told_apart
-from model.type_parts import unreadable_in_sql
-from model.types import DataType, Field
-from model.watermark import watermark_of, watermark_options
-from sql import trees
 from sql.connectors import connector_table
 from sql.connectors.stored import stored_schema
+from sql.execution.results import ResultSet
+from sql.parsing import trees
 from sql.parsing.ddl import LikeClause, TableDefinition
-from sql.partition_choice import matching
-from sql.results import ResultSet
 from sql.statements.base import ExecutionContext, LocalStatement, handles
-from table import binary_row
-from table.commit import CommitRequest, everything
-from table.layout import DEFAULT_PARTITION_NAME
+from sql.statements.procedures.partition_choice import matching
+from table.format.layout import DEFAULT_PARTITION_NAME
+from table.format.rows import binary_row
+from table.write.snapshot_builder import CommitRequest, everything
 
 
 @handles(trees.CreateTable)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from model.errors import AnalysisError, UnsupportedType
-from model.types import Field, parse_type
+from model.schema.types import Field, parse_type
 from model.view import SetViewOption, View
-from sql import trees
-from sql.results import ResultSet
+from sql.analysis.views import DATABASE_OPTION
+from sql.execution.results import ResultSet
+from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement, handles
-from sql.views import DATABASE_OPTION
 
 _DIALECT = "sluice"
 

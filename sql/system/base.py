@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from lake import Lake, LakeTable
 from model.predicate import Predicate
-from model.schema import Schema
+from model.schema.schema import Schema
+from model.schema.types import DataType, Field, parse_type
 from model.snapshot import Snapshot
-from model.types import DataType, Field, parse_type
-from sql.results import ResultColumn, batch_of_rows
-from table.layout import partition_text
+from sql.execution.results import ResultColumn, batch_of_rows
+from table.format.layout import partition_text
 
 _BATCH_ROWS = 64
 _LARGEST_BATCH_ROWS = 8192

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from lake import LakeTable
-from model.types import VarCharType
-from sql.results import ResultColumn, result_arrow_type
+from model.schema.types import VarCharType
+from sql.execution.results import ResultColumn, result_arrow_type
 from sql.system.base import SystemScan, SystemTable
-from table.read import Selection, read_batches
-from table.scan import only_columns, plan_scan
+from table.scan.entry_scan import only_columns, plan_scan
+from table.scan.read import Selection, read_batches
 
 ROW_KIND = "rowkind"
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from model.predicate import And, Compare, In, Op, Predicate
 from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
-from table import binary_row
-from table.file_index.container import SUFFIX, decode
-from table.formats import format_of
-from table.layout import partition_dirs, partition_shown
-from table.live_files import BucketSums, LiveFiles, sums_of
-from table.manifest import EntryKind, ManifestEntry, ManifestFile
-from table.stats import column_stats
+from table.format.formats import format_of
+from table.format.layout import partition_dirs, partition_shown
+from table.format.manifest import EntryKind, ManifestEntry, ManifestFile
+from table.format.rows import binary_row
+from table.format.rows.stats import column_stats
+from table.index.container import SUFFIX, decode
+from table.scan.live_files import BucketSums, LiveFiles, sums_of
 
 _FILE_COLUMNS = {
     "partition": "STRING",

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lake.retention import tags_of
-from model.option import masked_all
+from lake.rewrite.expiry import tags_of
+from model.options.option import masked_all
+from model.schema.types import DataType
 from model.snapshot import Snapshot
-from model.types import DataType
 from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
-from table import binary_row
+from table.format.rows import binary_row
 
 
 @system_table(

@@ -8,12 +8,12 @@ from importlib import import_module
 from lake import Lake
 from model.errors import TableNotExist, UnsupportedStatement, nearest
 from model.predicate import Predicate
-from sql.session import CATALOG, Session
+from sql.execution.session import CATALOG, Session
 from sql.system.base import REGISTRY, SystemScan, SystemTable
 from sql.system.data import DATA_TABLES
 from sql.system.overall import OVERALL
 
-for _module in ("files", "metadata", "upkeep"):  # they register their tables
+for _module in ("files", "metadata", "maintenance"):  # they register their tables
     import_module(f"sql.system.{_module}")
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from catalog.browse import TableSummary
 from lake import LakeTable
-from lake.browse import summaries
+from lake.inspect.browse import summaries
 from model.access import table_resource
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import DatabaseNotExist, Forbidden, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
-from model.option import masked_all
+from model.options.option import masked_all
 from model.predicate import And, Compare, Op
-from sql.session import CATALOG
+from sql.execution.session import CATALOG
 from sql.system.base import Rows, SystemScan, SystemTable, columns_of, in_batches
 
 OVERALL: dict[str, SystemTable] = {}

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from model.errors import LakeError
-from model.schema import Schema
-from model.types import DataType
-from table.arrow import arrow_type
-from table.file_io import FileIO
-from table.formats import format_of
-from table.manifest import DataFile
-from table.orc import orc_head, orc_parts
-from table.parquet_footer import layout_fault
-from table.parquet_metadata import footer_of, metadata_of
-from table.read import problem_of_rows
-from table.stats import column_stats
-from table.storage_errors import storage_failure
-from table.told import ToldStats, bounds_fault
+from model.schema.schema import Schema
+from model.schema.types import DataType
+from table.format.formats import format_of
+from table.format.io.file_io import FileIO
+from table.format.io.storage_errors import storage_failure
+from table.format.manifest import DataFile
+from table.format.orc import orc_head, orc_parts
+from table.format.parquet.footer import layout_fault
+from table.format.parquet.metadata import footer_of, metadata_of
+from table.format.rows.arrow import arrow_type
+from table.format.rows.stats import column_stats
+from table.scan.read import problem_of_rows
+from table.scan.statistics_check import ToldStats, bounds_fault
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

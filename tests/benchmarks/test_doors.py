@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.doors import Client, FlightClient, FlinkClient, HttpClient
+from benchmarks.endpoints import Client, FlightClient, FlinkClient, HttpClient
 from tests.running import RunningServer
 
 

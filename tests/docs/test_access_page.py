@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from gateway.gateway import Gateway
 from sql.dialect import split
-from sql.gateway import Gateway
-from tests.sql.conftest import gateway as gateway
-from tests.sql.conftest import spark_stub as spark_stub
+from tests.fix_gateway import gateway as gateway
+from tests.fix_gateway import spark_stub as spark_stub
 
 PAGE = Path(__file__).parents[2] / "docs" / "access.md"
 STATEMENTS = [statement.text for block in re.findall(r"^```sql\n(.*?)^```$", PAGE.read_text(), re.M | re.S) for statement in split(block)]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from gateway.gateway import Gateway
 from lake import Lake
 from sql.dialect import split
-from sql.gateway import Gateway
-from tests.sql.conftest import gateway as gateway
-from tests.sql.conftest import spark_stub as spark_stub
+from tests.fix_gateway import gateway as gateway
+from tests.fix_gateway import spark_stub as spark_stub
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 Ask = Callable[[str], list[tuple[Any, ...]]]

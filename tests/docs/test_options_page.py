@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from model.table_options import TABLE_OPTIONS
-from server.options import SERVER_OPTIONS
+from model.options.table import TABLE_OPTIONS
+from server.settings.options import SERVER_OPTIONS
 from sql.connectors import CONNECTORS
-from sql.sql_options import SQL_OPTIONS
+from sql.execution.session_settings import SQL_OPTIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 HEAD = "# Options\n\nGenerated from the declarations by `make docs`; a test compares them.\n\n"

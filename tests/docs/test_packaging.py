@@ -56,8 +56,8 @@ def test_a_linter_finds_nothing_in_the_dockerfile() -> None:
 
 
 def test_compose_sets_only_settings_that_there_are() -> None:
-    from server.options import SERVER_OPTIONS
-    from server.settings import read_settings, variable
+    from server.settings.options import SERVER_OPTIONS
+    from server.settings.settings import read_settings, variable
 
     text = (ROOT / "compose.yaml").read_text()
     used = dict(re.findall(r"^\s+(SLUICE_\w+): (.+)$", text, re.MULTILINE))

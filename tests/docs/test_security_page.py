@@ -10,8 +10,8 @@ from flask.testing import FlaskClient
 
 from server.paimon.routes import registered
 from sql.system.base import REGISTRY
+from tests.server.access.test_access import As, ada, admin
 from tests.server.conftest import client, gateway, services
-from tests.server.test_access import As, ada, admin
 
 __all__ = ["ada", "admin", "client", "gateway", "services"]
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"

@@ -9,7 +9,7 @@ import pytest
 
 import sql.statements.all  # noqa: F401 - the procedures register themselves
 from sql.dialect import split
-from sql.statements.procedures import PROCEDURES
+from sql.statements.procedures.calls import PROCEDURES
 from tests.fix_server import StartServer
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -22,7 +22,7 @@ from model.errors import LakeError, StorageFull, TableDamaged, TableDiverged, Un
 from sql.dialect import split
 from tests.disks import MEGABYTE, fill, mounted, read_only
 from tests.lake.register.damage import cut, data_files, forget_metadata
-from tests.server.test_restore import Server
+from tests.server.commands.test_restore import Server
 from workers.pool import WorkerPool
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"

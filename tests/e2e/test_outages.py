@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from server.postgres import EmbeddedPostgres
+from server.process.postgres import EmbeddedPostgres
 from tests.disks import MEGABYTE, fill, mounted
 from tests.e2e.agreement import assert_agreement, embedded_dsn
 from tests.fix_server import StartServer

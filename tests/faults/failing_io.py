@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import pyarrow.fs as pafs
 
-from table.directory import Directory
-from table.file_io import FileStatus, LocalFileIO
-from table.storage_errors import translating
+from table.format.io.directory import Directory
+from table.format.io.file_io import FileStatus, LocalFileIO
+from table.format.io.storage_errors import translating
 
 SHORT_WRITE = -1
 """Half of the bytes are written, then there is no more room."""

@@ -15,9 +15,9 @@ import pyarrow as pa
 from model.errors import LakeError
 from model.identifier import Identifier
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
-from table.arrow import arrow_schema
-from table.commit import CommitRequest, build_snapshot, everything
-from table.write import write_batches
+from table.format.rows.arrow import arrow_schema
+from table.write.snapshot_builder import CommitRequest, build_snapshot, everything
+from table.write.writer import write_batches
 from tests.faults.world import Answer, World
 
 BEFORE = (1, 2, 3, 4, 5, 6)

@@ -15,7 +15,7 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake
-from lake.maintenance import maintain
+from lake.rewrite.maintenance import maintain
 from model.identifier import MAIN_BRANCH, Identifier
 from tests.faults.below import ROOT
 from tests.faults.shim import Shim

@@ -11,8 +11,8 @@ import pytest
 
 from model.errors import LakeError
 from model.identifier import Identifier
-from model.schema import new_schema
-from model.types import Field, parse_type
+from model.schema.schema import new_schema
+from model.schema.types import Field, parse_type
 from tests.disks import mounted, read_only
 from tests.faults.world import Answer, World, world
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from model.errors import Unavailable
-from table.file_io import file_io_for
+from table.format.io.file_io import file_io_for
 from tests.faults.world import World, world
 from tests.fix_s3 import Bucket
 from tests.fix_s3_proxy import Fate, Proxy

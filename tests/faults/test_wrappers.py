@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from model.errors import LakeError
-from table.file_io import FileIO, LocalFileIO
+from table.format.io.file_io import FileIO, LocalFileIO
 from tests.faults.failing_io import FailingFileIO, Faults
 from tests.lake.commit.failing import FailingIO
 from tests.lake.mortal import Killed, MortalIO

@@ -12,13 +12,13 @@ from typing import Any
 from uuid import UUID
 
 from catalog import CatalogStore
+from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
 from model.identifier import MAIN_BRANCH
 from server.app import create_app
-from server.services import Services
-from server.settings import read_settings
-from sql.gateway import Gateway, GatewayLimits
-from table.file_io import FileIO
+from server.process.services import Services
+from server.settings.settings import read_settings
+from table.format.io.file_io import FileIO
 from tests.server.conftest import NoSpark
 
 _SETTLE_SECONDS = 0.5

@@ -12,9 +12,9 @@ import pytest
 from flask.testing import FlaskClient
 
 from catalog import CatalogStore
+from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
-from sql.gateway import Gateway, GatewayLimits
-from sql.spark.pool import SparkPool
+from sql.spark.session.pool import SparkPool
 from tests.fuzz.oracle import FAILED, judge, sql
 from tests.fuzz.queries import query
 from workers.pool import WorkerPool

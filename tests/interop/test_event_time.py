@@ -16,8 +16,8 @@ import pytest
 
 from tests.fix_kafka import Broker
 from tests.following import streamed
+from tests.jobs.test_alignment import told
 from tests.running import RunningServer
-from tests.server.test_alignment import told
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.interop

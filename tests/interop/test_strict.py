@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gateway.gateway import Gateway
 from lake import Lake
-from lake.retention import rollback
+from lake.rewrite.expiry import rollback
 from model.identifier import Identifier
-from sql.gateway import Gateway
-from table.consumers import write_consumer
+from table.format.consumers import write_consumer
+from tests.fix_gateway import gateway as gateway
+from tests.fix_gateway import spark_stub as spark_stub
 from tests.interop.strict import check_warehouse
 from tests.lake.kept import overwrite
-from tests.sql.conftest import gateway as gateway
-from tests.sql.conftest import spark_stub as spark_stub
-from tests.sql.test_dry_runs import CALLS
-from tests.sql.test_dry_runs import ask as ask
+from tests.sql.execution.test_dry_runs import CALLS
+from tests.sql.execution.test_dry_runs import ask as ask
 
 STATEMENTS = (
     "CREATE TABLE `all` (a BOOLEAN, b TINYINT, c SMALLINT, d INT NOT NULL, e BIGINT, f FLOAT, g DOUBLE, h DECIMAL(20, 3), i CHAR(3), "

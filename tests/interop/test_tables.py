@@ -13,7 +13,7 @@ import pytest
 from tests.interop import canonical
 from tests.interop.conftest import Reader
 from tests.running import Refused, RunningServer
-from tests.table.test_parquet_footer import all_ids
+from tests.table.format.test_parquet_footer import all_ids
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from table.file_io import LocalFileIO
+from table.format.io.file_io import LocalFileIO
 from tests.lake.mortal import Killed
 
 

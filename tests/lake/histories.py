@@ -15,19 +15,19 @@ import pyarrow as pa
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.orphans import remove_orphan_files
-from lake.retention import tags_of
+from lake.rewrite.expiry import tags_of
+from lake.rewrite.orphans import remove_orphan_files
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import CommitKind, Snapshot
-from table.arrow import arrow_schema
-from table.bucket import bucket_of
-from table.cast import fit
-from table.commit import CommitRequest
-from table.read import read_batches
-from table.rewrite import go_on
-from table.scan import plan_scan
-from table.sequences import BUCKETS
-from table.write import write_batches
+from table.compaction.rewrite import go_on
+from table.format.rows.arrow import arrow_schema
+from table.format.rows.cast import fit
+from table.scan.entry_scan import plan_scan
+from table.scan.read import read_batches
+from table.write.bucket import bucket_of
+from table.write.sequences import BUCKETS
+from table.write.snapshot_builder import CommitRequest
+from table.write.writer import write_batches
 from tests.lake.mortal import Killed, MortalIO
 from tests.sql.tables import make_table
 

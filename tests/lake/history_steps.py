@@ -10,18 +10,18 @@ from typing import Any
 import pyarrow.compute as pc
 
 from lake import LakeTable
-from lake.compaction import compact, live_files, plan
-from lake.erase import Find, Matches, erase
-from lake.retention import create_tag, delete_tag, expire_snapshots, rename_tag, replace_tag, rollback, tags_of
+from lake.rewrite.compaction import compact, live_files, plan
+from lake.rewrite.erase import Find, Matches, erase
+from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rename_tag, replace_tag, rollback, tags_of
 from model.identifier import MAIN_BRANCH
 from model.snapshot import CommitKind, Snapshot
-from table.commit import CommitRequest, everything
-from table.erase import matching_rows
-from table.expire import ExpiryRules
-from table.rewrite import planned
-from table.scan import plan_scan
+from table.compaction.rewrite import planned
+from table.retention.erase import matching_rows
+from table.retention.expiry import ExpiryRules
+from table.scan.entry_scan import plan_scan
+from table.write.snapshot_builder import CommitRequest, everything
 from tests.lake.histories import MODES, Action, History, Line, Step, World
-from tests.lake.test_compaction import commit_tied
+from tests.lake.rewrite.test_compaction import commit_tied
 
 
 def insert(history: History, after: World) -> Action:

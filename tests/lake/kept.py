@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from lake import Lake, LakeTable
-from model.schema_change import SetOption
+from model.schema.change import SetOption
 from model.snapshot import CommitKind, Snapshot
-from table.commit import CommitRequest, everything
-from table.expire import ExpiryRules
-from table.read import read_batches
-from table.scan import plan_scan
-from table.write import write_batches
-from tests.lake.test_compaction import QUEUE, append, batch_of
+from table.retention.expiry import ExpiryRules
+from table.scan.entry_scan import plan_scan
+from table.scan.read import read_batches
+from table.write.snapshot_builder import CommitRequest, everything
+from table.write.writer import write_batches
+from tests.lake.rewrite.test_compaction import QUEUE, append, batch_of
 from tests.sql.tables import make_table
 
 NOW = ExpiryRules(at_least=1, at_most=None, retained=dt.timedelta(0), per_run=None)

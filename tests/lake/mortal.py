@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 
 import pyarrow.fs as pafs
 
-from table.directory import Directory, NamedDirectory
-from table.file_io import FileStatus, LocalFileIO
+from table.format.io.directory import Directory, NamedDirectory
+from table.format.io.file_io import FileStatus, LocalFileIO
 
 
 class Killed(BaseException):

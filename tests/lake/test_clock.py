@@ -13,12 +13,12 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake
 from lake.clock import Clock
-from lake.maintenance import maintain
+from lake.rewrite.maintenance import maintain
 from model.catalog_errors import ClockInDoubt
-from model.schema import column, new_schema
+from model.schema.schema import column, new_schema
+from tests.lake.tables.test_partitions import append as append_rows
 from tests.lake.test_commit import T, append
 from tests.lake.test_commit import table as table
-from tests.lake.test_partitions import append as append_rows
 
 YEAR = 365 * 86_400.0
 

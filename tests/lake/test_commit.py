@@ -20,11 +20,11 @@ from model.errors import (
     TagNotExist,
 )
 from model.identifier import Identifier
-from model.schema import column, new_schema
+from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
-from table.commit import CommitRequest, everything
-from table.manifest import EMPTY_ROW, DataFile, NewFile, SimpleStats
-from tests.lake.test_tables import Crash, crashing_at
+from table.format.manifest import EMPTY_ROW, DataFile, NewFile, SimpleStats
+from table.write.snapshot_builder import CommitRequest, everything
+from tests.lake.tables.test_tables import Crash, crashing_at
 
 T = Identifier("default", "t")
 

@@ -13,7 +13,7 @@ from lake import Lake, LakeTable
 from lake.commit.client import ClientCommit
 from model.errors import TableNotExist
 from model.identifier import Identifier
-from model.schema_change import SetOption
+from model.schema.change import SetOption
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from tests.lake.test_commit import T, append, names
 from tests.lake.test_commit import table as table

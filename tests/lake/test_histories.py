@@ -11,16 +11,16 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake
-from lake.compaction import compact, plan
-from lake.orphans import remove_orphan_files
-from lake.retention import create_tag, expire_snapshots, rename_tag, rollback, tags_of
+from lake.rewrite.compaction import compact, plan
+from lake.rewrite.expiry import create_tag, expire_snapshots, rename_tag, rollback, tags_of
+from lake.rewrite.orphans import remove_orphan_files
 from tests.interop.strict import check_warehouse
 from tests.lake.histories import MODES, History
 from tests.lake.history_steps import STEPS
 from tests.lake.kept import go_on, keep
 from tests.lake.mortal import Killed, MortalIO
-from tests.lake.test_compaction import QUEUE, append, ids
-from tests.lake.test_tables import Crash, crashing_at
+from tests.lake.rewrite.test_compaction import QUEUE, append, ids
+from tests.lake.tables.test_tables import Crash, crashing_at
 from tests.sql.tables import make_table
 
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261121"))

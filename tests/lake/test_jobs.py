@@ -15,7 +15,7 @@ from lake.jobs import BatchClaim
 from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
 from model.identifier import Identifier
 from model.job import Job, JobLease, JobState, Wish
-from model.schema import column, new_schema
+from model.schema.schema import column, new_schema
 from tests.lake.test_commit import append, names
 
 T = Identifier("default", "t")

@@ -61,7 +61,7 @@ def test_a_commit_that_lands_after_it_was_looked_for_is_not_repeated(
         """Looks as if Postgres had not finished the COMMIT yet."""
         first.clear()
         with monkeypatch.context() as blind:
-            blind.setattr("catalog.snapshots.SnapshotRepository.by_uuid", lambda *_: None)
+            blind.setattr("catalog.objects.snapshots.SnapshotRepository.by_uuid", lambda *_: None)
             return found(first_of_all, lost)
 
     monkeypatch.setattr(catalog, "transaction", losing)

@@ -12,7 +12,7 @@ from lake import Lake, LakeTable
 from model.identifier import Identifier
 from tests.lake.kept import six_commits
 from tests.lake.mortal import Killed, MortalIO
-from tests.lake.test_compaction import append
+from tests.lake.rewrite.test_compaction import append
 
 MOST_CHANGES = 40
 

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.consumers import ConsumerProgress, forget_consumer
+from lake.tables.consumers import ConsumerProgress, forget_consumer
 from model.errors import ConsumerTaken, InvalidOption, LakeError, SnapshotNotExist
-from model.schema import column, new_schema
+from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
-from table.commit import CommitRequest, everything
-from table.consumers import read_consumers
-from table.file_io import LocalFileIO
-from table.stream import Cursor
-from table.stream_start import Past, start_of
+from table.format.consumers import read_consumers
+from table.format.io.file_io import LocalFileIO
+from table.scan.stream import Cursor
+from table.scan.stream_start import Past, start_of
+from table.write.snapshot_builder import CommitRequest, everything
 from tests.lake.test_commit import T, append
 from tests.waiting import eventually
 

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 from lake import Lake
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Snapshot
-from table.arrow import arrow_schema
-from table.file_io import local_path
-from table.rewrite import as_entry
-from table.write import write_batches
-from tests.table.test_parquet_footer import as_spark
+from table.compaction.rewrite import as_entry
+from table.format.io.file_io import local_path
+from table.format.rows.arrow import arrow_schema
+from table.write.writer import write_batches
+from tests.table.format.test_parquet_footer import as_spark
 
 
 def append_unmarked(lake: Lake, name: Identifier, rows: Sequence[dict[str, Any]]) -> Snapshot:

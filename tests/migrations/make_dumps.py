@@ -17,11 +17,11 @@ from catalog import CatalogStore
 from lake import Lake
 from migrations import _followed, downgrade, newest, upgrade
 from model.identifier import Identifier
-from model.schema import column, new_schema
+from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind
-from table.arrow import arrow_schema
-from table.commit import CommitRequest
-from table.write import write_batches
+from table.format.rows.arrow import arrow_schema
+from table.write.snapshot_builder import CommitRequest
+from table.write.writer import write_batches
 
 HERE = Path(__file__).parent
 DUMPS, WAREHOUSE = HERE / "dumps", HERE / "warehouse"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from model.errors import InvalidName, InvalidOption
-from model.lengths import MOST_KEY_BYTES, MOST_NAME_BYTES, MOST_VALUE_BYTES, check_option_lengths
-from model.schema import Schema, column, new_schema
-from model.schema_change import AddColumn, RenameColumn, SchemaChange, SetOption, UpdateComment, apply_changes
-from model.types import Field, RowType, parse_type
+from model.schema.change import AddColumn, RenameColumn, SchemaChange, SetOption, UpdateComment, apply_changes
+from model.schema.lengths import MOST_KEY_BYTES, MOST_NAME_BYTES, MOST_VALUE_BYTES, check_option_lengths
+from model.schema.schema import Schema, column, new_schema
+from model.schema.types import Field, RowType, parse_type
 
 PLAIN = {"bucket": "-1"}
 

@@ -7,7 +7,20 @@ from datetime import timedelta
 import pytest
 
 from model.errors import InvalidOption
-from model.option import MASK, Option, OptionGroup, boolean, duration, integer, masked_all, memory_size, number, one_of, optional, text
+from model.options.option import (
+    MASK,
+    Option,
+    OptionGroup,
+    boolean,
+    duration,
+    integer,
+    masked_all,
+    memory_size,
+    number,
+    one_of,
+    optional,
+    text,
+)
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from model.errors import InvalidName, InvalidOption, InvalidSchema
-from model.schema import Schema, column, new_schema, with_queue_defaults
-from model.types import ArrayType, Field, IntType, RowType, VarCharType
+from model.schema.schema import Schema, column, new_schema, with_queue_defaults
+from model.schema.types import ArrayType, Field, IntType, RowType, VarCharType
 
 ID, DT, NOTE = column("id", "BIGINT NOT NULL"), column("dt", "DATE"), column("note", "STRING", comment="free text")
 

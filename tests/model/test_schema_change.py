@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from model.casting import casts
 from model.errors import ColumnAlreadyExist, ColumnNotExist, InvalidOption, InvalidSchemaChange, LakeError
-from model.schema import Schema, column, new_schema
-from model.schema_change import (
+from model.schema.casting import casts
+from model.schema.change import (
     AddColumn,
     DropColumn,
     Nested,
@@ -23,8 +22,9 @@ from model.schema_change import (
     UpdateComment,
     apply_changes,
 )
-from model.types import ArrayType, BigIntType, DateType, Field, IntType, RowType, VarCharType, parse_type
-from model.widening import widens
+from model.schema.schema import Schema, column, new_schema
+from model.schema.types import ArrayType, BigIntType, DateType, Field, IntType, RowType, VarCharType, parse_type
+from model.schema.widening import widens
 
 
 def a_schema(**options: str) -> Schema:

@@ -7,8 +7,18 @@ from typing import Any
 import pytest
 
 from model.errors import UnsupportedType
-from model.type_parts import unreadable_in_sql
-from model.types import ArrayType, DecimalType, IntType, LocalZonedTimestampType, MapType, RowType, TimestampType, VarCharType, parse_type
+from model.schema.type_parts import unreadable_in_sql
+from model.schema.types import (
+    ArrayType,
+    DecimalType,
+    IntType,
+    LocalZonedTimestampType,
+    MapType,
+    RowType,
+    TimestampType,
+    VarCharType,
+    parse_type,
+)
 
 SPELLINGS = [
     "BOOLEAN",

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from model.errors import InvalidSchema, InvalidSchemaChange
-from model.schema import Schema, column, new_schema
-from model.schema_change import DropColumn, DropWatermark, RenameColumn, SchemaChange, SetWatermark, UpdateColumnType, apply_changes
-from model.types import parse_type
-from model.watermark import Watermark, interval_millis, watermark_of
+from model.options.watermark import Watermark, interval_millis, watermark_of
+from model.schema.change import DropColumn, DropWatermark, RenameColumn, SchemaChange, SetWatermark, UpdateColumnType, apply_changes
+from model.schema.schema import Schema, column, new_schema
+from model.schema.types import parse_type
 
 
 def changed(schema: Schema, *changes: SchemaChange) -> Schema:

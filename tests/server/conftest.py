@@ -11,13 +11,13 @@ import pytest
 from flask.testing import FlaskClient
 
 from catalog import CatalogStore
+from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
 from model.errors import Unavailable
 from server.app import create_app
-from server.services import Services
-from server.settings import read_settings
-from server.wsgi import HttpServer
-from sql.gateway import Gateway, GatewayLimits
+from server.http.wsgi import HttpServer
+from server.process.services import Services
+from server.settings.settings import read_settings
 from workers.pool import WorkerPool
 
 

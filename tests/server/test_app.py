@@ -10,8 +10,8 @@ from flask.testing import FlaskClient
 from lake import AccessControl
 from server.app import create_app
 from server.errors import speaks_flink
-from server.services import Services
-from tests.server.test_statements import assert_problem, run
+from server.process.services import Services
+from tests.server.sql.test_statements import assert_problem, run
 
 
 def test_every_answer_has_an_id_and_a_clients_own_is_kept(client: FlaskClient) -> None:

@@ -16,9 +16,9 @@ import pytest
 from backports import zstd
 
 from model.errors import InvalidOption, StatementTooLarge
-from server.compression import PlainBody
-from server.settings import read_settings
-from tests.server.doors_of_a_module import Doors, doors
+from server.http.compression import PlainBody
+from server.settings.settings import read_settings
+from tests.server.protocols_of_a_module import Doors, doors
 
 ROWS = 50_000
 ORIGIN = "https://app.example.org"

@@ -9,7 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.lake.register.damage import data_files, remove
-from tests.server.test_access import As, ada, admin
+from tests.server.access.test_access import As, ada, admin
 
 __all__ = ["ada", "admin"]
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import AnalysisError, InvalidData, NotAcceptable
-from model.types import (
+from model.schema.types import (
     ArrayType,
     BigIntType,
     BinaryType,
@@ -48,7 +48,7 @@ from model.types import (
 from server.formats import FORMATS, negotiate
 from server.formats.parquet import PARQUET
 from server.formats.writers import ARROW, CSV, JSON, NDJSON, BrokenStream, Format, pieces
-from sql.results import ResultColumn, batch_of_rows
+from sql.execution.results import ResultColumn, batch_of_rows
 
 
 def tell(failure: Exception) -> dict[str, Any]:

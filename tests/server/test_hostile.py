@@ -12,10 +12,10 @@ import pytest
 from flask.testing import FlaskClient
 
 from server.app import create_app
-from server.services import Services
+from server.process.services import Services
 from tests.running import ARROW
-from tests.server.test_access import As, ada, admin
-from tests.server.test_statements import assert_problem, run
+from tests.server.access.test_access import As, ada, admin
+from tests.server.sql.test_statements import assert_problem, run
 from tests.workers.damaged import stream
 
 __all__ = ["ada", "admin"]

@@ -6,8 +6,8 @@ from uuid import uuid4
 
 from flask.testing import FlaskClient
 
-from sql.gateway import Gateway
-from tests.server.test_access import As, ada, admin
+from gateway.gateway import Gateway
+from tests.server.access.test_access import As, ada, admin
 
 __all__ = ["ada", "admin"]
 

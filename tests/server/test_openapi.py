@@ -16,8 +16,8 @@ from schemathesis import checks
 from schemathesis.schemas import BaseSchema
 
 from server.errors import speaks_flink, speaks_paimon
-from server.openapi import openapi, path_of
-from tests.server.doors_of_a_module import Doors, doors
+from server.openapi.document import openapi, path_of
+from tests.server.protocols_of_a_module import Doors, doors
 
 BINARY = ("text/csv", "application/x-ndjson", "application/sql", "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet")
 CHECKS = ("status_code_conformance", "content_type_conformance", "response_schema_conformance", "unsupported_method")

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from model.types import BigIntType, IntType, VarCharType
+from model.schema.types import BigIntType, IntType, VarCharType
 from server.formats.writers import JSON
 from sluice.client import ServerError, describe
 from sluice.command import _check_tail
 from sluice.table_view import BLOCK_ROWS, draw
-from sql.results import ResultColumn, batch_of_rows
+from sql.execution.results import ResultColumn, batch_of_rows
 from tests.server.test_formats import failing, tell
 
 

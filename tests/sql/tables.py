@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from lake import Lake, LakeTable
 from model.identifier import Identifier
-from model.schema import new_schema
-from model.types import DataType, Field, parse_type
-from sql.cancellation import Cancellation
-from sql.session import Session
+from model.schema.schema import new_schema
+from model.schema.types import DataType, Field, parse_type
+from sql.execution.cancellation import Cancellation
+from sql.execution.session import Session
 from sql.statements.base import ExecutionContext
-from tests.sql.conftest import NoSparkLease
+from tests.fix_gateway import NoSparkLease
 
 
 def column_type(spelled: str) -> DataType:

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from model.errors import SqlError, SqlSyntaxError, UnsupportedStatement
-from model.schema_change import AddColumn, DropColumn, Position, RenameColumn, SetOption, UpdateColumnPosition, UpdateColumnType
+from model.schema.change import AddColumn, DropColumn, Position, RenameColumn, SetOption, UpdateColumnPosition, UpdateColumnType
+from model.schema.types import BigIntType, IntType, MapType, RowType, parse_type
 from model.sql_text import literal
-from model.types import BigIntType, IntType, MapType, RowType, parse_type
-from sql import trees
 from sql.analysis.allow_list import checked_sql
 from sql.analysis.functions import FUNCTIONS
 from sql.analysis.to_spark import spark_sql
 from sql.dialect import OPTIONS_HINT, parse_one, split
+from sql.parsing import trees
 from sql.parsing.ddl import TableDefinition
-from sql.places import place
+from sql.parsing.positions import place
 
 SPECIAL = frozenset(
     {

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
+from gateway.gateway import Gateway
 from model.errors import InvalidParameter, LakeError
 from sql.analysis.to_spark import spark_sql
 from sql.dialect import parse_one, split
-from sql.gateway import Gateway
 from sql.local.literals import evaluate
-from sql.parameters import Parameters, bind, placeholders
+from sql.parameters.parameters import Parameters, bind, placeholders
 
 
 def bound(text: str, values: Any) -> str:

@@ -10,21 +10,21 @@ from uuid import uuid4
 
 import pytest
 
+from gateway.gateway import Gateway
 from lake import Lake, LakeTable
-from lake.orphans import remove_orphan_files
-from lake.retention import create_tag, delete_tag, expire_snapshots, rollback
+from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rollback
+from lake.rewrite.orphans import remove_orphan_files
 from model.errors import InvalidOption, LakeError, TableDamaged
 from model.identifier import Identifier
-from model.schema_change import SetOption
+from model.schema.change import SetOption
 from model.snapshot import CommitKind, Snapshot
-from sql.gateway import Gateway
-from table.commit import CommitRequest, build_snapshot
-from table.expire import ExpiryRules, metadata_of
-from table.manifest import DataFile, ManifestEntry, NewFile
-from table.write import write_batches
+from table.format.manifest import DataFile, ManifestEntry, NewFile
+from table.retention.expiry import ExpiryRules, metadata_of
+from table.write.snapshot_builder import CommitRequest, build_snapshot
+from table.write.writer import write_batches
+from tests.fix_gateway import NoSpark
 from tests.lake.kept import go_on, keep
-from tests.lake.test_compaction import batch_of
-from tests.sql.conftest import NoSpark
+from tests.lake.rewrite.test_compaction import batch_of
 
 MINE, THEIRS = Identifier("default", "mine"), Identifier("default", "theirs")
 

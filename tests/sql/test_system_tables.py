@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from catalog.browse import BrowseRepository
+from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import LakeError, TableNotExist, UnsupportedStatement
 from model.identifier import Identifier
-from sql.gateway import Gateway
-from table.consumers import write_consumer
+from table.format.consumers import write_consumer
 
 COLUMNS = {
     "snapshots": (
@@ -143,8 +143,8 @@ def pages_asked_for(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_tables_are_listed_page_by_page_from_the_catalog_alone(
     ask: Any, lake: Lake, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake.browse._PAGE", 2)
-    monkeypatch.setattr("lake.browse._LONGEST_PAGE", 2)
+    monkeypatch.setattr("lake.inspect.browse._PAGE", 2)
+    monkeypatch.setattr("lake.inspect.browse._LONGEST_PAGE", 2)
     ask("CREATE DATABASE other")
     for name in ("other.z", "a", "v", "other.b"):
         ask(f"CREATE TABLE {name} (id INT)")
@@ -163,7 +163,7 @@ def test_tables_are_listed_page_by_page_from_the_catalog_alone(
 
 
 def test_a_limit_asks_for_no_more_tables_than_it_needs(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake.browse._PAGE", 2)
+    monkeypatch.setattr("lake.inspect.browse._PAGE", 2)
     monkeypatch.setattr("sql.system.base._BATCH_ROWS", 2)
     for name in "abcdef":
         ask(f"CREATE TABLE {name} (id INT)")

@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from model.errors import TableDamaged
-from model.schema import Schema, column, new_schema
+from model.schema.schema import Schema, column, new_schema
 from model.snapshot import Snapshot
-from table.file_io import LocalFileIO
-from table.scan import plan_scan
-from table.store import TableFiles
+from table.format.io.file_io import LocalFileIO
+from table.format.store import TableFiles
+from table.scan.entry_scan import plan_scan
 from tests.lake.register.damage import forget_metadata
-from tests.table.test_files import insert, select
+from tests.table.scan.test_files import insert, select
 
 ROWS = [{"id": n * 7_919, "s": f"text {n * n}", "d": n / 7} for n in range(3_000)]
 SEED = 23

@@ -8,25 +8,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("table", "lake", "sql", "pyspark_sluice")
-SEAM = {"table/file_io.py", "table/directory.py", "table/durability.py", "table/object_store.py"}
+SEAM = {"table/format/io/file_io.py", "table/format/io/directory.py", "table/format/io/durability.py", "table/format/io/object_store.py"}
 """Where the operating system is asked about files of the warehouse."""
 ELSEWHERE = {
-    "table/column_cache.py": "the process's own cache",
-    "table/spill.py": "buffers on the local disk",
-    "table/links.py": "follows links, and opens nothing",
-    "table/reach.py": "looks for links, and translates what fails",
+    "table/scan/column_cache.py": "the process's own cache",
+    "table/write/spill.py": "buffers on the local disk",
+    "table/format/io/links.py": "follows links, and opens nothing",
+    "table/format/io/reach.py": "looks for links, and translates what fails",
     "lake/reserve.py": "asks how much room a disk has",
-    "lake/places.py": "follows links of directories to import from",
-    "sql/append.py": "a body held aside",
-    "sql/process_name.py": "reads the name of its own space of process ids",
-    "sql/kept.py": "results held aside",
+    "lake/access/allowed_locations.py": "follows links of directories to import from",
+    "gateway/append.py": "a body held aside",
+    "lake/process_name.py": "reads the name of its own space of process ids",
+    "gateway/retained_results.py": "results held aside",
     "sql/connectors/filesystem.py": "files to import",
-    "sql/spark/jvm.py": "Spark's scratch space",
+    "sql/spark/session/jvm.py": "Spark's scratch space",
 }
 PURE = {"path.join", "path.split", "path.basename", "path.dirname", "path.normpath", "path.isabs", "fspath", "pathsep.join"}
 PURE |= {"getpid", "kill", "environ.get", "environ.setdefault", "cpu_count", "sched_getaffinity", "register_at_fork"}
 OPENING = {"open_input_file", "open_input_stream", "open_output_stream", "open_append_stream"}
-READS_BY_ITSELF = {"table/read.py", "table/retention/check.py"}
+READS_BY_ITSELF = {"table/scan/read.py", "table/retention/check.py"}
 """Tell a store that fails from a file that is damaged."""
 
 

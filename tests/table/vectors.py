@@ -14,8 +14,8 @@ import fastavro
 from pyroaring import BitMap, BitMap64
 
 from model.snapshot import Snapshot
-from table.manifest import ManifestEntry
-from table.store import TableFiles
+from table.format.manifest import ManifestEntry
+from table.format.store import TableFiles
 
 INDEX_MANIFEST = fastavro.parse_schema(
     {

@@ -14,8 +14,8 @@ import pytest
 from pyarrow import orc
 
 from model.errors import Unavailable
-from table.file_io import LocalFileIO
-from table.orc import Here, Wanted, orc_head, orc_parts
+from table.format.io.file_io import LocalFileIO
+from table.format.orc import Here, Wanted, orc_head, orc_parts
 from workers.orc import OrcProcesses
 from workers.pool import WorkerLimits
 
@@ -67,7 +67,7 @@ def test_what_processes_decode_is_what_this_one_decodes(processes: OrcProcesses,
 
 
 def test_a_large_file_comes_in_parts(good: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("table.orc.PART_BYTES", 1)
+    monkeypatch.setattr("table.format.orc.PART_BYTES", 1)
     parts = list(orc_parts(IO, good))
     assert [len(part.batches) for part in parts] == [1] * parts[0].head.stripes
     assert pa.Table.from_batches(batch for part in parts for batch in part.batches).equals(orc.read_table(good))

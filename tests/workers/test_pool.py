@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from model.errors import ColumnNotExist, InvalidData
-from model.schema import Schema, new_schema
-from model.types import BigIntType, Field, VarCharType
-from table.file_io import LocalFileIO
-from table.manifest import NewFile
+from model.schema.schema import Schema, new_schema
+from model.schema.types import BigIntType, Field, VarCharType
+from table.format.io.file_io import LocalFileIO
+from table.format.manifest import NewFile
 from tests.running import ARROW, PARQUET
 from tests.waiting import eventually
 from tests.workers import bombs

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from model.errors import InvalidOption
-from model.types import (
+from model.schema.types import (
     ArrayType,
     BinaryType,
     BooleanType,
@@ -40,7 +40,7 @@ from model.types import (
 from sql.connectors import ConnectorScope, ConnectorTable
 from sql.connectors.datagen import NUMBER_OF_ROWS, ROWS_PER_SECOND, SCAN_PARALLELISM, FieldRule, integer_limits, row_count, rules_of
 from sql.spark.connectors.base import SparkConnector
-from sql.spark.types import to_spark
+from sql.spark.read.types import to_spark
 
 _SCHEMA = "n BIGINT, at BIGINT"
 _ROWS_AT_ONCE = 65_536

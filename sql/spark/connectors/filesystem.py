@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
-from model.types import Field
+from model.schema.types import Field
 from sql.connectors import Bound, ConnectorScope, ConnectorTable, connector_named
 from sql.connectors.filesystem import (
     CSV_COMMENTS,
@@ -24,8 +24,8 @@ from sql.connectors.filesystem import (
     check_path,
 )
 from sql.spark.connectors.base import SparkConnector
-from sql.spark.reads import literal, named, tagged
-from sql.spark.types import to_spark
+from sql.spark.read.reads import literal, named, tagged
+from sql.spark.read.types import to_spark
 
 
 class SparkFilesystem(SparkConnector):

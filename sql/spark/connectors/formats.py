@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from model.errors import Unavailable, UnsupportedType
-from model.types import (
+from model.schema.types import (
     ArrayType,
     DataType,
     DecimalType,
@@ -22,7 +22,7 @@ from model.types import (
 )
 from sql.connectors import ConnectorTable
 from sql.connectors.kafka import Side
-from sql.spark.types import to_spark
+from sql.spark.read.types import to_spark
 
 _SQL, _ISO = "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ss"
 

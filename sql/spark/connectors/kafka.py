@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from model.errors import InvalidOption, Unavailable
-from model.types import Field, TimestampType
+from model.schema.types import Field, TimestampType
 from sql.connectors import ConnectorScope, ConnectorTable
 from sql.connectors.kafka import (
     BOUNDED_MODE,
@@ -33,9 +33,9 @@ from sql.connectors.kafka import (
 )
 from sql.spark.connectors.base import SparkConnector
 from sql.spark.connectors.formats import decoded, encoded
-from sql.spark.partitions import PARTITION, names_in
-from sql.spark.reads import named, tagged
-from sql.spark.types import to_spark
+from sql.spark.read.reads import named, tagged
+from sql.spark.read.types import to_spark
+from sql.spark.streaming.partitions import PARTITION, names_in
 
 _TIMESTAMP_TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 _OWN_PROPERTIES = frozenset({"properties.group.id", "properties.auto.offset.reset"})

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from table.directory import Directory
-from table.file_io import LocalFileIO
+from table.format.io.directory import Directory
+from table.format.io.file_io import LocalFileIO
 
 
 class FailingIO(LocalFileIO):

@@ -10,10 +10,10 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake
 from model.errors import TableDiverged, TableNotExist, Unavailable
-from model.schema import column, new_schema
+from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
-from table.file_io import LocalFileIO
-from table.write import write_batches
+from table.format.io.file_io import LocalFileIO
+from table.write.writer import write_batches
 from tests.lake.commit.test_faults import WORKS, T, batch, insert, rows
 
 

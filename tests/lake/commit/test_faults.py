@@ -14,13 +14,13 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.compaction import compact, plan
+from lake.rewrite.compaction import compact, plan
 from model.errors import LakeError
 from model.identifier import Identifier
-from model.schema import column, new_schema
+from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind
-from table.commit import everything
-from table.write import write_batches
+from table.write.snapshot_builder import everything
+from table.write.writer import write_batches
 from tests.lake.commit.failing import FailingIO
 
 T = Identifier("default", "t")

@@ -11,14 +11,15 @@ from uuid import uuid4
 
 import pytest
 
-from catalog import CatalogStore, turns
+from catalog import CatalogStore
+from catalog.commits import reservations as turns
 from lake import Lake, LakeTable
 from lake.commit.turns import ClientTurns
 from model.errors import RewriteConflict
 from model.identifier import MAIN_BRANCH
-from model.schema import column, new_schema
+from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind
-from table.commit import everything
+from table.write.snapshot_builder import everything
 from tests.lake.commit.test_faults import T, insert
 from tests.lake.test_guesses import client_commit
 from tests.waiting import eventually

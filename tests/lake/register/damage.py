@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from table.column_cache import COLUMNS
-from table.store import _LISTS, _MANIFESTS
+from table.format.store import _LISTS, _MANIFESTS
+from table.scan.column_cache import COLUMNS
 
 
 def forget_metadata() -> None:

@@ -10,14 +10,14 @@ import psycopg
 import pytest
 
 from lake import Lake, LakeTable
-from lake.follow import TableStream
-from lake.orphans import remove_orphan_files
-from lake.retention import create_tag, expire_snapshots, replace_tag, rollback, tags_of
+from lake.rewrite.expiry import create_tag, expire_snapshots, replace_tag, rollback, tags_of
+from lake.rewrite.orphans import remove_orphan_files
+from lake.streams.snapshot_steps import TableStream
 from model.errors import SnapshotNotExist, TableDamaged
 from model.identifier import Identifier
-from table.store import _LISTS
+from table.format.store import _LISTS
 from tests.lake.kept import NOW, all_files, go_on, history, keep, six_commits
-from tests.lake.test_compaction import append, ids
+from tests.lake.rewrite.test_compaction import append, ids
 from tests.sql.tables import make_table
 
 

@@ -13,15 +13,15 @@ import psycopg
 import pytest
 
 from lake import Lake, LakeTable
-from lake.compaction import compact, plan
 from lake.register.upgrade import in_background, upgrade_operations
-from lake.retention import create_tag, delete_tag, expire_snapshots, rollback, tags_of
+from lake.rewrite.compaction import compact, plan
+from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rollback, tags_of
 from model.identifier import Identifier
 from model.snapshot import OPERATION, Operation, Snapshot
 from tests.interop.strict import check_warehouse
 from tests.lake.kept import history, keep
-from tests.lake.test_compaction import QUEUE, append, ids
-from tests.sql.jobs.test_coordinator import until
+from tests.lake.rewrite.test_compaction import QUEUE, append, ids
+from tests.maintenance.test_coordinator import until
 from tests.sql.tables import make_table
 
 T = Identifier("default", "t")

@@ -13,19 +13,19 @@ import psycopg
 import pytest
 
 from catalog import CatalogStore
-from catalog.archive import restore_archive, write_archive
+from catalog.backup.archive import restore_archive, write_archive
 from lake import Lake, LakeTable
-from lake.orphans import remove_orphan_files
 from lake.register.standing import MARKER
-from lake.retention import expire_snapshots
+from lake.rewrite.expiry import expire_snapshots
+from lake.rewrite.orphans import remove_orphan_files
 from migrations import newest
 from model.access import Access, Grant, Policy, database_resource
 from model.catalog_errors import CatalogLost, WarehouseMismatch
 from model.errors import TableDamaged, TableDiverged
 from model.identifier import Identifier
-from model.schema import column, new_schema
+from model.schema.schema import column, new_schema
 from model.view import View
-from table.expire import ExpiryRules
+from table.retention.expiry import ExpiryRules
 from tests.fix_postgres import database
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table

@@ -11,14 +11,14 @@ import pytest
 from adbc_driver_manager.dbapi import Connection, Cursor
 
 from catalog import CatalogStore
+from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
+from server.access.tls import TlsFiles
 from server.app import create_app
-from server.flight.door import FlightDoor
-from server.metrics import metrics_of
-from server.services import Services
-from server.settings import read_settings
-from server.tls import TlsFiles
-from sql.gateway import Gateway, GatewayLimits
+from server.flight.server import FlightDoor
+from server.observe.metrics import metrics_of
+from server.process.services import Services
+from server.settings.settings import read_settings
 from tests import fix_postgres
 from tests.server.conftest import NoSpark
 from workers.pool import WorkerPool

@@ -16,15 +16,15 @@ from adbc_driver_manager import ProgrammingError
 from adbc_driver_manager.dbapi import Connection, Cursor
 
 from model.errors import InvalidOption
-from server.flight.door import FlightDoor
+from server.access.tls import TlsFiles
 from server.flight.messages import message, packed, unpacked
-from server.metrics import metrics_of
-from server.services import Services
-from server.settings import read_settings
-from server.tls import TlsFiles
+from server.flight.server import FlightDoor
+from server.observe.metrics import metrics_of
+from server.process.services import Services
+from server.settings.settings import read_settings
+from tests.server.access.test_tls import Files
 from tests.server.flight.conftest import Door, rows
 from tests.server.flight.raw import begun, ended
-from tests.server.test_tls import Files
 from tests.waiting import eventually
 
 

@@ -13,8 +13,8 @@ import pytest
 from adbc_driver_manager.dbapi import Cursor
 
 from model.errors import BadRequest, OperationNotExist
-from server.flight.held import MOST_PREPARED, PreparedStatement, PreparedStatements
 from server.flight.messages import message, packed, unpacked
+from server.flight.pending import MOST_PREPARED, PreparedStatement, PreparedStatements
 from server.flight.received import Message
 from tests import fix_postgres
 from tests.server.flight.conftest import Door, rows

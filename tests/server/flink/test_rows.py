@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import InvalidOption
-from model.types import (
+from model.schema.types import (
     ArrayType,
     BigIntType,
     BinaryType,
@@ -39,7 +39,7 @@ from model.types import (
 )
 from server.flink.rows import RowFormat, java_number, row_objects
 from server.flink.wire import json_type, logical_type
-from sql.results import ResultColumn, batch_of_rows
+from sql.execution.results import ResultColumn, batch_of_rows
 
 AB = RowType(fields=(Field(id=1, name="a", type=IntType()), Field(id=2, name="b", type=VarCharType())))
 STRING_MAP = MapType(key=VarCharType(nullable=False), value=IntType())

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from flask import Flask, Response, request
 
-from server.disconnect import CONNECTION
-from server.settings import read_settings
-from server.wsgi import HttpServer
+from server.http.wsgi import HttpServer
+from server.settings.settings import read_settings
+from server.sql.disconnect import CONNECTION
 
 
 class Site:

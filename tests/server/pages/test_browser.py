@@ -12,7 +12,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from sql.gateway import Gateway
+from gateway.gateway import Gateway
 
 expect.set_options(timeout=30_000)
 ROOT = Path(__file__).parents[3]

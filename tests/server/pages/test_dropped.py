@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from flask.testing import FlaskClient
 
-from sql.gateway import Gateway
+from gateway.gateway import Gateway
+from tests.server.access.test_access import As, ada, admin
 from tests.server.pages.conftest import Visitor
-from tests.server.test_access import As, ada, admin
 
 __all__ = ["ada", "admin"]
 

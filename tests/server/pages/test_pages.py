@@ -10,9 +10,9 @@ from flask.testing import FlaskClient
 
 from lake import Lake
 from model.identifier import Identifier
-from model.types import Field, parse_type
+from model.schema.types import Field, parse_type
 from model.view import View
-from server.services import Services
+from server.process.services import Services
 from tests.server.pages.conftest import Visitor, table_path
 
 _SIDES = ("", "/data", "/schema", "/snapshots", "/files", "/options", "/upkeep", "/consumers", "/access", "/connect")

@@ -8,7 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from server.app import create_app
-from server.services import Services
+from server.process.services import Services
 from tests.server.pages.conftest import Visitor
 
 _TOKEN = {"name": "root", "administrator": True}

@@ -12,8 +12,8 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from gateway.gateway import Gateway
 from model.identifier import Identifier
-from sql.gateway import Gateway
 from tests.server.pages.conftest import Visitor
 
 

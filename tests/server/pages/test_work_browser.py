@@ -14,9 +14,9 @@ from playwright.sync_api import Browser, Page, expect
 
 import server.pages.sql as sql_page
 from catalog.records import CompactionRunRow
+from gateway.gateway import Gateway
 from model.identifier import Identifier
 from model.job import JobLease, JobState
-from sql.gateway import Gateway
 from tests.running import RunningServer
 from tests.server.pages.test_browser import Watched, faults, keep
 from tests.server.pages.test_browser import browser as browser

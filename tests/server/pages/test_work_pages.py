@@ -12,17 +12,17 @@ import pytest
 from flask.testing import FlaskClient
 
 from catalog.records import CompactionRunRow
+from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import StatementCanceled
 from model.identifier import Identifier
 from model.job import JobLease, JobState
 from server.app import create_app
-from server.services import Services
-from server.settings import read_settings
-from sql.gateway import Gateway
+from server.process.services import Services
+from server.settings.settings import read_settings
+from tests.fix_gateway import held as held
+from tests.gateway.held import Held, in_background
 from tests.server.pages.test_sql_page import Asker
-from tests.sql.conftest import held as held
-from tests.sql.held import Held, in_background
 from tests.waiting import eventually
 
 

@@ -9,8 +9,8 @@ from uuid import uuid4
 from lake import Lake
 from model.identifier import Identifier
 from model.snapshot import Snapshot
-from table import binary_row
-from table.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, SimpleStats
+from table.format.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, SimpleStats
+from table.format.rows import binary_row
 from tests.server.paimon.speaking import Rest
 
 BATCH = 2**63 - 1

@@ -9,8 +9,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from server.app import create_app
-from server.services import Services
-from server.wsgi import HttpServer
+from server.http.wsgi import HttpServer
+from server.process.services import Services
 from tests.server.paimon.speaking import Rest
 
 

@@ -12,7 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from server.app import create_app
-from server.services import Services
+from server.process.services import Services
 from tests.server.paimon.speaking import Rest, new_table, schema
 
 TABLE = {"type": "TABLE", "database": "d", "table": "t"}

@@ -13,12 +13,12 @@ import pytest
 from flask.testing import FlaskClient
 
 from catalog import CatalogStore
+from gateway.gateway import Gateway
 from lake import Lake
 from server.app import create_app
-from server.services import Services
-from server.settings import read_settings
-from sql.gateway import Gateway
-from table.manifest import EntryKind
+from server.process.services import Services
+from server.settings.settings import read_settings
+from table.format.manifest import EntryKind
 from tests.server.conftest import NoSpark
 from tests.server.paimon.committing import BATCH, Writer
 from tests.server.paimon.speaking import Rest, new_table, schema

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from gateway.gateway import Gateway
 from model.identifier import Identifier
-from sql.gateway import Gateway
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.speaking import Rest, new_table
 

@@ -14,10 +14,10 @@ import httpx
 import orjson
 import pytest
 
+from gateway.gateway import Gateway
 from server.app import create_app
-from server.services import Services
-from server.wsgi import HttpServer
-from sql.gateway import Gateway
+from server.http.wsgi import HttpServer
+from server.process.services import Services
 from tests.interop.test_rest_java import java_options
 from tests.interop.test_rest_java import java_user as java_user
 from tests.interop.test_rest_rust import rust_python as rust_python

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
+from gateway.gateway import Gateway
 from lake.register.upgrade import remove_schema_files
+from maintenance.coordinator import Coordinator
 from model.errors import UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind
-from sql.gateway import Gateway
-from sql.jobs.coordinator import Coordinator
-from sql.jobs.limits import UpkeepLimits
-from table.commit import CommitRequest
-from table.manifest import ManifestEntry, NewFile
-from table.read import check_whole
+from model.work_limits import UpkeepLimits
+from table.format.manifest import ManifestEntry, NewFile
+from table.scan.read import check_whole
+from table.write.snapshot_builder import CommitRequest
+from tests.maintenance.test_coordinator import until
 from tests.server.paimon.speaking import PLAIN, Rest, new_table, schema
-from tests.sql.jobs.test_coordinator import until
 
 T = "databases/d/tables/t"
 NOTED = {"owner": "root", "path": "file:/elsewhere", "provider": "paimon", "location": "/x", "createdBy": "me"}

@@ -14,12 +14,12 @@ from flask.testing import FlaskClient
 import model.catalog_errors
 import model.errors
 from catalog import CatalogStore
+from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import LakeError
 from server.app import create_app
 from server.paimon.routes import registered
-from server.services import Services
-from sql.gateway import Gateway
+from server.process.services import Services
 from tests.server.conftest import NoSpark
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.exchanges import ALL, Exchange, T
@@ -50,7 +50,8 @@ SHOWN_ELSEWHERE = frozenset(
     }
 )
 """What needs a broken machine, files, clock or catalog, or a quota: `test_faults.py`, `tests/e2e/test_outages.py`,
-`tests/sql/test_reach.py`, `tests/server/test_standing.py`, `tests/server/test_restore.py`; the quotas' and the clock's own tests."""
+`tests/sql/test_reach.py`, `tests/server/commands/test_standing.py`, `tests/server/commands/test_restore.py`;
+the quotas' and the clock's own tests."""
 TOLD_OTHERWISE = frozenset({"LakeError", "ResourceError", "NotExist", "AlreadyExist", "CommitConflict", "DatabaseNotEmpty"})
 """Bases; a lost race is ``success: false``; DELETE takes a database with all in it."""
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
+from gateway.gateway import Gateway
 from lake import Lake
-from lake.access import Caller
+from lake.access.callers import Caller
 from model.access import Access, Grant, table_resource
 from model.catalog_errors import InvalidCommit
 from model.errors import Forbidden
 from model.identifier import Identifier
 from model.snapshot import Snapshot
 from server.paimon.snapshots import client_commit
-from sql.gateway import Gateway
-from table.commit import COMMITTED_BY
-from table.manifest import EntryKind, ManifestEntry
-from table.store import TableFiles
+from table.format.manifest import EntryKind, ManifestEntry
+from table.format.store import TableFiles
+from table.write.snapshot_builder import COMMITTED_BY
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.speaking import Rest, new_table, schema
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from gateway.gateway import Gateway
 from model.errors import InvalidName
 from model.identifier import Identifier
-from sql.gateway import Gateway
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.speaking import Rest, new_table, schema
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sql.gateway import Gateway
+from gateway.gateway import Gateway
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.speaking import Rest, new_table, schema
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sql.gateway import Gateway
+from gateway.gateway import Gateway
 from tests.following import Follower
 
 pytestmark = pytest.mark.interop

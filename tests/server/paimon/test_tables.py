@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import pytest
 
+from gateway.gateway import Gateway
 from model.errors import UnsupportedType
 from model.identifier import Identifier
-from model.schema_change import RemoveOption
-from sql.gateway import Gateway
+from model.schema.change import RemoveOption
 from tests.server.paimon.speaking import PLAIN, Rest, new_table, schema
 
 T = "databases/d/tables/t"

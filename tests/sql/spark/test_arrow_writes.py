@@ -13,16 +13,16 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake, LakeTable
 from model.snapshot import CommitKind
-from sql.spark.pool import SparkPool
-from sql.spark.writes import rows_per_file, write
-from table.commit import CommitRequest
-from table.formats import FileFormat
-from table.manifest import ManifestEntry
-from table.object_store import ArrowFileIO
-from table.read import read_batches
-from table.scan import plan_scan
-from table.store import TableFiles
-from table.write import write_batches
+from sql.spark.session.pool import SparkPool
+from sql.spark.write.writes import rows_per_file, write
+from table.format.formats import FileFormat
+from table.format.io.object_store import ArrowFileIO
+from table.format.manifest import ManifestEntry
+from table.format.store import TableFiles
+from table.scan.entry_scan import plan_scan
+from table.scan.read import read_batches
+from table.write.snapshot_builder import CommitRequest
+from table.write.writer import write_batches
 from tests.sql.tables import make_table
 
 pytestmark = pytest.mark.spark

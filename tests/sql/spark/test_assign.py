@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
-from model.schema import column, new_schema
-from sql.spark.assign import physical
+from model.schema.schema import column, new_schema
+from sql.spark.write.assign import physical
 
 pytestmark = pytest.mark.spark
 

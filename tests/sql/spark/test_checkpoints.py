@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sql.spark.checkpoints import Checkpoint
+from sql.spark.streaming.checkpoints import Checkpoint
 
 
 @pytest.fixture

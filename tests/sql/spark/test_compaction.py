@@ -14,19 +14,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake, LakeTable
-from lake.compaction import compact, live_files, plan
+from lake.rewrite.compaction import compact, live_files, plan
 from model.errors import AnalysisError, StatementCanceled
 from model.identifier import Identifier
-from sql.gateway import Gateway, GatewayLimits
-from sql.spark.compaction import on_spark
-from sql.spark.pool import SparkPool
-from table.manifest import DataFile, FileSource
-from table.read import read_batches
-from table.rewrite import planned
+from sql.spark.session.pool import SparkPool
+from sql.spark.write.compaction import on_spark
+from table.compaction.rewrite import planned
+from table.format.manifest import DataFile, FileSource
+from table.scan.read import read_batches
+from tests.gateway.held import in_background
 from tests.interop.strict import check_warehouse
-from tests.lake.test_compaction import QUEUE, append, ids, live, rows
-from tests.sql.held import in_background
+from tests.lake.rewrite.test_compaction import QUEUE, append, ids, live, rows
 from tests.sql.tables import make_table
 from tests.waiting import eventually
 
@@ -89,7 +89,7 @@ def test_sorted_partitions_let_files_be_skipped(lake: Lake, gateway: Gateway, sc
 
 def overlapping(table: LakeTable, column: str) -> float:
     """How many files of a partition hold a value, on average."""
-    from table.stats import column_stats
+    from table.format.rows.stats import column_stats
 
     found = []
     for partition in {e.partition for e in live(table)}:
@@ -100,8 +100,8 @@ def overlapping(table: LakeTable, column: str) -> float:
 
 
 def ordered(table: LakeTable) -> bool:
-    from table.read import read_batches
-    from table.rewrite import planned
+    from table.compaction.rewrite import planned
+    from table.scan.read import read_batches
 
     for entry in live(table):
         batches = read_batches(table.files, table.schema, planned(table.files, table.schema, [entry]))
@@ -112,7 +112,7 @@ def ordered(table: LakeTable) -> bool:
 
 
 def test_rows_appended_while_sorting_stay(lake: Lake, gateway: Gateway, scattered: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sql.spark import sorting
+    from sql.spark.write import sorting
 
     real = sorting.sort_files
 

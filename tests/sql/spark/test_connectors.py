@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
 from model.errors import InvalidOption
 from sql.connectors import CONNECTORS
-from sql.gateway import Gateway, GatewayLimits
-from sql.spark.pool import SparkPool
+from sql.spark.session.pool import SparkPool
 
 pytestmark = pytest.mark.spark
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from gateway.gateway import Gateway
+from gateway.limits import GatewayLimits
 from lake import Lake
 from model.errors import AnalysisError, ResultTooLarge
 from model.identifier import Identifier
-from sql.gateway import Gateway
-from sql.limits import GatewayLimits
-from sql.spark.pool import SparkPool
-from tests.lake.test_access import user
+from sql.spark.session.pool import SparkPool
+from tests.lake.access.test_access import user
 
 ERASABLE = "'rows.erasable' = 'true'"
 Run = Callable[..., list[tuple[Any, ...]]]

@@ -9,14 +9,14 @@ import pytest
 
 from lake import Lake
 from model.identifier import Identifier
-from model.schema import column, new_schema
+from model.schema.schema import column, new_schema
+from model.schema.types import ArrayType, Field, IntType
 from model.snapshot import CommitKind
-from model.types import ArrayType, Field, IntType
-from sql.spark.pool import SparkPool
-from sql.spark.reads import dataframe
-from sql.spark.writes import write
-from table.commit import CommitRequest
-from table.scan import plan_scan
+from sql.spark.read.reads import dataframe
+from sql.spark.session.pool import SparkPool
+from sql.spark.write.writes import write
+from table.scan.entry_scan import plan_scan
+from table.write.snapshot_builder import CommitRequest
 from tests.table.vectors import with_deleted
 
 pytestmark = pytest.mark.spark
@@ -29,7 +29,7 @@ VALUES = (
 @pytest.mark.parametrize("how", ["joined", "orc", "not counted", "very many"])
 def test_spark_reads_the_rows_that_are_left(pool: SparkPool, lake: Lake, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     if how == "very many":
-        monkeypatch.setattr("sql.spark.deletions._MOST_JOINED", 2)
+        monkeypatch.setattr("sql.spark.read.deletions._MOST_JOINED", 2)
     schema = new_schema(
         [
             column("id", "BIGINT"),

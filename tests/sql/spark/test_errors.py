@@ -7,7 +7,7 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from model.errors import ExecutionError, LakeError, StorageFull, Unavailable
-from sql.spark.errors import _java, translating
+from sql.spark.session.errors import _java, translating
 
 WAITED = "org.apache.spark.SparkException: Exception thrown in awaitResult: "
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
 from model.errors import InvalidSchema, UnsupportedStatement
-from sql.gateway import Gateway, GatewayLimits
-from sql.spark.pool import SparkPool
+from sql.spark.session.pool import SparkPool
 
 pytestmark = pytest.mark.spark
 COLUMNS = """id INT, src STRING METADATA FROM 'file.path', `file.name` STRING METADATA, bytes BIGINT METADATA FROM 'file.size' VIRTUAL,

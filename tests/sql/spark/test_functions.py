@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sql.dialect import parse_one
-from sql.spark.pool import SparkPool
-from sql.spark.texts import frame_of
+from sql.spark.session.pool import SparkPool
+from sql.spark.session.texts import frame_of
 
 pytestmark = pytest.mark.spark
 AT = dt.datetime(2024, 3, 5, 6, 7, 8)

@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
+from gateway.gateway import Gateway
 from model.errors import SqlError
 from sql.analysis.allow_list import checked_sql
 from sql.dialect import parse_one
-from sql.gateway import Gateway
 
 pytestmark = pytest.mark.spark
 TEXTS = [

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
 from model.errors import InvalidOption
-from sql.gateway import Gateway, GatewayLimits
-from sql.spark.pool import SparkPool
+from sql.spark.session.pool import SparkPool
 
 pytestmark = pytest.mark.spark
 

@@ -15,18 +15,18 @@ import pytest
 
 from lake import Lake
 from model.identifier import Identifier
-from model.schema import Schema, column, new_schema
+from model.schema.schema import Schema, column, new_schema
 from model.snapshot import CommitKind
-from sql.spark.bucket import bucket_column
-from sql.spark.pool import SparkPool
-from sql.spark.settings import CONF
-from sql.spark.writes import write
-from sql.spark.zone import plain
-from table.arrow import arrow_schema
-from table.bucket import buckets_of
-from table.commit import CommitRequest
-from table.read import read_batches
-from table.scan import plan_scan
+from sql.spark.session.pool import SparkPool
+from sql.spark.session.settings import CONF
+from sql.spark.session.zone import plain
+from sql.spark.write.bucket import bucket_column
+from sql.spark.write.writes import write
+from table.format.rows.arrow import arrow_schema
+from table.scan.entry_scan import plan_scan
+from table.scan.read import read_batches
+from table.write.bucket import buckets_of
+from table.write.snapshot_builder import CommitRequest
 
 pytestmark = pytest.mark.spark
 ROWS = 20_000

@@ -16,8 +16,8 @@ SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
 from py4j.protocol import Py4JJavaError
-from sql.spark.pool import SparkPool
-from sql.spark.settings import SparkSettings
+from sql.spark.session.pool import SparkPool
+from sql.spark.session.settings import SparkSettings
 
 def wait_for(condition, seconds=200.0):
     until = time.monotonic() + seconds

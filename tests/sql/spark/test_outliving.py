@@ -17,10 +17,10 @@ import sys, threading, time
 from catalog import CatalogStore
 from lake import Lake
 from model.errors import LakeError, StatementTimeout
-from sql.canceller import Patience
-from sql.gateway import Gateway, GatewayLimits
-from sql.spark.pool import SparkPool
-from sql.spark.settings import SparkSettings
+from gateway.canceller import Patience
+from gateway.gateway import Gateway, GatewayLimits
+from sql.spark.session.pool import SparkPool
+from sql.spark.session.settings import SparkSettings
 
 LOOP = "id"
 for name in "xyz":  # 8,000 times 8,000 times 8,000 additions in one row, which nothing interrupts

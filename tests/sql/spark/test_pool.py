@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sql.spark.archive import PACKAGES, write_archive
-from sql.spark.settings import SparkSettings, configuration, driver_address, read_conf
+from sql.spark.session.archive import PACKAGES, write_archive
+from sql.spark.session.settings import SparkSettings, configuration, driver_address, read_conf
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,10 @@ def test_the_archive_holds_all_that_executors_import(tmp_path: Path) -> None:
     assert spec is not None
     assert spec.origin is not None
     brought = sorted((Path(spec.origin).parent / "python" / "lib").glob("*.zip"))
-    modules = "pyspark_sluice, sql.spark.bucket, sql.spark.compaction, sql.spark.sorting, sql.spark.writes, sql.spark.zorder, pandas"
+    modules = (
+        ", ".join(f"sql.spark.write.{name}" for name in ("bucket", "compaction", "sorting", "writes", "zorder"))
+        + ", pyspark_sluice, pandas"
+    )
     script = f"import {modules}; print(*({', '.join(f'__import__({name!r}).__file__' for name in (*PACKAGES, 'pyarrow'))}))"
     path = os.pathsep.join(map(str, [tmp_path / "unpacked", *brought]))
     environment = {"PYTHONPATH": path, "PATH": os.environ["PATH"]}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
-from sql.gateway import Gateway, GatewayLimits
-from sql.spark.pool import SparkPool
+from sql.spark.session.pool import SparkPool
 
 pytestmark = pytest.mark.spark
 

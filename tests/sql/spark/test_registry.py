@@ -19,9 +19,9 @@ from sql.analysis.allow_list import checked_sql
 from sql.analysis.functions import ANSWERED_HERE, FUNCTIONS, OPERATORS, REFUSED, RUN_BY_SPARK, TABLE_FUNCTIONS
 from sql.analysis.session_values import answer_session_values
 from sql.dialect import parse_one
-from sql.spark.pool import SparkPool
-from sql.spark.settings import CONF
-from sql.spark.texts import frame_of
+from sql.spark.session.pool import SparkPool
+from sql.spark.session.settings import CONF
+from sql.spark.session.texts import frame_of
 
 ROOT = Path(__file__).parents[3]
 POSITIONS = [

@@ -16,9 +16,9 @@ SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
 from model.errors import Unavailable
-from sql.spark.errors import translating
-from sql.spark.pool import SparkPool
-from sql.spark.settings import SparkSettings
+from sql.spark.session.errors import translating
+from sql.spark.session.pool import SparkPool
+from sql.spark.session.settings import SparkSettings
 
 def java():
     for task in Path("/proc/self/task").iterdir():
@@ -85,8 +85,8 @@ UNPACKS = """
 import sys, time
 from pathlib import Path
 from model.errors import Unavailable
-from sql.spark.pool import SparkPool
-from sql.spark.settings import SparkSettings
+from sql.spark.session.pool import SparkPool
+from sql.spark.session.settings import SparkSettings
 
 obstacle = Path(sys.argv[1])
 obstacle.write_text("a file where codecs are to be unpacked")

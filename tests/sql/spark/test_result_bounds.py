@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
-from sql.gateway import Gateway
-from sql.spark import results
-from sql.spark.results import FEW_BYTES, room_of_texts
+from gateway.gateway import Gateway
+from sql.spark.read import results
+from sql.spark.read.results import FEW_BYTES, room_of_texts
 
 pytestmark = pytest.mark.spark
 

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from sql.spark.pool import SparkPool
-from sql.spark.shares import BACKGROUND, Shares, allocations
+from sql.spark.session.pool import SparkPool
+from sql.spark.session.shares import BACKGROUND, Shares, allocations
 
 pytestmark = pytest.mark.spark
 

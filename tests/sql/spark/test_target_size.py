@@ -6,11 +6,11 @@ import pytest
 
 from lake import Lake
 from model.snapshot import CommitKind
-from sql.spark.pool import SparkPool
-from sql.spark.writes import write
-from table.commit import CommitRequest
-from table.read import read_batches
-from table.scan import plan_scan
+from sql.spark.session.pool import SparkPool
+from sql.spark.write.writes import write
+from table.scan.entry_scan import plan_scan
+from table.scan.read import read_batches
+from table.write.snapshot_builder import CommitRequest
 from tests.sql.tables import make_table
 
 pytestmark = pytest.mark.spark

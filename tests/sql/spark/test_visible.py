@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.gateway import Gateway
 from lake import Lake
-from lake.access import EVERYBODY
+from lake.access.callers import EVERYBODY
 from model.errors import Forbidden, LakeError
-from sql.gateway import Gateway
-from tests.lake.test_access import user
+from tests.lake.access.test_access import user
 from tests.sql.tables import make_table
 
 pytestmark = pytest.mark.spark

@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
 from model.errors import AnalysisError, LakeError
-from sql.gateway import Gateway, GatewayLimits
-from sql.spark.pool import SparkPool
+from sql.spark.session.pool import SparkPool
 
 pytestmark = pytest.mark.spark
 EPOCH = dt.datetime(1970, 1, 1)

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pytest
 
 from lake import Lake
-from sql.spark.zone import plain
-from sql.spark.zorder import alike, zorder_numbers
-from table.curve import zorder_keys
-from tests.lake.test_compaction import append, live
+from sql.spark.session.zone import plain
+from sql.spark.write.zorder import alike, zorder_numbers
+from table.compaction.curves import zorder_keys
+from tests.lake.rewrite.test_compaction import append, live
 from tests.sql.tables import make_table
 
 if TYPE_CHECKING:

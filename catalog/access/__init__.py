@@ -1,0 +1,1 @@
+"""Repositories of principals, logins, grants, policies, quotas and the audit log."""

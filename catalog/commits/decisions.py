@@ -1,0 +1,156 @@
+"""The decision of a commit with all that belongs to it, in one round trip: pointer, snapshot, partitions, and the keys it is made under."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg import ClientCursor
+from psycopg.types.json import Jsonb
+
+from catalog.commits.idempotency import IdempotencyRepository, Key
+from catalog.connection import CatalogConnection
+from catalog.objects.partitions import AND_ADDED, COMMITTED
+from catalog.objects.snapshots import FIRST_HELD, INSERT_MOVED, NEXT_HELD, Added, values_of_added
+from model.identifier import MAIN_BRANCH, Identifier
+from model.partition import PartitionStatistics
+
+_PARTITIONS = f"""
+    , parts AS (
+        INSERT INTO table_partition AS p {COMMITTED}
+        SELECT m.table_id, %(branch)s, c.name, c.spec::jsonb, c.records, c.size, c.files, c.last, c.buckets, %(by)s, %(by)s
+        FROM moved m, unnest(%(names)s::text[], %(specs)s::text[], %(p_records)s::bigint[], %(p_sizes)s::bigint[], %(p_files)s::bigint[],
+                             %(p_lasts)s::bigint[], %(p_buckets)s::int[]) AS c (name, spec, records, size, files, last, buckets)
+        {AND_ADDED}
+    )
+"""  # noqa: S608 - literals of this package
+_ALL_MINE = """
+    AND (SELECT count(*) FROM idempotency_key k
+         JOIN unnest(%(k_scopes)s::text[], %(k_keys)s::text[], %(k_owners)s::uuid[]) AS w (scope, key, owner)
+           ON k.scope = w.scope AND k.key = w.key AND k.owner = w.owner
+         WHERE k.answer IS NULL) = %(k_count)s
+"""
+_ANSWER = """
+    UPDATE idempotency_key k SET answer = w.answer::jsonb
+    FROM unnest(%(k_scopes)s::text[], %(k_keys)s::text[], %(k_owners)s::uuid[], %(k_answers)s::text[]) AS w (scope, key, owner, answer)
+    WHERE k.scope = w.scope AND k.key = w.key AND k.owner = w.owner AND EXISTS (
+        SELECT 1 FROM table_snapshot s
+        WHERE s.table_id = %(table)s AND s.branch = %(branch)s AND s.snapshot_id = %(id)s AND s.snapshot_uuid = %(uuid)s
+    )
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a decision takes for granted of its table or branch."""
+
+    name: Identifier
+    table_id: UUID
+    location: str
+    schema_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What is to be decided of one branch."""
+
+    held: Held
+    base: str | None
+    """The key of the snapshot it is built on."""
+    snapshot_id: int
+    key: str
+    body: Mapping[str, Any]
+    added: Added
+    partitions: Sequence[tuple[str, PartitionStatistics]] = ()
+    """What it adds to each partition, by name; it takes no partition's last file away."""
+    by: str | None = None
+    writer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a decision under keys."""
+
+    moved: bool
+    keys: Sequence[bool]
+    """Of each key whether it is its owner's now; where one is not, nothing has moved."""
+
+
+class DecisionRepository:
+    """Decides in a single round trip, which is a transaction of its own or ends the one of a turn."""
+
+    def __init__(self, conn: CatalogConnection) -> None:
+        self._conn = conn
+
+    def decide(self, one: Decision, *, turn: bool = False) -> bool:
+        """`SnapshotRepository.advance`, with all that must hold of the table in the same statement; False where something did not.
+
+        With ``turn``, in a turn's transaction, that is committed in the same round trip.
+        """
+        query, values = _query(one, turn=turn)
+        if turn:
+            return ClientCursor(self._conn).execute(f"{query}; COMMIT".encode(), values).rowcount == 1
+        return self._conn.execute(query, values).rowcount == 1
+
+    def decide_under(self, keys: Sequence[tuple[Key, Mapping[str, Any]]], one: Decision, *, turn: bool = False) -> Outcome:
+        """The same under idempotency keys, whose answers are stored with it; those that nobody has claimed are claimed first.
+
+        A key that was claimed stays so where nothing moved.
+        """
+        ordered = sorted(keys, key=lambda each: (each[0].scope, each[0].key))  # two servers' do not wait for each other
+        query, values = _query(one, turn=turn, keys=ordered)
+        claims = IdempotencyRepository(self._conn)
+        with self._conn.at_once():
+            had = {each: claims.hold_or_claim(each) for each, _ in ordered}
+            moved = self._conn.execute(query, values)
+            self._conn.execute(_ANSWER, values)
+        return Outcome(moved=moved.rowcount == 1, keys=[had[each].rowcount == 1 for each, _ in keys])
+
+
+def _query(one: Decision, *, turn: bool, keys: Sequence[tuple[Key, Mapping[str, Any]]] = ()) -> tuple[str, dict[str, Any]]:
+    table = one.held
+    if table.name.branch == MAIN_BRANCH:
+        branch, schema_id = "", "t.schema_id"
+    else:
+        branch, schema_id = "JOIN table_branch b ON b.table_id = t.table_id AND b.name = %(branch)s", "b.schema_id"
+    values: dict[str, Any] = {
+        "table": table.table_id, "database": table.name.database, "name": table.name.table, "branch": table.name.branch,
+        "location": table.location, "schema": table.schema_id, "id": one.snapshot_id, "uuid": one.key, "base": one.base,
+        "body": Jsonb(dict(one.body)), "writer": one.writer, "turn": turn, **values_of_added(one.added),
+    }  # fmt: skip
+    if one.partitions:
+        parts = sorted(one.partitions, key=lambda part: part[0])
+        values |= {
+            "by": one.by,
+            "names": [name for name, _ in parts],
+            "specs": [json.dumps(dict(part.spec)) for _, part in parts],
+            "p_records": [part.record_count for _, part in parts],
+            "p_sizes": [part.file_size for _, part in parts],
+            "p_files": [part.file_count for _, part in parts],
+            "p_lasts": [part.last_file_millis for _, part in parts],
+            "p_buckets": [part.total_buckets for _, part in parts],
+        }
+    if keys:
+        values |= {
+            "k_scopes": [key.scope for key, _ in keys],
+            "k_keys": [key.key for key, _ in keys],
+            "k_owners": [key.owner for key, _ in keys],
+            "k_answers": [json.dumps(dict(answer)) for _, answer in keys],
+            "k_count": len(keys),
+        }
+    query = f"""
+        WITH held AS (
+            SELECT t.table_id FROM sluice_table t {branch}
+            WHERE t.table_id = %(table)s AND t.database = %(database)s AND t.name = %(name)s AND t.location = %(location)s
+              AND t.moving_from IS NULL AND t.diverged_at IS NULL AND {schema_id} = %(schema)s
+              AND NOT EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id)
+              {_ALL_MINE if keys else ""}
+            FOR KEY SHARE OF t
+        ), moved AS ({FIRST_HELD if one.base is None else NEXT_HELD} RETURNING table_id)
+        {_PARTITIONS if one.partitions else ""}
+        {INSERT_MOVED}
+    """  # noqa: S608 - literals of this package
+    return query, values

@@ -1,0 +1,361 @@
+"""Snapshots and the pointers that decide which is the latest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row, dict_row
+from psycopg.types.json import Jsonb
+
+from catalog.commits.reservations import NOBODYS_TURN
+from catalog.records import CountsRow, HeadRow, SnapshotRow
+from model.errors import CommitConflict
+from model.identifier import MAIN_BRANCH, Identifier
+
+_COLUMNS = "s.snapshot_id, s.snapshot_uuid, s.body, s.published"
+_COUNTS = "p.record_count, p.file_size, p.file_count, p.last_file_millis, p.counted, p.listed"
+_POINTER = """
+    snapshot_pointer (table_id, branch, snapshot_id, snapshot_uuid, record_count, file_size, file_count, last_file_millis, counted, listed)
+"""
+_FIRST_ROW = "%(table)s::uuid, %(branch)s, %(id)s, %(uuid)s, %(records)s, %(size)s, %(files)s, %(last)s, %(counted)s, %(listed)s"
+_FIRST = f"INSERT INTO {_POINTER} VALUES ({_FIRST_ROW}) ON CONFLICT DO NOTHING"  # noqa: S608 - literals of this module
+FIRST_HELD = f"INSERT INTO {_POINTER} SELECT {_FIRST_ROW} FROM held ON CONFLICT DO NOTHING"  # noqa: S608
+_MAY = f"""
+    (%(writer)s::text IS NULL
+     OR CASE WHEN reserved_until >= clock_timestamp() THEN reserved_by = %(writer)s ELSE %(turn)s OR {NOBODYS_TURN} END)
+"""
+_NEXT = f"""
+    UPDATE snapshot_pointer
+    SET snapshot_id = %(id)s, snapshot_uuid = %(uuid)s, record_count = record_count + %(records)s, file_size = file_size + %(size)s,
+        file_count = file_count + %(files)s, last_file_millis = greatest(last_file_millis, %(last)s),
+        counted = counted AND %(counted)s, listed = listed AND %(listed)s,
+        reserved_until = CASE WHEN reserved_by = %(writer)s THEN NULL ELSE reserved_until END
+    WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_uuid = %(base)s
+      AND {_MAY}
+"""  # noqa: S608 - literals of this package
+NEXT_HELD = f"{_NEXT} AND table_id IN (SELECT table_id FROM held)"  # noqa: S608
+INSERT_MOVED = """
+    INSERT INTO table_snapshot (table_id, branch, snapshot_id, snapshot_uuid, body, published)
+    SELECT table_id, %(branch)s, %(id)s, %(uuid)s, %(body)s, false FROM moved
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What a commit adds to the totals of its branch, or what they are."""
+
+    records: int
+    size: int
+    files: int
+    last_millis: int
+    listed: bool
+    """Whether the rows of the partitions follow the commit too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A snapshot whose file is there."""
+
+    table_id: UUID
+    branch: str
+    snapshot_id: int
+    key: str
+
+
+def values_of_added(added: Added | None) -> dict[str, object]:
+    """What the statements of this room call its parts."""
+    if added is None:
+        return {"records": 0, "size": 0, "files": 0, "last": 0, "counted": False, "listed": False}
+    return {
+        "records": added.records, "size": added.size, "files": added.files, "last": added.last_millis,
+        "counted": True, "listed": added.listed,
+    }  # fmt: skip
+
+
+class SnapshotRepository:
+    """Reads and writes ``snapshot_pointer`` and ``table_snapshot`` inside the caller's transaction."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+
+    def latest(self, table_id: UUID, branch: str) -> SnapshotRow | None:
+        """The snapshot the branch points at, or None for a table without any."""
+        query = f"""
+            SELECT {_COLUMNS} FROM snapshot_pointer p
+            JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
+            WHERE p.table_id = %s AND p.branch = %s
+        """  # noqa: S608 - the columns are a literal of this module
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch)).fetchone()
+
+    def latest_counted(self, table_id: UUID, branch: str) -> tuple[SnapshotRow, CountsRow] | None:
+        """The same with what it holds, as far as that is known."""
+        query = f"""
+            SELECT {_COLUMNS}, {_COUNTS} FROM snapshot_pointer p
+            JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
+            WHERE p.table_id = %s AND p.branch = %s
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=dict_row) as cur:
+            found = cur.execute(query, (table_id, branch)).fetchone()
+        if found is None:
+            return None
+        row = SnapshotRow(**{name: found.pop(name) for name in ("snapshot_id", "body", "published")}, snapshot_uuid=found["snapshot_uuid"])
+        return row, CountsRow(**found)
+
+    def get(self, table_id: UUID, branch: str, snapshot_id: int) -> SnapshotRow | None:
+        """One snapshot, or None."""
+        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_id = %s"  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch, snapshot_id)).fetchone()
+
+    def newest_of(self, table_id: UUID, branch: str, kind: str, *, most: int) -> list[SnapshotRow]:
+        """The newest kept snapshots of one commit kind, newest first."""
+        query = f"""
+            SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND body ->> 'commitKind' = %s
+            ORDER BY snapshot_id DESC LIMIT %s
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch, kind, most)).fetchall()
+
+    def appended_since(self, table_id: UUID, branch: str, snapshot_id: int, *, most: int = 10_000) -> int:
+        """How many snapshots from one on added rows; counted up to ``most``."""
+        query = """
+            SELECT count(*) FROM (
+                SELECT 1 FROM table_snapshot
+                WHERE table_id = %s AND branch = %s AND snapshot_id >= %s AND body ->> 'commitKind' = 'APPEND' LIMIT %s
+            ) unread
+        """
+        row = self._conn.execute(query, (table_id, branch, snapshot_id, most)).fetchone()
+        return int(row[0]) if row is not None else 0
+
+    def by_uuid(self, table_id: UUID, snapshot_uuid: str, branch: str = MAIN_BRANCH) -> SnapshotRow | None:
+        """The snapshot of that uuid, or None: how the outcome of a lost answer is found out."""
+        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_uuid = %s"  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch, snapshot_uuid)).fetchone()
+
+    def wait_for_deciders(self, table_id: UUID) -> None:
+        """Wait until no decision about the table is under way, and let none begin before the transaction ends.
+
+        What is looked for afterwards is as final as it can be: a transaction whose client has lost its answer may still be at work.
+        """
+        self._conn.execute("SELECT 1 FROM sluice_table WHERE table_id = %s FOR UPDATE", (table_id,))
+
+    def by_commit(self, table_id: UUID, branch: str, *, user: str, identifier: int, kind: str) -> SnapshotRow | None:
+        """The snapshot of a streaming writer's commit, or None; never asked for the batch identifier."""
+        query = f"""
+            SELECT {_COLUMNS} FROM table_snapshot s
+            WHERE table_id = %(table)s AND branch = %(branch)s
+              AND body ->> 'commitUser' = %(user)s AND (body ->> 'commitIdentifier')::bigint = %(id)s AND body ->> 'commitKind' = %(kind)s
+            ORDER BY snapshot_id DESC LIMIT 1
+        """  # noqa: S608
+        values = {"table": table_id, "branch": branch, "user": user, "id": identifier, "kind": kind}
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, values).fetchone()
+
+    def history(self, table_id: UUID, branch: str, *, first: int | None = None) -> list[SnapshotRow]:
+        """All snapshots, oldest first, or the oldest few."""
+        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id LIMIT %s"  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch, first)).fetchall()
+
+    def head(self, table: Identifier) -> HeadRow | None:
+        """What a commit to the table or branch is compared with, in one statement; None where there is no such table."""
+        if table.branch == MAIN_BRANCH:
+            branch, schema_id = "", "t.schema_id"
+        else:
+            branch, schema_id = "JOIN table_branch b ON b.table_id = t.table_id AND b.name = %(branch)s", "b.schema_id"
+        query = f"""
+            SELECT t.table_id, t.location, t.allowed_locations, t.moving_from, t.diverged_at, {schema_id} AS schema_id,
+                   EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id) AS stale,
+                   p.snapshot_id, p.snapshot_uuid AS snapshot_key, s.body ->> 'uuid' AS snapshot_uuid,
+                   (s.body ->> 'schemaId')::bigint AS snapshot_schema_id, s.published,
+                   ARRAY(SELECT jsonb_array_elements_text(v.body -> 'partitionKeys')) AS partition_keys
+            FROM sluice_table t {branch}
+            JOIN table_schema v ON v.table_id = t.table_id AND v.branch = %(branch)s AND v.schema_id = {schema_id}
+            LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = %(branch)s
+            LEFT JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
+            WHERE t.database = %(database)s AND t.name = %(table)s
+        """  # noqa: S608 - the parts are literals of this module
+        values = {"database": table.database, "table": table.table, "branch": table.branch}
+        with self._conn.cursor(row_factory=class_row(HeadRow)) as cur:
+            return cur.execute(query, values).fetchone()
+
+    def since(self, table_id: UUID, branch: str, first: int, *, limit: int) -> list[SnapshotRow]:
+        """Snapshots from an id on, oldest first."""
+        query = f"""
+            SELECT {_COLUMNS} FROM table_snapshot s
+            WHERE table_id = %s AND branch = %s AND snapshot_id >= %s ORDER BY snapshot_id LIMIT %s
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch, first, limit)).fetchall()
+
+    def page(self, table_id: UUID, branch: str, *, below: int | None, limit: int) -> list[SnapshotRow]:
+        """Snapshots with ids below one, newest first."""
+        query = f"""
+            SELECT {_COLUMNS} FROM table_snapshot s
+            WHERE table_id = %(table)s AND branch = %(branch)s AND (%(below)s::bigint IS NULL OR snapshot_id < %(below)s)
+            ORDER BY snapshot_id DESC LIMIT %(limit)s
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, {"table": table_id, "branch": branch, "below": below, "limit": limit}).fetchall()
+
+    def ids(self, table_id: UUID, branch: str) -> list[tuple[int, bool]]:
+        """The ids of all snapshots, oldest first, and whether their files are known to have been there."""
+        query = "SELECT snapshot_id, published FROM table_snapshot WHERE table_id = %s AND branch = %s ORDER BY snapshot_id"
+        return self._conn.execute(query, (table_id, branch)).fetchall()
+
+    def earliest(self, table_id: UUID, branch: str) -> SnapshotRow | None:
+        """The oldest snapshot, or None."""
+        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id LIMIT 1"  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch)).fetchone()
+
+    def advance(
+        self,
+        table_id: UUID,
+        branch: str,
+        *,
+        base: str | None,
+        snapshot_id: int,
+        uuid: str,
+        body: Mapping[str, Any],
+        added: Added | None = None,
+        writer: str | None = None,
+        turn: bool = False,
+    ) -> None:
+        """Point at the new snapshot if the branch still points at ``base``; raise `CommitConflict` otherwise.
+
+        One guarded statement: its row count is the verdict. A table without snapshots has no pointer row yet.
+        ``added`` is what the commit changes in the totals; None makes them be counted anew when somebody asks.
+        A ``writer`` respects whose turn it is; ``turn`` says that it is the writer's.
+        """
+        values = {
+            "table": table_id, "branch": branch, "id": snapshot_id, "uuid": uuid, "base": base, "body": Jsonb(dict(body)),
+            "writer": writer, "turn": turn, **values_of_added(added),
+        }  # fmt: skip
+        query = f"WITH moved AS ({_FIRST if base is None else _NEXT} RETURNING table_id) {INSERT_MOVED}"
+        if self._conn.execute(query, values).rowcount == 0:
+            raise CommitConflict(str(table_id), expected=base)
+
+    def counts(self, table_id: UUID, branch: str) -> CountsRow | None:
+        """What the latest snapshot holds, as far as it is known; None without snapshots."""
+        query = f"SELECT p.snapshot_uuid, {_COUNTS} FROM snapshot_pointer p WHERE table_id = %s AND branch = %s"  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(CountsRow)) as cur:
+            return cur.execute(query, (table_id, branch)).fetchone()
+
+    def count(self, table_id: UUID, branch: str, *, uuid: str, totals: Added) -> bool:
+        """Store totals counted anew; False when the branch points elsewhere by now."""
+        query = """
+            UPDATE snapshot_pointer
+            SET record_count = %(records)s, file_size = %(size)s, file_count = %(files)s, last_file_millis = %(last)s,
+                counted = true, listed = %(listed)s
+            WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_uuid = %(uuid)s
+        """
+        values = {"table": table_id, "branch": branch, "uuid": uuid, **values_of_added(totals)}
+        return self._conn.execute(query, values).rowcount == 1
+
+    def point(self, table_id: UUID, branch: str, row: SnapshotRow | None) -> None:
+        """Point at a snapshot that exists, whatever the branch pointed at; the caller holds the table's lock. None: at nothing."""
+        if row is None:
+            self._conn.execute("DELETE FROM snapshot_pointer WHERE table_id = %s AND branch = %s", (table_id, branch))
+            return
+        query = """
+            INSERT INTO snapshot_pointer AS p (table_id, branch, snapshot_id, snapshot_uuid) VALUES (%s, %s, %s, %s)
+            ON CONFLICT (table_id, branch) DO UPDATE
+              SET snapshot_id = excluded.snapshot_id, snapshot_uuid = excluded.snapshot_uuid, counted = false, listed = false
+        """
+        self._conn.execute(query, (table_id, branch, row.snapshot_id, row.snapshot_uuid))
+
+    def remove(self, table_id: UUID, branch: str, *, above: int) -> list[SnapshotRow]:
+        """Forget the snapshots with larger ids; returns them."""
+        query = f"DELETE FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_id > %s RETURNING {_COLUMNS}"  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch, above)).fetchall()
+
+    def insert(self, table_id: UUID, branch: str, *, snapshot_id: int, uuid: str, body: Mapping[str, Any], published: bool) -> None:
+        """Add a snapshot's row."""
+        query = """
+            INSERT INTO table_snapshot (table_id, branch, snapshot_id, snapshot_uuid, body, published)
+            VALUES (%s, %s, %s, %s, %s, %s)
+        """
+        self._conn.execute(query, (table_id, branch, snapshot_id, uuid, Jsonb(dict(body)), published))
+
+    def note(self, notes: Sequence[Note]) -> None:
+        """Note that snapshots' files are there, and wake whoever waits for one of the branches.
+
+        Not waited for on Postgres's disk: a note that a crash loses makes the file be looked for again, no more.
+        """
+        query = """
+            WITH told AS (
+                SELECT * FROM unnest(%s::uuid[], %s::text[], %s::bigint[], %s::text[]) AS n (table_id, branch, snapshot_id, snapshot_uuid)
+            ), noted AS (
+                UPDATE table_snapshot s SET published = true FROM told n
+                WHERE s.table_id = n.table_id AND s.branch = n.branch AND s.snapshot_id = n.snapshot_id
+                  AND s.snapshot_uuid = n.snapshot_uuid AND NOT s.published
+            )
+            SELECT pg_notify('sluice_snapshot', n.table_id || ' ' || n.branch)
+            FROM (SELECT DISTINCT table_id, branch FROM told) n, (SELECT set_config('synchronous_commit', 'off', true)) AS unhurried
+        """
+        ordered = sorted(notes, key=lambda note: (note.table_id, note.branch, note.snapshot_id))  # two servers' do not block each other
+        columns = ([n.table_id for n in ordered], [n.branch for n in ordered], [n.snapshot_id for n in ordered], [n.key for n in ordered])
+        self._conn.execute(query, columns)
+
+    def lies_at(self, table_id: UUID, branch: str, snapshot_id: int, *, location: str) -> bool:
+        """Whether the snapshot is one of a table at this location."""
+        query = """
+            SELECT 1 FROM table_snapshot s JOIN sluice_table t ON t.table_id = s.table_id
+            WHERE s.table_id = %s AND s.branch = %s AND s.snapshot_id = %s AND t.location = %s AND t.moving_from IS NULL
+        """
+        return self._conn.execute(query, (table_id, branch, snapshot_id, location)).fetchone() is not None
+
+    def unpublished(self, table_id: UUID, branch: str, *, location: str) -> list[SnapshotRow]:
+        """Decided snapshots whose files may not exist yet, oldest first; none where the table does not lie there (any more)."""
+        query = f"""
+            SELECT {_COLUMNS} FROM table_snapshot s JOIN sluice_table t ON t.table_id = s.table_id
+            WHERE s.table_id = %s AND s.branch = %s AND NOT s.published AND t.location = %s AND t.moving_from IS NULL
+            ORDER BY s.snapshot_id
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch, location)).fetchall()
+
+    def forget(self, table_id: UUID, branch: str, *, below: int) -> None:
+        """Forget expired snapshots; never the one the branch points at."""
+        query = """
+            DELETE FROM table_snapshot s WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_id < %(below)s
+              AND snapshot_id <> (SELECT snapshot_id FROM snapshot_pointer p WHERE p.table_id = %(table)s AND p.branch = %(branch)s)
+        """
+        self._conn.execute(query, {"table": table_id, "branch": branch, "below": below})
+
+    def tables_told_otherwise(self, words: Sequence[str]) -> list[tuple[UUID, str, str, str]]:
+        """Tables and branches with snapshots or tags whose operation is none of these: id, database, name, branch."""
+        query = """
+            SELECT DISTINCT t.table_id, t.database, t.name, o.branch FROM sluice_table t JOIN (
+                SELECT table_id, branch FROM table_snapshot WHERE body ->> 'operation' <> ALL(%(words)s)
+                UNION SELECT table_id, branch FROM table_tag WHERE snapshot ->> 'operation' <> ALL(%(words)s)
+            ) o ON o.table_id = t.table_id ORDER BY t.database, t.name, o.branch
+        """
+        return self._conn.execute(query, {"words": list(words)}).fetchall()
+
+    def told_otherwise(self, table_id: UUID, branch: str, words: Sequence[str], *, most: int) -> list[SnapshotRow]:
+        """The newest snapshots whose operation is none of these."""
+        query = f"""
+            SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND body ->> 'operation' <> ALL(%s)
+            ORDER BY snapshot_id DESC LIMIT %s
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch, list(words), most)).fetchall()
+
+    def tell(self, table_id: UUID, branch: str, *, snapshot_id: int, body: Mapping[str, Any]) -> None:
+        """Spell a snapshot in another way."""
+        query = "UPDATE table_snapshot SET body = %s WHERE table_id = %s AND branch = %s AND snapshot_id = %s"
+        self._conn.execute(query, (Jsonb(dict(body)), table_id, branch, snapshot_id))
+
+    def tables_with_unpublished(self) -> list[tuple[UUID, str]]:
+        """Tables and branches a crash may have left behind their pointers."""
+        query = "SELECT DISTINCT s.table_id, s.branch FROM table_snapshot s JOIN sluice_table t USING (table_id) WHERE NOT s.published"
+        return [(table_id, branch) for table_id, branch in self._conn.execute(query).fetchall()]

@@ -1,0 +1,1 @@
+"""Repositories of jobs, streams, maintenance and the servers that do it."""

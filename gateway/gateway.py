@@ -1,0 +1,420 @@
+"""The gateway: all the server calls. Text in, results out; sessions, operations, appends, health."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import IO, Unpack
+
+from gateway.append import Appender, AppendResult
+from gateway.canceller import Canceller
+from gateway.executor import Executor, StatementLimits, Work
+from gateway.health import Health, check_health
+from gateway.ingest import Ingester
+from gateway.limits import GatewayLimits as GatewayLimits
+from gateway.operation import Operation, OperationState
+from gateway.operation import RunningStatement as RunningStatement
+from gateway.origin import context_for
+from gateway.recent import RecentStatements
+from gateway.result_pages import NotReady, ResultPage
+from gateway.retained_results import KeptStatement, KeptStatements
+from gateway.script import Script, ScriptRunner
+from gateway.session_options import SessionOptions
+from gateway.sessions import GatewaySession, Sessions
+from gateway.statement_options import Wishes, WishReader
+from jobs.maker import JobMaker
+from jobs.runner import JobRunner
+from lake import EVERYBODY, Caller, Lake
+from maintenance.coordinator import Coordinator
+from model.errors import IllegalMove, InvalidToken, LakeError, OperationNotExist, StreamEnded
+from model.identifier import Identifier
+from model.quota import QUEUED, RUNNING, SESSIONS
+from sql.execution.completion import complete
+from sql.execution.environment import SparkPool, Surroundings
+from sql.execution.open_streams import OpenStreams
+from sql.execution.progress import ProgressRecord, SparkWatch
+from sql.execution.results import ResultSet, Waiting
+from sql.execution.spool import Spool, SpoolLimits
+from sql.parameters.parameters import NONE as NO_PARAMETERS
+from sql.parameters.parameters import Parameters
+from sql.statements.base import OwnDoor, no_door
+from workers.pool import WorkerPool
+
+_log = logging.getLogger(__name__)
+_TICK_SECONDS = 0.5
+
+
+class Gateway:
+    """Runs SQL for many clients, none of which another can disturb."""
+
+    def __init__(self, lake: Lake, spark: SparkPool, *, limits: GatewayLimits | None = None, workers: WorkerPool | None = None) -> None:
+        self.limits = limits or GatewayLimits()
+        self._lake = lake
+        self._spark = spark
+        spool_limits = SpoolLimits(per_result=self.limits.result_bytes, overall=self.limits.spool_bytes)
+        self._spool = Spool(lake.file_io, lake.warehouse, spool_limits, lake.reserve, lake.quotas)
+        self._executor = Executor(
+            local_threads=self.limits.local_threads,
+            spark_threads=self.limits.spark_statements,
+            kept_threads=self.limits.kept_for_others,
+            queue_limit=self.limits.queued_statements,
+            chain_limit=self.limits.queued_per_session,
+            limits=lambda owner: StatementLimits(running=lake.quotas.room(owner, RUNNING), queued=lake.quotas.room(owner, QUEUED)),
+        )
+        for gauge in (self._executor.usage, self._spool.usage):
+            lake.quotas.measure(gauge)
+        lake.quotas.listen(self._executor.wake)
+        self._sessions = Sessions(
+            max_sessions=self.limits.sessions,
+            idle_seconds=self.limits.session_idle_seconds,
+            chain=self._executor.chain,
+            release=spark.release,
+            server=self.limits.server,
+        )
+        self._wishes = WishReader(lake, self.limits)
+        self.kept = KeptStatements(seconds=self.limits.kept_seconds)
+        self.spark_streams = OpenStreams(self.limits.spark_streams, lambda handle: self._canceller.look_after(handle))
+        self._uri: str | None = None
+        surroundings = Surroundings(
+            lake=lake,
+            spark=spark,
+            spool=self._spool,
+            import_dirs=self.limits.import_dirs,
+            remote_catalogs=self.limits.remote_catalogs,
+            kafka_brokers=self.limits.kafka_brokers,
+            most_words=self.limits.statement_words,
+            spark_streams=self.spark_streams,
+            door=self._door,
+        )
+        self._runner = ScriptRunner(surroundings)
+        self.jobs = JobRunner(lake, self.limits.jobs, JobMaker(surroundings, self.limits.jobs))
+        self._ends_workers = workers is None
+        self.workers = workers if workers is not None else WorkerPool(self.limits.workers)
+        self._appender = Appender(lake, self.workers)
+        self.ingest = Ingester(lake, self.workers, self._executor.outside, self._sessions)
+        self.session_options = SessionOptions(lake, self._sessions)
+        self._canceller = Canceller(spark, look=self._look_at_spark, waiting=lambda: any(one.wants_spark for one in self.running()))
+        self._watch = SparkWatch(spark.progress)
+        self.recent = RecentStatements()
+        self._running: dict[str, Operation] = {}
+        self._streams: dict[int, ResultSet] = {}
+        self.upkeep: Coordinator | None = None
+        """Who looks after tables in this process, where anybody does."""
+        self._listeners: list[Callable[[Operation], None]] = [self.recent.note, lambda operation: lake.standing.met(operation.error)]
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._keeper = threading.Thread(target=self._keep_house, name="sluice-housekeeper", daemon=True)
+
+    def start(self) -> None:
+        """Clear what dead gateways left in the spool and begin to look after time limits and idle sessions."""
+        try:
+            self._spool.clean()
+        except LakeError:  # the warehouse is away; it will be cleaned at the next start
+            _log.warning("The spool could not be cleaned", exc_info=True)
+        self._keeper.start()
+        self._lake.quotas.start()
+
+    def serve_at(self, uri: str) -> None:
+        """Begin to run jobs; the server answers at this address now, where Spark's own processes ask for tables."""
+        self._uri = uri
+        self.jobs.start()
+
+    def _door(self, caller: Caller) -> OwnDoor:
+        return no_door() if self._uri is None else OwnDoor(uri=self._uri, token=self._lake.access.lend(caller))
+
+    # Statements, one text at a time
+
+    def run(
+        self, text: str, *, session: str | None = None, on_start: Callable[[RunningStatement], None] | None = None, **wishes: Unpack[Wishes]
+    ) -> ResultSet:
+        """Run the statements of a text in order and return the last result, which the caller reads and closes.
+
+        They run in the session given, or in a fresh one.
+        Raises what a statement raises; of several, the error's ``statement_index`` and ``completed`` tell how far it came.
+        """
+        managed = self._sessions.get(session) if session is not None else None
+        script, operation = self._wishes.script(text, managed, wishes)
+        self._submit(operation, script, managed)
+        if on_start is not None:
+            on_start(RunningStatement(operation.handle, operation.cancel))
+        return self._outcome(operation, managed)
+
+    def keep(self, text: str, **wishes: Unpack[Wishes]) -> KeptStatement:
+        """Queue the statements of a text as `run` runs them, and keep the result to be asked for; raises `TooManyStatements`."""
+        self.kept.reserve()
+        script, operation = self._wishes.script(text, None, wishes)
+        script.kept = True
+        kept = self.kept.add(operation)
+        try:
+            self._submit(operation, script, None)
+        except BaseException:
+            self.kept.forget(kept)
+            raise
+        return kept
+
+    def append(
+        self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: Caller = EVERYBODY
+    ) -> AppendResult:
+        """Append the rows of a body to a table as one commit, on the caller's thread."""
+        with self._executor.outside():
+            return self._appender.append(identifier, body, content_type, idempotency_key=idempotency_key, caller=caller)
+
+    # Sessions and operations
+
+    @property
+    def lake(self) -> Lake:
+        """The lake the statements work on; `Lake.for_caller` is what a door uses of it."""
+        return self._lake
+
+    def open_session(self, name: str | None = None, properties: Mapping[str, str] | None = None, *, caller: Caller = EVERYBODY) -> str:
+        """Open a session of the caller and return its handle; raises `TooManyStatements` and `QuotaExceeded`."""
+        give_back = self._lake.quotas.take(caller, SESSIONS, "open sessions")
+        try:
+            opened = self._sessions.open(name, properties or {}, owner=caller.principal)
+        except LakeError:
+            give_back()
+            raise
+        opened.on_close = give_back
+        return opened.handle
+
+    def check_owner(self, handle: str, caller: Caller) -> None:
+        """Raise `SessionNotExist` for a session that is somebody else's."""
+        self._sessions.check_owner(handle, caller.principal)
+
+    def session_properties(self, handle: str) -> dict[str, str]:
+        """What the session has set."""
+        return dict(self._sessions.get(handle).session.settings)
+
+    def configure_session(self, handle: str, text: str, *, timeout: float | None = None, caller: Caller = EVERYBODY) -> None:
+        """Run a statement that shapes the session (SET, USE, CREATE …); queries and inserts are refused."""
+        self._wishes.check_size(text)
+        managed = self._sessions.get(handle)
+        script = Script(text=text, session=managed.session, only_settings=True, caller=caller)
+        operation = self._wishes.operation(script, managed, timeout)
+        self._submit(operation, script, managed)
+        self._outcome(operation, managed).close()
+
+    def heartbeat(self, handle: str) -> None:
+        """Keep a session from expiring."""
+        self._sessions.get(handle)
+
+    def close_session(self, handle: str) -> None:
+        """Close a session and everything in it."""
+        self._sessions.close(handle)
+
+    def submit(
+        self,
+        session: str,
+        text: str,
+        config: Mapping[str, str] | None = None,
+        *,
+        parameters: Parameters = NO_PARAMETERS,
+        caller: Caller = EVERYBODY,
+    ) -> str:
+        """Queue a text in a session and return its operation's handle; errors in the text show when it is fetched."""
+        self._wishes.check_size(text)
+        managed = self._sessions.get(session)
+        script = Script(text=text, session=managed.session, settings=dict(config or {}), parameters=parameters, caller=caller)
+        operation = self._wishes.operation(script, managed)
+        self._submit(operation, script, managed)
+        return operation.handle
+
+    def status(self, session: str, operation: str) -> OperationState:
+        """Where an operation is."""
+        return self._sessions.get(session).operation(operation).state
+
+    def cancel(self, session: str, operation: str) -> OperationState:
+        """Stop an operation; raises `IllegalMove` where it has ended already."""
+        found = self._sessions.get(session).operation(operation)
+        if not found.cancel():
+            raise IllegalMove(f"The operation is {found.state} and cannot be canceled.")
+        return found.state
+
+    def close_operation(self, session: str, operation: str) -> None:
+        """Forget an operation and free its result; closing twice is fine."""
+        found = self._sessions.get(session).forget(operation)
+        if found is not None:
+            found.close()
+
+    def rows_to_come(self, session: str, operation: str, *, wait: float) -> Waiting | None:
+        """What tells of rows without end, of an operation that had a result within so many seconds; None for other operations."""
+        found = self._sessions.get(session).operation(operation)
+        return found.result.waiting if found.wait(wait) and found.result is not None else None
+
+    def fetch(self, session: str, operation: str, token: int, *, wait: float = 0.0, empty: bool = True) -> NotReady | ResultPage:
+        """A page of a result; `NotReady` only for page 0, after waiting up to ``wait`` seconds. Raises what the statement raised.
+
+        With ``empty`` false it is `NotReady` also where rows come without end and none is there now.
+        """
+        managed = self._sessions.get(session)
+        found = managed.operation(operation)
+        if not found.wait(wait):
+            if token != 0:
+                raise InvalidToken(f"There is no result page {token} yet; begin with page 0.")
+            return NotReady()
+        try:
+            return found.pages().page(token) if empty else found.pages().page_with_rows(token) or NotReady()
+        finally:
+            managed.touch()
+
+    def complete(self, session: str | None, text: str, position: int, *, database: str = "", caller: Caller = EVERYBODY) -> list[str]:
+        """What may stand at a position of a text, best first; in a session, or in one that would begin in a database."""
+        own = self._sessions.get(session).session if session is not None else self._wishes.session(database or None, caller)
+        return complete(self._lake.for_caller(caller), own, text, position)
+
+    def running(self) -> list[Operation]:
+        """The statements that wait or run, oldest first."""
+        with self._lock:
+            return list(self._running.values())
+
+    def running_statement(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
+        """The one of this name or handle that waits or runs: one's own, to administrators anybody's; raises `OperationNotExist`."""
+        named = [one for one in reversed(self.running()) if name in (one.handle, one.name)]
+        if found := [one for one in named if one.principal == caller.principal] or (named if caller.administrator else []):
+            return found[0]
+        raise OperationNotExist(f"No statement {name} of yours is running.")
+
+    def kept_or_running(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
+        """The caller's statement of this name or handle, also one that has ended and is kept; raises `OperationNotExist`."""
+        kept = self.kept.find(name, caller)
+        return self.running_statement(name, caller=caller) if kept is None else kept.operation
+
+    def progress(self, operation: Operation) -> ProgressRecord:
+        """How far a statement is."""
+        return self._watch.look(operation.handle, operation.progress.record())
+
+    def listen(self, listener: Callable[[Operation], None]) -> None:
+        """Call ``listener`` with every operation that ends, however it ends."""
+        self._listeners.append(listener)
+
+    def queued(self) -> dict[str, int]:
+        """Pieces of work that wait for a thread, by lane."""
+        return self._executor.queued()
+
+    def sessions(self, caller: Caller = EVERYBODY) -> list[GatewaySession]:
+        """The caller's sessions, an administrator's are all; oldest first."""
+        return [found for found in self._sessions.all() if caller.administrator or found.owner == caller.principal]
+
+    def open_sessions(self) -> int:
+        """How many sessions clients hold."""
+        return len(self._sessions)
+
+    def spark_ready(self) -> bool:
+        """Whether Spark takes statements."""
+        return self._spark.ready
+
+    def health(self) -> Health:
+        """What of Postgres, Spark and the warehouse can be used now."""
+        return check_health(self._lake, self._spark, self._canceller.outliving())
+
+    def _look_at_spark(self) -> None:
+        """Notice a Spark that is gone before a statement does."""
+        if self._spark.ready:
+            self._spark.ping()
+
+    def drain(self, seconds: float) -> bool:
+        """Take no more statements, end the streams, hand the jobs on and let statements at work end, up to so long; the rest is canceled.
+
+        True where all ended.
+        """
+        self._end_streams()
+        jobs = threading.Thread(target=self.jobs.drain, args=(seconds,), name="sluice-jobs-drain", daemon=True)
+        jobs.start()
+        ended = self._executor.drain(seconds)
+        jobs.join()
+        for operation in self.running():
+            operation.cancel()
+        self._end_streams()
+        return ended
+
+    def close(self) -> None:
+        """Cancel everything and free all; lake and Spark are their owner's to close."""
+        self._stopping.set()
+        self.jobs.close()
+        for operation in self.running():
+            operation.cancel()
+        self._end_streams()
+        self._sessions.close_all()
+        self.kept.close()
+        self.spark_streams.wait_for_none()  # before their files go
+        self._executor.close()
+        if self._ends_workers:
+            self.workers.close()
+        self._canceller.close()
+        self._watch.close()
+        if self._keeper.is_alive():
+            self._keeper.join()
+        try:
+            self._spool.close()
+        except LakeError:  # the warehouse is away; what is left there is cleared at the next start
+            _log.warning("The spool could not be cleared", exc_info=True)
+
+    def _submit(self, operation: Operation, script: Script, managed: GatewaySession | None) -> Work:
+        """Hand a script to the executor; whichever way its operation ends, no place stays taken for it."""
+        operation.move(OperationState.PENDING)
+        with self._lock:
+            self._running[operation.handle] = operation
+        if managed is not None:
+            managed.add(operation)
+        operation.on_end(lambda: self._ended(operation))
+        try:
+            work = self._executor.submit(
+                self._runner.steps(operation, script),
+                chain=managed.chain if managed else None,
+                context=context_for(operation.handle),
+                owner=operation.principal,
+            )
+        except LakeError as error:
+            operation.fail(error)
+            if managed is not None:
+                managed.forget(operation.handle)
+            raise
+        operation.cancellation.on_cancel(lambda: self._executor.abandon(work))
+        operation.cancellation.on_cancel(lambda: self._canceller.stop(operation, lambda: self._executor.give_up(work)))
+        return work
+
+    def _outcome(self, operation: Operation, managed: GatewaySession | None) -> ResultSet:
+        """Wait for an operation nobody will ask for by handle, and let it go."""
+        operation.wait_to_end()
+        if managed is not None:
+            managed.forget(operation.handle)
+        return operation.outcome()
+
+    def streams(self) -> int:
+        """How many streaming queries are open."""
+        with self._lock:
+            return len(self._streams)
+
+    def _end_streams(self) -> None:
+        for stream in list(self._streams.values()):
+            stream.close(StreamEnded("The server is stopping; start the stream again, with a consumer-id where it was."))
+
+    def _ended(self, operation: Operation) -> None:
+        with self._lock:
+            self._running.pop(operation.handle, None)
+        for listener in () if operation.describes else self._listeners:
+            listener(operation)
+        if (result := operation.result) is None:
+            return
+        result.on_failure = self._lake.standing.met
+        if result.unbounded:
+            with self._lock:
+                self._streams[id(result)] = result
+            result.on_close(lambda: self._forget_stream(id(result)))
+
+    def _forget_stream(self, key: int) -> None:
+        with self._lock:
+            self._streams.pop(key, None)
+
+    def _keep_house(self) -> None:
+        while not self._stopping.wait(_TICK_SECONDS):
+            try:
+                for operation in self.running():
+                    if operation.overdue():
+                        operation.expire()
+                self._sessions.expire()
+                self.kept.expire()
+                self._spool.tend()
+            except Exception:  # the house is kept as long as the gateway lives, whatever one round runs into
+                _log.exception("Looking after statements and sessions failed")

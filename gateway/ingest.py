@@ -1,0 +1,159 @@
+"""Rows a client brings with columns of their own: appended to a table, or to one made for them, as one commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from enum import StrEnum
+from typing import IO
+
+import pyarrow as pa
+
+from gateway.append import AppendResult
+from gateway.sessions import Sessions
+from lake import EVERYBODY, Caller, Lake, LakeTable
+from model.errors import OutcomeUnknown, TableAlreadyExist, TableNotExist
+from model.identifier import Identifier
+from model.schema.schema import Schema
+from model.schema.types import DataType, Field, LocalZonedTimestampType, TimestampType, VarBinaryType, VarCharType
+from model.snapshot import CommitKind
+from sql.execution.session import Session
+from sql.execution.writing import append_written, before_commit, written_by_worker
+from sql.parameters.types import PlainInsert, plain_insert
+from sql.parsing.ddl import TableDefinition
+from sql.statements.tables import schema_of
+from table.format.manifest import NewFile
+from table.format.rows.arrow import data_type
+from table.write.snapshot_builder import everything
+from workers.pool import WorkerPool
+from workers.readers import ARROW_STREAM
+
+_FINEST = 6
+"""Digits of a second that columns made here have at most; finer values must be zero behind them."""
+
+
+class IfExists(StrEnum):
+    """What to do with a table that is there."""
+
+    FAIL = "fail"
+    APPEND = "append"
+    REPLACE = "replace"
+
+
+class Ingester:
+    """Takes bodies in; workers decode them."""
+
+    def __init__(self, lake: Lake, workers: WorkerPool, outside: Callable[[], AbstractContextManager[None]], sessions: Sessions) -> None:
+        self._lake = lake
+        self._workers = workers
+        self._outside = outside
+        self._sessions = sessions
+
+    def plain_insert(self, text: str, *, session: str | None = None, caller: Caller = EVERYBODY) -> PlainInsert | None:
+        """The table and columns an ``INSERT … VALUES (?, …)`` fills, so that many rows can be taken in at once; None for anything else."""
+        found = self._sessions.get(session).session if session is not None else Session("", None)
+        return plain_insert(text, self._lake.for_caller(caller), found)
+
+    def __call__(
+        self,
+        identifier: Identifier,
+        schema: pa.Schema,
+        body: Callable[[], IO[bytes]],
+        *,
+        create: bool,
+        if_exists: IfExists,
+        options: Mapping[str, str] | None = None,
+        caller: Caller = EVERYBODY,
+    ) -> AppendResult:
+        """Write the rows of an Arrow IPC stream in one commit; a table made for them is gone again where they do not fit.
+
+        ``body`` gives the stream, whose columns ``schema`` tells, as a file, and is asked for it when the caller may write. Raises
+        `TableAlreadyExist`, `TableNotExist`, and what an append raises. Replacing a table by one with other columns is two decisions:
+        the table is emptied with its new columns, then filled.
+        """
+        with self._outside():
+            lake = self._lake.for_caller(caller)
+            lake.reserve.require()
+            lake.quotas.check_ingest(caller)
+            try:
+                table = lake.open_to_write(identifier, overwrite=if_exists is IfExists.REPLACE)
+            except TableNotExist:
+                if not create:
+                    raise
+                return self._created(lake, identifier, schema, body, options or {})
+            if if_exists is IfExists.FAIL:
+                raise TableAlreadyExist(str(identifier))
+            with body() as held:
+                if if_exists is IfExists.REPLACE:
+                    return self._replaced(lake, table, schema, held)
+                return self._append(lake, table, held)
+
+    def _created(
+        self, lake: Lake, identifier: Identifier, schema: pa.Schema, body: Callable[[], IO[bytes]], options: Mapping[str, str]
+    ) -> AppendResult:
+        lake.create_table(identifier, table_schema(schema, options))
+        try:
+            with body() as held:
+                return self._append(lake, lake.open(identifier), held)
+        except OutcomeUnknown:
+            raise  # the rows may be there
+        except BaseException:
+            lake.discard_table(identifier)
+            raise
+
+    def _replaced(self, lake: Lake, table: LakeTable, schema: pa.Schema, held: IO[bytes]) -> AppendResult:
+        kept = {key: value for key, value in table.schema.options.items() if not key.startswith("schema.")}
+        if not set(table.schema.bucket_keys) <= set(schema.names):  # chosen anew, as for a table that is made
+            kept.pop("bucket-key", None)
+            kept.pop("bucket", None)
+        wanted = table_schema(schema, kept, partition_keys=table.schema.partition_keys)
+        if _columns(wanted) == _columns(table.schema):
+            return self._overwrite(lake, table, held)
+        lake.replace_table(table.identifier, wanted)
+        return self._append(lake, lake.open(table.identifier), held)
+
+    def _append(self, lake: Lake, table: LakeTable, held: IO[bytes]) -> AppendResult:
+        rows, snapshot = append_written(lake, table, self._written(lake, table, held))
+        return AppendResult(rows=rows, snapshot_id=snapshot.id if snapshot else None)
+
+    def _overwrite(self, lake: Lake, table: LakeTable, held: IO[bytes]) -> AppendResult:
+        with table.write() as write:
+            write.add(before_commit(table, self._written(lake, table, held)))
+            request = write.request(CommitKind.OVERWRITE, overwrite=everything, operation="OVERWRITE")
+            return AppendResult(rows=write.rows, snapshot_id=lake.commit(table, request).id)
+
+    def _written(self, lake: Lake, table: LakeTable, held: IO[bytes]) -> list[NewFile]:
+        lake.quotas.ingested(lake.caller, _size(held))
+        return written_by_worker(self._workers, lake, table, ARROW_STREAM, held)
+
+
+def table_schema(schema: pa.Schema, options: Mapping[str, str], *, partition_keys: tuple[str, ...] = ()) -> Schema:
+    """The schema of a table made for such rows; raises `UnsupportedType` for columns no table here can have."""
+    columns = tuple(Field(id=-1, name=field.name, type=_column_type(field.type)) for field in schema)
+    return schema_of(TableDefinition(columns=columns, options=dict(options), partition_keys=partition_keys))
+
+
+def _column_type(type_: pa.DataType) -> DataType:
+    """The column for an Arrow type; all may hold NULL, as a client's schema tells of the rows it has and not of those to come."""
+    if pa.types.is_null(type_) or pa.types.is_string_view(type_):
+        return VarCharType()
+    if pa.types.is_binary_view(type_):
+        return VarBinaryType()
+    made = data_type(type_, nullable=True)
+    if isinstance(made, TimestampType | LocalZonedTimestampType):
+        return replace(made, precision=min(made.precision, _FINEST) if made.precision else 3)
+    return made
+
+
+def _columns(schema: Schema) -> list[tuple[str, DataType]]:
+    return [(field.name, field.type.with_nullable(True)) for field in schema.fields]
+
+
+def _size(held: IO[bytes]) -> int:
+    at = held.tell()
+    try:
+        return held.seek(0, os.SEEK_END)
+    finally:
+        held.seek(at)

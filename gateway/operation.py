@@ -1,0 +1,276 @@
+"""One statement's life: its states, the moves between them, and what it ends with."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import NamedTuple
+
+from gateway.origin import ORIGIN
+from gateway.result_pages import Pages
+from model.errors import IllegalMove, LakeError, StatementCanceled, StatementTimeout
+from model.handle import NO_SERVER, new_handle
+from model.options.option import masked_text
+from model.quota import SECONDS
+from sql.execution.cancellation import Cancellation
+from sql.execution.progress import Progress
+from sql.execution.results import ResultSet
+
+
+class OperationState(StrEnum):
+    """Where an operation is; the values are Flink's words."""
+
+    INITIALIZED = "INITIALIZED"
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    CANCELED = "CANCELED"
+    TIMEOUT = "TIMEOUT"
+    ERROR = "ERROR"
+    CLOSED = "CLOSED"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether the statement no longer runs."""
+        return self not in (OperationState.INITIALIZED, OperationState.PENDING, OperationState.RUNNING)
+
+
+_S = OperationState
+_STOP = frozenset({_S.CANCELED, _S.TIMEOUT, _S.ERROR, _S.CLOSED})
+NEXT: dict[OperationState, frozenset[OperationState]] = {
+    _S.INITIALIZED: _STOP | {_S.PENDING},
+    _S.PENDING: _STOP | {_S.RUNNING},
+    _S.RUNNING: _STOP | {_S.FINISHED},
+    **dict.fromkeys((_S.FINISHED, _S.CANCELED, _S.TIMEOUT, _S.ERROR), frozenset({_S.CLOSED})),
+    _S.CLOSED: frozenset(),
+}
+
+
+class _Limit(NamedTuple):
+    """A time limit; the one that ends first is the smallest."""
+
+    begun: float
+    """By the monotonic clock."""
+    seconds: float
+    quota: str = ""
+    """The quota it comes from, where one does."""
+
+    def __lt__(self, other: object) -> bool:
+        return isinstance(other, _Limit) and self.left() < other.left()
+
+    def left(self) -> float:
+        """Seconds until it is over."""
+        return self.begun + self.seconds - time.monotonic()
+
+
+class Operation:
+    """A statement (or a text of several) between its submission and its close.
+
+    Whoever waits is free at the first terminal state; a worker that comes later finds the move illegal
+    and throws its result away.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        session: str | None = None,
+        timeout: float | None = None,
+        quota: float | None = None,
+        principal: str = "",
+        name: str | None = None,
+        server: int = NO_SERVER,
+    ) -> None:
+        """``timeout`` and ``quota`` are seconds for the whole text, waiting included; the quota is the one of its principal.
+
+        ``server`` is the number of the one that knows it.
+        """
+        self.handle = new_handle(server)
+        self.name = name
+        """What its client calls it."""
+        self.principal = principal
+        """Whose it is."""
+        self.progress = Progress()
+        self.text = text
+        self.describes = False
+        """Whether the text is only looked at, which nobody keeps a record of."""
+        self.session = session
+        self.cancellation = Cancellation()
+        self.origin = ORIGIN.get()
+        self.submitted = time.time()
+        begun = time.monotonic()
+        self._text_limits = [_Limit(begun, seconds, by) for seconds, by in ((timeout, ""), (quota, SECONDS)) if seconds is not None]
+        self._limit = min(self._text_limits, default=None)
+        """The one that ends first."""
+        self.ended: float | None = None
+        """When its client was told the end, in seconds since the epoch."""
+        self.error: BaseException | None = None
+        self.result: ResultSet | None = None
+        self.begun = False
+        """Whether a worker ever took it up."""
+        self.wants_spark = False
+        """Whether it is in Spark or waits for it."""
+        self.on_spark = False
+        """Whether its worker has gone to Spark."""
+        self.worker_ended = False
+        """Whether nothing works on it any more; after a cancel that may come later than the end its client sees."""
+        self._state = OperationState.INITIALIZED
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._pages: Pages | None = None
+        self._on_end: list[Callable[[], None]] = []
+
+    @cached_property
+    def masked(self) -> str:
+        """The text without the values of options that look like secrets, for whoever keeps a record."""
+        return masked_text(self.text)
+
+    @property
+    def state(self) -> OperationState:
+        """Where it is now."""
+        return self._state
+
+    def move(self, to: OperationState) -> None:
+        """Enter a state; raises `IllegalMove` where the present one does not lead there."""
+        with self._lock:
+            if to not in NEXT[self._state]:
+                raise IllegalMove(f"The operation is {self._state} and cannot become {to}.")
+            self._state = to
+
+    def _try(self, to: OperationState) -> bool:
+        try:
+            self.move(to)
+        except IllegalMove:
+            return False
+        return True
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Call back once it has ended, whichever way; at once where it has."""
+        with self._lock:
+            if not self._state.terminal:
+                self._on_end.append(callback)
+                return
+        callback()
+
+    def _ended(self) -> None:
+        """Tell the lists, then whoever waits: who has heard of the end finds it in every list."""
+        self.ended = time.time()
+        with self._lock:
+            callbacks, self._on_end = self._on_end, []
+        try:
+            for callback in callbacks:
+                callback()
+        finally:
+            self._done.set()
+
+    def begin(self) -> bool:
+        """A worker takes it up; False where it was stopped before."""
+        self.begun = self._try(OperationState.RUNNING)
+        return self.begun
+
+    def succeed(self, result: ResultSet) -> None:
+        """Hand over the result; where the operation was stopped meanwhile nobody wants it, so it is freed."""
+        with self._lock:
+            wanted = OperationState.FINISHED in NEXT[self._state]
+            if wanted:
+                self.result = result
+                self._state = OperationState.FINISHED
+        if wanted:
+            self._ended()
+        else:
+            result.close()
+
+    def fail(self, error: BaseException) -> None:
+        """End with an error; a stopped operation keeps the reason it was stopped for."""
+        with self._lock:
+            if OperationState.ERROR not in NEXT[self._state]:
+                return
+            self.error = error
+            self._state = OperationState.ERROR
+        self._ended()
+
+    def stop(self, to: OperationState, reason: LakeError) -> bool:
+        """End it from outside: waiters are free at once, the worker hears of it; False where it has ended already."""
+        with self._lock:
+            if self._state.terminal:
+                return False
+            self.error = reason
+            self._state = to
+        self._ended()
+        self.cancellation.cancel(reason)
+        return True
+
+    def cancel(self) -> bool:
+        """Stop it because its client asks; False where it has ended already."""
+        return self.stop(OperationState.CANCELED, StatementCanceled("The statement was canceled."))
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds it may take, by the limit that ends first; None without any."""
+        return None if self._limit is None else self._limit.seconds
+
+    def limit_statement(self, seconds: float | None) -> None:
+        """The statement that begins now may take so long; limits of the whole text hold besides."""
+        own = [] if seconds is None else [_Limit(time.monotonic(), seconds)]
+        self._limit = min([*self._text_limits, *own], default=None)
+
+    def expire(self) -> bool:
+        """Stop it because its time is over; False where it has ended already."""
+        limit = self._limit
+        assert limit is not None
+        quota = f", the quota {limit.quota} of {self.principal}" if limit.quota else ""
+        reason = StatementTimeout(f"The statement ran longer than its limit of {limit.seconds:g} s{quota}.")
+        return self.stop(OperationState.TIMEOUT, reason)
+
+    def overdue(self) -> bool:
+        """Whether it runs past its limit."""
+        return not self._state.terminal and self._limit is not None and self._limit.left() <= 0
+
+    def close(self) -> None:
+        """Forget it and free its result; twice is fine."""
+        self.stop(OperationState.CANCELED, StatementCanceled("The statement was closed while it ran."))
+        self._try(OperationState.CLOSED)
+        if self.result is not None:
+            self.result.close()
+
+    def wait_to_end(self) -> None:
+        """Wait for a terminal state, which its limit brings about where nothing else does."""
+        while not self.wait(None if (limit := self._limit) is None else max(0.0, limit.left())):
+            if self.overdue():  # a later statement of the text may have another limit
+                self.expire()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait for a terminal state; False where it did not come in time."""
+        return self._done.wait(None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
+
+    def outcome(self) -> ResultSet:
+        """The result of an operation that has ended; raises what it ended with."""
+        if self.error is not None:
+            # Asked again and again, a deliberate failure would gather the trace of every asking.
+            raise self.error.with_traceback(None) if isinstance(self.error, LakeError) else self.error
+        if self.result is None:
+            raise StatementCanceled("The statement was closed while it ran.")
+        return self.result
+
+    def pages(self) -> Pages:
+        """The result as pages by token; raises what the operation ended with."""
+        with self._lock:
+            if self._pages is not None:
+                return self._pages
+        result = self.outcome()
+        with self._lock:
+            if self._pages is None:
+                self._pages = Pages(result)
+            return self._pages
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStatement:
+    """A statement as whoever started it sees it while it runs."""
+
+    statement_id: str
+    cancel: Callable[[], bool]

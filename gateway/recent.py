@@ -1,0 +1,100 @@
+"""The statements that ended here last, with what they ended with: what the audit log does not keep."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from gateway.operation import Operation, OperationState
+from model.errors import LakeError
+from model.options.option import MASK, erases, literals_in
+
+_MOST = 500
+_MOST_CHARS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedStatement:
+    """A text that ran."""
+
+    handle: str
+    principal: str
+    door: str
+    session: str | None
+    text: str
+    """Without the values of options that look like secrets, and cut where it is very long."""
+    state: OperationState
+    submitted: float
+    """Seconds since 1970."""
+    seconds: float
+    """Waiting included."""
+    rows: int | None
+    """Rows an INSERT wrote."""
+    error_class: str | None
+    error: str | None
+    """The failure with its causes, as its client was told it."""
+    line: int | None = None
+    column: int | None = None
+
+
+class RecentStatements:
+    """The last few hundred of this server, by handle; in memory only."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, EndedStatement] = OrderedDict()
+
+    def note(self, operation: Operation) -> None:
+        """Keep a statement that ended."""
+        ended = _ended(operation)
+        with self._lock:
+            self._kept[ended.handle] = ended
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+
+    def find(self, handle: str | None) -> EndedStatement | None:
+        """One statement; None where it is not kept (any more)."""
+        return None if handle is None else self._kept.get(handle)
+
+    def newest(self, principal: str | None = None) -> list[EndedStatement]:
+        """Those of one principal or of all, the newest first."""
+        with self._lock:
+            kept = list(self._kept.values())
+        return [one for one in reversed(kept) if principal is None or one.principal == principal]
+
+
+def _ended(operation: Operation) -> EndedStatement:
+    error = operation.error
+    state = operation.state if operation.state is not OperationState.CLOSED else OperationState.FINISHED
+    return EndedStatement(
+        handle=operation.handle,
+        principal=operation.principal,
+        door=operation.origin.door,
+        session=operation.session,
+        text=operation.masked[:_MOST_CHARS],
+        state=state,
+        submitted=operation.submitted,
+        seconds=max(0.0, time.time() - operation.submitted),
+        rows=operation.result.affected_rows if operation.result is not None else None,
+        error_class=None if error is None else getattr(error, "error_class", "InternalError"),
+        error=None if error is None else _told(error, operation.text),
+        line=getattr(error, "line", None),
+        column=getattr(error, "column", None),
+    )
+
+
+def _told(error: BaseException, text: str) -> str:
+    """A deliberate failure's words; of a bug nobody but the log is told more than that it was one.
+
+    They may quote the statement, and so what was to be forgotten.
+    """
+    if not isinstance(error, LakeError):
+        return "Something is wrong in the server; its log says more."
+    told = error.message
+    for literal in sorted(literals_in(text), key=len, reverse=True) if erases(text) else ():
+        for written in (literal, literal.replace("''", "'")) if literal else ():
+            told = told.replace(written, MASK)
+    return told

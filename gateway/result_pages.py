@@ -1,0 +1,133 @@
+"""Results as pages by token, the way Flink's gateway hands them out (`gateway.md` 1.2)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from model.errors import InvalidToken
+from sql.execution.results import ResultColumn, ResultKind, ResultSet
+
+PAGE_ROWS = 5000
+PAGE_BYTES = 4 << 20
+"""Arrow bytes of a page; JSON makes a few times as much of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotReady:
+    """The operation still runs: ask for the same token again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultPage:
+    """Some rows of a result; ``next_token`` is None on the last page, which has none."""
+
+    columns: tuple[ResultColumn, ...]
+    batches: tuple[pa.RecordBatch, ...]
+    next_token: int | None
+    kind: ResultKind
+    is_query: bool
+    job_id: str | None
+
+    @property
+    def rows(self) -> int:
+        """How many rows the page has."""
+        return sum(batch.num_rows for batch in self.batches)
+
+
+class Pages:
+    """Cuts a result into pages. The newest page may be read again; older ones come back empty."""
+
+    def __init__(self, result: ResultSet, *, rows: int = PAGE_ROWS, bytes_: int = PAGE_BYTES) -> None:
+        self._result = result
+        self._slices = _slices(result.batches(), rows, bytes_, ticks=result.unbounded)
+        self._rows = rows
+        self._bytes = bytes_
+        self._lock = threading.Lock()
+        self._token = -1
+        self._page: ResultPage | None = None
+        self._held: pa.RecordBatch | None = None
+        self._error: Exception | None = None
+
+    def page(self, token: int) -> ResultPage:
+        """The page of a token; raises `InvalidToken` for one never handed out, or what reading the rows raises."""
+        found = self._find(token, empty=True)
+        assert found is not None
+        return found
+
+    def page_with_rows(self, token: int) -> ResultPage | None:
+        """The same, but of rows without end None while none is there, and the token stays to be asked for."""
+        return self._find(token, empty=False)
+
+    def _find(self, token: int, *, empty: bool) -> ResultPage | None:
+        with self._lock:
+            if self._page is not None and token == self._token:
+                return self._page
+            if 0 <= token < self._token:
+                return self._make((), token + 1)
+            if token != self._token + 1 or (self._page is not None and self._page.next_token is None):
+                raise InvalidToken(f"There is no result page {token}; the newest page handed out is {self._token}.")
+            if self._error is not None:
+                raise self._error
+            try:
+                batches, more = self._next()
+            except Exception as error:  # kept: who asks again must not get a page as if nothing had failed
+                self._error = error
+                raise
+            if more and not batches and not empty:
+                return None
+            self._token = token
+            self._page = self._make(batches, token + 1 if more else None)
+            return self._page
+
+    def _next(self) -> tuple[tuple[pa.RecordBatch, ...], bool]:
+        """The next page's rows, and whether there is one.
+
+        Of rows without end it is one batch, or none where none came for a moment: asking for a page says that the one before has
+        arrived, so the stream must not be asked for more than the page holds.
+        """
+        if not self._result.unbounded:
+            batches = tuple(self._take())
+            return batches, bool(batches)
+        piece = next(self._slices, None)
+        return ((piece,) if piece is not None and piece.num_rows else ()), piece is not None
+
+    def _take(self) -> Iterator[pa.RecordBatch]:
+        """Slices that fit one page together; the first always does."""
+        rows = size = 0
+        while (piece := self._held if self._held is not None else next(self._slices, None)) is not None:
+            self._held = piece
+            rows, size = rows + piece.num_rows, size + piece.nbytes
+            if rows > self._rows or (size > self._bytes and rows > piece.num_rows):
+                return
+            self._held = None
+            yield piece
+            if rows == self._rows:  # full: what comes next, or whether it fails, is the next page's business
+                return
+
+    def _make(self, batches: tuple[pa.RecordBatch, ...], next_token: int | None) -> ResultPage:
+        result = self._result
+        return ResultPage(
+            columns=result.columns,
+            batches=batches,
+            next_token=next_token,
+            kind=result.kind,
+            is_query=result.is_query,
+            job_id=result.job_id,
+        )
+
+
+def _slices(batches: Iterator[pa.RecordBatch], rows: int, bytes_: int, *, ticks: bool) -> Iterator[pa.RecordBatch]:
+    """Cut batches so that each piece fits a page; empty ones are left out, except where they say that nothing came."""
+    for batch in batches:
+        if batch.num_rows == 0:
+            if ticks:
+                yield batch
+            continue
+        per_row = max(1, batch.nbytes // batch.num_rows)
+        step = max(1, min(rows, bytes_ // per_row))
+        for start in range(0, batch.num_rows, step):
+            yield batch.slice(start, step)

@@ -1,0 +1,181 @@
+"""Statements submitted to be asked for later: their results stay, as pages that may be read again, until nobody wants them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+from gateway.operation import Operation
+from gateway.result_pages import Pages
+from lake import Caller
+from model.errors import InvalidToken, OperationNotExist, TooManyStatements
+from sql.execution.results import ResultColumn, ResultSet
+
+MEMORY_BYTES = 4 << 20
+"""A kept result up to this size stays in memory, a larger one in a file without a name."""
+
+
+class KeptStatement:
+    """A statement and, once it has ended, the pages of its result read so far."""
+
+    def __init__(self, operation: Operation, seconds: float) -> None:
+        self.operation = operation
+        self._seconds = seconds
+        self._touched = time.monotonic()
+        self._lock = threading.Lock()
+        self._file = tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES)  # noqa: SIM115 - lives as long as the result
+        self._places: list[tuple[int, int]] = []
+        self._pages: Pages | None = None
+        self._complete = False
+        self._closed = False
+        operation.on_end(self.touch)
+
+    def touch(self) -> None:
+        """Somebody wants it: it stays for its time again."""
+        self._touched = time.monotonic()
+
+    @property
+    def expired(self) -> bool:
+        """Whether it has ended and nobody asked for it for so long."""
+        return self.operation.state.terminal and time.monotonic() - self._touched > self._seconds
+
+    @property
+    def expires(self) -> dt.datetime | None:
+        """When it goes if nobody asks again; None while it runs."""
+        if not self.operation.state.terminal:
+            return None
+        left = self._seconds - (time.monotonic() - self._touched)
+        return dt.datetime.now(dt.UTC) + dt.timedelta(seconds=left)
+
+    def columns(self) -> tuple[ResultColumn, ...]:
+        """The result's columns; raises what the statement ended with."""
+        return self.operation.outcome().columns
+
+    def page(self, number: int) -> tuple[pa.RecordBatch, ...]:
+        """The rows of a page, as often as asked; pages end where `has_page` says. Raises `InvalidToken` past the last one."""
+        self.touch()
+        with self._lock:
+            if not self._reach(number):
+                raise InvalidToken(f"There is no result page {number}; the result has {max(1, len(self._places))}.")
+            return self._read(number)
+
+    def has_page(self, number: int) -> bool:
+        """Whether the result goes that far; raises what reading its rows raises."""
+        with self._lock:
+            return self._reach(number)
+
+    def result(self) -> ResultSet:
+        """All rows, from the first, as a result of its own that whoever takes it closes."""
+        made = ResultSet.streaming(self.columns(), self._all)
+        made.notices = self.operation.outcome().notices
+        return made
+
+    def close(self) -> None:
+        """Let the result and what it holds on disk go."""
+        self.operation.close()
+        with self._lock:
+            self._closed = True
+            self._file.close()
+
+    def _all(self) -> Iterator[pa.RecordBatch]:
+        number = 0
+        while number == 0 or self.has_page(number):
+            yield from self.page(number)
+            number += 1
+
+    def _reach(self, number: int) -> bool:
+        """Read the result up to a page, keeping what comes; the first page is always there, also of no rows."""
+        if self._closed:
+            raise OperationNotExist("The result was let go while it was read.")
+        outcome = self.operation.outcome()
+        if self._pages is None:
+            self._pages = Pages(outcome)
+        while not self._complete and len(self._places) <= number:
+            page = self._pages.page(len(self._places))
+            if page.batches:
+                self._keep(outcome.schema, page.batches)
+            self._complete = page.next_token is None
+        return number == 0 or number < len(self._places)
+
+    def _keep(self, schema: pa.Schema, batches: tuple[pa.RecordBatch, ...]) -> None:
+        start = self._file.seek(0, 2)
+        with ipc.new_stream(pa.PythonFile(self._file, mode="w"), schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        self._places.append((start, self._file.tell() - start))
+
+    def _read(self, number: int) -> tuple[pa.RecordBatch, ...]:
+        if number >= len(self._places):
+            return ()
+        start, length = self._places[number]
+        self._file.seek(start)
+        with ipc.open_stream(self._file.read(length)) as reader:
+            return tuple(reader)
+
+
+class KeptStatements:
+    """All that were submitted to be asked for later."""
+
+    def __init__(self, *, seconds: float, most: int = 1000) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._kept: dict[str, KeptStatement] = {}
+        self._lock = threading.Lock()
+
+    def reserve(self) -> None:
+        """Raise `TooManyStatements` where no more can be kept."""
+        with self._lock:
+            if len(self._kept) >= self._most:
+                raise TooManyStatements(
+                    f"{self._most} statements are kept already; DELETE /statements/{{id}} lets one go, and each goes by itself "
+                    f"{self._seconds:g} s after it was last asked for."
+                )
+
+    def add(self, operation: Operation) -> KeptStatement:
+        """Keep a statement from now on."""
+        kept = KeptStatement(operation, self._seconds)
+        with self._lock:
+            self._kept[operation.handle] = kept
+        return kept
+
+    def find(self, name: str, caller: Caller) -> KeptStatement | None:
+        """The caller's statement of this handle or name."""
+        with self._lock:
+            found = self._kept.get(name) or next((one for one in reversed(self._kept.values()) if one.operation.name == name), None)
+        if found is None or found.operation.principal != caller.principal:
+            return None
+        found.touch()
+        return found
+
+    def get(self, name: str, caller: Caller) -> KeptStatement:
+        """The same; raises `OperationNotExist`."""
+        found = self.find(name, caller)
+        if found is None:
+            raise OperationNotExist(f"No statement {name} of yours is kept.")
+        return found
+
+    def forget(self, kept: KeptStatement) -> None:
+        """Let one go, its result with it."""
+        with self._lock:
+            self._kept.pop(kept.operation.handle, None)
+        kept.close()
+
+    def expire(self) -> None:
+        """Let those go that nobody asks for."""
+        with self._lock:
+            expired = [one for one in self._kept.values() if one.expired]
+        for one in expired:
+            self.forget(one)
+
+    def close(self) -> None:
+        """Let all go."""
+        with self._lock:
+            kept = list(self._kept.values())
+        for one in kept:
+            self.forget(one)

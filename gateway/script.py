@@ -1,0 +1,381 @@
+"""Running a text's statements one after another, each in the lane it needs."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+import sql.statements.all  # noqa: F401 - the statements register themselves
+from gateway.executor import Lane, Steps
+from gateway.operation import Operation
+from lake import EVERYBODY, Caller, IdempotencyClaim, Replay
+from model.errors import (
+    BadRequest,
+    InvalidParameter,
+    LakeError,
+    OutcomeUnknown,
+    ResourceError,
+    SqlSyntaxError,
+    Unavailable,
+    UnsupportedStatement,
+)
+from model.options.option import masked_text
+from model.quota import STREAMS
+from model.spans import Value, span, tracing
+from sql.analysis.suggestions import hinted
+from sql.dialect import StatementText, is_query, parse_one, split
+from sql.execution.answers import answer_of, replayed
+from sql.execution.describe import Described, described_last
+from sql.execution.dry_run import can_be_read, looked_at
+from sql.execution.environment import Surroundings
+from sql.execution.results import Analysed, ResultColumn, ResultSet
+from sql.execution.session import Session
+from sql.execution.session_settings import statement_seconds
+from sql.local import LiteralInsert, ValuesInsert, is_stream, plan_locally, plan_values, read_values
+from sql.parameters.parameters import NONE as NO_PARAMETERS
+from sql.parameters.parameters import Parameters, bind
+from sql.parameters.types import sample_parameters, wanted_parameters
+from sql.parsing.positions import place
+from sql.parsing.size import check_words
+from sql.parsing.trees import DeleteRows
+from sql.statements.base import AnalysedStatement, ExecutionContext, Statement, build
+from sql.statements.follow import plan_stream
+from sql.statements.jobs import StartJob, is_job
+
+_log = logging.getLogger(__name__)
+_TRACED_CHARS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idempotent:
+    """A key a client gave its text, and who it is."""
+
+    key: str
+    caller: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Script:
+    """A text to run in a session, and what the run has come to."""
+
+    text: str
+    session: Session
+    settings: Mapping[str, str] = field(default_factory=dict)
+    parameters: Parameters = NO_PARAMETERS
+    """The values of its placeholders."""
+    caller: Caller = EVERYBODY
+    """Who runs it, with what was granted when the request came."""
+    idempotent: Idempotent | None = None
+    one_shot: bool = False
+    """True where the session ends with the script, so that its Spark session goes back when the result is closed."""
+    max_rows: int | None = None
+    """The most rows the last result may have; more are cut off, and the result says so."""
+    dry_run: bool = False
+    """True where the statement is only looked at: nothing takes effect."""
+    kept: bool = False
+    """True where the result is read later, so that its rows must end."""
+    analysed: Analysed | None = None
+    """What describing the one statement has found."""
+    describe: bool = False
+    """True where the statement is described and not run."""
+    wanted: Sequence[ResultColumn] = ()
+    """The parameters a described statement wants."""
+    only_settings: bool = False
+    """True where only statements that shape a session may run."""
+    statement_seconds: float | None = None
+    """The time each statement may take where its session names none; None is no limit."""
+    completed: list[str] = field(default_factory=list)
+    index: int = 0
+
+    def seconds(self) -> float | None:
+        """The time the next statement may take: what statements before it SET holds."""
+        own = statement_seconds({**self.session.settings, **self.settings})
+        return self.statement_seconds if own is None else own
+
+
+class ScriptRunner:
+    """Turns scripts into steps for the executor."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._lake = surroundings.lake
+
+    def steps(self, operation: Operation, script: Script) -> Steps:
+        """Run the script for an operation, which gets the last result or the error, whichever way it ends."""
+        result: ResultSet | None = None
+        try:
+            if operation.begin():
+                result = yield from self._traced(operation, script)
+        except RecursionError:  # what is chained or nested by the hundred, in ways the parser does not count
+            operation.fail(SqlSyntaxError("The statement is nested or chained too deeply; take it apart, or load what it lists as rows."))
+        except Exception as error:  # the client is told all of it; what is no LakeError is logged by the server as a bug
+            operation.fail(error)
+        finally:
+            self._hand_over(operation, script, result)
+
+    def _traced(self, operation: Operation, script: Script) -> Generator[Lane, None, ResultSet]:
+        what: dict[str, Value] = {}
+        if tracing():
+            what = {
+                "db.system.name": "sluice",
+                "db.query.text": masked_text(script.text[:_TRACED_CHARS]),
+                "sluice.statement_id": operation.handle,
+                "sluice.principal": operation.principal,
+            }
+        with span("statement", what, since=operation.submitted):
+            with span("queue", {"sluice.lane": Lane.LOCAL}, since=operation.submitted):
+                pass
+            return (yield from self._run(operation, script))
+
+    def _hand_over(self, operation: Operation, script: Script, result: ResultSet | None) -> None:
+        """Give the operation its result, and a one-shot Spark session back: what a result still needs is files."""
+        operation.worker_ended = True
+        if script.one_shot:
+            self._surroundings.spark.release(script.session.handle)
+        if result is not None:
+            if result.affected_rows is not None and result.job_id is None:
+                result.job_id = operation.handle.replace("-", "")
+            operation.succeed(result)
+
+    def _run(self, operation: Operation, script: Script) -> Generator[Lane, None, ResultSet]:
+        only = read_values(script.text)
+        if only is None:
+            check_words(script.text, self._surroundings.most_words)
+        texts = [StatementText(text=script.text, offset=0, line=1)] if only else split(script.text)
+        if not texts:
+            raise BadRequest("The text holds no statement.")
+        if script.idempotent and len(texts) > 1:
+            raise BadRequest(f"An Idempotency-Key covers one statement, and the text holds {len(texts)}; send them one by one.")
+        if script.dry_run and len(texts) > 1:
+            raise BadRequest(f"A dry run takes one statement, and the text holds {len(texts)}: later ones would miss what earlier do.")
+        if script.describe:
+            if len(texts) > 1:
+                return described_last(texts)
+            script.wanted = wanted_parameters(texts[0].text, self._lake.for_caller(script.caller), script.session)
+            script.parameters = sample_parameters(script.wanted)
+        trees = self._bound(script, texts)
+        result: ResultSet | None = None
+        for script.index, text in enumerate(texts):
+            if result is not None:
+                result.close()
+                operation.limit_statement(script.seconds())
+            try:
+                result = yield from self._one(operation, script, text, trees[script.index] if trees else only or read_values(text.text))
+            except LakeError as error:
+                _place(error, script, text, len(texts))
+                hinted(error, self._lake.for_caller(script.caller))
+                raise
+            script.completed.append(text.text)
+            if script.index + 1 < len(texts):
+                yield Lane.LOCAL
+        assert result is not None
+        if result.unbounded and not script.kept:
+            self._count_stream(result, script.caller)
+        if script.kept and result.unbounded:
+            result.close()
+            raise UnsupportedStatement("The rows of a streaming query are read as they come; run it without asking for its result later.")
+        return result if script.max_rows is None else result.limited(script.max_rows)
+
+    def _count_stream(self, result: ResultSet, caller: Caller) -> None:
+        """Count an open stream; raises `QuotaExceeded` where the caller has as many as it may."""
+        try:
+            result.on_close(self._lake.quotas.take(caller, STREAMS, "open streams"))
+        except LakeError:
+            result.close()
+            raise
+
+    def _bound(self, script: Script, texts: Sequence[StatementText]) -> list[exp.Expr] | None:
+        """The trees of all statements where values were sent: whether each has its place is known before anything runs."""
+        if script.parameters == NO_PARAMETERS:
+            return None
+        try:
+            return bind([text.text for text in texts], script.parameters, self._surroundings.most_words)
+        except InvalidParameter as error:
+            if error.line is not None:
+                _move(error, script, texts[error.statement_index or 0])
+            raise
+
+    def _one(
+        self, operation: Operation, script: Script, text: StatementText, known: ValuesInsert | exp.Expr | None
+    ) -> Generator[Lane, None, ResultSet]:
+        """Run one statement, which may have been read already, under its idempotency claim, where it has one."""
+        operation.cancellation.check()
+        insert = known if isinstance(known, ValuesInsert) else None
+        with span("parse"):
+            tree = known if isinstance(known, exp.Expr) else None if insert else parse_one(text.text)
+        if script.dry_run:
+            insert, tree = None, looked_at(tree or parse_one(text.text))
+            if tree is None:
+                return can_be_read(text.text)
+        if script.only_settings and (tree is None or is_query(tree) or isinstance(tree, exp.Insert | DeleteRows)):
+            raise BadRequest(
+                "Only statements that shape a session (SET, RESET, USE, CREATE, DROP, ALTER) configure it; submit this one instead."
+            )
+        if not script.dry_run and not script.describe and (insert is not None or _holds_rows(tree)):
+            self._lake.quotas.check_ingest(script.caller)
+            self._lake.quotas.ingested(script.caller, len(text.text) + len(script.parameters.spelled()))
+        if not script.idempotent or script.dry_run or (tree and is_query(tree)):
+            return (yield from self._planned(operation, script, text, insert, tree, None))
+        claim = self._key(script.idempotent, script)
+        if insert is not None or _holds_rows(tree):  # its key is claimed in its commit, which a repeat then loses
+            try:
+                return (yield from self._planned(operation, script, text, insert, tree, claim))
+            except LakeError as error:
+                done = self._lake.idempotency.answer_instead(claim, error)
+                if done is not None:
+                    return replayed(done.answer)
+        claimed = self._lake.idempotency.take(claim)
+        if isinstance(claimed, Replay):
+            return replayed(claimed.answer)
+        return (yield from self._planned(operation, script, text, insert, tree, claimed))
+
+    def _planned(
+        self,
+        operation: Operation,
+        script: Script,
+        text: StatementText,
+        insert: ValuesInsert | None,
+        tree: exp.Expr | None,
+        claim: IdempotencyClaim | None,
+    ) -> Generator[Lane, None, ResultSet]:
+        """Plan and run one statement, under a claim that is settled in any case."""
+        try:
+            context = self._context(operation, script, text, claim)
+            with span("plan"):
+                statement = _analysed(script, context) or _prepare(insert, tree, context, script.max_rows)
+            if script.describe:
+                statement = Described(tree=tree, statement=statement, wanted=tuple(script.wanted))
+            operation.wants_spark, operation.on_spark = statement.needs_spark, False
+            if claim is not None and not claim.taken and not isinstance(statement, LiteralInsert):
+                claimed = self._lake.idempotency.take(claim)
+                if isinstance(claimed, Replay):
+                    return replayed(claimed.answer)
+            if statement.needs_spark:
+                with span("queue", {"sluice.lane": Lane.SPARK}):
+                    yield Lane.SPARK
+                operation.cancellation.check()
+                operation.on_spark = True
+                context.spark.require()
+            with span("execute", {"sluice.statement.kind": type(statement).__name__}):
+                try:
+                    result = statement.run(context)
+                except Unavailable:
+                    if not statement.needs_spark or not context.spark.spared(context.statement_id):
+                        raise
+                    result = _again(statement, tree, context, script).run(context)
+                result.notices = (*result.notices, *context.lake.notices.values())
+        except BaseException as error:  # also a close of these steps: the key must come free whatever happened
+            if claim is not None:
+                self._settle_failure(claim, error)
+            told = operation.cancellation.reason
+            if told is None or told is error or isinstance(error, OutcomeUnknown) or not isinstance(error, Exception):
+                raise
+            raise told from error  # what Spark says of jobs that were canceled is not why they were
+        if claim is not None:
+            self._settle(claim, result)
+        return result
+
+    def _context(self, operation: Operation, script: Script, text: StatementText, claim: IdempotencyClaim | None) -> ExecutionContext:
+        return self._surroundings.context(
+            script.caller,
+            script.session,
+            settings={**script.session.settings, **script.settings},
+            cancellation=operation.cancellation,
+            statement_id=operation.handle,
+            source=text.text,
+            progress=operation.progress,
+            idempotency=claim,
+            has_parameters=script.parameters != NO_PARAMETERS,
+        )
+
+    def _key(self, idempotent: Idempotent, script: Script) -> IdempotencyClaim:
+        body = "\0".join((script.session.current_database, script.text.strip())).encode()
+        if script.parameters != NO_PARAMETERS:
+            body += b"\0" + script.parameters.spelled()
+        return self._lake.idempotency.later(idempotent.key, scope=f"sql:{idempotent.caller}", body_hash=hashlib.sha256(body).hexdigest())
+
+    def _settle(self, claim: IdempotencyClaim, result: ResultSet) -> None:
+        """Store the answer; a statement that committed has stored it in its own transaction."""
+        try:
+            if result.snapshot_id is None:
+                self._lake.idempotency.finish(claim, answer_of(result))
+        finally:  # a claim that cannot be finished must run out, not be kept alive
+            self._lake.idempotency.release(claim)
+
+    def _settle_failure(self, claim: IdempotencyClaim, error: BaseException) -> None:
+        """Give the key back, except where nobody knows what happened: then it runs out by itself, or its answer is there."""
+        if isinstance(error, OutcomeUnknown):
+            self._lake.idempotency.release(claim)
+        else:
+            self._lake.idempotency.abandon(claim)
+
+
+def _holds_rows(tree: exp.Expr | None) -> bool:
+    """Whether a statement brings rows of its own: ``INSERT … VALUES``."""
+    return isinstance(tree, exp.Insert) and isinstance(tree.args.get("expression"), exp.Values)
+
+
+def _place(error: LakeError, script: Script, text: StatementText, count: int) -> None:
+    """Give the error its place in the whole text, and say what took effect before it."""
+    if isinstance(error, ResourceError) and error.line is None:
+        name = error.resource_name.rpartition(".")[2]
+        error.line, error.column = place(text.text, name)
+        error.fragment = name if error.line is not None else None
+    if error.line is not None:
+        _move(error, script, text)
+    if count > 1:
+        error.statement_index = script.index
+        error.completed = tuple(script.completed)
+
+
+def _move(error: LakeError, script: Script, text: StatementText) -> None:
+    """Turn an error's place in its statement into one in the whole text."""
+    assert error.line is not None
+    if error.line == 1 and error.column is not None:
+        error.column += text.offset - (script.text.rfind("\n", 0, text.offset) + 1)
+    error.line += text.line - 1
+
+
+def _analysed(script: Script, context: ExecutionContext) -> AnalysedStatement | None:
+    """What the caller has from describing the same text, where it still holds."""
+    analysed = script.analysed
+    return analysed if isinstance(analysed, AnalysedStatement) and analysed.holds(context) else None
+
+
+def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: ExecutionContext, most: int | None) -> Statement:
+    """The statement: answered in this process where that is surely the same, or made from its tree."""
+    if insert is not None and (planned := plan_values(insert, context)):
+        return planned
+    if tree is None:
+        tree = parse_one(context.source)
+    if is_job(tree, context):
+        return StartJob(tree)
+    if is_stream(tree, context):
+        return plan_stream(tree, context)
+    if most is not None:
+        tree = _capped(tree, most)
+    return plan_locally(tree, context) or build(tree)
+
+
+def _again(statement: Statement, tree: exp.Expr | None, context: ExecutionContext, script: Script) -> Statement:
+    """The statement to run on the next Spark, once that runs, where it still waited for a core when the last one was ended.
+
+    Once only: of a statement that ends Spark itself while it is planned, another try would be no waiting.
+    """
+    context.cancellation.check()
+    _log.info("Statement %s had not begun in the Spark that is gone; it waits for the next one", context.statement_id)
+    context.spark.require()
+    return statement if not isinstance(statement, AnalysedStatement) else _prepare(None, tree, context, script.max_rows)
+
+
+def _capped(tree: exp.Expr, most: int) -> exp.Expr:
+    """A query that makes no more rows than are read, and one that tells whether there were more."""
+    if not isinstance(tree, exp.Select | exp.SetOperation) or tree.args.get("limit") or tree.args.get("offset"):
+        return tree
+    capped = tree.copy()
+    capped.set("limit", exp.Limit(expression=exp.Literal.number(most + 1)))
+    return capped

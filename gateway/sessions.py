@@ -1,0 +1,166 @@
+"""The registry of sessions: opened, found by handle, closed, and closed by themselves when idle."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from gateway.executor import Chain
+from gateway.operation import Operation
+from model.errors import OperationNotExist, SessionNotExist, TooManyStatements
+from model.handle import NO_SERVER, new_handle
+from sql.execution.session import Session
+
+_log = logging.getLogger(__name__)
+MOST_OPERATIONS = 200
+"""Operations a session keeps. Flink's JDBC driver closes none that failed (`gateway.md` 1.5)."""
+
+
+class GatewaySession:
+    """One client's session: what its statements see, the order they run in, and its operations."""
+
+    def __init__(self, session: Session, chain: Chain, *, owner: str = "") -> None:
+        self.session = session
+        self.owner = owner
+        """The principal who opened it; nobody else may use it."""
+        self.chain = chain
+        self.on_close: Callable[[], None] = lambda: None
+        self._operations: dict[str, Operation] = {}
+        self._lock = threading.Lock()
+        self.opened = time.time()
+        self._used = time.monotonic()
+
+    @property
+    def handle(self) -> str:
+        """The name clients know it by."""
+        return self.session.handle
+
+    def touch(self) -> None:
+        """It was used just now."""
+        self._used = time.monotonic()
+
+    def add(self, operation: Operation) -> None:
+        """Keep an operation until it is closed; of very many that ended and never were, the oldest goes."""
+        forgotten = None
+        with self._lock:
+            self._operations[operation.handle] = operation
+            if len(self._operations) > MOST_OPERATIONS:
+                forgotten = next((kept for kept in self._operations.values() if kept.state.terminal), None)
+                if forgotten is not None:
+                    del self._operations[forgotten.handle]
+        if forgotten is not None:
+            forgotten.close()
+
+    def operation(self, handle: str) -> Operation:
+        """An operation by handle; raises `OperationNotExist`."""
+        found = self._operations.get(handle)
+        if found is None:
+            raise OperationNotExist(f"The session has no operation {handle}; it was never submitted here, or is closed.")
+        return found
+
+    def operations(self) -> list[Operation]:
+        """All that are not closed."""
+        with self._lock:
+            return list(self._operations.values())
+
+    def forget(self, handle: str) -> Operation | None:
+        """Take an operation out; None where it is out already."""
+        with self._lock:
+            return self._operations.pop(handle, None)
+
+    def idle_for(self) -> float:
+        """Seconds since it was last used; 0 while a statement runs."""
+        if any(not operation.state.terminal for operation in self.operations()):
+            return 0.0
+        return time.monotonic() - self._used
+
+    def close(self) -> None:
+        """Cancel what runs and free every result."""
+        for operation in self.operations():
+            operation.close()
+            self.forget(operation.handle)
+        self.on_close()
+
+
+class Sessions:
+    """Sessions by handle, at most so many, each closed after so many idle seconds."""
+
+    def __init__(
+        self, *, max_sessions: int, idle_seconds: float, chain: Callable[[], Chain], release: Callable[[str], None], server: int = NO_SERVER
+    ) -> None:
+        self._server = server
+        """Its number, which handles tell."""
+        self._max = max_sessions
+        self._idle_seconds = idle_seconds
+        self._chain = chain
+        self._release = release
+        """Gives back what the session holds elsewhere (its Spark session), by handle."""
+        self._lock = threading.Lock()
+        self._sessions: dict[str, GatewaySession] = {}
+
+    def open(self, name: str | None, properties: Mapping[str, str], *, owner: str = "") -> GatewaySession:
+        """A new session; raises `TooManyStatements` where there are as many as there may be."""
+        opened = GatewaySession(Session(new_handle(self._server), name, settings=dict(properties)), self._chain(), owner=owner)
+        with self._lock:
+            if len(self._sessions) >= self._max:
+                raise TooManyStatements(f"There are {self._max} sessions, as many as this server keeps; close some or try again later.")
+            self._sessions[opened.handle] = opened
+        return opened
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, handle: str) -> GatewaySession:
+        """A session by handle, marked as used; raises `SessionNotExist`."""
+        found = self._sessions.get(handle)
+        if found is None:
+            raise _missing(handle)
+        found.touch()
+        return found
+
+    def check_owner(self, handle: str, owner: str) -> None:
+        """Raise `SessionNotExist` for another's session; one that is not there is told when it is used."""
+        found = self._sessions.get(handle)
+        if found is not None and found.owner != owner:
+            raise _missing(handle)
+
+    def all(self) -> list[GatewaySession]:
+        """All that are open, oldest first; looking at them does not keep them."""
+        with self._lock:
+            return list(self._sessions.values())
+
+    def count(self) -> int:
+        """How many are open."""
+        return len(self._sessions)
+
+    def close(self, handle: str) -> None:
+        """Close a session: its statements are canceled, its results and its Spark session freed."""
+        with self._lock:
+            found = self._sessions.pop(handle, None)
+        if found is None:
+            raise _missing(handle)
+        found.close()
+        self._release(handle)
+
+    def expire(self) -> list[str]:
+        """Close those idle for too long, and name them."""
+        with self._lock:
+            idle = [handle for handle, session in self._sessions.items() if session.idle_for() > self._idle_seconds]
+        for handle in idle:
+            _log.info("Session %s was idle for %g s and is closed", handle, self._idle_seconds)
+            with contextlib.suppress(SessionNotExist):  # its client closed it just now
+                self.close(handle)
+        return idle
+
+    def close_all(self) -> None:
+        """Close every session."""
+        for handle in list(self._sessions):
+            with contextlib.suppress(SessionNotExist):
+                self.close(handle)
+
+
+def _missing(handle: str) -> SessionNotExist:
+    return SessionNotExist(f"There is no session {handle}; it was never opened on this server, or is closed or expired.")

@@ -1,0 +1,1 @@
+"""Streaming INSERTs that outlive the session that started them."""

@@ -1,0 +1,65 @@
+"""A job's statement as queries to run: under the session it was made in, and the grants of this moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from jobs.run import Query
+from model.job import Job
+from model.work_limits import JobLimits
+from sql.connectors import ConnectorTable
+from sql.dialect import parse_one
+from sql.execution.cancellation import Cancellation
+from sql.execution.environment import Surroundings
+from sql.execution.session import Session
+from sql.parsing.trees import inserts_of
+
+
+class JobMaker:
+    """Makes what `JobRun` runs."""
+
+    def __init__(self, surroundings: Surroundings, limits: JobLimits) -> None:
+        self._surroundings = surroundings
+        self._limits = limits
+
+    def __call__(self, job: Job) -> Sequence[Query]:
+        """The queries, not started; raises what keeps them from starting."""
+        lake, spark = self._surroundings.lake, self._surroundings.spark
+        handle = _handle(job.job_id)
+        spark.release(handle)
+        context = self._surroundings.context(
+            lake.access.named(job.principal),
+            _session(job, handle),
+            settings=dict(job.settings),
+            cancellation=Cancellation(),
+            statement_id=handle,
+            source=job.statement,
+        )
+        context.spark.require()
+        from sql.spark.streaming.job_query import JobQuery
+
+        place = self._limits.checkpoint(lake.warehouse, str(job.job_id))
+        inserts = inserts_of(parse_one(job.statement, stored=True))
+        return [JobQuery(context, job, str(number), insert, checkpoint=f"{place}/{number}") for number, insert in enumerate(inserts)]
+
+    @property
+    def ready(self) -> bool:
+        """Whether Spark has started, or has failed to: that the job is told."""
+        return not self._surroundings.spark.starting
+
+    def release(self, job_id: UUID) -> None:
+        """Let go of what a job that does not run here any more used."""
+        self._surroundings.spark.release(_handle(job_id))
+
+
+def _handle(job_id: UUID) -> str:
+    return f"job-{job_id}"
+
+
+def _session(job: Job, handle: str) -> Session:
+    session = Session(handle, job.name, settings=dict(job.settings))
+    session.current_database = job.database
+    for name, body in job.tables.items():
+        session.add_temporary(ConnectorTable.from_json(name, body))
+    return session

@@ -1,0 +1,276 @@
+"""One job as this server runs it: started, watched, stopped as wished, and handed back with what came of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Protocol
+from uuid import UUID
+
+from lake import Lake
+from model.errors import ExecutionError, JobLeaseLost, LakeError, TableDamaged
+from model.job import Job, JobLease, JobState, Wish
+from sql.execution.session_settings import CHECKPOINT_INTERVAL, INITIAL_BACKOFF, MAX_BACKOFF
+
+_log = logging.getLogger(__name__)
+_LOOK_SECONDS = 0.2
+_TELL_SECONDS = 1.0
+_STOP_SECONDS = 60.0
+"""How long a batch in flight may take to end when a job is to stop; what it did not commit is done again by the next start."""
+_ERROR_CHARS = 10_000
+
+
+class Query(Protocol):
+    """One INSERT that runs; `sql.spark.streaming.job_query.JobQuery`."""
+
+    @property
+    def ended(self) -> bool: ...
+    def start(self, *, every: timedelta, drain: bool = False) -> None: ...
+    def outcome(self) -> BaseException | None: ...
+    def at_end(self) -> bool: ...
+    def progress(self) -> list[dict[str, Any]]: ...
+    def ask_to_stop(self) -> None: ...
+    def stop(self, *, patience: float) -> None: ...
+
+
+class MakeQueries(Protocol):
+    """Where queries come from; `jobs.maker.JobMaker`."""
+
+    def __call__(self, job: Job) -> Sequence[Query]:
+        """Those of a job's statement, not started; raises what is wrong with it, also that its principal may not do it any more."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether a job that is taken now can start, or will tell why not; False while that is not known yet."""
+        ...
+
+    def release(self, job_id: UUID) -> None:
+        """Let go of what a job used that does not run here any more."""
+        ...
+
+
+class JobRun:
+    """A job on this server, on a thread of its own."""
+
+    def __init__(self, job: Job, lake: Lake, make: MakeQueries, *, over: Callable[[], None]) -> None:
+        self.job = job
+        self._lake = lake
+        self._make = make
+        self._over = over
+        self._lease = JobLease(job_id=job.job_id, epoch=job.epoch)
+        self._queries: Sequence[Query] = ()
+        self._wish: Wish | None = job.wish
+        self._suspended = False
+        self._lost = False
+        self._wake = threading.Event()
+        self._told: str | None = None
+        self._told_at = 0.0
+        self._thread = threading.Thread(target=self._run, name=f"sluice-job-{job.job_id}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def wish(self, wish: Wish | None) -> None:
+        """What somebody wants of the job."""
+        if wish is not None and wish is not self._wish:
+            self._wish = wish
+            self._wake.set()
+
+    def suspend(self) -> None:
+        """Stop after the batch in flight and let another server go on: this one is to end."""
+        self._suspended = True
+        self._wake.set()
+
+    def lose(self) -> None:
+        """Stop at once, and say nothing: the job is another server's."""
+        self._lost = True
+        self._wake.set()
+
+    def join(self, seconds: float) -> bool:
+        """Wait until it has ended; False where it has not in time."""
+        self._thread.join(max(0.0, seconds))
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._tell_end(self._live())
+        except Exception:  # Postgres is away, or a bug: the lease runs out, and whoever takes the job next goes on
+            _log.exception("Job %s could not be handed back", self.job.job_id)
+        finally:
+            self._stop(patience=0.0)
+            self._over()
+
+    def _live(self) -> Callable[[], object]:
+        """Run until something ends it; returns what is to be told to the catalog."""
+        jobs = self._jobs
+        try:
+            draining = self._wish is Wish.DRAIN
+            self._begin(drain=draining)
+        except Exception as problem:
+            return self._failed(problem, beginning=True)
+        while True:
+            self._wake.wait(_LOOK_SECONDS)
+            self._wake.clear()
+            if self._lost:
+                return _nothing
+            if self._suspended:
+                self._stop(patience=_STOP_SECONDS)
+                return lambda: jobs(lambda repository: repository.release(self._lease))
+            if self._wish is Wish.STOP or self._wish is Wish.RESTART:
+                self._stop(patience=_STOP_SECONDS)
+                if self._wish is Wish.STOP:
+                    return self._ended(JobState.STOPPED)
+                return lambda: jobs(lambda repository: repository.retry(self._lease, error=None, after=timedelta(0)))
+            if self._wish is Wish.DRAIN and not draining:
+                draining = True
+                self._stop(patience=_STOP_SECONDS)
+                try:
+                    self._begin(drain=True)
+                except Exception as problem:
+                    return self._failed(problem)
+            failure = self._failure()
+            if failure is not None:
+                return self._failed(failure)
+            self._tell_progress()
+            if all(query.ended or query.at_end() for query in self._queries):
+                self._stop(patience=_STOP_SECONDS)
+                failure = self._failure()
+                if failure is not None:
+                    return self._failed(failure)
+                self._tell_progress(now=True)
+                return self._ended(JobState.FINISHED)
+
+    def _failure(self) -> BaseException | None:
+        """Why one of the queries ended that should not have."""
+        return next((problem for query in self._queries if query.ended and (problem := query.outcome())), None)
+
+    def _begin(self, *, drain: bool) -> None:
+        self.job = self._lake.jobs.get(self.job.job_id)  # with the batches applied by now
+        if self.job.epoch != self._lease.epoch:
+            raise JobLeaseLost(str(self.job.job_id))
+        self._queries = self._make(self.job)
+        every = CHECKPOINT_INTERVAL.read(self.job.settings)
+        for query in self._queries:
+            query.start(every=every, drain=drain)
+
+    def _stop(self, *, patience: float) -> None:
+        """End all queries, each after its batch in flight."""
+        for query in self._queries:
+            query.ask_to_stop()
+        until = time.monotonic() + patience
+        for query in self._queries:
+            try:
+                query.stop(patience=max(0.0, until - time.monotonic()))
+            except Exception:  # a JVM that is gone has nothing left to stop
+                _log.info("A query of job %s could not be stopped", self.job.job_id, exc_info=True)
+
+    def _failed(self, problem: BaseException, *, beginning: bool = False) -> Callable[[], object]:
+        """What a failure makes of the job: another start after a while, or the end where starting again would not help.
+
+        Told under the lease's epoch: where that is lost, nothing changes.
+        """
+        self._stop(patience=_STOP_SECONDS)
+        text = said(problem)
+        self._lake.standing.met(problem)
+        if _stays(problem) or (beginning and isinstance(problem, LakeError) and not _passes(problem)):
+            if isinstance(problem, TableDamaged):  # of which the log tells once in an hour, however many jobs meet it
+                _log.info("Job %s has failed: a table of it needs a hand", self.job.job_id)
+            else:
+                _log.warning("Job %s has failed: %s", self.job.job_id, text)
+            return self._ended(JobState.FAILED, error=text)
+        attempts = self._attempts()
+        pause = min(MAX_BACKOFF.read(self.job.settings), INITIAL_BACKOFF.read(self.job.settings) * 2 ** min(attempts, 20))
+        _log.warning("Job %s failed (%s); it starts again in %g s", self.job.job_id, text, pause.total_seconds(), exc_info=problem)
+        return lambda: self._jobs(lambda repository: repository.retry(self._lease, error=text, after=pause))
+
+    def _attempts(self) -> int:
+        try:
+            return self._lake.jobs.get(self.job.job_id).attempts
+        except LakeError:
+            return self.job.attempts
+
+    def _ended(self, state: JobState, *, error: str | None = None) -> Callable[[], object]:
+        return lambda: self._jobs(lambda repository: repository.end(self._lease, state, error=error))
+
+    def _tell_end(self, tell: Callable[[], object]) -> None:
+        """Tell the catalog, as long as it takes; who lost the job meanwhile has nothing to tell."""
+        while not self._lost:
+            try:
+                tell()
+                return
+            except LakeError:
+                if self._suspended:
+                    return
+                self._wake.wait(_TELL_SECONDS)
+                self._wake.clear()
+
+    def _tell_progress(self, *, now: bool = False) -> None:
+        if not now and time.monotonic() - self._told_at < _TELL_SECONDS:
+            return
+        self._told_at = time.monotonic()
+        source = {str(number): query.progress() for number, query in enumerate(self._queries)}
+        text = json.dumps(source, sort_keys=True, default=str)
+        if text == self._told:
+            return
+        try:
+            self._jobs(lambda repository: repository.progress(self._lease, source=json.loads(text), lag=lag_of(source)))
+            self._told = text
+        except LakeError:
+            _log.info("Progress of job %s could not be noted", self.job.job_id)
+
+    def _jobs(self, change: Callable[[Any], object]) -> None:
+        with self._lake.catalog.transaction() as tx:
+            change(tx.jobs)
+
+
+def _nothing() -> None:
+    return None
+
+
+def _passes(problem: LakeError) -> bool:
+    """Whether the same may go well another time."""
+    return isinstance(problem, JobLeaseLost) or problem.status >= 500
+
+
+def _stays(problem: BaseException) -> bool:
+    """Whether it happens again until somebody mends the table, or what the source holds."""
+    return isinstance(problem, TableDamaged) or (isinstance(problem, ExecutionError) and problem.sqlstate is not None)
+
+
+def said(problem: BaseException) -> str:
+    """A failure and its causes, for people."""
+    parts: list[str] = []
+    at: BaseException | None = problem
+    while at is not None and len(parts) < 5:
+        text = (at.message if isinstance(at, LakeError) else f"{type(at).__name__}: {at}").replace("\0", "")  # Postgres keeps none
+        if text not in parts:
+            parts.append(text)
+        if isinstance(at, LakeError) and _is_sparks(at.__cause__):
+            break  # its words are in the error's, without the JVM's stack
+        at = at.__cause__
+    return "\nCaused by: ".join(parts)[:_ERROR_CHARS]
+
+
+def _is_sparks(cause: BaseException | None) -> bool:
+    return type(cause).__module__.partition(".")[0] in ("pyspark", "py4j")
+
+
+def lag_of(source: dict[str, list[dict[str, Any]]]) -> str | None:
+    """How far the job's sources are ahead of it, where they tell: snapshots of tables, records of topics."""
+    found = []
+    for one in (one for sources in source.values() for one in sources):
+        end, latest = one.get("endOffset"), one.get("latestOffset")
+        behind = (one.get("metrics") or {}).get("maxOffsetsBehindLatest")
+        if behind is not None:
+            found.append(f"{behind} records")
+        elif one.get("snapshotsBehind") is not None:
+            found.append(f"{one['snapshotsBehind']} snapshots")
+        elif isinstance(end, dict) and isinstance(latest, dict) and "snapshot" in end and "snapshot" in latest:
+            found.append(f"{max(0, latest['snapshot'] - end['snapshot'])} snapshots")
+    return ", ".join(found) or None

@@ -1,0 +1,180 @@
+"""The runner of jobs: one in every server; each job is run by one of them, by a lease in Postgres."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+from catalog.work.jobs import JOB_LEASE_SECONDS
+from jobs.points import JobPoints
+from jobs.run import JobRun, MakeQueries
+from lake import Lake
+from lake.leases import HeldLeases
+from lake.process_name import is_dead, process_space
+from model.errors import LakeError
+from model.work_limits import JobLimits
+
+_log = logging.getLogger(__name__)
+_ROUND_SECONDS = 0.5
+_FORGET_SECONDS = 600.0
+_FORGOTTEN_AT_ONCE = 100
+
+
+class JobRunner:
+    """Takes jobs nobody runs, as many as the server may, and runs them."""
+
+    def __init__(
+        self, lake: Lake, limits: JobLimits, make: MakeQueries, *, server: str | None = None, lease_seconds: float = JOB_LEASE_SECONDS
+    ) -> None:
+        self.owner = uuid4()
+        self.points = JobPoints(lake.catalog)
+        """How far the jobs of all servers were, lately."""
+        self._lake = lake
+        self._limits = limits
+        self._make = make
+        self._server = server or f"{process_space()}/{os.getpid()}"
+        self._buried = False
+        self._leases = HeldLeases(lease_seconds)
+        self._runs: dict[UUID, JobRun] = {}
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._forgot = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="sluice-jobs", daemon=True)
+
+    def start(self) -> None:
+        """Begin; runs nothing where the server is to run no jobs."""
+        self.points.start()
+        if self._limits.most:
+            self._thread.start()
+
+    def hurry(self) -> None:
+        """Look at once: a job was made or is to be changed."""
+        self._wake.set()
+
+    def running(self) -> list[UUID]:
+        """The jobs this server runs."""
+        with self._lock:
+            return list(self._runs)
+
+    def drain(self, seconds: float) -> None:
+        """Take no more jobs, let the batches in flight end for so long, and leave the jobs to the next server."""
+        self._stop.set()
+        self._wake.set()
+        until = time.monotonic() + seconds
+        with self._lock:
+            runs = list(self._runs.values())
+        for run in runs:
+            run.suspend()
+        while any(not run.join(0.0) for run in runs) and time.monotonic() < until:
+            self._renew()  # a batch in flight commits under its lease
+            time.sleep(0.05)
+        for run in runs:
+            if not run.join(0.0):
+                run.lose()
+
+    def close(self) -> None:
+        """Stop all."""
+        self.points.close()
+        self.drain(0.0)
+        if self._thread.is_alive():
+            self._thread.join(10)
+
+    def _run(self) -> None:
+        said = ""
+        while not self._stop.is_set():
+            try:
+                self.round()
+                said = ""
+            except LakeError as problem:
+                if problem.message != said:  # it is tried again each moment
+                    _log.info("Jobs are not looked after for now: %s", problem.message)
+                said = problem.message
+            except Exception:  # jobs are looked after as long as the server lives
+                _log.exception("A round of looking after jobs failed")
+            self._lose_what_is_lost()
+            self._wake.wait(_ROUND_SECONDS)
+            self._wake.clear()
+
+    def round(self) -> None:
+        """Hold on to the jobs, hear what is wished of them, and take more."""
+        if not self._buried:
+            self._bury()
+        self._renew()
+        with self._lock:
+            runs = dict(self._runs)
+        if runs:
+            with self._lake.catalog.reading() as tx:
+                wishes = tx.jobs.wishes(self.owner)
+            for job_id, wish in wishes.items():
+                if job_id in runs:
+                    runs[job_id].wish(wish)
+        if len(runs) < self._limits.most and not self._stop.is_set() and self._make.ready:
+            self._take(self._limits.most - len(runs))
+        self._forget()
+
+    def _bury(self) -> None:
+        """Take over at once what processes that were killed here left; their leases say nothing any more."""
+        with self._lake.catalog.transaction() as tx:
+            for server in tx.jobs.servers():
+                space, _, pid = server.rpartition("/")
+                if pid.isdigit() and is_dead(space, int(pid)):
+                    tx.jobs.abandon(server)
+        self._buried = True
+
+    def _take(self, most: int) -> None:
+        asked = time.monotonic()
+        with self._lake.catalog.transaction() as tx:
+            taken = tx.jobs.take(self.owner, self._server, most=most, seconds=self._leases.seconds)
+        for job in taken:
+            _log.info("Job %s (%s) runs here now, epoch %d", job.job_id, job.name, job.epoch)
+            run = JobRun(job, self._lake, self._make, over=lambda job_id=job.job_id: self._ended(job_id))  # type: ignore[misc]
+            self._leases.add(job.job_id, asked=asked)
+            with self._lock:
+                self._runs[job.job_id] = run
+            run.start()
+
+    def _ended(self, job_id: UUID) -> None:
+        self._leases.drop(job_id)
+        self._make.release(job_id)
+        with self._lock:
+            self._runs.pop(job_id, None)
+        self._wake.set()
+
+    def _renew(self) -> None:
+        if not self._leases.due():
+            return
+        asked = time.monotonic()
+        try:
+            with self._lake.catalog.transaction() as tx:
+                held = tx.jobs.renew(self.owner, self.running(), self._leases.seconds)
+        except LakeError:
+            return  # Postgres is away; the lease is trusted for a while
+        for job_id in self._leases.renewed(held, asked=asked):
+            with self._lock:
+                run = self._runs.get(job_id)
+            if run is not None:
+                _log.warning("Job %s is another server's by now", job_id)
+                run.lose()
+
+    def _lose_what_is_lost(self) -> None:
+        """Stop the jobs that may be another server's by now, since this one could not renew."""
+        with self._lock:
+            runs = dict(self._runs)
+        for job_id, run in runs.items():
+            if not self._leases.holds(job_id):
+                run.lose()
+
+    def _forget(self) -> None:
+        """Remove jobs that ended long ago, with their checkpoints."""
+        if time.monotonic() - self._forgot < _FORGET_SECONDS:
+            return
+        self._forgot = time.monotonic()
+        with self._lake.catalog.transaction() as tx:
+            forgotten = tx.jobs.forget(ended=timedelta(days=self._limits.kept_days), most=_FORGOTTEN_AT_ONCE)
+        for job_id in forgotten:
+            self._lake.file_io.delete_tree(self._limits.checkpoint(self._lake.warehouse, str(job_id)))

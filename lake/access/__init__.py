@@ -1,0 +1,1 @@
+"""Callers, what they may do, quotas and the audit."""

@@ -1,0 +1,113 @@
+"""Where tables may be put and what lies already may be taken over from: compared as locations, all links followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from catalog import CatalogTransaction
+from catalog.objects.tables import Taken
+from model.errors import Forbidden, InvalidName
+from model.identifier import Identifier
+from model.location import Location
+from table.format.io.links import RealPlaces, real
+
+_DATABASE_SUFFIX = ".db"
+
+
+def table_location(warehouse: Location, table: Identifier, *, beside: str = "") -> Location:
+    """Where a table of that name is put when it is made; ``beside`` tells it from another one that lies there."""
+    return warehouse.child(f"{table.database}{_DATABASE_SUFFIX}").child(f"{table.table}-{beside}" if beside else table.table)
+
+
+def place_of_new(warehouse: Location, path: str) -> Location:
+    """Where a table with a ``path`` is put: inside the warehouse, as no other place is this server's to write to; else `InvalidName`."""
+    location = _spelled(Location.parse(path.strip()), warehouse)
+    inside = location.below(warehouse) if warehouse.contains(location) else ()
+    if not inside or inside[0].startswith(".") or any(name.endswith(_DATABASE_SUFFIX) for name in inside):
+        raise InvalidName(
+            f"A table cannot lie at {path}: external tables lie inside the warehouse, {warehouse}, each in a place of its own "
+            f"and not in a database's directory (NAME{_DATABASE_SUFFIX})."
+        )
+    return location
+
+
+def place_to_register(path: str, warehouse: Location, import_dirs: Sequence[str], may_create_in: Callable[[str], bool]) -> Location:
+    """Where a table that exists lies; raises `Forbidden` outside the import directories and the warehouse.
+
+    A table left in a database's directory is taken over there by who may create tables in that database.
+    """
+    location = _spelled(allowed_place(path, (*import_dirs, str(warehouse))), warehouse)
+    if not warehouse.same_store(location):
+        raise InvalidName(f"{location} lies in another store than the warehouse, {warehouse}; a table's files lie in one.")
+    inside = location.below(warehouse) if warehouse.contains(location) else ()
+    if location.contains(warehouse) or (inside and inside[0].startswith(".")):
+        raise InvalidName(f"{location} is no table's place: the warehouse, {warehouse}, or what the server keeps for itself lies there.")
+    if inside and inside[0].endswith(_DATABASE_SUFFIX):
+        database = inside[0].removesuffix(_DATABASE_SUFFIX)
+        if len(inside) != 2:
+            raise InvalidName(f"{location} is no table's place: tables of database {database} lie directly in its directory.")
+        if not may_create_in(database):
+            raise Forbidden(f"'{path}' is not allowed: it is a place of database {database}, and takes CREATETABLE on it.")
+    return location
+
+
+def _spelled(location: Location, warehouse: Location) -> Location:
+    """The location with its links followed; inside the warehouse it is spelled as the warehouse is, as all its tables are."""
+    followed, home = real(location), real(warehouse)
+    if not home.contains(followed):
+        return followed
+    found = warehouse
+    for name in followed.below(home):
+        found = found.child(name)
+    return found
+
+
+def refuse_overlap(tx: CatalogTransaction, location: Location, doing: str) -> None:
+    """Raise `InvalidName` for a place inside a table's directory, around one, or in a directory that is being removed.
+
+    One such check at a time, until the transaction ends: two new places could be fine with all others and not with each other.
+    """
+    tx.tables.lock_places()
+    places = RealPlaces()
+    mine = places.of(location)
+    for taken, text in tx.tables.locations():
+        other = Location.parse(text)
+        if not other.same_store(mine) or not (found := places.of(other)).overlaps(mine):
+            continue
+        if taken is Taken.DROPPED_TABLE:
+            raise InvalidName(
+                f"{doing}: {other} is the directory of a dropped table. UNDROP TABLE brings that one back with its grants, policies and "
+                "tags, and SHOW DROPPED TABLES lists what can be brought back."
+            )
+        if taken is Taken.GARBAGE:
+            raise InvalidName(f"{doing}: {other} is the directory of a dropped table, which is being removed.")
+        if found == mine:
+            raise InvalidName(f"{doing}: the table at {location} is a table of this catalog already.")
+        raise InvalidName(f"{doing}: {location} and the directory of another table lie in each other.")
+
+
+def allowed_place(path: str, roots: Sequence[str]) -> Location:
+    """The location a path means; raises `Forbidden` where it is, its links followed, inside none of the roots."""
+    location = Location.parse(path.strip())
+    if not _is_inside(location, roots):
+        raise _outside(path, roots)
+    return location
+
+
+def check_all_inside(paths: Iterable[str], roots: Sequence[str], *, outside: Location) -> None:
+    """Raise `Forbidden` for a file that a link leads out of the roots, or into the warehouse."""
+    kept = real(outside)
+    for path in paths:
+        location = Location.parse(path)
+        if not _is_inside(location, roots) or kept.contains(real(location)):
+            raise _outside(path, roots)
+
+
+def _is_inside(location: Location, roots: Sequence[str]) -> bool:
+    found = real(location)
+    return any(real(Location.parse(root)).contains(found) for root in roots)
+
+
+def _outside(path: str, roots: Sequence[str]) -> Forbidden:
+    where = f"below {', '.join(roots)}" if roots else "nowhere: SLUICE_IMPORT_DIRS is empty"
+    return Forbidden(f"'{path}' is not allowed: files are taken over {where}.")

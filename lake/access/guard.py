@@ -1,0 +1,68 @@
+"""What each of the lake's methods takes: said once, beside the method, and checked before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from lake.access.callers import Caller
+from lake.tables.handle import LakeTable
+from model.access import CATALOG, Access, Resource, database_resource, table_resource
+from model.identifier import Identifier
+
+P = ParamSpec("P")
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+class Guarded(Protocol):
+    """Something that works for a caller."""
+
+    caller: Caller
+
+
+G = TypeVar("G", bound=Guarded)
+Method = Callable[Concatenate[G, A, P], T]
+
+
+def itself(subject: object) -> Resource:
+    """The table or database the first argument is or names."""
+    if isinstance(subject, LakeTable):
+        return table_resource(subject.identifier)
+    if isinstance(subject, Identifier):
+        return table_resource(subject)
+    return database_resource(str(subject))
+
+
+def its_database(subject: object) -> Resource:
+    """The database of the table the first argument names."""
+    assert isinstance(subject, Identifier)
+    return database_resource(subject.database)
+
+
+def the_catalog(subject: object) -> Resource:
+    """The catalog, whatever the first argument is."""
+    return CATALOG
+
+
+def needs(access: Access, on: Callable[[object], Resource] = itself) -> Callable[[Method[G, A, P, T]], Method[G, A, P, T]]:
+    """Let a method run only for callers with this access on what its first argument means."""
+
+    def guard(method: Method[G, A, P, T]) -> Method[G, A, P, T]:
+        @wraps(method)
+        def guarded(self: G, subject: A, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            if not self.caller.administrator:
+                self.caller.require(access, on(subject))
+            return method(self, subject, *args, **kwargs)
+
+        guarded.__needs__ = access  # type: ignore[attr-defined] # a test asks every method for it
+        return guarded
+
+    return guard
+
+
+def asks_itself(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
+    """Mark a method that asks `Caller` in its own body, where one access on one resource does not say it."""
+    method.__needs__ = None  # type: ignore[attr-defined]
+    return method

@@ -1,0 +1,246 @@
+"""Tokens, roles, grants and policies, made and taken on behalf of a caller."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import secrets
+from collections.abc import Sequence
+from uuid import UUID
+
+from catalog import CatalogStore, CatalogTransaction
+from lake.access.callers import ADMINISTRATOR, EVERYBODY, AccessControl, Caller
+from lake.register.standing import Standing
+from model.access import (
+    ADMIN,
+    PUBLIC,
+    Access,
+    AccessToken,
+    Grant,
+    Policy,
+    ReadRules,
+    Resource,
+    ResourceType,
+    check_principal,
+    table_resource,
+)
+from model.errors import AccessAlreadyExist, AccessNotExist, Forbidden, InvalidGrant, TableNotExist
+from model.identifier import Identifier
+
+TOKEN_PREFIX = "slc_"
+"""What a secret begins with, so that a leaked one is recognised."""
+_OWN_NAMES = (EVERYBODY.principal, ADMINISTRATOR.principal)
+_TABLE_BOUND = (ResourceType.TABLE, ResourceType.COLUMN)
+
+
+class Permissions:
+    """What a caller may see and change of who may do what."""
+
+    def __init__(self, catalog: CatalogStore, access: AccessControl, caller: Caller, standing: Standing) -> None:
+        self._standing = standing
+        self._catalog = catalog
+        self._access = access
+        self._caller = caller
+
+    # Tokens
+
+    def create_token(
+        self, name: str, *, principal: str | None = None, administrator: bool = False, expires_at: dt.datetime | None = None
+    ) -> tuple[AccessToken, str]:
+        """Make a token; its secret is told now and never again. The first of an open server is an administrator's."""
+        self._caller.administers()
+        check_principal(name)
+        check_principal(principal or name)
+        if (principal or name) in _OWN_NAMES:
+            raise InvalidGrant(f"{principal or name} is the server's own name for a caller; a token speaks for somebody else.")
+        now = dt.datetime.now(dt.UTC)
+        if expires_at is not None and expires_at <= now:
+            raise InvalidGrant(f"The token would have expired at {expires_at.isoformat(sep=' ', timespec='seconds')}, before it was made.")
+        secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
+        made = AccessToken(name=name, principal=principal or name, administrator=administrator, created_at=now, expires_at=expires_at)
+        with self._catalog.transaction() as tx:
+            tx.tokens.lock()
+            if not administrator and not tx.tokens.any() and not self._access.has_own_token:
+                raise InvalidGrant("The first token closes an open server, so it must be an administrator's: nobody could make another.")
+            if made.principal in tx.roles.names():
+                raise InvalidGrant(f"{made.principal} is a role; a token belongs to a user, to whom roles are granted.")
+            digest = hashlib.sha256(secret.encode()).digest()
+            tx.tokens.create(name, principal=made.principal, administrator=administrator, digest=digest, expires_at=expires_at)
+        self._access.forget()
+        return made, secret
+
+    def tokens(self) -> list[AccessToken]:
+        """Every token, without its secret."""
+        self._caller.administers()
+        with self._catalog.reading() as tx:
+            return tx.tokens.all()
+
+    def revoke_token(self, name: str) -> bool:
+        """Make a token worthless; True where it was the last and the server is open from now on."""
+        self._caller.administers()
+        with self._catalog.transaction() as tx:
+            tx.tokens.lock()
+            tx.tokens.drop(name)
+            left = tx.tokens.all()
+            now = dt.datetime.now(dt.UTC)
+            administrators = [token for token in left if token.administrator and (token.expires_at is None or token.expires_at > now)]
+            if left and not self._access.has_own_token and not administrators:
+                raise InvalidGrant(f"{name} is the last administrator's token while others exist: nobody could make or revoke any more.")
+        self._access.forget()
+        return not left and not self._access.has_own_token
+
+    # Roles
+
+    def roles(self) -> list[str]:
+        """All roles to an administrator, one's own to others."""
+        if not self._caller.administrator:
+            return sorted(self._caller.roles | {PUBLIC})
+        with self._catalog.reading() as tx:
+            return tx.roles.names()
+
+    def create_role(self, name: str, *, if_not_exists: bool = False) -> None:
+        """Add a role."""
+        self._caller.administers()
+        self._standing.require_own()
+        check_principal(name)
+        with self._catalog.transaction() as tx:
+            if any(token.principal == name for token in tx.tokens.all()):
+                raise InvalidGrant(f"{name} is a user with a token; a role needs a name of its own.")
+            if not tx.roles.create(name) and not if_not_exists:
+                raise AccessAlreadyExist(f"There is a role {name}.")
+        self._access.forget()
+
+    def drop_role(self, name: str, *, if_exists: bool = False) -> None:
+        """Remove a role, and with it what was granted to it."""
+        self._caller.administers()
+        self._standing.require_own()
+        if name in (ADMIN, PUBLIC):
+            raise InvalidGrant(f"The role {name} is part of the server; what was granted to it can be revoked.")
+        with self._catalog.transaction() as tx:
+            if not tx.roles.drop(name) and not if_exists:
+                raise AccessNotExist(f"There is no role {name}.")
+            tx.quotas.forget_role(name)
+        self._access.forget()
+
+    def grant_role(self, role: str, member: str) -> None:
+        """Give a role to a user or to another role."""
+        self._caller.administers()
+        self._standing.require_own()
+        check_principal(member)
+        if role == PUBLIC or member == PUBLIC:
+            raise InvalidGrant("Everybody has the role public, and it has no roles.")
+        with self._catalog.transaction() as tx:
+            if member == role or member in tx.roles.of(role):
+                raise InvalidGrant(f"The role {role} is, directly or not, given to {member}, so it cannot be the other way round, too.")
+            tx.roles.add(role, member)
+        self._access.forget()
+
+    def revoke_role(self, role: str, member: str) -> None:
+        """Take a role back."""
+        self._caller.administers()
+        with self._catalog.transaction() as tx:
+            if not tx.roles.remove(role, member):
+                raise AccessNotExist(f"{member} has not been given the role {role}.")
+        self._access.forget()
+
+    def memberships(self) -> list[tuple[str, str]]:
+        """(role, member) of all to an administrator, of oneself to others."""
+        with self._catalog.reading() as tx:
+            found = tx.roles.members()
+        return [pair for pair in found if self._caller.administrator or pair[1] in self._caller.names]
+
+    # Grants
+
+    def grant(self, *grants: Grant) -> None:
+        """Give accesses, all or none; takes GRANT on each of the resources. What was given can be taken back in any catalog."""
+        self._standing.require_own()
+        with self._catalog.transaction() as tx:
+            for grant in grants:
+                self._caller.require(Access.GRANT, grant.resource)
+                tx.grants.put(grant, table_id=self._table_id(tx, grant))
+        self._access.forget()
+
+    @staticmethod
+    def _table_id(tx: CatalogTransaction, grant: Grant) -> UUID | None:
+        if grant.resource.type not in _TABLE_BOUND:
+            return None
+        row = tx.tables.get(Identifier(grant.resource.database or "", grant.resource.name or ""))
+        names = {field["name"] for field in row.schema["fields"]}
+        if grant.columns is not None and (unknown := [name for name in grant.columns.names if name not in names]):
+            raise InvalidGrant(f"{grant.resource} has no column {unknown[0]}.")
+        return row.table_id
+
+    def revoke(self, resource: Resource, accesses: Sequence[Access], principal: str) -> None:
+        """Take accesses back, all or none; raises `AccessNotExist` for one that was not given."""
+        self._caller.require(Access.GRANT, resource)
+        with self._catalog.transaction() as tx:
+            table_id = None
+            if resource.type in _TABLE_BOUND:
+                table_id = tx.tables.get(Identifier(resource.database or "", resource.name or "")).table_id
+            for access in accesses:
+                if not tx.grants.remove(resource, access, principal, table_id=table_id):
+                    raise AccessNotExist(f"{access} on {resource} has not been granted to {principal}.")
+        self._access.forget()
+
+    def grants_on(self, resource: Resource) -> list[Grant]:
+        """The grants on a resource: all to who may GRANT there, one's own to others."""
+        with self._catalog.reading() as tx:
+            if resource.type in _TABLE_BOUND and tx.tables.find(Identifier(resource.database or "", resource.name or "")) is None:
+                raise TableNotExist(f"{resource.database}.{resource.name}")
+            found = tx.grants.on(resource)
+        shown = self._caller.may(Access.GRANT, resource)
+        return [grant for grant in found if shown or grant.principal in self._caller.names]
+
+    def grants_of(self, principal: str | None = None) -> list[Grant]:
+        """The grants of one principal, or all that concern the caller; others' are an administrator's to see."""
+        if principal is not None and not self._caller.administrator and principal not in self._caller.names:
+            raise Forbidden(f"{self._caller.principal} may not see what is granted to {principal}: it takes the role {ADMIN}.")
+        with self._catalog.reading() as tx:
+            if principal is None and self._caller.administrator:
+                return tx.grants.all()
+            return tx.grants.of([principal] if principal is not None else self._caller.names)
+
+    # Policies
+
+    def create_policy(self, table: Identifier, policy: Policy) -> None:
+        """Put a row filter or column mask on a table; takes GRANT on it."""
+        self._caller.require(Access.GRANT, table_resource(table))
+        for principal in policy.principals:
+            check_principal(principal)
+        self._standing.require_own()
+        with self._catalog.transaction() as tx:
+            tx.policies.create(tx.tables.get(table).table_id, policy)
+
+    def drop_policy(self, table: Identifier, name: str, *, if_exists: bool = False) -> None:
+        """Take a policy away; takes GRANT on the table."""
+        self._caller.require(Access.GRANT, table_resource(table))
+        self._standing.require_own()
+        with self._catalog.transaction() as tx:
+            if not tx.policies.drop(tx.tables.get(table).table_id, name) and not if_exists:
+                raise AccessNotExist(f"Table {table} has no policy {name}.")
+
+    def policies(self, table: Identifier) -> list[Policy]:
+        """A table's policies: all to who may GRANT on it, those that bind them to others."""
+        self._caller.require_sight(table)
+        with self._catalog.reading() as tx:
+            found = tx.policies.of(tx.tables.get(table).table_id)
+        shown = self._caller.may(Access.GRANT, table_resource(table))
+        return [policy for policy in found if shown or policy.binds(self._caller.names)]
+
+
+def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_id: UUID, fields: Sequence[str]) -> ReadRules:
+    """What of a table a caller sees; raises `Forbidden` for one that may not read any of it."""
+    if caller.administrator:
+        return ReadRules()
+    columns: frozenset[str] | None = None
+    if not caller.may(Access.SELECT, table_resource(table)):
+        columns = frozenset().union(*(opened.of(fields) for opened in caller.columns(table)))
+        if not columns:
+            caller.require(Access.SELECT, table_resource(table))
+    with catalog.reading() as tx:
+        binding = [policy for policy in tx.policies.of(table_id) if policy.binds(caller.names)]
+    masks: dict[str, Policy] = {}
+    for policy in binding:
+        if policy.column is not None:
+            masks.setdefault(policy.column, policy)
+    return ReadRules(columns=columns, filters=tuple(policy for policy in binding if policy.column is None), masks=masks)

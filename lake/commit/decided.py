@@ -1,0 +1,36 @@
+"""Around every decision of the catalog that files must follow (`architecture.md`, Decided means on disk).
+
+What the store refuses already is refused before anything is decided. What fails afterwards makes nothing fail: it is on record in
+Postgres, and is made up for by whoever needs it next, or when a server starts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from uuid import uuid4
+
+from model.errors import LakeError
+from table.format.io.file_io import FileIO
+
+_log = logging.getLogger(__name__)
+_BYTES = b" " * 4096
+"""A page: what schemas, tags, snapshots and hints take."""
+
+
+def require_writable(io: FileIO, directory: str) -> None:
+    """Raise `StorageFull` or `Unavailable` where a small file cannot be put into a directory now; the file is gone again afterwards."""
+    path = f"{directory}/.probe.{uuid4()}.tmp"
+    io.add(path, _BYTES)
+    io.delete(path)
+
+
+def follow(action: Callable[[], object], what: str) -> bool:
+    """Let files follow what was decided; False, with a line in the log, where that failed, and ``what`` is still to be done."""
+    try:
+        action()
+    except Exception as problem:  # a bug, too: what was decided stands, and is not to be repeated
+        bug = None if isinstance(problem, LakeError | OSError) else problem
+        _log.warning("%s, which is tried again: %s", what, problem, exc_info=bug)
+        return False
+    return True

@@ -1,0 +1,163 @@
+"""Claims on idempotency keys: a write under a key lands once, also when server or client had to start again."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from catalog import CatalogStore, CatalogTransaction
+from catalog.commits.idempotency import LEASE, Key
+from catalog.records import IdempotencyRow
+from model.catalog_errors import IdempotencyKeyTaken
+from model.errors import IdempotencyInProgress, IdempotencyMismatch, LakeError, OutcomeUnknown
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class IdempotencyClaim:
+    """The right to do a key's work, once; of short work it is claimed in the decision of its commit, and until then may be another's."""
+
+    scope: str
+    key: str
+    body_hash: str
+    owner: UUID
+    taken: bool
+    """Whether it is claimed in Postgres."""
+    holds: Callable[[UUID], None]
+    """Keeps it alive once it is."""
+
+    @property
+    def order(self) -> tuple[str, str]:
+        """`Claim.order`."""
+        return self.scope, self.key
+
+    @property
+    def as_key(self) -> Key:
+        """What the decision is told of it."""
+        return Key(scope=self.scope, key=self.key, body_hash=self.body_hash, owner=self.owner, claimed=self.taken)
+
+    def had(self, mine: bool) -> None:
+        """Whether the key was its owner's when something was decided; raises `IdempotencyKeyTaken` for one nobody had claimed before."""
+        if mine and not self.taken:
+            self.taken = True
+            self.holds(self.owner)
+        elif not mine and not self.taken:
+            raise IdempotencyKeyTaken(f"The idempotency key '{self.key}' is in use by another request; ask again for its outcome.")
+
+    def begin(self, tx: CatalogTransaction) -> None:
+        """Hold the key in the transaction that does the work, before anything else is locked there."""
+        mine = tx.idempotency.hold_or_claim(self.as_key).rowcount == 1
+        if not self.taken and not mine:
+            self.had(mine)
+
+    def finish(self, tx: CatalogTransaction, answer: Mapping[str, Any]) -> None:
+        """Store the answer in the transaction that does the work; raises when another server took the claim over."""
+        if not tx.idempotency.finish(self.scope, self.key, owner=self.owner, answer=answer):
+            raise IdempotencyInProgress(f"The idempotency key '{self.key}' was taken over by another server; ask again for its outcome.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """What the key's work answered when it was done."""
+
+    answer: Mapping[str, Any]
+
+
+class Idempotency:
+    """Claims keys and keeps the claims of running work alive."""
+
+    def __init__(self, catalog: CatalogStore) -> None:
+        self._catalog = catalog
+        self._held: set[UUID] = set()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def claim(self, key: str, *, scope: str, body_hash: str) -> IdempotencyClaim | Replay:
+        """Take the key, or get its answer; raises `IdempotencyMismatch` for another body, `IdempotencyInProgress` while it runs."""
+        return self.take(self.later(key, scope=scope, body_hash=body_hash))
+
+    def later(self, key: str, *, scope: str, body_hash: str) -> IdempotencyClaim:
+        """A key that is claimed when its work is decided, or by `take`."""
+        return IdempotencyClaim(scope=scope, key=key, body_hash=body_hash, owner=uuid4(), taken=False, holds=self._hold)
+
+    def take(self, claim: IdempotencyClaim) -> IdempotencyClaim | Replay:
+        """Claim a key now; raises what `claim` raises."""
+        with self._catalog.deciding() as tx:
+            found = tx.idempotency.claim(claim.scope, claim.key, body_hash=claim.body_hash, owner=claim.owner)
+        if found is None:
+            claim.had(True)
+            return claim
+        return _told(claim, found)
+
+    def answered(self, claim: IdempotencyClaim) -> Replay | None:
+        """What was answered under a key that is not claimed; None where nobody works or has worked under it. Raises what `claim` raises."""
+        with self._catalog.reading() as tx:
+            found = tx.idempotency.look(claim.scope, claim.key)
+        return None if found is None or (found.answer is None and not found.alive) else _told(claim, found)
+
+    def answer_instead(self, claim: IdempotencyClaim, error: LakeError) -> Replay | None:
+        """What was answered before, where work failed whose key was to be claimed in its commit: a repeat may fail, or lose its key.
+
+        None where the key is to be taken and the work done again; raises the error where it is the work's own.
+        """
+        if claim.taken or isinstance(error, OutcomeUnknown):
+            raise error
+        done = self.answered(claim)
+        if done is None and not isinstance(error, IdempotencyKeyTaken):
+            raise error
+        return done
+
+    def finish(self, claim: IdempotencyClaim, answer: Mapping[str, Any]) -> None:
+        """Store the answer of work that committed nothing; work that commits stores it in its own transaction."""
+        if not claim.taken and isinstance(self.take(claim), Replay):
+            raise IdempotencyKeyTaken(f"The idempotency key '{claim.key}' was used by another request; ask again for its outcome.")
+        with self._catalog.deciding() as tx:
+            claim.finish(tx, answer)
+        self.release(claim)
+
+    def abandon(self, claim: IdempotencyClaim) -> None:
+        """Give the key back after a failure that changed nothing."""
+        self.release(claim)
+        # Where Postgres is away the lease runs out by itself.
+        if not claim.taken:
+            return
+        with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
+            tx.idempotency.abandon(claim.scope, claim.key, owner=claim.owner)
+
+    def release(self, claim: IdempotencyClaim) -> None:
+        """Stop keeping a claim alive."""
+        with self._lock:
+            self._held.discard(claim.owner)
+
+    def _hold(self, owner: UUID) -> None:
+        with self._lock:
+            self._held.add(owner)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._keep_alive, name="idempotency-leases", daemon=True)
+                self._thread.start()
+
+    def _keep_alive(self) -> None:
+        while not self._stop.wait(LEASE.total_seconds() / 3):
+            with self._lock:
+                held = list(self._held)
+            with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
+                if held:
+                    tx.idempotency.renew(held)
+                tx.idempotency.forget_old()
+
+    def close(self) -> None:
+        """Stop the thread; claims still held run out."""
+        self._stop.set()
+
+
+def _told(claim: IdempotencyClaim, found: IdempotencyRow) -> Replay:
+    """What a key that is another's means for who wanted it."""
+    if found.body_hash != claim.body_hash:
+        raise IdempotencyMismatch(f"The idempotency key '{claim.key}' was used before with another body; take a new key for new work.")
+    if found.answer is None:
+        raise IdempotencyInProgress(f"The work under the idempotency key '{claim.key}' is still running; ask again later.")
+    return Replay(answer=found.answer)

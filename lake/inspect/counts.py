@@ -1,0 +1,143 @@
+"""What a table holds, in numbers: fed by every commit, counted anew from the manifests where that was not possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from catalog import CatalogStore, CatalogTransaction
+from catalog.listing import EVERYTHING, Slice
+from catalog.objects.snapshots import Added
+from catalog.records import CountsRow, PartitionRow
+from lake.access.callers import EVERYBODY
+from lake.commit.publish import Publisher
+from lake.tables.handle import LakeTable
+from model.partition import PartitionStatistics, partition_name
+from model.schema.schema import Schema
+from model.snapshot import Snapshot
+from table.format.layout import partition_spec
+from table.format.manifest import EntryKind, ManifestEntry
+from table.format.rows import binary_row
+from table.write.snapshot_builder import COMMITTED_BY
+
+
+def statistics_of(table: LakeTable, snapshot: Snapshot) -> list[PartitionStatistics]:
+    """What a snapshot's own changes add to each partition."""
+    return sums_of_entries(table.schema, table.files.delta_entries(snapshot))
+
+
+def sums_of_entries(schema: Schema, changes: Iterable[ManifestEntry]) -> list[PartitionStatistics]:
+    """What some changes add to each partition."""
+    return _summed(schema, map(_change, changes))
+
+
+def _change(entry: ManifestEntry) -> tuple[bytes, Sequence[int]]:
+    file, sign = entry.file, 1 if entry.kind is EntryKind.ADD else -1
+    return entry.partition, (sign * file.row_count, sign * file.file_size, sign, file.creation_time_millis, entry.total_buckets)
+
+
+def _summed(schema: Schema, groups: Iterable[tuple[bytes, Sequence[int]]]) -> list[PartitionStatistics]:
+    """Partitions' sums of groups of files: rows, bytes, files, the newest file's time, the number of buckets."""
+    types = [field.type for field in schema.partition_fields]
+    sums: dict[bytes, list[int]] = {}
+    for partition, (records, size, files, last, buckets) in groups:
+        found = sums.setdefault(partition, [0, 0, 0, 0, 0])
+        found[0] += records
+        found[1] += size
+        found[2] += files
+        found[3] = max(found[3], last)
+        found[4] = buckets
+    return [
+        PartitionStatistics(
+            spec=partition_spec(schema, binary_row.decode(types, partition)),
+            record_count=records,
+            file_size=size,
+            file_count=files,
+            last_file_millis=last,
+            total_buckets=buckets,
+        )
+        for partition, (records, size, files, last, buckets) in sums.items()
+    ]
+
+
+def added_by(changes: Sequence[PartitionStatistics], *, listed: bool = True) -> Added:
+    """The sum over all partitions."""
+    return Added(
+        records=sum(change.record_count for change in changes),
+        size=sum(change.file_size for change in changes),
+        files=sum(change.file_count for change in changes),
+        last_millis=max((change.last_file_millis for change in changes), default=0),
+        listed=listed,
+    )
+
+
+def committed_by(snapshot: Snapshot) -> str:
+    """Who made a snapshot; everybody has one name where callers are not told apart."""
+    return snapshot.properties.get(COMMITTED_BY, EVERYBODY.principal)
+
+
+def by_name(changes: Sequence[PartitionStatistics], keys: tuple[str, ...]) -> list[tuple[str, PartitionStatistics]]:
+    """What a commit adds to each partition, by its name; nothing for a table without partitions."""
+    return [(partition_name(change.spec, keys), change) for change in changes] if keys else []
+
+
+def takes_files_away(changes: Sequence[PartitionStatistics]) -> bool:
+    """Whether a partition may be left without files, whose row goes then."""
+    return any(change.file_count <= 0 for change in changes)
+
+
+def follow(tx: CatalogTransaction, table: LakeTable, changes: Sequence[PartitionStatistics], snapshot: Snapshot) -> None:
+    """Let the partitions' rows follow a commit."""
+    if keys := table.schema.partition_keys:
+        tx.partitions.add(table.table_id, table.identifier.branch, by_name(changes, keys), by=committed_by(snapshot))
+
+
+def totals(catalog: CatalogStore, publisher: Publisher, table: LakeTable) -> tuple[Snapshot, CountsRow] | None:
+    """The latest snapshot, its file in place, with its totals; None for a table never written."""
+    while True:
+        with catalog.reading() as tx:
+            found = tx.snapshots.latest_counted(table.table_id, table.identifier.branch)
+        if found is None:
+            return None
+        row, counts = found
+        latest = publisher.ready(table.table_id, table.files, table.identifier.branch, row)
+        if counts.counted:
+            return latest, counts
+        _count(catalog, table, latest)
+
+
+def partition_page(catalog: CatalogStore, table: LakeTable, wanted: Slice = EVERYTHING) -> list[PartitionRow]:
+    """Partitions by name."""
+    _list(catalog, table)
+    with catalog.reading() as tx:
+        return tx.partitions.page(table.table_id, table.identifier.branch, wanted)
+
+
+def partitions_named(catalog: CatalogStore, table: LakeTable, names: Sequence[str]) -> list[PartitionRow]:
+    """Those of these names that exist."""
+    _list(catalog, table)
+    with catalog.reading() as tx:
+        return tx.partitions.named(table.table_id, table.identifier.branch, names)
+
+
+def _list(catalog: CatalogStore, table: LakeTable) -> None:
+    """See to it that the partitions' rows hold for the latest snapshot."""
+    while True:
+        with catalog.reading() as tx:
+            counts = tx.snapshots.counts(table.table_id, table.identifier.branch)
+        if counts is None or counts.listed:
+            return
+        latest = table.latest()
+        if latest is None or _count(catalog, table, latest):
+            return
+
+
+def _count(catalog: CatalogStore, table: LakeTable, latest: Snapshot) -> bool:
+    """Count a snapshot's live files; False when the table has gone on meanwhile."""
+    sums = table.files.bucket_sums(latest)
+    found = _summed(table.schema, ((s.partition, (s.rows, s.size, s.files, s.newest_millis, s.total_buckets)) for s in sums))
+    keys = table.schema.partition_keys
+    with catalog.transaction() as tx:
+        held = tx.snapshots.count(table.table_id, table.identifier.branch, uuid=latest.key, totals=added_by(found))
+        if held and keys:
+            tx.partitions.replace(table.table_id, table.identifier.branch, [(partition_name(one.spec, keys), one) for one in found])
+    return held

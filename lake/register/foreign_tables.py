@@ -1,0 +1,170 @@
+"""What a Paimon table's directory holds that no catalog here knows yet, branch by branch, and whether it can be taken over."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from catalog import CatalogTransaction
+from lake.tables.names import check_name
+from model.errors import InvalidSchema, LakeError
+from model.identifier import MAIN_BRANCH
+from model.location import Location
+from model.options.table import TABLE_OPTIONS
+from model.schema.schema import Schema, check_schema, other_kind
+from model.snapshot import Snapshot
+from table.format.hive import column_names
+from table.format.io.file_io import FileIO
+from table.format.io.storage_errors import told_by_the_store
+from table.format.layout import TableLayout
+from table.format.store import TableFiles
+from table.scan.entry_scan import plan_scan
+
+_BRANCH = "branch-"
+_PLACES = "data-file.external-paths"
+"""Files there are judged one by one, by the import directories."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lying:
+    """One branch of a table, as its files tell it."""
+
+    branch: str
+    files: TableFiles
+    schemas: Sequence[Schema]
+    """Oldest first, at least one."""
+    snapshots: Sequence[Snapshot]
+
+    @property
+    def schema(self) -> Schema:
+        """The newest."""
+        return self.schemas[-1]
+
+    def put(self, tx: CatalogTransaction, table_id: UUID) -> None:
+        """Make its schemas and snapshots the catalog's; those of main beside the newest schema, which came with the table."""
+        for schema in self.schemas[:-1] if self.branch == MAIN_BRANCH else self.schemas:
+            tx.tables.add_schema(table_id, self.branch, schema.id, schema.to_json())
+        tx.tables.schema_published(table_id, self.schema.id, self.branch)
+        base: str | None = None
+        for snapshot in self.snapshots:
+            tx.snapshots.advance(table_id, self.branch, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json())
+            base = snapshot.key
+
+
+def what_lies(io: FileIO, location: str, allowed: Sequence[str]) -> list[Lying]:
+    """Main and the branches besides it; raises `InvalidSchema` where one of them cannot be taken over."""
+    names = [MAIN_BRANCH]
+    for status in io.list(TableLayout(location).branches_dir()):
+        name = status.path.rstrip("/").rsplit("/", 1)[-1]
+        if name.startswith(_BRANCH):
+            check_name(name.removeprefix(_BRANCH), "branch")
+            names.append(name.removeprefix(_BRANCH))
+    found = []
+    for name in names:
+        files = TableFiles(io, location, name, allowed=allowed)
+        lying = Lying(branch=name, files=files, schemas=_schemas(files), snapshots=_snapshots(files))
+        _check_adoptable(files, lying.schemas, lying.snapshots)
+        found.append(lying)
+    return found
+
+
+def external_places(found: Sequence[Lying], roots: Sequence[str]) -> list[str]:
+    """The directories outside a table's own that hold files of it: one in each of the roots, the deepest that holds all."""
+    own = Location.parse(found[0].files.location)
+    paths = [
+        Location.parse(entry.file.external_path)
+        for lying in found
+        for snapshot in lying.snapshots[-1:]
+        for meta in lying.files.manifests_of(snapshot)
+        for entry in lying.files.manifest(meta.file_name)
+        if entry.file.external_path is not None
+    ]
+    places: dict[Location, Location] = {}
+    for path in paths:
+        root = next((root for root in map(Location.parse, roots) if root.contains(path)), None)
+        if root is not None and not own.contains(path):
+            places[root] = path.parent if root not in places else places[root].common(path.parent)
+    return [str(place) for place in places.values()]
+
+
+def _schemas(files: TableFiles) -> list[Schema]:
+    found = []
+    for status in files.io.list(files.layout.schema_dir()):
+        name = status.path.rsplit("/", 1)[-1]
+        if name.startswith("schema-") and name[7:].isdigit():
+            try:
+                found.append(Schema.from_json(json.loads(files.io.read(status.path))))
+            except (ValueError, KeyError, TypeError, AttributeError) as problem:
+                raise InvalidSchema(f"{status.path} is no schema of a Paimon table: {problem}") from None
+    if not found:
+        raise InvalidSchema(f"There is no Paimon table at {files.layout.branch_dir}: it has no schema files.")
+    return sorted(found, key=lambda schema: schema.id)
+
+
+def _snapshots(files: TableFiles) -> list[Snapshot]:
+    found = []
+    for snapshot_id in files.snapshot_ids():
+        path = files.layout.snapshot_file(snapshot_id)
+        try:
+            snapshot = files.read_snapshot(snapshot_id)
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise InvalidSchema(f"{path} is no snapshot of a Paimon table: {problem}") from None
+        if snapshot is not None:
+            if snapshot.id != snapshot_id:
+                raise InvalidSchema(f"{path} holds snapshot {snapshot.id}.")
+            found.append(snapshot)
+    return found
+
+
+def _check_partition_columns(files: TableFiles, schema: Schema, snapshot: Snapshot) -> None:
+    """Raise for files that leave their partition to the names of directories, as Paimon's own migration from Hive makes them."""
+    for planned in plan_scan(files, schema, snapshot).files if schema.partition_keys else ():
+        names = column_names(files.io, planned.path)
+        if names is not None and (missing := [key for key in schema.partition_keys if key not in names]):
+            raise InvalidSchema(
+                f"{planned.path} does not hold the partition column {missing[0]}, which some readers would take for NULL; "
+                "CALL sys.migrate_table takes such files over."
+            )
+
+
+def _check_harmless(schema: Schema, path: str) -> None:
+    """Raise for options that REST clients could not set, as each reader would run or reach what they name."""
+    for key in schema.options:
+        if key.startswith(_PLACES):
+            continue
+        if reason := TABLE_OPTIONS.danger(key):
+            raise InvalidSchema(
+                f"Option '{key}' in {path}: {reason} The table can be registered once the option is taken out of that file."
+            )
+
+
+def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Sequence[Snapshot]) -> None:
+    """Raise for tables that are no append tables, or that need what is not kept here."""
+    newest, where = schemas[-1], files.layout.branch_dir
+    if newest.primary_keys:
+        raise InvalidSchema(f"The table at {where} has a primary key ({', '.join(newest.primary_keys)}); append tables have none.")
+    if kind := other_kind(newest.options):
+        raise InvalidSchema(f"The table at {where} is a {kind}; append tables can be registered.")
+    check_schema(newest)
+    for schema in schemas:
+        _check_harmless(schema, files.layout.schema_file(schema.id))
+    known = {schema.id for schema in schemas}
+    for before, after in itertools.pairwise(snapshots):
+        if after.id != before.id + 1:
+            raise InvalidSchema(f"Snapshot {before.id + 1} of the table at {where} is missing between {before.id} and {after.id}.")
+    for snapshot in snapshots[-1:]:
+        if snapshot.schema_id not in known:
+            raise InvalidSchema(f"Snapshot {snapshot.id} of the table at {where} needs schema {snapshot.schema_id}, which is gone.")
+        try:
+            _check_partition_columns(files, newest, snapshot)
+            for _ in files.live_entries(snapshot):
+                pass
+        except InvalidSchema:
+            raise
+        except (LakeError, FileNotFoundError, ValueError, KeyError, EOFError) as problem:
+            if told_by_the_store(problem):
+                raise
+            raise InvalidSchema(f"Snapshot {snapshot.id} of the table at {where} cannot be read: {problem}") from problem

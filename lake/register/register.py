@@ -1,0 +1,234 @@
+"""Take over what exists: a Paimon table's directory as it is, or a Hive-style directory of files, in place and at once."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from lake.access.allowed_locations import allowed_place, check_all_inside, place_to_register, refuse_overlap
+from lake.access.guard import asks_itself, its_database, needs
+from lake.base import LakeBase
+from lake.commit.core import deciding
+from lake.commit.write_context import paths_of
+from lake.register.foreign_tables import external_places, what_lies
+from lake.register.operations import rewrite_operations
+from lake.tables.handle import LakeTable
+from lake.tables.names import check_name
+from model.access import Access, database_resource, table_resource
+from model.commit_phase import CommitProgress
+from model.errors import InvalidName, InvalidSchema, LakeError, TableAlreadyExist
+from model.identifier import MAIN_BRANCH, Identifier
+from model.location import Location
+from model.options.table import TABLE_OPTIONS
+from model.schema.schema import Schema, new_schema
+from model.snapshot import CommitKind, Snapshot
+from table.format.hive import HiveDirectory, HiveFile, adopted, survey
+from table.format.io.file_io import FileIO
+from table.format.store import TableFiles
+from table.write.snapshot_builder import CommitRequest, build_snapshot, metadata_written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """What a migration did, or would do."""
+
+    schema: Schema
+    place: str
+    """The directory the files lie in."""
+    source: HiveDirectory
+    renamed: tuple[tuple[str, str], ...]
+    """Files that need another name, as readers tell the format by it."""
+
+    @property
+    def rows(self) -> int:
+        """Rows that are the table's now."""
+        return sum(file.rows for file in self.source.files)
+
+
+class LakeAdoption(LakeBase):
+    """Tables made of what lies there already."""
+
+    @needs(Access.CREATETABLE, its_database)
+    def register_table(self, table: Identifier, path: str, *, dry_run: bool = False) -> Snapshot | None:
+        """Make the Paimon append table that lies at ``path`` a table of this catalog; its files stay there, also when it is dropped.
+
+        Its branches and tags come along; returns main's latest snapshot. Raises `Forbidden` for other places than the import
+        directories and the warehouse, `InvalidSchema` for a directory that holds no such table, `TableAlreadyExist`.
+        """
+        check_name(table.table, "table")
+        place = place_to_register(
+            path, self.warehouse_location, self.import_dirs, lambda name: self.caller.may(Access.CREATETABLE, database_resource(name))
+        )
+        location = str(place)
+        main, *branches = found = what_lies(self.file_io, location, self.import_dirs)
+        allowed = external_places(found, self.import_dirs)
+        newest = main.schema
+        with self.catalog.transaction(keep=not dry_run) as tx:
+            tx.tables.lock_location(location)
+            if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
+                raise TableAlreadyExist(str(table))
+            for taken in (place, *map(Location.parse, allowed)):
+                refuse_overlap(tx, taken, f"Table {table} cannot be registered")
+            table_id = uuid4()
+            tx.tables.create(
+                table,
+                table_id,
+                location=location,
+                schema_id=newest.id,
+                schema=newest.to_json(),
+                external=True,
+                allowed=allowed,
+                by=self.caller.principal,
+            )
+            main.put(tx, table_id)
+            for branch in branches:
+                tx.branches.create(table_id, branch.branch, schema_id=branch.schema.id, table=str(table))
+                branch.put(tx, table_id)
+            owned = self._own(tx, table_resource(table), table_id=table_id)
+        if not dry_run:
+            self._owns(owned)
+            for lying in (main, *branches):
+                self._publisher.try_to_catch_up(table_id, lying.files, lying.branch)
+                rewrite_operations(lying.files, lying.snapshots)
+        return main.snapshots[-1] if main.snapshots else None
+
+    @needs(Access.CREATETABLE, its_database)
+    def migrate_table(
+        self, table: Identifier, source: str, *, options: Mapping[str, str] | None = None, threads: int = 8, dry_run: bool = False
+    ) -> Migration:
+        """Make a table of a directory of Parquet or ORC files without copying one: all in one decision, or nothing.
+
+        The files stay where they are; from then on they are the table's. Raises where they disagree or cannot be held.
+        """
+        check_name(table.table, "table")
+        place, found = self._survey(source, threads)
+        given = dict(options or {})
+        TABLE_OPTIONS.check(given)
+        if given.get("bucket", "-1") != "-1":
+            raise InvalidSchema("A migrated table has no buckets: its files were not written by any bucket's rows.")
+        defaults = {"bucket": "-1", "file.format": found.files[0].format}
+        schema = new_schema(
+            found.columns, partition_keys=found.keys, options={**defaults, **given}, time_millis=time.time_ns() // 1_000_000
+        )
+        plan = Migration(schema=schema, place=place, source=found, renamed=_renamed(found.files))
+        if not dry_run:
+            request = migration_commit(found.files, schema)
+            with renaming(self.file_io, plan.renamed, request.progress):
+                self._decide_migration(table, plan, request)
+        return plan
+
+    @asks_itself
+    def directories_to_migrate(self, database: str, source: str) -> list[str]:
+        """The directories in one of the import directories' that `migrate_table` could make tables of; hidden ones are none."""
+        self.caller.require(Access.CREATETABLE, database_resource(database))
+        location = str(allowed_place(source, self.import_dirs))
+        found = [status.path for status in self.file_io.list(location) if status.is_dir]
+        return sorted(path for path in found if not path.rsplit("/", 1)[-1].startswith((".", "_")))
+
+    def _decide_migration(self, table: Identifier, plan: Migration, request: CommitRequest) -> None:
+        with deciding([request.progress]), self.catalog.transaction() as tx:
+            if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
+                raise TableAlreadyExist(str(table))
+            tx.databases.get(table.database)
+            table_id = uuid4()
+            location = self._place(tx, table, table_id, None)
+            files = TableFiles(self.file_io, location, name=table.written(), allowed=[plan.place])
+            tx.tables.create(
+                table,
+                table_id,
+                location=location,
+                schema_id=0,
+                schema=plan.schema.to_json(),
+                allowed=[plan.place],
+                by=self.caller.principal,
+            )
+            try:
+                snapshot = build_snapshot(files, plan.schema, None, [request], uuid=str(uuid4()), time_millis=time.time_ns() // 1_000_000)
+                named = [path for new in request.adds for path in paths_of(files, plan.schema, new)]
+                self.file_io.sync([*named, *metadata_written(files, None, snapshot)])
+            except LakeError:
+                self.file_io.delete_tree(location)  # nobody else's: the location is locked, and no table lies there
+                raise
+            body = snapshot.to_json()
+            tx.snapshots.advance(table_id, MAIN_BRANCH, base=None, snapshot_id=snapshot.id, uuid=snapshot.key, body=body)
+            owned = self._own(tx, table_resource(table), table_id=table_id)
+        self._owns(owned)
+        self._hook("migration decided")
+        with contextlib.suppress(LakeError, OSError):  # whoever opens the table next makes up for it
+            self._publisher.schemas(table_id, files, MAIN_BRANCH, published=-1, newest=plan.schema)
+        self._publisher.try_to_catch_up(table_id, files, MAIN_BRANCH)
+
+    def _survey(self, source: str, threads: int) -> tuple[str, HiveDirectory]:
+        """Where a directory of files lies, and what is in it."""
+        location = allowed_place(source, self.import_dirs)
+        if not self.warehouse_location.same_store(location):
+            raise InvalidName(f"{location} lies in another store than the warehouse, {self.warehouse}; a table's files lie in one.")
+        with self.catalog.transaction(keep=False) as tx:
+            refuse_overlap(tx, location, f"The files at {location} cannot be taken over")
+        found = survey(
+            self.file_io,
+            str(location),
+            threads=threads,
+            allowed=lambda paths: check_all_inside(paths, [str(location)], outside=self.warehouse_location),
+        )
+        return str(location), found
+
+    @asks_itself
+    def plan_migration(self, table: LakeTable, source: str, *, threads: int = 8) -> Migration:
+        """What it takes to add a directory's files to a table, in place; raises where they are not of the table's columns."""
+        self.caller.require(Access.UPDATE, table_resource(table.identifier))
+        place, found = self._survey(source, threads)
+        schema = table.schema
+        if schema.bucket != -1:
+            raise InvalidSchema(f"Files can be added to tables with 'bucket' = '-1' only; {table.identifier} has {schema.bucket}.")
+        if found.keys != schema.partition_keys:
+            raise InvalidSchema(
+                f"The directory is partitioned by ({', '.join(found.keys)}) and {table.identifier} by ({', '.join(schema.partition_keys)})."
+            )
+        for file in found.files:
+            for name, type_ in file.columns.items():
+                field = schema.field(name, table=str(table.identifier))
+                if field.type.with_nullable(True) != type_.with_nullable(True):
+                    raise InvalidSchema(f"Column {name} is {type_.sql()} in {file.path} and {field.type.sql()} in {table.identifier}.")
+            for field in schema.fields:
+                if not field.type.nullable and field.name not in schema.partition_keys:
+                    held = file.columns.get(field.name)
+                    if held is None or held.nullable:
+                        raise InvalidSchema(f"Column {field.name} of {table.identifier} is NOT NULL; {file.path} may hold NULL there.")
+        return Migration(schema=schema, place=place, source=found, renamed=_renamed(found.files))
+
+    @asks_itself
+    def record_place(self, table: LakeTable, plan: Migration) -> None:
+        """Make the directory of files that are about to be a table's one where files of it may lie."""
+        self.caller.require(Access.UPDATE, table_resource(table.identifier))
+        with self.catalog.transaction() as tx:
+            tx.tables.allow(table.table_id, plan.place)
+
+
+def migration_commit(files: Sequence[HiveFile], schema: Schema) -> CommitRequest:
+    """The commit that makes the files a table's; those without rows are left out."""
+    adds = tuple(adopted(file, schema) for file in files if file.rows)
+    return CommitRequest(kind=CommitKind.APPEND, adds=adds, commit_user=str(uuid4()), operation="MIGRATE")
+
+
+def _renamed(files: Sequence[HiveFile]) -> tuple[tuple[str, str], ...]:
+    return tuple((file.path, file.name_needed) for file in files if file.rows and file.path != file.name_needed)
+
+
+@contextlib.contextmanager
+def renaming(io: FileIO, pairs: Sequence[tuple[str, str]], progress: CommitProgress) -> Iterator[None]:
+    """Give files the names their readers need; where the commit that names them is not decided for certain they have the old ones again."""
+    if pairs and not io.atomic_rename:
+        raise InvalidSchema(f"{pairs[0][0]} needs the ending of its format, and this store cannot rename without copying.")
+    done: list[tuple[str, str]] = []
+    try:
+        for source, target in pairs:
+            io.rename(source, target)
+            done.append((source, target))
+        yield
+    finally:
+        for source, target in reversed(done) if progress.undecided else ():
+            io.rename(target, source)

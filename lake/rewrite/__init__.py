@@ -1,0 +1,1 @@
+"""Compaction, rescaling, erasing, expiry and orphan removal, committed."""

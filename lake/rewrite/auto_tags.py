@@ -1,0 +1,120 @@
+"""Tags made by themselves: one for each period of time, or one for each day's batch writes (`paimon-append.md` §10, tag.*)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from lake.rewrite import expiry as retention
+from lake.rewrite.expiry import Tag, tags_of
+from lake.tables.handle import LakeTable
+from model.options.table import TABLE_OPTIONS
+from model.schema.schema import Schema
+from model.snapshot import CommitKind, Snapshot
+from table.retention.tag_periods import TagPeriods
+
+if TYPE_CHECKING:
+    from lake.lake import Lake
+
+_MOST_COMPLETED = 100
+"""Missed periods made up for at once."""
+
+
+def _option(schema: Schema, key: str) -> object:
+    return TABLE_OPTIONS.read(schema.options, key)
+
+
+def create_automatic_tags(lake: Lake, table: LakeTable, *, now: dt.datetime | None = None, dry_run: bool = False) -> list[str]:
+    """Make the tags that are due, and drop those beyond `tag.num-retained-max`; returns the names of the new ones."""
+    schema = table.schema
+    mode = _option(schema, "tag.automatic-creation")
+    latest = table.latest()
+    if mode == "none" or latest is None:
+        return []
+    retained = _option(schema, "tag.default-time-retained")
+    keep = retained if isinstance(retained, dt.timedelta) else None
+    tags = tags_of(lake, table)
+    if mode == "batch":
+        return _batch(lake, table, latest, tags, keep, dry_run=dry_run)
+    periods = TagPeriods(schema)
+    clock = _clock(schema, str(mode), latest, now)
+    if clock is None:
+        return []
+    made = []
+    for begin in _due(schema, periods, tags, clock):
+        retention.create_tag(lake, table, periods.name(begin), snapshot_id=latest.id, retained=keep, dry_run=dry_run)
+        made.append(periods.name(begin))
+    if made and not dry_run:
+        _keep_newest(lake, table, periods)
+    return made
+
+
+def _batch(
+    lake: Lake, table: LakeTable, latest: Snapshot, tags: list[Tag], keep: dt.timedelta | None, *, dry_run: bool = False
+) -> list[str]:
+    """One tag a day that follows the last write."""
+    custom = _option(table.schema, "tag.batch.customized-name")
+    name = str(custom) if custom else f"batch-write-{dt.datetime.fromtimestamp(latest.time_millis / 1000):%Y-%m-%d}"
+    there = next((tag for tag in tags if tag.name == name), None)
+    if latest.commit_kind is CommitKind.COMPACT or (there is not None and there.snapshot.id >= latest.id):
+        return []
+    keep_it = retention.create_tag if there is None else retention.replace_tag
+    keep_it(lake, table, name, snapshot_id=latest.id, retained=keep, dry_run=dry_run)
+    return [name]
+
+
+def _clock(schema: Schema, mode: str, latest: Snapshot, now: dt.datetime | None) -> dt.datetime | None:
+    """What time it is for tags: the wall clock's, or that of the rows."""
+    if mode == "watermark":
+        if latest.watermark is None:
+            return None
+        zone = ZoneInfo(str(_option(schema, "sink.watermark-time-zone")))
+        try:
+            return dt.datetime.fromtimestamp(latest.watermark / 1000, zone).replace(tzinfo=None)
+        except (ValueError, OverflowError, OSError):  # Flink's writers say by the least number that there is none yet
+            return None
+    zone_name = _option(schema, "sink.process-time-zone")
+    if now is not None:
+        return now
+    return dt.datetime.now(ZoneInfo(str(zone_name)) if zone_name else None).replace(tzinfo=None)
+
+
+def _due(schema: Schema, periods: TagPeriods, tags: list[Tag], clock: dt.datetime) -> list[dt.datetime]:
+    """The periods that have ended, the delay included, and have no tag; all missed ones only with `tag.automatic-completion`."""
+    delay = _option(schema, "tag.creation-delay")
+    assert isinstance(delay, dt.timedelta)
+    newest = periods.begin(clock - delay) - periods.length
+    known = [begin for tag in tags if (begin := periods.parse(tag.name)) is not None]
+    if newest in known or (known and newest < max(known)):
+        return []
+    if not known or not _option(schema, "tag.automatic-completion"):
+        return [newest]
+    due, begin = [], max(known) + periods.length
+    while begin <= newest:
+        due.append(begin)
+        begin += periods.length
+    return due[-_MOST_COMPLETED:]
+
+
+def _keep_newest(lake: Lake, table: LakeTable, periods: TagPeriods) -> None:
+    most = _option(table.schema, "tag.num-retained-max")
+    if not isinstance(most, int):
+        return
+    automatic = sorted(tag.name for tag in tags_of(lake, table) if periods.parse(tag.name) is not None)
+    for name in automatic[: max(0, len(automatic) - most)]:
+        retention.delete_tag(lake, table, name)
+
+
+def expire_tags(lake: Lake, table: LakeTable, *, older_than: dt.datetime | None = None, dry_run: bool = False) -> list[Tag]:
+    """Drop the tags whose time is over; with ``older_than`` also all made before that."""
+    now = time.time_ns() // 1_000_000
+    limit = None if older_than is None else older_than.astimezone().timestamp() * 1000
+    gone = []
+    for tag in tags_of(lake, table):
+        if tag.expired(now) or (limit is not None and tag.created_millis is not None and tag.created_millis < limit):
+            gone.append(tag)
+            if not dry_run:
+                retention.delete_tag(lake, table, tag.name)
+    return gone

@@ -1,0 +1,118 @@
+"""Partitions to which nothing comes any more are marked as done: by `partition.idle-time-to-done`, or by CALL."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lake.rewrite.partition_expiry import PartitionExpiry, time_of
+from lake.tables.handle import LakeTable
+from lake.tables.partitions import Partition
+from model.options.table import TABLE_OPTIONS
+from model.partition import partition_name
+from table.format.layout import partition_spec
+from table.write.data_file import local_wall_millis
+
+if TYPE_CHECKING:
+    from lake.lake import Lake
+
+_DONE = ".done"
+"""Behind the last value of the partition that says another one is done."""
+
+
+def done_partitions(lake: Lake, table: LakeTable, *, now_millis: int | None = None) -> list[Partition]:
+    """Those to be marked: for `partition.idle-time-to-done` their time is over and no file came.
+
+    One whose time cannot be read, or that was marked since its last file, is none.
+    """
+    options = table.schema.options
+    idle, interval = (TABLE_OPTIONS.read(options, key) for key in ("partition.idle-time-to-done", "partition.time-interval"))
+    if idle is None or interval is None or not table.schema.partition_keys:
+        return []
+    now = local_wall_millis() if now_millis is None else now_millis
+    rules = PartitionExpiry.times(table)
+    marked = _marked(lake, table)
+    found = []
+    for partition in lake.partitions(table, table.latest()):
+        begin = time_of(table, partition.values, rules)
+        if begin is None:
+            continue
+        last = max(partition.last_file_millis, begin + _millis(interval))
+        if now - last > _millis(idle) and not all(mark(partition) for mark in marked):
+            found.append(partition)
+    return found
+
+
+def mark_done(lake: Lake, table: LakeTable, partitions: Sequence[Partition]) -> None:
+    """Do with each partition what `partition.mark-done-action` says."""
+    if not partitions:
+        return
+    specs = [partition_spec(table.schema, partition.values) for partition in partitions]
+    for action in _actions(table):
+        match action:
+            case "success-file":
+                for partition in partitions:
+                    _write_marker(table, partition)
+            case "done-partition":
+                lake.create_partitions(table, [_told(table, spec) for spec in specs])
+            case "mark-event":
+                lake.mark_partitions_done(table, specs)
+
+
+def _actions(table: LakeTable) -> tuple[str, ...]:
+    found: tuple[str, ...] = TABLE_OPTIONS.read(table.schema.options, "partition.mark-done-action")
+    return found
+
+
+def _marked(lake: Lake, table: LakeTable) -> list[Callable[[Partition], bool]]:
+    """For each action whether a partition has it behind it."""
+    rows = {row.name: row for row in lake.partition_page(table)} if {"done-partition", "mark-event"} & {*_actions(table)} else {}
+
+    def with_file(partition: Partition) -> bool:
+        marker = _marker(table, partition)
+        return marker is not None and marker["modificationTime"] + _offset(marker["modificationTime"]) >= partition.last_file_millis
+
+    def with_partition(partition: Partition) -> bool:
+        spec = _told(table, partition_spec(table.schema, partition.values))
+        return partition_name(spec, table.schema.partition_keys) in rows
+
+    def with_event(partition: Partition) -> bool:
+        row = rows.get(partition_name(partition_spec(table.schema, partition.values), table.schema.partition_keys))
+        return row is not None and row.done
+
+    known = {"success-file": with_file, "done-partition": with_partition, "mark-event": with_event}
+    return [known[action] for action in _actions(table)]
+
+
+def _told(table: LakeTable, spec: Mapping[str, str]) -> dict[str, str]:
+    last = table.schema.partition_keys[-1]
+    return {**spec, last: f"{spec[last]}{_DONE}"}
+
+
+def _marker(table: LakeTable, partition: Partition) -> dict[str, int] | None:
+    path = table.files.layout.success_file(table.schema, partition.name)
+    if not table.files.io.exists(path):
+        return None
+    found: dict[str, int] = json.loads(table.files.io.read(path))
+    return found
+
+
+def _write_marker(table: LakeTable, partition: Partition) -> None:
+    now = time.time_ns() // 1_000_000
+    before = _marker(table, partition)
+    made = before["creationTime"] if before else now
+    path = table.files.layout.success_file(table.schema, partition.name)
+    table.files.io.write(path, json.dumps({"creationTime": made, "modificationTime": now}).encode())
+
+
+def _offset(millis: int) -> int:
+    """How far the local wall clock, by which files are dated, was ahead of UTC."""
+    offset = dt.datetime.fromtimestamp(millis / 1000).astimezone().utcoffset() or dt.timedelta()
+    return _millis(offset)
+
+
+def _millis(span: dt.timedelta) -> int:
+    return int(span / dt.timedelta(milliseconds=1))

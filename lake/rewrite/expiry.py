@@ -1,0 +1,346 @@
+"""Expiry, rollback and tags: the catalog decides what is kept, then the files nothing needs any more are deleted.
+
+A crash between the two leaves files that `sys.remove_orphan_files` finds, and never a snapshot without its files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime as dt
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog import CatalogTransaction
+from catalog.records import TagRow
+from lake.commit.decided import follow, require_writable
+from lake.register.expired import check_there, forget_expired
+from lake.tables.handle import LakeTable
+from lake.tables.history import clear_expired, stale_file
+from lake.tables.names import check_name
+from lake.tables.tags import parse_retained
+from model.access import Access, table_resource
+from model.catalog_errors import TagAlreadyExist
+from model.errors import SnapshotNotExist, TableNotExist, TagNotExist
+from model.identifier import MAIN_BRANCH
+from model.snapshot import Snapshot
+from table.format.consumers import read_consumers
+from table.retention.expiry import ExpiryRules, Garbage, expired_before, left_by_branch, left_by_expiry, left_by_rollback, left_by_tag
+
+if TYPE_CHECKING:
+    from lake.lake import Lake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A snapshot with a name, and how long it keeps it."""
+
+    name: str
+    snapshot: Snapshot
+    created_millis: int | None = None
+    retained: dt.timedelta | None = None
+
+    def expired(self, now_millis: int) -> bool:
+        """Whether its time is over."""
+        if self.created_millis is None or self.retained is None:
+            return False
+        return now_millis > self.created_millis + self.retained.total_seconds() * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """What went, or would go."""
+
+    snapshots: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
+    data_files: int = 0
+    metadata_files: int = 0
+    size: int = 0
+    """Bytes of the files, as far as metadata tells."""
+
+    def __add__(self, other: Removed) -> Removed:
+        return Removed(
+            snapshots=self.snapshots + other.snapshots,
+            tags=self.tags + other.tags,
+            data_files=self.data_files + other.data_files,
+            metadata_files=self.metadata_files + other.metadata_files,
+            size=self.size + other.size,
+        )
+
+
+NOTHING = Removed()
+
+
+def _removed(snapshots: Sequence[Snapshot], garbage: Garbage, tags: Sequence[str] = ()) -> Removed:
+    return Removed(
+        snapshots=tuple(s.id for s in snapshots),
+        tags=tuple(tags),
+        data_files=len(garbage.data),
+        metadata_files=len(garbage.metadata),
+        size=garbage.size,
+    )
+
+
+def _lock(tx: CatalogTransaction, table: LakeTable) -> None:
+    """Keep what is retained from being changed by others until the transaction ends; commits go on."""
+    row = tx.tables.lock_retention(table.identifier)
+    if row is None or row != (table.table_id, table.location):
+        raise TableNotExist(str(table.identifier))
+
+
+def _require_writable(table: LakeTable) -> None:
+    require_writable(table.files.io, table.files.layout.manifest_dir())
+
+
+def _may(lake: Lake, table: LakeTable) -> None:
+    """Raise `Forbidden` unless the caller may take history away, `WarehouseMismatch` where it is another catalog's."""
+    lake.standing.require_own()
+    lake.caller.require(Access.DELETE, table_resource(table.identifier))
+
+
+def _kept_elsewhere(tx: CatalogTransaction, table: LakeTable) -> list[Snapshot]:
+    """Snapshots and tags of other branches: their data lies in this table's directories, too."""
+    found = []
+    for branch in {MAIN_BRANCH, *tx.branches.names(table.table_id)} - {table.identifier.branch}:
+        found += [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)]
+        found += [Snapshot.from_json(row.snapshot) for row in tx.tags.all(table.table_id, branch)]
+    return found
+
+
+def _tag(row: TagRow) -> Tag:
+    retained = None if row.retained is None else parse_retained(row.retained)
+    return Tag(name=row.name, snapshot=Snapshot.from_json(row.snapshot), created_millis=row.created_millis, retained=retained)
+
+
+def tags_of(lake: Lake, table: LakeTable) -> list[Tag]:
+    """All tags with their snapshots, by name."""
+    return [_tag(row) for row in lake.tags.all(table)]
+
+
+def _tags(tx: CatalogTransaction, table: LakeTable) -> list[Tag]:
+    return [_tag(row) for row in tx.tags.all(table.table_id, table.identifier.branch)]
+
+
+def _deleted(table: LakeTable, garbage: Garbage) -> bool:
+    """Data first, then what names it: a half done deletion is never visible as a snapshot that lacks files. False where files stay."""
+    paths = (*garbage.data, *garbage.metadata)
+    return follow(lambda: table.files.delete(paths), f"Files that {table.identifier} does not need, as orphans, are still there")
+
+
+def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_run: bool = False, now_millis: int | None = None) -> Removed:
+    """Let snapshots go by count and age; what tags, branches and consumers need stays."""
+    _may(lake, table)
+    if table.identifier.branch != MAIN_BRANCH:
+        return Removed()
+    lake.tags.all(table)  # a client may have put one there itself
+    table.latest()  # publishes what is decided, so that no file is missing below
+    forget_expired(lake.catalog, table)
+    if not dry_run:
+        _require_writable(table)
+    now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+    with lake.catalog.transaction() as tx:
+        _lock(tx, table)
+        # A busy table may keep hundreds of thousands of snapshots: only those one run may take are read, and their successor.
+        most = None if rules.per_run is None else rules.per_run + 1
+        history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch, first=most)]
+        newest = tx.snapshots.latest(table.table_id, table.identifier.branch)
+        unread = min((consumer.next_snapshot for consumer in read_consumers(table.files)), default=None)
+        latest = newest.snapshot_id if newest else None
+        end = expired_before(history, rules, first_unread=unread, now_millis=now, latest=latest)
+        expired = [s for s in history if s.id < end]
+        if not expired:
+            return Removed()
+        first = history[len(expired)]
+        kept = [tag.snapshot for tag in _tags(tx, table) if tag.snapshot.id < first.id] + _kept_elsewhere(tx, table)
+        if not dry_run:
+            tx.holds.require_no_backup(f"Expiry of snapshots of {table.identifier}")
+            tx.snapshots.forget(table.table_id, table.identifier.branch, below=end)
+    garbage = left_by_expiry(table.files, table.schema, expired, kept, first)
+    if not dry_run:
+        lake.step("expiry decided")
+        # First, so that nobody who goes by files finds a snapshot whose rows are gone.
+        cleared = follow(lambda: clear_stale_snapshots(lake, table), f"Snapshot files of {table.identifier} that expired are still there")
+        if not (cleared and _deleted(table, garbage)):
+            garbage = Garbage()
+    return _removed(expired, garbage)
+
+
+def clear_stale_snapshots(lake: Lake, table: LakeTable) -> None:
+    """Delete the files of snapshots before the catalog's earliest, and tell readers where history begins."""
+    with lake.catalog.transaction() as tx:
+        _lock(tx, table)
+        earliest = clear_expired(tx, table)
+    if earliest is not None and table.files.read_hint(table.files.layout.earliest_hint()) != earliest:
+        table.files.io.write(table.files.layout.earliest_hint(), str(earliest).encode())
+
+
+def create_tag(
+    lake: Lake,
+    table: LakeTable,
+    name: str,
+    *,
+    snapshot_id: int | None = None,
+    retained: dt.timedelta | None = None,
+    dry_run: bool = False,
+) -> Tag:
+    """Keep a snapshot under a name, for a time or for good; raises `SnapshotNotExist` or `TagAlreadyExist`."""
+    lake.tags.create(table, name, snapshot_id=snapshot_id, retained=_text(retained), dry_run=dry_run)
+    if not dry_run:
+        return _tag(lake.tags.get(table, name))
+    with lake.catalog.reading() as tx:
+        return Tag(name=name, snapshot=_to_tag(tx, table, snapshot_id), retained=retained)
+
+
+def _text(retained: dt.timedelta | None) -> str | None:
+    return None if retained is None else f"{round(retained.total_seconds() * 1000)} ms"
+
+
+def _to_tag(tx: CatalogTransaction, table: LakeTable, snapshot_id: int | None) -> Snapshot:
+    """The snapshot a tag is asked for, the latest where none is named; raises `SnapshotNotExist`."""
+    branch = table.identifier.branch
+    newest = tx.snapshots.latest(table.table_id, branch) if snapshot_id is None else None
+    wanted = snapshot_id or (newest.snapshot_id if newest else 0)
+    row = tx.snapshots.get(table.table_id, branch, wanted)
+    if row is None:
+        which = f"no snapshot {wanted} to tag" if wanted else "no snapshot to tag yet"
+        raise SnapshotNotExist(f"Table {table.identifier} has {which}.", resource_name=str(wanted))
+    check_there(table, row)
+    return Snapshot.from_json(row.body)
+
+
+def replace_tag(
+    lake: Lake,
+    table: LakeTable,
+    name: str,
+    *,
+    snapshot_id: int | None = None,
+    retained: dt.timedelta | None = None,
+    dry_run: bool = False,
+) -> tuple[Tag, Removed]:
+    """Let a tag keep another snapshot, and let go what only the one before needed; raises `TagNotExist` or `SnapshotNotExist`."""
+    _may(lake, table)
+    lake.tags.get(table, name)
+    forget_expired(lake.catalog, table)
+    table.latest()  # publishes what is decided, so that no file is missing below
+    if not dry_run:
+        _require_writable(table)
+    with lake.catalog.transaction(keep=not dry_run) as tx:
+        _lock(tx, table)
+        snapshot = _to_tag(tx, table, snapshot_id)
+        tags = _tags(tx, table)
+        before = _named(table, tags, name)
+        tx.holds.require_no_backup(f"Replacing tag {name} of {table.identifier}")
+        tx.tags.drop(table.table_id, name, table.identifier.branch)
+        now = time.time_ns() // 1_000_000
+        tx.tags.put(table.table_id, name, snapshot.to_json(), table.identifier.branch, created_millis=now, retained=_text(retained))
+        made = tx.tags.find(table.table_id, name, table.identifier.branch)
+        kept = _beside(tx, table, before, [*(tag.snapshot for tag in tags if tag.name != name), snapshot])
+    assert made is not None
+    garbage = Garbage() if kept is None else left_by_tag(table.files, table.schema, before.snapshot, kept)
+    if not dry_run:
+        published = lake.tags.publish_soon(table, made)
+        lake.step("tag replaced")
+        if not (published and _deleted(table, garbage)):
+            garbage = Garbage()
+    return _tag(made), _removed([], garbage, [name])
+
+
+def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: bool = False) -> Tag:
+    """Give a tag another name; raises `TagNotExist` or `TagAlreadyExist`."""
+    check_name(to, "tag")
+    lake.caller.require(Access.UPDATE, table_resource(table.identifier))
+    lake.tags.get(table, name)
+    if not dry_run:
+        _require_writable(table)
+    with lake.catalog.transaction(keep=not dry_run) as tx:
+        _lock(tx, table)
+        row = tx.tags.find(table.table_id, name, table.identifier.branch)
+        if row is None:
+            raise TagNotExist(name, str(table.identifier))
+        branch = table.identifier.branch
+        stale_file(tx, table, table.files.layout.tag_file(name), row.snapshot)
+        if not tx.tags.put(table.table_id, to, row.snapshot, branch, created_millis=row.created_millis, retained=row.retained):
+            raise TagAlreadyExist(to, str(table.identifier))
+        tx.tags.drop(table.table_id, name, branch)
+    renamed = dataclasses.replace(row, name=to)
+    if not dry_run:
+        lake.tags.publish_soon(table, renamed)
+        lake.history.tidy(table)
+    return _tag(renamed)
+
+
+def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False) -> Removed:
+    """Forget a tag, and with it what only it kept; raises `TagNotExist`."""
+    _may(lake, table)
+    lake.tags.get(table, name)
+    with lake.catalog.transaction(keep=not dry_run) as tx:
+        _lock(tx, table)
+        tags = _tags(tx, table)
+        dropped = _named(table, tags, name)
+        kept = _beside(tx, table, dropped, [tag.snapshot for tag in tags if tag.name != name])
+        tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
+        if not dry_run:  # the file first: one that lies there without a row is taken for a tag some client made
+            table.files.io.delete(table.files.layout.tag_file(name))
+            with contextlib.suppress(FileNotFoundError):  # a power cut must not bring it back once the catalog has forgotten it
+                table.files.io.sync([table.files.layout.tag_dir()])
+        tx.tags.drop(table.table_id, name, table.identifier.branch)
+    garbage = Garbage() if kept is None else left_by_tag(table.files, table.schema, dropped.snapshot, kept)
+    if not dry_run:
+        lake.step("tag dropped")
+        if not _deleted(table, garbage):
+            garbage = Garbage()
+    return _removed([], garbage, [name])
+
+
+def _named(table: LakeTable, tags: Sequence[Tag], name: str) -> Tag:
+    found = next((tag for tag in tags if tag.name == name), None)
+    if found is None:
+        raise TagNotExist(name, str(table.identifier))
+    return found
+
+
+def _beside(tx: CatalogTransaction, table: LakeTable, dropped: Tag, others: Sequence[Snapshot]) -> list[Snapshot] | None:
+    """The snapshots that keep files of a tag that goes; None where its own snapshot stays."""
+    history = tx.snapshots.history(table.table_id, table.identifier.branch)
+    if any(row.snapshot_id == dropped.snapshot.id for row in history) or any(s.id == dropped.snapshot.id for s in others):
+        return None
+    neighbours = _neighbours(dropped.snapshot, [*others, *(Snapshot.from_json(row.body) for row in history[:1])])
+    return neighbours + _kept_elsewhere(tx, table)
+
+
+def _neighbours(tagged: Snapshot, others: Sequence[Snapshot]) -> list[Snapshot]:
+    """The nearest kept snapshots on either side: a file lives from one commit to another, so what farther ones need these need, too."""
+    before = max((s for s in others if s.id < tagged.id), key=lambda s: s.id, default=None)
+    after = min((s for s in others if s.id > tagged.id), key=lambda s: s.id, default=None)
+    return [s for s in (before, after) if s is not None]
+
+
+def rollback(lake: Lake, table: LakeTable, to: Snapshot, *, tag: str | None = None, dry_run: bool = False) -> Removed:
+    """Make a snapshot, or one that only a tag has kept, the latest again.
+
+    Later snapshots and their tags go, and the files only they had.
+    """
+    _may(lake, table)
+    tags = tags_of(lake, table)
+    removed = [snapshot for snapshot in lake.snapshots(table) if snapshot.id > to.id]
+    later = [one.name for one in tags if one.snapshot.id > to.id]
+    with lake.catalog.reading() as tx:
+        kept = [one.snapshot for one in tags if one.snapshot.id <= to.id] + _kept_elsewhere(tx, table)
+    garbage = left_by_rollback(table.files, table.schema, removed, to, kept)
+    if not dry_run:
+        if tag is not None:
+            tidy = lake.history.rollback_to_tag(table, tag)
+        else:
+            tidy = lake.history.rollback_to_snapshot(table, to.id)
+        lake.step("rolled back")
+        if not (tidy and _deleted(table, garbage)):
+            garbage = Garbage()
+    return _removed(removed, garbage, later)
+
+
+def left_behind(table: LakeTable, gone: Sequence[Snapshot], to: Snapshot | None) -> Removed:
+    """The snapshots of a branch that ended, and the files only they had besides what ``to`` has: `remove_orphan_files` finds them."""
+    own = [snapshot for snapshot in gone if to is None or snapshot.key != to.key]
+    return _removed(gone, left_by_branch(table.files, table.schema, own, [] if to is None else [to]))

@@ -1,0 +1,92 @@
+"""CALL sys.remove_orphan_files: what crashes and failed writes left in a table's directories."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lake.rewrite.expiry import clear_stale_snapshots, tags_of
+from lake.tables.handle import LakeTable
+from model.access import Access, table_resource
+from model.errors import InvalidOption
+from model.identifier import MAIN_BRANCH
+from model.snapshot import Snapshot
+from table.format.io.file_io import FileStatus
+from table.retention.orphans import Check, candidates, names_in_use
+
+if TYPE_CHECKING:
+    from lake.lake import Lake
+
+YOUNGEST_MILLIS = 24 * 3600 * 1000
+"""Files younger than a day are left alone where the caller names no time: a write may still be at work on them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """Files nothing refers to."""
+
+    paths: tuple[str, ...]
+    size: int
+
+
+def remove_orphan_files(
+    lake: Lake, table: LakeTable, *, older_than_millis: int | None = None, dry_run: bool = False, threads: int = 8, check: Check
+) -> Orphans:
+    """Delete files of a table that no snapshot, tag or branch knows and that are older than a moment, a day ago by default.
+
+    The listing comes first and the names in use after it, so that a file committed in between counts as used.
+    Raises `InvalidOption` for a moment in the future.
+    """
+    lake.caller.require(Access.DELETE, table_resource(table.identifier))
+    lake.standing.require_own()
+    now = time.time_ns() // 1_000_000
+    limit = now - YOUNGEST_MILLIS if older_than_millis is None else older_than_millis
+    if limit > now:
+        raise InvalidOption("older_than lies in the future: files being written at this moment would be removed.")
+    old = [status for status in candidates(table.files, table.schema, threads=threads, check=check) if status.mtime_millis < limit]
+    used: set[str] = set()
+    for snapshots in _known(lake, table) if old else ():
+        used |= names_in_use(table.files, snapshots, check)
+    orphans = [status for status in old if status.path.rpartition("/")[2] not in used]
+    expired = _expired(lake, table)
+    for status in () if dry_run else orphans:
+        check()
+        table.files.delete((status.path,))
+    if expired and not dry_run:
+        clear_stale_snapshots(lake, table)
+    orphans += expired
+    return Orphans(paths=tuple(status.path for status in orphans), size=sum(status.size for status in orphans))
+
+
+def _known(lake: Lake, table: LakeTable) -> list[list[Snapshot]]:
+    """Every snapshot, by line of history: each branch, each tag, and files of snapshots the catalog does not have."""
+    lake.snapshots(table)  # publishes what is decided, and forgets what clients expired
+    lines: list[list[Snapshot]] = []
+    with lake.catalog.reading() as tx:
+        for branch in {MAIN_BRANCH, *tx.branches.names(table.table_id)}:
+            lines.append([Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)])
+            lines += [[Snapshot.from_json(row.snapshot)] for row in tx.tags.all(table.table_id, branch)]
+    lines += [[tag.snapshot] for tag in tags_of(lake, table)]  # also those whose files clients wrote themselves
+    known = {snapshot.uuid for line in lines for snapshot in line}
+    earliest = _earliest(lake, table)
+    for snapshot_id in table.files.snapshot_ids():
+        # The file of an expired snapshot, left by a crash, names what may be gone already; one written past the catalog does not.
+        snapshot = table.files.read_snapshot(snapshot_id) if snapshot_id >= earliest else None
+        if snapshot is not None and snapshot.uuid not in known:
+            lines.append([snapshot])
+    return lines
+
+
+def _earliest(lake: Lake, table: LakeTable) -> int:
+    """The first snapshot the catalog has of the table's branch; what lies before it has expired. A tag may be older."""
+    with lake.catalog.reading() as tx:
+        row = tx.snapshots.earliest(table.table_id, table.identifier.branch)
+    return row.snapshot_id if row else 0
+
+
+def _expired(lake: Lake, table: LakeTable) -> list[FileStatus]:
+    """Files of expired snapshots, which a crash left: readers of files would find snapshots there whose rows are gone."""
+    earliest = _earliest(lake, table)
+    names = {f"snapshot-{snapshot_id}" for snapshot_id in table.files.snapshot_ids() if snapshot_id < earliest}
+    return [status for status in table.files.io.list(table.files.layout.snapshot_dir()) if status.path.rpartition("/")[2] in names]

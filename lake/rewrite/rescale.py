@@ -1,0 +1,77 @@
+"""Partitions written anew with the number of buckets their table has by now, each key's rows in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lake.tables.handle import LakeTable
+from model.snapshot import CommitKind, Snapshot
+from table.compaction.rewrite import planned
+from table.format.deletions import with_vectors
+from table.format.layout import partition_dirs
+from table.format.manifest import ManifestEntry
+from table.format.rows import binary_row
+from table.scan.read import read_batches
+from table.scan.skipping.partition_filter import Touched
+from table.write.writer import write_batches
+
+if TYPE_CHECKING:
+    from lake.lake import Lake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgrown:
+    """A partition whose files are of another number of buckets than the table's."""
+
+    row: bytes
+    """Its values, as manifests hold them."""
+    name: str
+    buckets: int
+    entries: Sequence[ManifestEntry]
+
+    @property
+    def rows(self) -> int:
+        """Rows in it."""
+        return sum(entry.file.row_count for entry in self.entries)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return sum(entry.file.file_size for entry in self.entries)
+
+
+def outgrown(table: LakeTable, snapshot: Snapshot | None) -> Iterator[Outgrown]:
+    """The partitions that are to be rescaled, by name, with their files in the order they are read."""
+    schema = table.schema
+    if schema.bucket <= 0:
+        return
+    types = [field.type for field in schema.partition_fields]
+    rows = sorted({one.partition for one in table.files.bucket_sums(snapshot)})
+    for row in rows:
+        entries = with_vectors(table.files, schema, snapshot, table.files.touched_entries(snapshot, Touched(types, {row})))
+        if all(entry.total_buckets == schema.bucket for entry in entries):
+            continue
+        ordered = sorted(entries, key=lambda entry: (entry.bucket, entry.file.min_sequence_number))
+        name = "/".join(partition_dirs(schema, binary_row.decode(types, row)))
+        yield Outgrown(row=row, name=name, buckets=max(entry.total_buckets for entry in entries), entries=ordered)
+
+
+def rescale(lake: Lake, table: LakeTable, partition: Outgrown, *, check: Callable[[], None]) -> None:
+    """Write a partition anew as one commit; raises `RewriteConflict` where somebody changed it meanwhile.
+
+    A key lay in one bucket, which is read from its first row to its last, so that its rows come to its new bucket in their order.
+    """
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in read_batches(table.files, table.schema, planned(table.files, table.schema, partition.entries)):
+            check()
+            yield batch
+
+    with table.write() as write:
+        write.add(write_batches(table.files, table.schema, batches()))
+        request = write.request(CommitKind.OVERWRITE, deletes=tuple(partition.entries), operation="OVERWRITE")
+        lake.commit(table, request)

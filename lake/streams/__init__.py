@@ -1,0 +1,1 @@
+"""Following a table snapshot by snapshot, once for all who read it."""

@@ -1,0 +1,1 @@
+"""Handles on tables, and databases, branches, tags, views, partitions and drops."""

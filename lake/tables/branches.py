@@ -1,0 +1,219 @@
+"""Branches: made from a tag or empty, renamed, dropped, and main moved forward to one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from catalog import CatalogStore, CatalogTransaction
+from catalog.records import SnapshotRow, TableRow
+from lake.access.guard import needs
+from lake.commit.decided import follow, require_writable
+from lake.commit.publish import Publisher
+from lake.register.expired import forget_expired
+from lake.register.standing import Standing
+from lake.register.whole import require_whole
+from lake.rewrite.garbage import make_way
+from lake.tables.handle import LakeTable
+from lake.tables.history import clear_expired, stale_file
+from lake.tables.names import check_name
+from lake.tables.tags import Tags
+from model.access import Access
+from model.catalog_errors import BranchAlreadyExist, BranchNotExist
+from model.errors import BadRequest, InvalidName, TableNotExist, TagNotExist
+from model.identifier import MAIN_BRANCH, Identifier
+from model.snapshot import Snapshot
+from table.format.layout import TableLayout
+from table.format.store import TableFiles
+
+
+class Branches:
+    """The branches of tables besides main."""
+
+    def __init__(self, catalog: CatalogStore, publisher: Publisher, tags: Tags, standing: Standing) -> None:
+        self._catalog = catalog
+        self._publisher = publisher
+        self._tags = tags
+        self._standing = standing
+        self.caller = tags.caller
+
+    def names(self, table: LakeTable) -> list[str]:
+        """All but main, by name."""
+        with self._catalog.reading() as tx:
+            return tx.branches.names(table.table_id)
+
+    @needs(Access.UPDATE)
+    def create(
+        self, table: LakeTable, name: str, *, from_tag: str | None = None, if_not_exists: bool = False, dry_run: bool = False
+    ) -> bool:
+        """Add a branch with a tag's snapshot, or without any; False when it exists and that is fine.
+
+        Raises `BranchAlreadyExist`, `TagNotExist`, `TableDamaged`, `InvalidName`.
+        """
+        self._check_name(table, name)
+        tag = self._tags.get(table, from_tag) if from_tag is not None else None
+        if tag is not None:
+            require_whole(table, Snapshot.from_json(tag.snapshot))
+        try:
+            with self._catalog.transaction(keep=not dry_run) as tx:
+                row = self._held(tx, table)
+                snapshot = Snapshot.from_json(tag.snapshot) if tag else None
+                if tag and tx.tags.find(table.table_id, tag.name) is None:
+                    raise TagNotExist(tag.name, str(table.identifier))
+                newest = snapshot.schema_id if snapshot else row.schema_id
+                if not dry_run:
+                    make_way(tx, table.files.io, self._standing, TableLayout(table.location, name).branch_dir)
+                tx.branches.create(table.table_id, name, schema_id=newest, table=str(table.identifier))
+                for schema_id, body in tx.tables.schemas(table.table_id, MAIN_BRANCH):
+                    if schema_id <= newest:
+                        tx.tables.add_schema(table.table_id, name, schema_id, body)
+                if snapshot and tag:
+                    tx.snapshots.insert(
+                        table.table_id, name, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
+                    )
+                    found = tx.snapshots.get(table.table_id, name, snapshot.id)
+                    tx.snapshots.point(table.table_id, name, found)
+                    tx.tags.put(table.table_id, tag.name, tag.snapshot, name, created_millis=tag.created_millis, retained=tag.retained)
+        except BranchAlreadyExist:
+            if not if_not_exists:
+                raise
+            return False
+        return True
+
+    @needs(Access.DELETE)
+    def drop(self, table: LakeTable, name: str, *, dry_run: bool = False) -> list[Snapshot]:
+        """Remove a branch with its snapshots, which are returned, and tags; raises `BranchNotExist`."""
+        with self._catalog.transaction(keep=not dry_run) as tx:
+            self._held(tx, table)
+            tx.holds.require_no_backup(f"Dropping branch {name} of {table.identifier}")
+            gone = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, name)] if name != MAIN_BRANCH else []
+            if not tx.branches.drop(table.table_id, name):
+                raise BranchNotExist(name, str(table.identifier))
+            tx.tables.discard(directory := TableLayout(table.location, name).branch_dir)
+        if dry_run:
+            return gone
+
+        def remove() -> None:
+            with self._catalog.transaction() as tx:
+                make_way(tx, table.files.io, self._standing, directory)
+
+        follow(remove, f"The directory {directory} of a dropped branch could not be removed")
+        return gone
+
+    @needs(Access.UPDATE)
+    def rename(self, table: LakeTable, name: str, to: str, *, dry_run: bool = False) -> None:
+        """Give a branch another name; raises `BranchNotExist` or `BranchAlreadyExist`."""
+        self._check_name(table, to)
+        old, new = TableLayout(table.location, name).branch_dir, TableLayout(table.location, to).branch_dir
+        with self._catalog.transaction(keep=not dry_run) as tx:
+            self._held(tx, table)
+            if not dry_run:
+                make_way(tx, table.files.io, self._standing, new)
+            if not tx.branches.rename(table.table_id, name, to, table=str(table.identifier)):
+                raise BranchNotExist(name, str(table.identifier))
+            tx.tables.discard(old)
+        if dry_run:
+            return
+        # Decided; what lies under the new name is written anew by whoever needs it, so a crash here loses nothing.
+        io = table.files.io
+
+        def move() -> None:
+            with self._catalog.transaction() as tx:
+                if not tx.tables.lock_location(old):
+                    return
+                if io.atomic_rename and io.exists(old) and not io.exists(new):
+                    io.rename(old, new)
+                else:
+                    io.delete_tree(old)
+                tx.tables.directory_removed(old)
+
+        follow(move, f"The directory {old} of a renamed branch could not be moved")
+
+    @needs(Access.DELETE)
+    def fast_forward(self, table: LakeTable, name: str, *, dry_run: bool = False) -> tuple[list[Snapshot], Snapshot]:
+        """Let main go on where a branch is: main's snapshots, schemas and tags from the branch's first on are replaced by the branch's.
+
+        Returns the snapshots main loses and the one it has then.
+        Raises `BranchNotExist`, `TableDamaged`, or `BadRequest` for a branch without snapshots.
+        """
+        opened = replace(
+            table,
+            identifier=Identifier(table.identifier.database, table.identifier.table, name),
+            files=TableFiles(table.files.io, table.location, name),
+        )
+        forget_expired(self._catalog, opened)
+        with self._catalog.reading() as tx:
+            newest = tx.snapshots.latest(table.table_id, name)
+        if newest is not None:
+            require_whole(opened, Snapshot.from_json(newest.body))
+        if not dry_run:
+            require_writable(table.files.io, table.files.layout.manifest_dir())
+        with self._catalog.transaction(keep=not dry_run) as tx:
+            main = self._held(tx, table)
+            branch = tx.tables.find(Identifier(main.database, main.name, name))
+            if name == MAIN_BRANCH or branch is None:
+                raise BranchNotExist(name, str(table.identifier))
+            history = tx.snapshots.history(table.table_id, name)
+            if not history:
+                raise BadRequest(f"Branch {name} of {table.identifier} has no snapshot to go forward to.")
+            first = Snapshot.from_json(history[0].body)
+            tx.holds.require_no_backup(f"Moving main of {table.identifier} to branch {name}")
+            if not dry_run:
+                clear_expired(tx, table)
+            self._tags.take_in(tx, table)  # also those that clients wrote as files
+            self._tags.take_in(tx, opened)
+            lost = self._clear(tx, table, name, history)
+            for schema_id, body in tx.tables.schemas(table.table_id, name):
+                if schema_id >= first.schema_id:
+                    tx.tables.add_schema(table.table_id, MAIN_BRANCH, schema_id, body)
+            tx.tables.set_schema(
+                table.table_id, MAIN_BRANCH, branch.schema_id, published=min(main.published_schema_id, first.schema_id - 1)
+            )
+            for row in history:
+                tx.snapshots.insert(
+                    table.table_id, MAIN_BRANCH, snapshot_id=row.snapshot_id, uuid=row.snapshot_uuid, body=row.body, published=False
+                )
+            tx.snapshots.point(table.table_id, MAIN_BRANCH, tx.snapshots.get(table.table_id, MAIN_BRANCH, history[-1].snapshot_id))
+            for tag in tx.tags.all(table.table_id, name):
+                tx.tags.put(table.table_id, tag.name, tag.snapshot, created_millis=tag.created_millis, retained=tag.retained)
+        if not dry_run:
+            follow(lambda: self._publisher.remove_stale(table.table_id, table.files), f"Files that {table.identifier} left are still there")
+        return lost, Snapshot.from_json(history[-1].body)
+
+    @staticmethod
+    def _clear(tx: CatalogTransaction, table: LakeTable, branch: str, history: Sequence[SnapshotRow]) -> list[Snapshot]:
+        """Take away what of main the branch replaces; returns the snapshots that are lost with it, not those that the branch has, too."""
+        files, first = TableFiles(table.files.io, table.location), Snapshot.from_json(history[0].body)
+        stay = {row.snapshot_uuid for row in history}
+        lost = [row for row in tx.snapshots.remove(table.table_id, MAIN_BRANCH, above=first.id - 1) if row.snapshot_uuid not in stay]
+        for row in lost:
+            stale_file(tx, table, files.layout.snapshot_file(row.snapshot_id), row.body)
+        taken = dict(tx.tables.schemas(table.table_id, branch))
+        for schema_id, body in tx.tables.schemas(table.table_id, MAIN_BRANCH):
+            if schema_id >= first.schema_id and taken.get(schema_id) != body:
+                path = files.layout.below(files.layout.schema_file(schema_id))
+                tx.stale.add(table.table_id, path, {"id": schema_id, "timeMillis": body.get("timeMillis")})
+        tx.tables.drop_schemas(table.table_id, MAIN_BRANCH, above=first.schema_id - 1)
+        kept = {tag.name: tag.snapshot for tag in tx.tags.all(table.table_id, branch)}
+        for tag in tx.tags.all(table.table_id):
+            if (tag.name in kept or int(tag.snapshot["id"]) >= first.id) and kept.get(tag.name) != tag.snapshot:
+                tx.tags.drop(table.table_id, tag.name)
+                stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
+        return [Snapshot.from_json(row.body) for row in lost]
+
+    def _held(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
+        """The main row of the table, nobody committing until the transaction ends; its warehouse is ours."""
+        self._standing.require_own()
+        row = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
+        if row.table_id != table.table_id or row.location != table.location:
+            raise TableNotExist(str(table.identifier))
+        return row
+
+    def _check_name(self, table: LakeTable, name: str) -> None:
+        check_name(name, "branch")
+        if name == MAIN_BRANCH:
+            raise BranchAlreadyExist(name, str(table.identifier))
+        with contextlib.suppress(ValueError):
+            int(name)
+            raise InvalidName(f"The branch name {name!r} is a number, which Paimon's clients take for a snapshot.")

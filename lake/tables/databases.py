@@ -1,0 +1,93 @@
+"""Databases: made, changed, listed and dropped with all that is in them; the names of their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from catalog.listing import EVERYTHING, Slice
+from catalog.records import DatabaseRow
+from lake.access.guard import asks_itself, needs, the_catalog
+from lake.base import LakeBase, seen
+from lake.tables.names import check_name
+from model.access import Access, database_resource, inside, table_resource
+from model.errors import DatabaseAlreadyExist
+from model.identifier import Identifier
+from model.schema.lengths import check_option_lengths
+
+
+class LakeDatabases(LakeBase):
+    """The databases of a catalog."""
+
+    @asks_itself
+    def list_databases(self, wanted: Slice = EVERYTHING) -> list[str]:
+        """The names of those wanted that the caller may see, in code-point order."""
+        with self.catalog.reading() as tx:
+            return seen(tx.databases.names, str, self.caller.sees_database, wanted, all_=self.caller.administrator)
+
+    @asks_itself
+    def database(self, name: str) -> DatabaseRow:
+        """One database; raises `DatabaseNotExist`."""
+        self.caller.require_sight_of_database(name)
+        with self.catalog.reading() as tx:
+            return tx.databases.get(name)
+
+    @needs(Access.CREATEDATABASE, the_catalog)
+    def create_database(
+        self, name: str, *, options: Mapping[str, str] | None = None, comment: str | None = None, if_not_exists: bool = False
+    ) -> bool:
+        """Add a database; False when it exists and that is fine."""
+        check_name(name, "database")
+        check_option_lengths(options or {})
+        self.standing.require_own()
+        try:
+            with self.catalog.transaction() as tx:
+                tx.databases.create(name, comment=comment, options=options or {}, by=self.caller.principal)
+                owned = self._own(tx, database_resource(name), inside(name))
+        except DatabaseAlreadyExist:
+            if not if_not_exists:
+                raise
+            return False
+        self._owns(owned)
+        return True
+
+    @needs(Access.ALTER)
+    def alter_database(self, name: str, *, set_options: Mapping[str, str], remove: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+        """Change a database's options; returns which of those to remove were there and which were not."""
+        check_option_lengths(set_options)
+        self.standing.require_own()
+        with self.catalog.transaction() as tx:
+            options = dict(tx.databases.lock(name).options)
+            removed = [key for key in remove if options.pop(key, None) is not None]
+            tx.databases.set_options(name, options | dict(set_options), by=self.caller.principal)
+        return removed, [key for key in remove if key not in removed]
+
+    @asks_itself
+    def list_tables(self, database: str, wanted: Slice = EVERYTHING, *, type_: str | None = None) -> list[str]:
+        """The names of a database's tables the caller may see, in code-point order; raises `DatabaseNotExist`."""
+        self.caller.require_sight_of_database(database)
+        with self.catalog.reading() as tx:
+            names = seen(
+                lambda part: tx.tables.names(database, part, type_=type_),
+                str,
+                lambda name: self.caller.lists(table_resource(Identifier(database, name))),
+                wanted,
+                all_=self.caller.administrator,
+            )
+            if not names:
+                tx.databases.get(database)
+            return names
+
+    @asks_itself
+    def tables_everywhere(
+        self, *, databases: str | None, names: str | None, after: tuple[str, str] | None, limit: int
+    ) -> list[tuple[str, str]]:
+        """Database and name of tables in all databases that the caller may see; see `TableRepository.everywhere`."""
+        found: list[tuple[str, str]] = []
+        with self.catalog.reading() as tx:
+            while len(found) < limit:
+                page = tx.tables.everywhere(databases=databases, tables=names, after=after, limit=limit)
+                found += [pair for pair in page if self.caller.administrator or self.caller.lists(table_resource(Identifier(*pair)))]
+                if len(page) < limit:
+                    break
+                after = page[-1]
+        return found[:limit]

@@ -1,0 +1,341 @@
+"""Drops that can be taken back: DROP, UNDROP and what removes a dropped table when its time is over.
+
+A drop marks the table's row (`catalog/objects/drops.py`); its files, snapshots, tags, branches, grants, policies and consumers stay where
+they are, and the name is free at once. After `drop.retention`, or at once with PURGE, the row goes and the directory becomes garbage, which
+is removed as it always was: decided first, removed after, and again by whoever finds it left.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from uuid import UUID
+
+from catalog import CatalogTransaction
+from catalog.listing import Slice
+from catalog.objects.drops import DroppedDatabase, DroppedTable
+from catalog.records import TableRow
+from lake.access.callers import Caller
+from lake.access.guard import asks_itself, needs
+from lake.base import LakeBase
+from lake.commit.decided import follow
+from lake.rewrite.garbage import own_directory
+from lake.tables.names import check_name
+from model.access import CATALOG, Access, Resource, database_resource, inside, table_resource
+from model.catalog_errors import DropNotExist
+from model.errors import DatabaseAlreadyExist, DatabaseNotExist, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
+from model.identifier import DEFAULT_DATABASE, MAIN_BRANCH, Identifier
+from model.options.maintenance import DROP_RETENTION
+
+_log = logging.getLogger(__name__)
+_AT_ONCE = timedelta(0)
+_SWEPT_AT_ONCE = 50
+"""Tables whose rows are removed in one transaction."""
+
+
+class LakeDrops(LakeBase):
+    """Dropping tables and databases, and bringing them back."""
+
+    # Dropping
+
+    @needs(Access.DROP)
+    def drop_table(self, table: Identifier, *, if_exists: bool = False, purge: bool = False) -> None:
+        """Remove a table, which can be brought back for its `drop.retention`; with ``purge``, which takes PURGE, for good and at once."""
+        if table.branch != MAIN_BRANCH:
+            raise InvalidName(f"{table} is a branch of table {table.database}.{table.table}; it is dropped as one, not as a table.")
+        self.standing.require_own()
+        try:
+            with self.catalog.transaction() as tx:
+                row = tx.tables.lock(table)
+                garbage = self._drop(tx, row, self._retention_of(row, purge=purge))
+        except TableNotExist:
+            if not if_exists:
+                raise
+            return
+        self._dropped(garbage)
+
+    @needs(Access.DROP)
+    def discard_table(self, table: Identifier) -> None:
+        """Take back a table that a statement made and could not fill: nothing is left of it, unless somebody else has put rows there."""
+        self.standing.require_own()
+        try:
+            with self.catalog.transaction() as tx:
+                row = tx.tables.lock(table)
+                empty = tx.snapshots.latest(row.table_id, MAIN_BRANCH) is None
+                garbage = self._drop(tx, row, _AT_ONCE if empty else self.drop_retention)
+        except TableNotExist:
+            return
+        self._dropped(garbage)
+
+    @needs(Access.DROP)
+    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False, purge: bool = False) -> None:
+        """Remove a database; one that holds something only with ``cascade``, which drops all of it in one decision.
+
+        All of it can be brought back for `drop.retention`; with ``purge``, which takes PURGE on all in it, it is gone for good at once.
+        """
+        if name == DEFAULT_DATABASE:
+            raise InvalidName("The database default cannot be dropped: statements without a database name mean it.")
+        self.standing.require_own()
+        if purge:
+            self.caller.require(Access.PURGE, inside(name))
+        garbage: list[str] = []
+        try:
+            with self.catalog.transaction() as tx:
+                tx.databases.lock(name)
+                rows: list[TableRow] = []
+                if cascade:
+                    rows = [tx.tables.lock(Identifier(name, table)) for table in tx.tables.names(name)]
+                    if rows or tx.views.page(name, Slice(limit=1)) or tx.functions.page(name, Slice(limit=1)):
+                        self.caller.require(Access.DROP, inside(name))
+                else:
+                    tx.databases.require_empty(name)
+                kept = [(row, self._retention_of(row, purge=purge)) for row in rows]
+                retention = _AT_ONCE if purge else self.drop_retention
+                drop_id = tx.drops.keep_database(name, by=self.caller.principal, retention=retention)
+                for row, its_own in kept:
+                    garbage += self._drop(tx, row, its_own, parent=drop_id)
+                if not retention:
+                    (dropped,) = tx.drops.databases(drop_id=drop_id)
+                    tx.drops.remove_database(dropped)
+        except DatabaseNotExist:
+            if not if_exists:
+                raise
+        self._dropped(garbage)
+
+    def _retention_of(self, row: TableRow, *, purge: bool) -> timedelta:
+        """How long a table is kept; less than this server's retention takes PURGE, however that is said."""
+        own = DROP_RETENTION.read(row.schema.get("options", {}))
+        if not purge and (own is None or own >= self.drop_retention):
+            return self.drop_retention if own is None else own
+        resource = table_resource(Identifier(row.database, row.name))
+        if not purge and not self.caller.may(Access.PURGE, resource):
+            raise Forbidden(
+                f"{self.caller.principal} may not drop {resource}: its '{DROP_RETENTION.key}' is shorter than this server's, which takes "
+                f"PURGE. GRANT PURGE ON {resource.sql()} TO … gives it; ALTER TABLE … RESET ('{DROP_RETENTION.key}') lets it be kept as "
+                "long as others."
+            )
+        self.caller.require(Access.PURGE, resource)
+        return _AT_ONCE if purge or own is None else own
+
+    def _drop(self, tx: CatalogTransaction, row: TableRow, retention: timedelta, *, parent: int | None = None) -> list[str]:
+        """Drop a table that is locked; returns its directory where that is garbage now."""
+        if retention:
+            tx.drops.keep_table(row.table_id, by=self.caller.principal, retention=retention, parent=parent)
+            return []
+        directory = own_directory(row)
+        if directory is not None and tx.snapshots.latest(row.table_id, MAIN_BRANCH) is not None:
+            tx.holds.require_no_backup(f"Dropping {row.database}.{row.name} for good")
+        tx.tables.drop(row.table_id, directory)
+        return [] if directory is None else [directory]
+
+    def _dropped(self, garbage: Sequence[str]) -> None:
+        self.access.forget()
+        self._hook("drop decided")
+        for directory in garbage:
+            self._remove_soon(directory)
+
+    # What is dropped
+
+    @asks_itself
+    def dropped_tables(self, database: str | None = None) -> list[DroppedTable]:
+        """The dropped tables that are kept and that the caller could see before, the newest drop first."""
+        with self.catalog.reading() as tx:
+            found = tx.drops.tables(database=database)
+            callers = self._before(tx)
+        return [one for one in found if callers.of(one).sees(table_resource(_as_kept(one)))]
+
+    @asks_itself
+    def dropped_databases(self) -> list[DroppedDatabase]:
+        """The dropped databases that are kept and that the caller could see before, the newest drop first."""
+        with self.catalog.reading() as tx:
+            found = tx.drops.databases()
+            callers = self._before(tx)
+        return [one for one in found if callers.everywhere.sees_database(one.kept_as)]
+
+    @asks_itself
+    def undroppable(self, tables: Sequence[DroppedTable], databases: Sequence[DroppedDatabase]) -> frozenset[int]:
+        """The drops among these that the caller may take back, by their ids."""
+        with self.catalog.reading() as tx:
+            callers = self._before(tx)
+        found = [one.drop_id for one in tables if callers.of(one).may(Access.DROP, table_resource(_as_kept(one)))]
+        found += [one.drop_id for one in databases if callers.everywhere.may(Access.DROP, database_resource(one.kept_as))]
+        return frozenset(found)
+
+    def _before(self, tx: CatalogTransaction) -> _CallerBefore:
+        """The caller with what was granted to it on what is dropped."""
+        if self.caller.administrator:
+            return _CallerBefore(self.caller, {})
+        names = self.caller.names
+        above = [grant for grant in self.caller.grants if grant.resource.name is None]
+        everywhere = replace(self.caller, grants=(*above, *tx.grants.of_dropped_databases(names)))
+        return _CallerBefore(
+            everywhere, {table_id: everywhere.plus(grants) for table_id, grants in tx.grants.of_dropped_tables(names).items()}
+        )
+
+    # Bringing back
+
+    @asks_itself
+    def undrop_table(self, table: Identifier, *, drop_id: int | None = None, to: Identifier | None = None) -> Identifier:
+        """Bring a dropped table back as it was, the newest of that name or the one of a drop; returns its name.
+
+        It takes DROP on the table as it was granted then; another name or database takes CREATETABLE there. Raises `DropNotExist`,
+        `TableAlreadyExist` where the name is taken, and `DatabaseNotExist` where its database was dropped too.
+        """
+        self.standing.require_own()
+        if to is not None:
+            check_name(to.table, "table")
+        with self.catalog.transaction() as tx:
+            dropped = self._table_to_change(tx, table, drop_id, Access.DROP)
+            target = to or dropped.identifier
+            if to is not None or not dropped.housed:
+                self.caller.require(Access.CREATETABLE, database_resource(target.database))
+            elsewhere = f" UNDROP TABLE {table} AS … brings it back under another name."
+            try:
+                tx.databases.get(target.database)
+                if tx.views.find(target.database, target.table) is not None:
+                    raise TableAlreadyExist(str(target))
+                tx.drops.bring_back_table(dropped, target)
+            except TableAlreadyExist as taken:
+                taken.tell(elsewhere)
+                raise
+            except DatabaseNotExist as gone:
+                if to is None:
+                    gone.tell(f" UNDROP DATABASE {target.database} brings it back with all that went with it.{elsewhere}")
+                raise
+        self._brought_back([target])
+        return target
+
+    @asks_itself
+    def undrop_database(self, name: str, *, drop_id: int | None = None, to: str | None = None) -> list[Identifier]:
+        """Bring a dropped database back with its views, functions, grants and the tables that went with it; returns those tables.
+
+        It takes DROP on the database as it was granted then; another name takes CREATEDATABASE. Raises `DropNotExist` and
+        `DatabaseAlreadyExist`.
+        """
+        self.standing.require_own()
+        if to is not None:
+            check_name(to, "database")
+            self.caller.require(Access.CREATEDATABASE, CATALOG)
+        with self.catalog.transaction() as tx:
+            dropped = self._database_to_change(tx, name, drop_id, Access.DROP)
+            target = to or dropped.name
+            tables = [Identifier(target, one.name) for one in tx.drops.of_database(dropped.drop_id) if one.kept_in == dropped.kept_as]
+            try:
+                tx.drops.bring_back_database(dropped, target)
+            except DatabaseAlreadyExist as taken:
+                taken.tell(f" UNDROP DATABASE {name} AS … brings it back under another name.")
+                raise
+        self._brought_back(tables)
+        return tables
+
+    def _brought_back(self, tables: Sequence[Identifier]) -> None:
+        """What was decided and not published when a table was dropped is published now, or by whoever opens it next."""
+        self.access.forget()
+        self._hook("undrop decided")
+        for table in tables:
+            follow(partial(self._publish_all, table), f"What was decided of table {table} before it was dropped could not be published")
+
+    def _publish_all(self, table: Identifier) -> None:
+        """Put the files of what was decided before a drop there, of every branch."""
+        with self.catalog.reading() as tx:
+            branches = tx.branches.names(tx.tables.get(table).table_id)
+        for branch in (MAIN_BRANCH, *branches):
+            opened = self._ready(self._row_of(replace(table, branch=branch)))
+            self._publisher.try_to_catch_up(opened.table_id, opened.files, branch)
+
+    def _row_of(self, table: Identifier) -> TableRow:
+        with self.catalog.reading() as tx:
+            return tx.tables.get(table)
+
+    def _table_to_change(self, tx: CatalogTransaction, table: Identifier, drop_id: int | None, access: Access) -> DroppedTable:
+        """The dropped table a statement means, locked; its newest drop where no other is named."""
+        callers = self._before(tx)
+        for found in tx.drops.tables(database=table.database, table=table.table, drop_id=drop_id):
+            resource = table_resource(_as_kept(found))
+            if not callers.of(found).sees(resource) or not tx.drops.lock(found.drop_id):
+                continue
+            for now in tx.drops.tables(drop_id=found.drop_id):  # its database may have been brought back before it was locked
+                _require(callers.of(found), access, resource, f"the dropped table {table}")
+                return now
+        raise DropNotExist(f"table {table}", drop_id)
+
+    def _database_to_change(self, tx: CatalogTransaction, name: str, drop_id: int | None, access: Access) -> DroppedDatabase:
+        everywhere = self._before(tx).everywhere
+        for found in tx.drops.databases(name=name, drop_id=drop_id):
+            if not everywhere.sees_database(found.kept_as) or not tx.drops.lock(found.drop_id):
+                continue
+            _require(everywhere, access, database_resource(found.kept_as), f"the dropped database {name}")
+            return found
+        raise DropNotExist(f"database {name}", drop_id)
+
+    # Removing for good
+
+    @asks_itself
+    def purge_dropped_table(self, table: Identifier, *, drop_id: int | None = None) -> None:
+        """Remove a dropped table for good before its time; takes PURGE on it as it was granted then. Raises `DropNotExist`."""
+        self.standing.require_own()
+        with self.catalog.transaction() as tx:
+            dropped = self._table_to_change(tx, table, drop_id, Access.PURGE)
+            tx.holds.require_no_backup(f"Removing the dropped table {table} for good")
+            tx.drops.remove_table(dropped)
+        self._dropped([] if dropped.own_directory is None else [dropped.own_directory])
+
+    @asks_itself
+    def sweep_drops(self) -> int:
+        """Remove for good what was dropped longer ago than it is kept, by Postgres's clock; returns how many tables and databases.
+
+        Raises `ClockInDoubt` where that clock cannot be believed, and `BackupRunning`.
+        """
+        self.caller.administers()
+        self.standing.require_own()
+        self.clock.require()
+        swept = 0
+        while True:
+            garbage: list[str] = []
+            removed = 0
+            with self.catalog.transaction() as tx:
+                tx.holds.require_no_backup("Removing dropped tables whose time is over")
+                for drop_id in tx.drops.expired(limit=_SWEPT_AT_ONCE):
+                    for table in tx.drops.tables(drop_id=drop_id):
+                        tx.drops.remove_table(table)
+                        garbage += [] if table.own_directory is None else [table.own_directory]
+                        _log.info("Table %s, dropped at %s, is removed for good", table.identifier, table.dropped_at)
+                        removed += 1
+                    for database in tx.drops.databases(drop_id=drop_id):
+                        removed += tx.drops.remove_database(database)
+            self._hook("sweep decided")
+            for directory in garbage:
+                self._remove_soon(directory)
+            swept += removed
+            if not removed:
+                break
+        with self.catalog.reading() as tx:
+            left = tx.tables.dropped_directories(older_than=timedelta(minutes=10))
+        for directory in left:
+            self._remove_soon(directory)
+        return swept
+
+
+class _CallerBefore:
+    """A caller as of before tables and databases were dropped."""
+
+    def __init__(self, everywhere: Caller, by_table: Mapping[UUID, Caller]) -> None:
+        self.everywhere = everywhere
+        self._by_table = by_table
+
+    def of(self, table: DroppedTable) -> Caller:
+        """The caller with what was granted to it on this table."""
+        return self._by_table.get(table.table_id, self.everywhere)
+
+
+def _as_kept(table: DroppedTable) -> Identifier:
+    """The name under which grants on what held the table are found: a new database of its name is another one."""
+    return Identifier(table.kept_in, table.name)
+
+
+def _require(caller: Caller, access: Access, resource: Resource, shown: str) -> None:
+    if not caller.may(access, resource):
+        raise Forbidden(f"{caller.principal} may not do this: it takes {access} on {shown}, as it was granted before the drop.")

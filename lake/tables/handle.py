@@ -1,0 +1,39 @@
+"""An open table: what the catalog says of it, and the hand on its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+from lake.commit.write_context import Write
+from model.identifier import Identifier
+from model.schema.schema import Schema
+from model.snapshot import Snapshot
+from table.format.store import TableFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeTable:
+    """A table as it was when it was opened; its snapshots are asked for anew each time."""
+
+    identifier: Identifier
+    table_id: UUID
+    schema: Schema
+    location: str
+    files: TableFiles
+    read_latest: Callable[[UUID, TableFiles, str], Snapshot | None]
+    left_behind: Callable[[], None] = lambda: None
+    """Called when a write of the table has failed: where the table is gone, what it made of directories and metadata is garbage."""
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot, its file in place; None for a table never written."""
+        return self.read_latest(self.table_id, self.files, self.identifier.branch)
+
+    def write(self) -> Write:
+        """The owner of files written for the table: ``with table.write.writer() as write:``; see `Write`."""
+        return Write(self.files, self.schema, self.left_behind)
+
+    def schema_at(self, schema_id: int) -> Schema:
+        """The schema a data file was written with."""
+        return self.schema if schema_id == self.schema.id else self.files.read_schema(schema_id)

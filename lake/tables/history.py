@@ -1,0 +1,215 @@
+"""A table's past: its snapshots, and going back to one of them or to an older schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from catalog import CatalogStore, CatalogTransaction
+from catalog.records import SnapshotRow, TableRow
+from lake.access.guard import needs
+from lake.commit.decided import follow, require_writable
+from lake.commit.publish import Publisher
+from lake.register.expired import check_there, forget_expired
+from lake.register.whole import require_whole
+from lake.tables.handle import LakeTable
+from lake.tables.tags import Tags
+from model.access import Access
+from model.catalog_errors import SchemaStillUsed, StaleRollback
+from model.errors import SnapshotNotExist, TableNotExist, TagNotExist
+from model.identifier import Identifier
+from model.snapshot import Snapshot
+
+
+class History:
+    """Looks at the snapshots of tables, and takes tables back."""
+
+    def __init__(self, catalog: CatalogStore, publisher: Publisher, tags: Tags) -> None:
+        self._catalog = catalog
+        self._publisher = publisher
+        self._tags = tags
+        self.caller = tags.caller
+
+    def page(self, table: LakeTable, *, below: int | None, limit: int) -> list[Snapshot]:
+        """Snapshots with ids below one, newest first, their files in place."""
+        table.latest()
+        forget_expired(self._catalog, table)
+        with self._catalog.reading() as tx:
+            rows = tx.snapshots.page(table.table_id, table.identifier.branch, below=below, limit=limit)
+        return [Snapshot.from_json(row.body) for row in rows]
+
+    def version(self, table: LakeTable, version: str) -> Snapshot:
+        """The snapshot that ``EARLIEST``, ``LATEST``, a number or a tag's name means; raises `SnapshotNotExist`."""
+        latest = table.latest()
+        branch = table.identifier.branch
+        row: SnapshotRow | None = None
+        if version == "LATEST" and latest is not None:
+            return latest
+        forget_expired(self._catalog, table)
+        if version == "LATEST":
+            pass
+        elif version == "EARLIEST":
+            with self._catalog.reading() as tx:
+                row = tx.snapshots.earliest(table.table_id, branch)
+        elif version.isascii() and version.isdigit():
+            with self._catalog.reading() as tx:
+                row = tx.snapshots.get(table.table_id, branch, int(version)) if int(version) < 2**63 else None
+        elif (tag := self._tags.find(table, version)) is not None:
+            return Snapshot.from_json(tag.snapshot)
+        if row is None:
+            raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {version}.", resource_name=version)
+        return Snapshot.from_json(row.body)
+
+    @needs(Access.DELETE)
+    def rollback_to_snapshot(self, table: LakeTable, snapshot_id: int, *, expected: int | None = None) -> bool:
+        """Make a snapshot the latest again; later ones, and the tags on them, are gone, and with True their files, too.
+
+        Raises `SnapshotNotExist`, `TableDamaged`, or `StaleRollback` where the latest is not the one expected.
+        """
+        forget_expired(self._catalog, table)
+        _require_writable(table)
+        with self._catalog.reading() as tx:
+            wanted = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
+        if wanted is not None:
+            require_whole(table, Snapshot.from_json(wanted.body))
+        with self._catalog.transaction() as tx:
+            self._hold(tx, table)
+            _check_latest(tx, table, expected)
+            row = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
+            if row is None:
+                raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {snapshot_id}.", resource_name=str(snapshot_id))
+            check_there(table, row)
+            self._back_to(tx, table, row)
+        return self.tidy(table)
+
+    @needs(Access.DELETE)
+    def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None) -> bool:
+        """Make a tag's snapshot the latest again, also where it has expired; True once the files of later ones are gone.
+
+        Raises `TagNotExist`, `StaleRollback`, `TableDamaged`, or `SnapshotNotExist` for a tag of a line the table has left.
+        """
+        forget_expired(self._catalog, table)
+        tag = self._tags.find(table, name)
+        branch = table.identifier.branch
+        _require_writable(table)
+        if tag is not None:
+            require_whole(table, Snapshot.from_json(tag.snapshot))
+        with self._catalog.transaction() as tx:
+            self._hold(tx, table)
+            _check_latest(tx, table, expected)
+            if tag is None:
+                raise TagNotExist(name, str(table.identifier))
+            snapshot = Snapshot.from_json(tag.snapshot)
+            row = tx.snapshots.get(table.table_id, branch, snapshot.id)
+            _check_line(tx, table, name, snapshot, row)
+            if row is None:
+                clear_expired(tx, table)
+                tx.snapshots.insert(
+                    table.table_id, branch, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
+                )
+                row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
+            self._back_to(tx, table, row)
+        return self.tidy(table)
+
+    @needs(Access.ALTER)
+    def rollback_schema(self, table: LakeTable, schema_id: int) -> None:
+        """Make an older schema the current one; newer ones are gone. Raises `SchemaStillUsed` while snapshots or tags need one of them."""
+        branch = table.identifier.branch
+        tags = self._tags.all(table)
+        _require_writable(table)
+        with self._catalog.transaction() as tx:
+            row = self._hold(tx, table)
+            body = tx.tables.schema(table.table_id, schema_id, branch)
+            if body is None or schema_id > row.schema_id:
+                raise SnapshotNotExist(f"Table {table.identifier} has no schema {schema_id}.", resource_name=str(schema_id))
+            used = max(
+                (
+                    int(one["schemaId"])
+                    for one in [*(s.body for s in tx.snapshots.history(table.table_id, branch)), *(t.snapshot for t in tags)]
+                ),
+                default=0,
+            )
+            if used > schema_id:
+                raise SchemaStillUsed(
+                    f"Schema {used} of {table.identifier} is newer than {schema_id} and is still referenced by snapshots or tags.",
+                    resource_name=str(table.identifier),
+                )
+            for newer, old in tx.tables.schemas(table.table_id, branch):
+                if newer > schema_id:
+                    path = table.files.layout.below(table.files.layout.schema_file(newer))
+                    tx.stale.add(table.table_id, path, {"id": newer, "timeMillis": old.get("timeMillis")})
+            tx.tables.drop_schemas(table.table_id, branch, above=schema_id)
+            tx.tables.set_schema(table.table_id, branch, schema_id, published=min(schema_id, row.published_schema_id))
+        follow(lambda: self._publisher.remove_stale(table.table_id, table.files), f"Schemas that {table.identifier} left are still there")
+
+    def _hold(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
+        """The table's row, no commit going on until the transaction ends."""
+        held = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
+        row = tx.tables.find(table.identifier)
+        if row is None or held.table_id != table.table_id or held.location != table.location:
+            raise TableNotExist(str(table.identifier))
+        return row
+
+    def _back_to(self, tx: CatalogTransaction, table: LakeTable, row: SnapshotRow) -> None:
+        branch, files = table.identifier.branch, table.files
+        tx.holds.require_no_backup(f"Rolling {table.identifier} back")
+        self._tags.take_in(tx, table)  # also those that clients wrote as files, whoever looked last
+        for gone in tx.snapshots.remove(table.table_id, branch, above=row.snapshot_id):
+            stale_file(tx, table, files.layout.snapshot_file(gone.snapshot_id), gone.body)
+        for tag in tx.tags.all(table.table_id, branch):
+            if int(tag.snapshot["id"]) > row.snapshot_id:
+                tx.tags.drop(table.table_id, tag.name, branch)
+                stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
+        tx.snapshots.point(table.table_id, branch, row)
+
+    def tidy(self, table: LakeTable) -> bool:
+        """Remove the files of what is gone, and publish what is the latest now; False where that is still to be done."""
+        return follow(lambda: self._tidied(table), f"Files of what {table.identifier} had are still there")
+
+    def _tidied(self, table: LakeTable) -> None:
+        self._publisher.remove_stale(table.table_id, table.files)
+        table.latest()
+
+
+def _require_writable(table: LakeTable) -> None:
+    require_writable(table.files.io, table.files.layout.manifest_dir())
+
+
+def stale_file(tx: CatalogTransaction, table: LakeTable, path: str, snapshot: Mapping[str, Any]) -> None:
+    """Remember the file of a snapshot or tag that is no more; its delta manifest list has a name no other has."""
+    tx.stale.add(table.table_id, table.files.layout.below(path), {"deltaManifestList": snapshot["deltaManifestList"]})
+
+
+def clear_expired(tx: CatalogTransaction, table: LakeTable) -> int | None:
+    """Delete the files of snapshots before the catalog's earliest, whose id is returned; the caller holds the table's row.
+
+    An expiry that was killed leaves them: were their ids to live again, by going back to a tag, they would be in the way.
+    """
+    row = tx.snapshots.earliest(table.table_id, table.identifier.branch)
+    for snapshot_id in table.files.snapshot_ids() if row else ():
+        if row and snapshot_id < row.snapshot_id:
+            table.files.io.delete(table.files.layout.snapshot_file(snapshot_id))
+    return row.snapshot_id if row else None
+
+
+def _check_line(tx: CatalogTransaction, table: LakeTable, name: str, snapshot: Snapshot, row: SnapshotRow | None) -> None:
+    """Raise `SnapshotNotExist` for a tag whose snapshot is none of the table's past: one of a line that a rollback has left."""
+    if row is None:
+        latest = tx.snapshots.latest(table.table_id, table.identifier.branch)
+        if latest is None or snapshot.id < latest.snapshot_id:
+            return
+    elif row.snapshot_uuid == snapshot.key:
+        return
+    raise SnapshotNotExist(
+        f"Tag {name} of table {table.identifier} is of a snapshot {snapshot.id} that is none of the table's: the table was rolled back "
+        "before it, and the rows written since would be lost. The tag can be read and deleted.",
+        resource_name=str(snapshot.id),
+    )
+
+
+def _check_latest(tx: CatalogTransaction, table: LakeTable, expected: int | None) -> None:
+    if expected is None:
+        return
+    latest = tx.snapshots.latest(table.table_id, table.identifier.branch)
+    if latest is None or latest.snapshot_id != expected:
+        raise StaleRollback(latest.snapshot_id if latest else None, expected)

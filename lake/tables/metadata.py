@@ -1,0 +1,147 @@
+"""What belongs to tables and databases besides schemas and rows: tags, branches, history, views, functions, partitions, consumers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from catalog.listing import EVERYTHING, Slice
+from catalog.records import CountsRow, PartitionRow
+from lake.access.guard import asks_itself, needs
+from lake.inspect.counts import partition_page, partitions_named, totals
+from lake.register.expired import forget_expired
+from lake.tables.branches import Branches
+from lake.tables.consumers import consumers, forget_consumer, reset_consumer
+from lake.tables.databases import LakeDatabases
+from lake.tables.handle import LakeTable
+from lake.tables.history import History
+from lake.tables.tags import Tags
+from lake.tables.views import Functions, Views
+from model.access import Access
+from model.catalog_errors import PartitionAlreadyExist
+from model.errors import InvalidSchema
+from model.partition import PartitionStatistics, partition_name
+from model.schema.schema import other_kind
+from model.snapshot import Snapshot
+
+Spec = Mapping[str, str]
+
+
+class LakeMetadata(LakeDatabases):
+    """The smaller things of a catalog."""
+
+    @property
+    def tags(self) -> Tags:
+        """The tags of tables, as the caller may see and change them."""
+        return Tags(self.catalog, self.caller)
+
+    @property
+    def branches(self) -> Branches:
+        """The branches of tables."""
+        return Branches(self.catalog, self._publisher, self.tags, self.standing)
+
+    @property
+    def history(self) -> History:
+        """The snapshots of tables."""
+        return History(self.catalog, self._publisher, self.tags)
+
+    @property
+    def views(self) -> Views:
+        """The views of all databases."""
+        return Views(self.catalog, self.caller, self.access, self.standing)
+
+    @property
+    def functions(self) -> Functions:
+        """The functions of all databases."""
+        return Functions(self.catalog, self.caller, self.access, self.standing)
+
+    @asks_itself
+    def snapshots(self, table: LakeTable) -> list[Snapshot]:
+        """All snapshots that are kept, oldest first, their files in place; whoever could open the table may know them."""
+        table.latest()
+        forget_expired(self.catalog, table)
+        with self.catalog.reading() as tx:
+            return [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch)]
+
+    @asks_itself
+    def step(self, name: str) -> None:
+        """Tell the hook of a step that was just finished."""
+        self._hook(name)
+
+    @asks_itself
+    def totals(self, table: LakeTable) -> tuple[Snapshot, CountsRow] | None:
+        """The latest snapshot with what it holds; see `lake.inspect.counts.totals`. Whoever could open the table may know it."""
+        return totals(self.catalog, self._publisher, table)
+
+    @needs(Access.SELECT)
+    def consumers(self, table: LakeTable) -> dict[str, int]:
+        """Each consumer's next snapshot, by name."""
+        return consumers(table)
+
+    @needs(Access.UPDATE)
+    def reset_consumer(self, table: LakeTable, name: str, next_snapshot: int | None) -> None:
+        """Let a consumer go on from a snapshot; None forgets it."""
+        reset_consumer(self.catalog, table, name, next_snapshot)
+
+    @needs(Access.UPDATE)
+    def forget_consumer(self, table: LakeTable, name: str) -> None:
+        """Forget a consumer, whatever its name; a stream that reads under it here ends."""
+        forget_consumer(self.catalog, table, name)
+
+    @asks_itself
+    def partition_page(self, table: LakeTable, wanted: Slice = EVERYTHING) -> list[PartitionRow]:
+        """Partitions with what is known of them, by name."""
+        self.require_whole(table, "partitions")
+        return partition_page(self.catalog, table, wanted)
+
+    @asks_itself
+    def partitions_named(self, table: LakeTable, specs: Sequence[Spec]) -> list[PartitionRow]:
+        """Those of these partitions that exist."""
+        self.require_whole(table, "partitions")
+        return partitions_named(self.catalog, table, [_name(table, spec) for spec in specs])
+
+    @needs(Access.UPDATE)
+    def create_partitions(
+        self,
+        table: LakeTable,
+        specs: Sequence[Spec],
+        *,
+        ignore_existing: bool = True,
+        statistics: Sequence[PartitionStatistics] = (),
+        replace_statistics: bool = False,
+    ) -> tuple[list[Spec], list[Spec]]:
+        """Add partitions without files; returns which were made and which there were.
+
+        Raises `PartitionAlreadyExist`, and then none was made. Statistics count for tables whose files other engines
+        write; ours tell themselves what they hold.
+        """
+        named = [(_name(table, spec), spec) for spec in specs]
+        partition_page(self.catalog, table, Slice(limit=1))  # the rows must hold before they are asked
+        created: list[Spec] = []
+        existed: list[Spec] = []
+        with self.catalog.transaction() as tx:
+            for name, spec in named:
+                nothing = PartitionStatistics(spec=spec, record_count=0, file_size=0, file_count=0, last_file_millis=0, total_buckets=0)
+                made = tx.partitions.create(table.table_id, table.identifier.branch, name, nothing, by=self.caller.principal)
+                if not made and not ignore_existing:
+                    raise PartitionAlreadyExist(name, str(table.identifier))
+                (created if made else existed).append(spec)
+            if statistics and other_kind(table.schema.options) is not None:
+                reported = [(_name(table, one.spec), one) for one in statistics]
+                tx.partitions.report(table.table_id, table.identifier.branch, reported, replace=replace_statistics)
+        return created, existed
+
+    @needs(Access.UPDATE)
+    def mark_partitions_done(self, table: LakeTable, specs: Sequence[Spec]) -> None:
+        """Mark partitions as complete; those that do not exist are passed over."""
+        names = [_name(table, spec) for spec in specs]
+        partition_page(self.catalog, table, Slice(limit=1))
+        with self.catalog.transaction() as tx:
+            tx.partitions.mark_done(table.table_id, table.identifier.branch, names, by=self.caller.principal)
+
+
+def _name(table: LakeTable, spec: Spec) -> str:
+    """A partition's name; raises `InvalidSchema` for a spec that does not name one."""
+    keys = table.schema.partition_keys
+    if set(spec) != set(keys) or not keys:
+        raise InvalidSchema(f"Table {table.identifier} is partitioned by ({', '.join(keys)}), and not by ({', '.join(spec)}).")
+    return partition_name(spec, keys)

@@ -1,0 +1,42 @@
+"""The partitions a table has, from its live files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lake.tables.handle import LakeTable
+from model.snapshot import Snapshot
+from table.format.layout import partition_dirs
+from table.format.rows import binary_row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """One partition of a snapshot."""
+
+    values: tuple[object, ...]
+    """In the order of the partition keys."""
+    name: str
+    """``a=1/b=2``, as its directory is called."""
+    record_count: int
+    file_count: int
+    file_size: int
+    last_file_millis: int
+
+
+def partitions(table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:
+    """All partitions with rows, by name."""
+    types = [field.type for field in table.schema.partition_fields]
+    sums: dict[bytes, list[int]] = {}
+    for bucket in table.files.bucket_sums(snapshot):
+        of_partition = sums.setdefault(bucket.partition, [0, 0, 0, 0])
+        of_partition[0] += bucket.rows
+        of_partition[1] += bucket.files
+        of_partition[2] += bucket.size
+        of_partition[3] = max(of_partition[3], bucket.newest_millis)
+    found = []
+    for partition, (rows, files, size, last) in sums.items():
+        values = binary_row.decode(types, partition)
+        name = "/".join(partition_dirs(table.schema, values))
+        found.append(Partition(values=values, name=name, record_count=rows, file_count=files, file_size=size, last_file_millis=last))
+    return sorted(found, key=lambda partition: partition.name)

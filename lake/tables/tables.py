@@ -1,0 +1,234 @@
+"""Tables of a catalog: opened, made, changed, moved and dropped; the catalog decides, the files follow."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+from catalog.listing import Slice
+from catalog.records import TableRow
+from lake.access.allowed_locations import table_location
+from lake.access.guard import asks_itself, its_database, needs
+from lake.base import seen
+from lake.commit.decided import follow, require_writable
+from lake.rewrite.replace import replace_schema
+from lake.tables.handle import LakeTable
+from lake.tables.metadata import LakeMetadata
+from lake.tables.names import check_name
+from model.access import Access, database_resource, table_resource
+from model.catalog_errors import MetadataOnlyTable
+from model.errors import CommitConflict, Forbidden, InvalidData, InvalidName, InvalidSchema, TableAlreadyExist, TableNotExist
+from model.identifier import MAIN_BRANCH, Identifier
+from model.location import Location
+from model.schema.change import SchemaChange, apply_changes
+from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
+from model.schema.types import AtomicType, Field
+from table.format.rows.cast import default_of
+
+Decided = Callable[[Schema], None]
+
+
+class LakeTables(LakeMetadata):
+    """The tables of a catalog, as one caller may use them."""
+
+    @asks_itself
+    def describe_all(self, database: str, wanted: Slice, *, type_: str | None = None) -> list[TableRow]:
+        """A database's tables as the catalog has them, as far as the caller may open them; raises `DatabaseNotExist`."""
+        self.caller.require_sight_of_database(database)
+        with self.catalog.reading() as tx:
+            rows = seen(
+                lambda part: tx.tables.rows(database, part, type_=type_),
+                lambda row: row.name,
+                lambda name: self.caller.sees(table_resource(Identifier(database, name))),
+                wanted,
+                all_=self.caller.administrator,
+            )
+            if not rows:
+                tx.databases.get(database)
+        for row in rows:
+            self._ready(row)
+        return rows
+
+    @asks_itself
+    def location_of(self, table: Identifier) -> str:
+        """Where a table of that name is put, where no other table lies."""
+        return str(table_location(self.warehouse_location, table))
+
+    @asks_itself
+    def open(self, table: Identifier) -> LakeTable:
+        """The table as the catalog has it now.
+
+        Raises `TableNotExist`, `DatabaseNotExist`, `Forbidden`, or `MetadataOnlyTable` for what other engines run.
+        """
+        opened = self.open_any(table)
+        if (kind := other_kind(opened.schema.options)) is not None:
+            raise MetadataOnlyTable(str(table), kind)
+        return opened
+
+    @asks_itself
+    def open_any(self, table: Identifier) -> LakeTable:
+        """The table, of whatever kind."""
+        return self._ready(self._visible(table))
+
+    @asks_itself
+    def open_to_write(self, table: Identifier, *, overwrite: bool = False) -> LakeTable:
+        """The table, for a caller who may add rows, and with ``overwrite`` take rows away."""
+        opened = self.open(table)
+        self.caller.require(Access.UPDATE, table_resource(table))
+        if overwrite:
+            self.caller.require(Access.DELETE, table_resource(table))
+        return opened
+
+    @asks_itself
+    def open_to_change(self, table: Identifier) -> LakeTable:
+        """The table, for a caller who may add rows or take them away; what is done with it asks for the one or the other."""
+        opened = self.open(table)
+        if not self.caller.may(Access.DELETE, table_resource(table)):
+            self.caller.require(Access.UPDATE, table_resource(table))
+        return opened
+
+    @asks_itself
+    def describe(self, table: Identifier) -> TableRow:
+        """What the catalog says of a table of whatever kind, its schema's file in place."""
+        row = self._visible(table)
+        self._ready(row)
+        return row
+
+    @asks_itself
+    def describe_id(self, table_id: UUID) -> TableRow:
+        """The same of a table known by its id."""
+        with self.catalog.reading() as tx:
+            row = tx.tables.by_id(table_id)
+        if row is None or not self.caller.sees(table_resource(Identifier(row.database, row.name))):
+            raise TableNotExist(str(table_id))
+        self._ready(row)
+        return row
+
+    def _visible(self, table: Identifier) -> TableRow:
+        """The table's row, for who may know of it: to others it does not exist or is forbidden, by what they may know of its database."""
+        if self.caller.sees(table_resource(table)):
+            return self._row(table)
+        if self.caller.sees_database(table.database):
+            self._row(table)
+        raise Forbidden(f"{self.caller.principal} may not do this: nothing is granted on table {table} to it.")
+
+    def _row(self, table: Identifier) -> TableRow:
+        with self.catalog.reading() as tx:
+            row = tx.tables.find(table)
+            if row is None:
+                tx.databases.get(table.database)
+                raise TableNotExist(str(table))
+        return row
+
+    def _open(self, table: Identifier) -> LakeTable:
+        return self._ready(self._row(table))
+
+    @needs(Access.CREATETABLE, its_database)
+    def create_table(self, table: Identifier, schema: Schema, *, if_not_exists: bool = False, path: str | None = None) -> bool:
+        """Add a table; False when one of that name exists and that is fine.
+
+        The row is decided first, under a lock on the directory, then the schema file is written; `open` writes it
+        where a crash came between. With a ``path`` the files lie there and stay when the table is dropped.
+        Raises `TableAlreadyExist`, `DatabaseNotExist`, `InvalidName`.
+        """
+        check_name(table.table, "table")
+        _check_defaults(schema.fields)
+        stamped = replace(schema, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
+        try:
+            with self.catalog.transaction() as tx:
+                tx.tables.require_free(table)
+                table_id = uuid4()
+                location = self._place(tx, table, table_id, path)
+                if other_kind(schema.options) not in DIRECTORY_KINDS:
+                    require_writable(self.file_io, location.rpartition("/")[0])
+                tx.tables.create(
+                    table,
+                    table_id,
+                    location=location,
+                    schema_id=stamped.id,
+                    schema=stamped.to_json(),
+                    external=path is not None,
+                    by=self.caller.principal,
+                )
+                if tx.views.find(table.database, table.table) is not None:
+                    raise TableAlreadyExist(str(table))
+                owned = self._own(tx, table_resource(table), table_id=table_id)
+        except TableAlreadyExist:
+            if not if_not_exists:
+                raise
+            return False
+        self._owns(owned)
+        self._hook("table decided")
+
+        def publish() -> None:
+            self._publish_schemas(table_id, self._files_of(table, table_id, location, ()), MAIN_BRANCH, stamped, published=-1)
+            if other_kind(schema.options) == "object-table":  # its makers put files there at once
+                self.file_io.mkdirs(location)
+
+        follow(publish, f"The files of the new table {table} could not be written")
+        return True
+
+    @needs(Access.ALTER)
+    def alter_table(self, table: Identifier, changes: Sequence[SchemaChange], *, check: Decided | None = None) -> Schema:
+        """Apply changes as one new schema version; an ALTER that comes second is applied on the first's outcome."""
+        while True:
+            opened = self._open(table)
+            snapshot = opened.latest()
+            now = time.time_ns() // 1_000_000
+            new = apply_changes(opened.schema, changes, table=str(table), has_snapshot=snapshot is not None, time_millis=now)
+            _check_defaults(field for field in new.fields if field not in opened.schema.fields)
+            if check is not None:
+                check(new)
+            if replace(new, id=opened.schema.id, time_millis=opened.schema.time_millis) == opened.schema:
+                return opened.schema
+            if other_kind(new.options) not in DIRECTORY_KINDS:
+                require_writable(self.file_io, opened.files.layout.manifest_dir())
+            with contextlib.suppress(CommitConflict):
+                with self.catalog.transaction() as tx:
+                    tx.tables.advance_schema(
+                        opened.table_id, table.branch, base=opened.schema.id, to=new.id, schema=new.to_json(), by=self.caller.principal
+                    )
+                self._hook("schema decided")
+                follow(lambda: self._open(table), f"The new schema of {table} could not be published")
+                return new
+
+    @needs(Access.ALTER)
+    def rename_table(self, source: Identifier, target: Identifier) -> None:
+        """Give a table another name; its directory stays where it is."""
+        _refuse_branch(source, "renamed")
+        check_name(target.table, "table")
+        self.caller.require(Access.CREATETABLE, database_resource(target.database))
+        with self.catalog.transaction() as tx:
+            row = tx.tables.lock(source)
+            if tx.views.find(target.database, target.table) is not None:
+                raise TableAlreadyExist(str(target))
+            tx.tables.rename(row.table_id, target)
+        self.access.forget()
+        self._hook("rename decided")
+
+    @needs(Access.ALTER)
+    def replace_table(self, table: Identifier, schema: Schema, *, path: str | None = None) -> None:
+        """Empty a table and give it another schema, in one decision; see `lake.rewrite.replace.replace_schema`."""
+        self.caller.require(Access.DELETE, table_resource(table))
+        if path is not None and Location.parse(path) != Location.parse(self._open(table).location):
+            raise InvalidName(f"Table {table} cannot be replaced by one at {path}: where a table lies does not change.")
+        replace_schema(self._core, lambda: self._open(table), schema, by=self.caller.principal)
+
+
+def _check_defaults(fields: Iterable[Field]) -> None:
+    """Raise `InvalidSchema` for a default that is no value of its column; those of nested columns are other clients' to read."""
+    for field in fields:
+        if isinstance(field.type, AtomicType):
+            try:
+                default_of(field)
+            except InvalidData as problem:
+                raise InvalidSchema(problem.message) from problem
+
+
+def _refuse_branch(table: Identifier, done: str) -> None:
+    """Whoever names a branch does not mean the whole table."""
+    if table.branch != MAIN_BRANCH:
+        raise InvalidName(f"{table} is a branch of table {table.database}.{table.table}; it is {done} as one, not as a table.")

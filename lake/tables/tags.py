@@ -1,0 +1,256 @@
+"""Tags: the catalog's and those clients put into the directory themselves, as one list (`paimon-rest.md` §5.4)."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from cachetools import LRUCache
+
+from catalog import CatalogStore, CatalogTransaction
+from catalog.records import TagRow
+from lake.access.callers import EVERYBODY, Caller
+from lake.access.guard import needs
+from lake.commit.decided import follow, require_writable
+from lake.register.expired import check_there, forget_expired
+from lake.register.operations import rewrite_operation
+from lake.register.whole import require_whole
+from lake.tables.handle import LakeTable
+from lake.tables.names import check_name
+from model.access import Access
+from model.catalog_errors import TagAlreadyExist
+from model.errors import InvalidOption, LakeError, SnapshotNotExist, TagNotExist, Unavailable
+from model.options.option import duration
+from model.snapshot import Snapshot
+
+_log = logging.getLogger(__name__)
+_REFUSED: LRUCache[tuple[str, str, str], bool] = LRUCache(1000)
+"""Files told of already, as tags are looked at often."""
+_FILE_KEYS = frozenset({"tagCreateTime", "tagTimeRetained"})
+
+
+class Tags:
+    """Makes, lists and removes tags. Each is a row and a file; a file somebody removed takes the row along."""
+
+    def __init__(self, catalog: CatalogStore, caller: Caller = EVERYBODY) -> None:
+        self._catalog = catalog
+        self.caller = caller
+
+    @needs(Access.UPDATE)
+    def create(
+        self,
+        table: LakeTable,
+        name: str,
+        *,
+        snapshot_id: int | None = None,
+        retained: str | None = None,
+        if_not_exists: bool = False,
+        dry_run: bool = False,
+    ) -> bool:
+        """Keep a snapshot (the latest where none is named) under a name; False when there is one of that name and that is fine.
+
+        Raises `SnapshotNotExist`, `TableDamaged`, `TagAlreadyExist`, `InvalidName`, or `InvalidOption` for a retention that is no duration.
+        """
+        check_name(name, "tag")
+        if retained is not None:
+            parse_retained(retained)
+        latest = table.latest()
+        forget_expired(self._catalog, table)
+        self.all(table)  # a client may have put a file of that name there
+        branch = table.identifier.branch
+        if not dry_run:
+            require_writable(table.files.io, table.files.layout.manifest_dir())
+        with self._catalog.transaction(keep=not dry_run) as tx:
+            tx.tables.lock_retention(table.identifier)  # the snapshot must not expire at this moment
+            wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
+            row = tx.snapshots.get(table.table_id, branch, wanted)
+            if row is None:
+                which = "no snapshot to tag yet" if latest is None else f"no snapshot {wanted} to tag"
+                raise SnapshotNotExist(f"Table {table.identifier} has {which}.", resource_name=str(wanted))
+            check_there(table, row)
+            require_whole(table, Snapshot.from_json(row.body))
+            now = time.time_ns() // 1_000_000
+            body = Snapshot.from_json(row.body).to_json()
+            made = tx.tags.put(table.table_id, name, body, branch, created_millis=now, retained=retained)
+        if not made:
+            if not if_not_exists:
+                raise TagAlreadyExist(name, str(table.identifier))
+            return False
+        if not dry_run:
+            self.publish_soon(table, TagRow(name=name, snapshot=body, created_millis=now, retained=retained, published=False))
+        return True
+
+    def publish_soon(self, table: LakeTable, tag: TagRow) -> bool:
+        """Write the file of a tag that is decided; False where that failed, and whoever looks at the tags does it."""
+        return follow(lambda: self.publish(table, tag), f"The file of tag {tag.name} of {table.identifier} could not be written")
+
+    def publish(self, table: LakeTable, tag: TagRow) -> None:
+        """Write a tag's file."""
+        table.files.io.write(table.files.layout.tag_file(tag.name), json.dumps(_file_body(tag), indent=2).encode())
+        with self._catalog.reading() as tx:
+            tx.tags.published(table.table_id, tag.name, table.identifier.branch)
+
+    def all(self, table: LakeTable) -> list[TagRow]:
+        """All tags, by name."""
+        with self._catalog.reading() as tx:
+            rows = self.take_in(tx, table)
+        for row in rows:
+            if not row.published:
+                self.publish_soon(table, row)
+        return rows
+
+    def take_in(self, tx: CatalogTransaction, table: LakeTable) -> list[TagRow]:
+        """All tags, by name, once those whose files clients wrote are the catalog's, and those whose files clients removed are not."""
+        files, branch = table.files, table.identifier.branch
+        lying = {
+            status.path.rpartition("/tag-")[2]
+            for status in files.io.list(files.layout.tag_dir())
+            if status.path.rpartition("/")[2].startswith("tag-")
+        }
+        rows = tx.tags.all(table.table_id, branch)
+        kept = []
+        for row in rows:
+            if row.name in lying or not row.published:
+                kept.append(row)
+            else:  # whoever removed the file removed the tag
+                tx.tags.drop(table.table_id, row.name, branch)
+        for name in lying - {row.name for row in rows}:
+            if (found := _found(table, name)) is not None and self._is_the_tables(tx, table, found):
+                created, retained = found.created_millis, found.retained
+                tx.tags.put(table.table_id, name, found.snapshot, branch, created_millis=created, retained=retained, published=True)
+                kept.append(found)
+        return sorted(kept, key=lambda row: row.name)
+
+    def _is_the_tables(self, tx: CatalogTransaction, table: LakeTable, tag: TagRow) -> bool:
+        """Whether a tag that came as a file may be kept: whoever may write files may have made up what it names."""
+        told = Snapshot.from_json(tag.snapshot)
+        row = tx.snapshots.get(table.table_id, table.identifier.branch, told.id)
+        if row is not None and _content(Snapshot.from_json(row.body)) == _content(told):
+            return True
+        problem = _fault(table, told)
+        if problem is not None and (seen := (table.location, tag.name, problem)) not in _REFUSED:
+            _REFUSED[seen] = True
+            _log.warning("The file of tag %s of %s is not taken for a tag: %s", tag.name, table.identifier, problem)
+        return problem is None
+
+    def find(self, table: LakeTable, name: str) -> TagRow | None:
+        """The tag, or None."""
+        return next((row for row in self.all(table) if row.name == name), None)
+
+    def get(self, table: LakeTable, name: str) -> TagRow:
+        """The tag; raises `TagNotExist`."""
+        row = self.find(table, name)
+        if row is None:
+            raise TagNotExist(name, str(table.identifier))
+        return row
+
+    @needs(Access.DELETE)
+    def delete(self, table: LakeTable, name: str) -> None:
+        """Remove a tag; raises `TagNotExist`."""
+        self.get(table, name)
+        with self._catalog.transaction() as tx:
+            tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
+            table.files.io.delete(table.files.layout.tag_file(name))
+            with contextlib.suppress(FileNotFoundError):
+                table.files.io.sync([table.files.layout.tag_dir()])
+            tx.tags.drop(table.table_id, name, table.identifier.branch)
+
+
+def _found(table: LakeTable, name: str) -> TagRow | None:
+    """A tag whose file a client wrote; None for a file that is none."""
+    try:
+        body = json.loads(table.files.io.read(table.files.layout.tag_file(name)))
+        found = Snapshot.from_json({key: value for key, value in body.items() if key not in _FILE_KEYS})
+        int(body["id"])
+        created = body.get("tagCreateTime")
+        millis = _millis(created) if created else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if rewrite_operation(table.files, table.files.layout.tag_file(name), found):
+        _log.info("Tag %s of %s was written again so that Paimon 2 parses it.", name, table.identifier)
+    snapshot = found.to_json()
+    seconds = body.get("tagTimeRetained")
+    retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
+    return TagRow(name=name, snapshot=snapshot, created_millis=millis, retained=retained, published=True)
+
+
+def _content(snapshot: Snapshot) -> tuple[object, ...]:
+    """What a snapshot holds, apart from who made it when."""
+    return (
+        snapshot.schema_id, snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list,
+        snapshot.index_manifest, snapshot.statistics, snapshot.total_record_count,
+    )  # fmt: skip
+
+
+def _fault(table: LakeTable, snapshot: Snapshot) -> str | None:
+    """What is wrong with a snapshot the catalog never decided, or has forgotten.
+
+    None where its files are the table's and hold what it says.
+    """
+    files, schema = table.files, table.schema
+    if not 0 <= snapshot.schema_id <= schema.id:
+        return f"its schema {snapshot.schema_id} is none of the table's."
+    try:
+        if snapshot.statistics is not None:
+            files.layout.statistics_file(snapshot.statistics)
+        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list]
+        for name in filter(None, (*lists, snapshot.index_manifest)):
+            files.io.size(files.layout.manifest(name))  # what is missing is a fault here, and not something that will be there soon
+        for entry in files.index_manifest(snapshot.index_manifest) if snapshot.index_manifest is not None else ():
+            files.layout.index_file(str(entry["_FILE_NAME"]))
+        for meta in (meta for name in filter(None, lists) for meta in files.manifest_list(name)):
+            files.io.size(files.layout.manifest(meta.file_name))
+        rows = 0
+        for live in files.live_entries(snapshot):
+            files.data_path(schema, live)
+            files.extra_paths(schema, live)
+            rows += live.file.row_count
+    except Unavailable:
+        raise
+    except FileNotFoundError as missing:
+        return f"{str(missing.filename).rpartition('/')[2]} is not there."
+    except (LakeError, OSError, ValueError, KeyError, TypeError) as problem:
+        return f"{problem}"
+    if rows != snapshot.total_record_count:
+        return f"its files hold {rows} rows, and it says {snapshot.total_record_count}."
+    return None
+
+
+def parse_retained(text: str) -> dt.timedelta:
+    """A tag's retention as clients write it: `1 d`, or ISO-8601 such as `PT24H`; raises `InvalidOption`."""
+    try:
+        return _iso(text) if text.strip().upper().startswith("P") else duration().parse(text.strip())
+    except (ValueError, OverflowError) as problem:
+        raise InvalidOption(f"The tag's retention '{text}' is no duration ({problem}); '1 d' or 'PT24H' are.") from None
+
+
+def _iso(text: str) -> dt.timedelta:
+    import re
+
+    found = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", text.strip().upper())
+    if found is None or not any(found.groups()):
+        raise ValueError("it is not ISO-8601")
+    days, hours, minutes, seconds = found.groups()
+    return dt.timedelta(days=int(days or 0), hours=int(hours or 0), minutes=int(minutes or 0), seconds=float(seconds or 0))
+
+
+def _millis(parts: list[int]) -> int:
+    """A file's local date and time; clients and server are taken to keep the same clock, in UTC where they are wise."""
+    year, month, day, hour, minute, *rest = parts
+    second, nanos = [*rest, 0, 0][:2]
+    return int(dt.datetime(year, month, day, hour, minute, second, nanos // 1000).timestamp() * 1000)
+
+
+def _file_body(tag: TagRow) -> Mapping[str, Any]:
+    body = Snapshot.from_json(tag.snapshot).to_json()
+    if tag.created_millis is not None:
+        at = dt.datetime.fromtimestamp(tag.created_millis / 1000)
+        body["tagCreateTime"] = [at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond * 1000]
+    if tag.retained is not None:
+        body["tagTimeRetained"] = parse_retained(tag.retained).total_seconds()
+    return body

@@ -1,0 +1,213 @@
+"""Views and functions: kept for every engine; SQL here runs views whose query it can read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from catalog import CatalogStore, CatalogTransaction
+from catalog.listing import EVERYTHING, Slice
+from catalog.objects.views_and_functions import NamedRepository
+from catalog.records import NamedRow
+from lake.access.callers import AccessControl, Caller
+from lake.base import seen
+from lake.register.standing import Standing
+from lake.tables.names import check_name
+from model.access import Access, Grant, Resource, ResourceType, database_resource
+from model.catalog_errors import FunctionAlreadyExist, FunctionNotExist, ViewAlreadyExist, ViewNotExist
+from model.errors import Forbidden, ResourceError, TableAlreadyExist
+from model.identifier import Identifier
+from model.schema.lengths import check_option_lengths
+from model.view import FunctionChange, View, ViewChange, change_function, change_view
+
+Pair = tuple[str, str]
+
+
+def named_resource(type_: ResourceType, database: str, name: str) -> Resource:
+    """A view or a function as grants speak of it."""
+    return Resource(type=type_, database=database, name=name)
+
+
+class _Named:
+    """What views and functions have in common."""
+
+    _type: ResourceType
+    _missing: type[ResourceError]
+
+    def __init__(self, catalog: CatalogStore, caller: Caller, access: AccessControl, standing: Standing) -> None:
+        self._standing = standing
+        self._catalog = catalog
+        self._caller = caller
+        self._access = access
+
+    def _of(self, tx: CatalogTransaction) -> NamedRepository:
+        return tx.views if self._type is ResourceType.VIEW else tx.functions
+
+    def page(self, database: str, wanted: Slice = EVERYTHING) -> list[NamedRow]:
+        """Those of a database that the caller may see, by name; raises `DatabaseNotExist`."""
+        self._caller.require_sight_of_database(database)
+        with self._catalog.reading() as tx:
+            repository = self._of(tx)
+            rows = seen(
+                lambda part: repository.page(database, part),
+                lambda row: row.name,
+                lambda name: self._caller.lists(named_resource(self._type, database, name)),
+                wanted,
+                all_=self._caller.administrator,
+            )
+            if not rows:
+                tx.databases.get(database)
+            return rows
+
+    def everywhere(self, *, databases: str | None, names: str | None, after: Pair | None, limit: int) -> list[Pair]:
+        """Database and name of those in all databases that the caller may see."""
+        found: list[Pair] = []
+        with self._catalog.reading() as tx:
+            while len(found) < limit:
+                page = self._of(tx).everywhere(databases=databases, names=names, after=after, limit=limit)
+                found += [pair for pair in page if self._caller.lists(named_resource(self._type, *pair))]
+                if len(page) < limit:
+                    break
+                after = page[-1]
+        return found[:limit]
+
+    def get(self, name: Identifier) -> NamedRow:
+        """The one of that name; raises what says that there is none."""
+        with self._catalog.reading() as tx:
+            row = self._of(tx).find(name.database, name.table)
+        self._see(name)
+        if row is None:
+            raise self._none(name)
+        return row
+
+    def drop(self, name: Identifier, *, if_exists: bool = False) -> None:
+        """Remove the one of that name; raises what says that there is none."""
+        self._require(Access.DROP, name)
+        self._standing.require_own()
+        with self._catalog.transaction() as tx:
+            if not self._of(tx).drop(name.database, name.table) and not if_exists:
+                raise self._none(name)
+            tx.grants.forget_object(self._type, name.database, name.table)
+        self._access.forget()
+
+    def _see(self, name: Identifier) -> None:
+        if not self._caller.sees(named_resource(self._type, name.database, name.table)):
+            raise Forbidden(f"{self._caller.principal} may not do this: nothing is granted on {self._type.lower()} {name} to it.")
+
+    def _require(self, access: Access, name: Identifier) -> None:
+        self._caller.require(access, named_resource(self._type, name.database, name.table))
+
+    def _none(self, name: Identifier) -> ResourceError:
+        return self._missing(str(name))  # type: ignore[call-arg] # such classes take the name alone
+
+    def _own(self, tx: CatalogTransaction, name: Identifier) -> None:
+        """Give all of what is being made to its maker."""
+        if not self._caller.administrator:
+            resource = named_resource(self._type, name.database, name.table)
+            tx.grants.put(Grant(resource=resource, access=Access.ALL, principal=self._caller.principal), table_id=None)
+            self._access.forget()
+
+
+class Views(_Named):
+    """The views of all databases."""
+
+    _type = ResourceType.VIEW
+    _missing = ViewNotExist
+
+    def find_all(self, names: Sequence[Pair]) -> dict[Pair, View]:
+        """Those of the names that are views."""
+        with self._catalog.reading() as tx:
+            return {(row.database, row.name): View.from_json(row.body) for row in tx.views.find_all(names)}
+
+    def readable(self, names: Sequence[Pair]) -> dict[Pair, View]:
+        """`find_all` for a query; raises `Forbidden` for a view the caller may not read. The tables behind it are checked by themselves."""
+        found = self.find_all(names)
+        for database, name in found:
+            self._caller.require(Access.SELECT, named_resource(self._type, database, name))
+        return found
+
+    def create(self, name: Identifier, view: View, *, replace: bool = False, if_not_exists: bool = False) -> bool:
+        """Add a view; False when there is one of that name and that is fine. Raises `ViewAlreadyExist`, or `TableAlreadyExist`."""
+        check_name(name.table, "view")
+        check_option_lengths(view.options)
+        self._caller.require(Access.CREATEVIEW, database_resource(name.database))
+        self._standing.require_own()
+        with self._catalog.transaction() as tx:
+            tx.databases.lock(name.database)
+            if tx.tables.find(name) is not None:
+                raise TableAlreadyExist(str(name))
+            if (found := tx.views.lock(name.database, name.table)) is not None:
+                if replace:
+                    self._require(Access.ALTER, name)
+                    tx.views.replace(found.id, view.to_json(), by=self._caller.principal)
+                    return True
+                if if_not_exists:
+                    return False
+                raise ViewAlreadyExist(str(name))
+            tx.views.create(name.database, name.table, view.to_json(), by=self._caller.principal)
+            self._own(tx, name)
+            return True
+
+    def alter(self, name: Identifier, changes: Sequence[ViewChange]) -> None:
+        """Change a view; raises `ViewNotExist`, `DialectNotExist`, `DialectAlreadyExist`."""
+        self._require(Access.ALTER, name)
+        self._standing.require_own()
+        with self._catalog.transaction() as tx:
+            row = tx.views.lock(name.database, name.table)
+            if row is None:
+                raise ViewNotExist(str(name))
+            old = View.from_json(row.body)
+            new = change_view(old, changes, name=str(name))
+            check_option_lengths({key: value for key, value in new.options.items() if old.options.get(key) != value})
+            tx.views.replace(row.id, new.to_json(), by=self._caller.principal)
+
+    def rename(self, source: Identifier, target: Identifier) -> None:
+        """Give a view another name; raises `ViewNotExist`, `ViewAlreadyExist`, `TableAlreadyExist`, `DatabaseNotExist`."""
+        check_name(target.table, "view")
+        self._require(Access.ALTER, source)
+        self._caller.require(Access.CREATEVIEW, database_resource(target.database))
+        self._standing.require_own()
+        with self._catalog.transaction() as tx:
+            tx.databases.lock(target.database)
+            row = tx.views.lock(source.database, source.table)
+            if row is None:
+                raise ViewNotExist(str(source))
+            if tx.tables.find(target) is not None:
+                raise TableAlreadyExist(str(target))
+            tx.views.rename(row.id, target.database, target.table)
+            if source.database == target.database:
+                tx.grants.rename_object(self._type, source.database, source.table, target.table)
+            else:
+                tx.grants.forget_object(self._type, source.database, source.table)
+                self._own(tx, target)
+        self._access.forget()
+
+
+class Functions(_Named):
+    """The functions of all databases; kept and served, not run here."""
+
+    _type = ResourceType.FUNCTION
+    _missing = FunctionNotExist
+
+    def create(self, name: Identifier, body: Mapping[str, Any]) -> UUID:
+        """Add a function; raises `FunctionAlreadyExist`."""
+        check_name(name.table, "function")
+        self._caller.require(Access.CREATEFUNCTION, database_resource(name.database))
+        self._standing.require_own()
+        with self._catalog.transaction() as tx:
+            if tx.functions.find(name.database, name.table) is not None:
+                raise FunctionAlreadyExist(str(name))
+            made = tx.functions.create(name.database, name.table, body, by=self._caller.principal)
+            self._own(tx, name)
+            return made
+
+    def alter(self, name: Identifier, changes: Sequence[FunctionChange]) -> None:
+        """Change a function; raises `FunctionNotExist`, `DefinitionNotExist`, `DefinitionAlreadyExist`."""
+        self._require(Access.ALTER, name)
+        self._standing.require_own()
+        with self._catalog.transaction() as tx:
+            row = tx.functions.lock(name.database, name.table)
+            if row is None:
+                raise FunctionNotExist(str(name))
+            tx.functions.replace(row.id, change_function(row.body, changes, name=str(name)), by=self._caller.principal)

@@ -1,0 +1,296 @@
+"""The coordinator: one in every server, each table looked after by one of them, by a lease in Postgres.
+
+It asks the catalog which tables may want work, so it sees commits of every writer; commits of its own process wake it.
+Where nothing is left to do it says so there, and no server looks at the table until something changes or falls due. It holds no
+lock while it works: what it commits may lose a race like anybody's rewrite, and is then planned anew.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+from uuid import UUID, uuid4
+
+from catalog.records import SettledTable, WatchedTable
+from catalog.work.maintenance import LEASE_SECONDS
+from lake import Lake
+from lake.leases import HeldLeases
+from lake.process_name import process_space
+from maintenance.retention import Retention
+from maintenance.runner import Keeper, Means
+from model.catalog_errors import BackupRunning, ClockInDoubt, WarehouseMismatch
+from model.errors import LakeError, StatementCanceled, TableDamaged, TableDiverged, TableNotExist
+from model.identifier import MAIN_BRANCH, Identifier
+from model.work_limits import UpkeepLimits
+from table.compaction.backlog import Debt
+
+_log = logging.getLogger(__name__)
+_WAKING_FILES = 16
+"""Files added by this process's own commits after which a table is looked at without waiting for the next round."""
+_LONGEST_PAUSE = 600.0
+_SWEEP_SECONDS = 60.0
+_IN_HAND = 100
+"""Tables handed out at once: the others wait in Postgres, where another server can take them."""
+_FORGET_SECONDS = 60.0
+_IDLE_SECONDS = 600.0
+_LONGEST_REST = 24 * 3600.0
+"""Seconds after which a table is looked at though nothing was committed and nothing falls due."""
+
+
+class Coordinator:
+    """Looks after the tables nobody else does."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        limits: UpkeepLimits,
+        *,
+        background: Callable[[str], AbstractContextManager[Any]] | None = None,
+        owner: UUID | None = None,
+        server: str | None = None,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        self.owner = owner or uuid4()
+        self._lake = lake
+        self._limits = limits
+        self._leases = HeldLeases(lease_seconds)
+        self._server = server or f"{process_space()}:{os.getpid()}"
+        self._means = Means(lake=lake, limits=limits, server=self._server, background=background, check=self._check)
+        self._keepers: dict[UUID, Keeper] = {}
+        self._running: dict[UUID, Future[None]] = {}
+        self._retaining: dict[UUID, Future[bool]] = {}
+        self._pauses: dict[UUID, float] = {}
+        self._sweeping: Future[None] | None = None
+        self._sweep_at = 0.0
+        self._forget_at = 0.0
+        self._answered: dict[UUID, dt.datetime] = {}
+        """Of tables that fell due by time: which time was answered by a look."""
+        self._added: dict[UUID, int] = {}
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._workers = ThreadPoolExecutor(limits.jobs, thread_name_prefix="sluice-upkeep")
+        self._retainers = ThreadPoolExecutor(limits.jobs, thread_name_prefix="sluice-retention")
+        self._thread = threading.Thread(target=self._run, name="sluice-coordinator", daemon=True)
+
+    def start(self) -> None:
+        """Begin; does nothing where looking after tables is switched off."""
+        if self._limits.enabled:
+            self._lake.listeners.append(self._heard)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Stop working and give the tables up at once, so that another server need not wait."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(10)
+        for pool in (self._workers, self._retainers):
+            pool.shutdown(wait=True, cancel_futures=True)
+        if self._heard in self._lake.listeners:
+            self._lake.listeners.remove(self._heard)
+            try:
+                with self._lake.catalog.transaction() as tx:
+                    tx.leases.release(self.owner)
+            except LakeError:
+                _log.warning("The leases could not be given up; they run out by themselves")
+
+    def looks_after(self, table_id: UUID) -> bool:
+        """Whether this process looks after a table now."""
+        return self._leases.holds(table_id)
+
+    def debts(self) -> dict[str, Debt]:
+        """Small files of the tables this process looks after, by table, as of its last look at each."""
+        return {str(keeper.identifier): debt for keeper in list(self._keepers.values()) if (debt := keeper.debt).files}
+
+    def failing(self) -> dict[str, int]:
+        """Tables that could not be looked after, and how often in a row."""
+        keepers = list(self._keepers.values())
+        return {str(one.identifier): failures for one in keepers if (failures := max(one.failures, one.retention.failures))}
+
+    def _heard(self, table_id: UUID, added: int) -> None:
+        with self._lock:
+            count = self._added[table_id] = self._added.get(table_id, 0) + added
+        if count >= _WAKING_FILES:
+            self._wake.set()
+
+    def _check(self, table_id: UUID) -> None:
+        if self._stop.is_set() or not self.looks_after(table_id):
+            raise StatementCanceled("The server does not look after this table any more.")
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            begun = time.monotonic()
+            try:
+                self.round()
+            except LakeError as problem:  # Postgres or the warehouse is away; they come back
+                _log.info("Tables are not looked after for now: %s", problem.message)
+            except Exception:  # tables are looked after as long as the server lives
+                _log.exception("A round of looking after tables failed")
+            # A look at thousands of tables that are due takes its time: it is not repeated at each piece of news.
+            self._stop.wait(min(self._limits.interval, 4 * (time.monotonic() - begun)))
+            self._wake.wait(self._limits.interval)
+            self._wake.clear()
+
+    def round(self) -> None:
+        """Look at the catalog once and hand out what is to be done; one thread's, the coordinator's own once it is started."""
+        self._renew()
+        with self._lake.catalog.reading() as tx:
+            due = tx.leases.due(MAIN_BRANCH, self.owner)
+        now = time.monotonic()
+        self._sweep(now)
+        self._forget(now)
+        self._running = {table_id: work for table_id, work in self._running.items() if not work.done()}
+        self._retaining = {table_id: work for table_id, work in self._retaining.items() if not work.done()}
+        settled: list[SettledTable] = []
+        for table in due:
+            if self._stop.is_set():
+                return
+            try:
+                if self._due(table, now) and len(self._running) < _IN_HAND and self._take(table):
+                    self._submit(table)
+                self._retain(table, now)
+                if (quiet := self._settled_for(table, now)) is not None:
+                    settled.append(_settled(table, quiet))
+            except LakeError:
+                raise
+            except Exception:  # one table's trouble must not keep the others waiting
+                _log.exception("%s.%s could not be looked at", table.database, table.name)
+        if settled:
+            with self._lake.catalog.transaction() as tx:
+                tx.leases.settle(settled)
+
+    def _sweep(self, now: float) -> None:
+        """Remove for good what was dropped longer ago than it is kept, once a minute and beside all else."""
+        if now < self._sweep_at or _busy(self._sweeping):
+            return
+        self._sweep_at = now + _SWEEP_SECONDS
+        self._sweeping = self._retainers.submit(self._swept)
+
+    def _swept(self) -> None:
+        try:
+            self._lake.sweep_drops()
+        except (BackupRunning, ClockInDoubt) as doubt:
+            self._lake.standing.tell(doubt.message)
+        except LakeError as problem:  # Postgres is away; it comes back
+            _log.info("What was dropped is not removed for now: %s", problem.message)
+        except Exception:  # tables are looked after as long as the server lives
+            _log.exception("What was dropped could not be removed")
+
+    def _renew(self) -> None:
+        """Hold on to the leases; what was lost meanwhile is forgotten."""
+        if not self._leases.due():
+            return
+        asked = time.monotonic()
+        with self._lake.catalog.transaction() as tx:
+            kept = tx.leases.renew(self.owner, self._server, self._leases.seconds)
+        for table_id in self._leases.renewed(self._leases.all() if kept else (), asked=asked):
+            self._keepers.pop(table_id, None)
+
+    def _forget(self, now: float) -> None:
+        """Once a minute: what was dropped goes, what was renamed is called so, and idle tables' files are not kept in mind."""
+        if now < self._forget_at:
+            return
+        self._forget_at = now + _FORGET_SECONDS
+        with self._lake.catalog.reading() as tx:
+            present = tx.leases.present(list(self._keepers))
+        for table_id, keeper in list(self._keepers.items()):
+            name = present.get(table_id)
+            if name is not None:
+                keeper.identifier = Identifier(*name)
+            if name is None or (keeper.idle and now - keeper.looked > _IDLE_SECONDS and not self._busy_with(table_id)):
+                self._keepers.pop(table_id, None)
+                self._answered.pop(table_id, None)
+
+    def _settled_for(self, table: WatchedTable, now: float) -> float | None:
+        """For how many seconds the table may be left alone, as this round sees it; None where something is due or under way."""
+        keeper = self._keepers.get(table.table_id)
+        if keeper is None or not self.looks_after(table.table_id) or self._busy_with(table.table_id) or self._due(table, now):
+            return None
+        quiet = keeper.settled_for(now)
+        # A look a day, however sure it is: spread, so that tables settled together do not fall due together.
+        return None if quiet is None else min(quiet, random.uniform(0.5, 1.0) * _LONGEST_REST)
+
+    def _busy_with(self, table_id: UUID) -> bool:
+        return _busy(self._running.get(table_id)) or _busy(self._retaining.get(table_id))
+
+    def _due(self, table: WatchedTable, now: float) -> bool:
+        if self._pauses.get(table.table_id, 0.0) > now or _busy(self._running.get(table.table_id)):
+            return False
+        keeper = self._keepers.get(table.table_id)
+        if keeper is None or keeper.seen != table.snapshot_uuid or keeper.schema_id != table.schema_id or keeper.wants_time(now):
+            return True
+        return table.overdue_since is not None and self._answered.get(table.table_id) != table.overdue_since
+
+    def _take(self, table: WatchedTable) -> bool:
+        """Become the one who looks after the table."""
+        if self.looks_after(table.table_id):
+            return True
+        with self._lake.catalog.transaction() as tx:
+            if not tx.leases.take(table.table_id, self.owner):
+                return False
+        self._leases.add(table.table_id, asked=self._leases.renewed_at)
+        return True
+
+    def _submit(self, table: WatchedTable) -> None:
+        identifier = Identifier(table.database, table.name)
+        keeper = self._keepers.get(table.table_id)
+        if keeper is None:
+            keeper = self._keepers[table.table_id] = Keeper(self._means, table.table_id, identifier)
+        keeper.identifier = identifier
+        if table.overdue_since is not None:
+            self._answered[table.table_id] = table.overdue_since
+        with self._lock:
+            self._added.pop(table.table_id, None)
+        self._running[table.table_id] = self._workers.submit(self._work, table.table_id, keeper)
+
+    def _retain(self, table: WatchedTable, now: float) -> None:
+        """Hand out what is to be let go of a table, beside its merging."""
+        keeper = self._keepers.get(table.table_id)
+        if keeper is None or not self.looks_after(table.table_id) or self._pauses.get(table.table_id, 0.0) > now:
+            return
+        if keeper.retention.due(now, keeper.seen) and not _busy(self._retaining.get(table.table_id)):
+            self._retaining[table.table_id] = self._retainers.submit(
+                self._guarded, table.table_id, keeper.retention, partial(keeper.retention.work, keeper.identifier, keeper.seen)
+            )
+
+    def _work(self, table_id: UUID, keeper: Keeper) -> None:
+        before = keeper.seen
+        if self._guarded(table_id, keeper, keeper.work) and keeper.seen != before:
+            self._wake.set()  # more may have come meanwhile, and retention waits for what was seen
+
+    def _guarded(self, table_id: UUID, worker: Keeper | Retention, work: Callable[[], None]) -> bool:
+        """Whether it was done; a table that makes trouble rests for a while."""
+        try:
+            work()
+            worker.failures = 0
+            return True
+        except (StatementCanceled, TableNotExist):
+            self._keepers.pop(table_id, None)
+        except Exception as problem:  # one table's trouble must not keep the others waiting
+            worker.failures += 1
+            pause = min(_LONGEST_PAUSE, 5.0 * 2**worker.failures)
+            self._pauses[table_id] = time.monotonic() + pause
+            if isinstance(problem, TableDamaged | TableDiverged | WarehouseMismatch):  # told once in an hour, and by whom it is mended
+                self._lake.standing.met(problem)
+                return False
+            detail = problem.message if isinstance(problem, LakeError) else "unexpected"
+            _log.warning("Looking after %s failed (%s); again in %d s", worker.identifier, detail, pause, exc_info=problem)
+        return False
+
+
+def _settled(table: WatchedTable, seconds: float) -> SettledTable:
+    return SettledTable(table_id=table.table_id, snapshot_uuid=table.snapshot_uuid, schema_id=table.schema_id, seconds=seconds)
+
+
+def _busy(work: Future[Any] | None) -> bool:
+    return work is not None and not work.done()

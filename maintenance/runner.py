@@ -1,0 +1,290 @@
+"""Looking after one table: what its commits left to merge, and the merging."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from lake import Lake, LakeTable
+from lake.rewrite.compaction import Compacted, Rewriter, check_mergeable, compact, in_this_process, plan
+from maintenance.records import RunNote, forget_running
+from maintenance.retention import Retention
+from model.errors import UnsupportedType
+from model.identifier import Identifier
+from model.options.table import TABLE_OPTIONS
+from model.snapshot import CommitKind, Snapshot
+from model.work_limits import UpkeepLimits
+from table.compaction.backlog import Debt, DebtLedger, due
+from table.compaction.candidates import BucketKey, CompactionRules
+
+_log = logging.getLogger(__name__)
+_SPARK_BYTES = 1 << 30
+"""Input from which the merging is spread over Spark's executors."""
+_HOT_FILES = 20.0
+"""Small files a second from which merging begins at half of `compaction.max.file-num`: by the time it ends as many will have come."""
+_LONGEST_DELTAS = 500
+"""Snapshots followed one by one; after a longer absence the table is read anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What keepers work with."""
+
+    lake: Lake
+    limits: UpkeepLimits
+    server: str
+    background: Callable[[str], AbstractContextManager[Any]] | None
+    """Gives a Spark session below users' statements; None where Spark does not run."""
+    check: Callable[[UUID], None]
+    """Raises where the work on a table must stop: the server ends, or another one looks after the table."""
+
+
+class Keeper:
+    """What this process knows of one table it looks after; used by one thread at a time."""
+
+    def __init__(self, means: Means, table_id: UUID, identifier: Identifier) -> None:
+        self._means = means
+        self._table_id = table_id
+        self.identifier = identifier
+        self.seen: str | None = None
+        """The key of the snapshot up to which commits were followed."""
+        self._seen_id = 0
+        self._ledger: DebtLedger | None = None
+        self.schema_id = -1
+        """Of the schema by whose options it was looked at last."""
+        self.looked = 0.0
+        """When the last look ended (monotonic)."""
+        self._next_look: float | None = None
+        """When something of what was found falls due by time (monotonic); None where only a commit can make it."""
+        self._followed = 0.0
+        self._speed = 0.0
+        self._written: set[BucketKey] = set()
+        self._commits = 0
+        self.retention = Retention(means.lake, table_id, identifier)
+        self._begun = False
+        self.failures = 0
+        self._told: str | None = None
+        """Why its files are not merged, as the log was told."""
+
+    def wants_time(self, now: float) -> bool:
+        """Whether something is due though nothing was committed: files that lie long enough."""
+        return self._next_look is not None and now >= self._next_look
+
+    def settled_for(self, now: float) -> float | None:
+        """For how many seconds nothing is to be done unless something is committed or its options change; None where something is."""
+        if self.seen is None or self.failures or self.retention.failures:
+            return None
+        quiet = self.retention.settled_for(now, self.seen)
+        if quiet is None or self._next_look is None:
+            return quiet
+        return min(quiet, max(0.0, self._next_look - now))
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is known of it that a look at its files would not tell again."""
+        return not self._ledger and not self._written
+
+    @property
+    def debt(self) -> Debt:
+        """The table's small files as of the last look."""
+        ledger = self._ledger
+        return Debt() if ledger is None else ledger.total()
+
+    def work(self) -> None:
+        """Follow the commits, and merge what is due."""
+        self._next_look = None
+        try:
+            self._work()
+        finally:
+            self.looked = time.monotonic()
+
+    def _work(self) -> None:
+        table = self._means.lake.open(self.identifier)
+        if table.table_id != self._table_id:
+            return
+        latest = table.latest()
+        if latest is None:
+            return
+        if TABLE_OPTIONS.read(table.schema.options, "write-only"):
+            self.seen, self.schema_id, self._ledger = latest.key, table.schema.id, None
+            return
+        if (reason := _unmergeable(table)) is not None:
+            if reason != self._told:
+                _log.info("What is too old goes, and files are not merged: %s", reason)
+            self.seen, self.schema_id, self._ledger, self._told = latest.key, table.schema.id, None, reason
+            return
+        if not self._begun:
+            forget_running(self._means.lake, self._table_id)
+            self._begun = True
+        self._follow(table, latest)
+        # A compaction writes before it frees: where room is short it waits, and readyz, metrics and pages say why.
+        if not self._means.limits.quiet_now(dt.datetime.now().time()) and self._means.lake.reserve.short() is None:
+            self._merge_due(table)
+            self._merge_full(table)
+        self._next_look = self._falls_due(table)
+
+    def _falls_due(self, table: LakeTable) -> float | None:
+        """When files lie long enough to be merged; what is due already and was not merged (quiet hours, no room) is tried again."""
+        ledger, patience, now = self._ledger, self._means.limits.patience, time.monotonic()
+        assert ledger is not None
+        found: list[float] = []
+        for _, debt in ledger.items():
+            if due(table.schema, debt, ledger.rules, now=now, patience=patience) is not None:
+                found.append(now + patience)
+            elif due(table.schema, debt, ledger.rules, now=debt.changed + patience, patience=patience) is not None:
+                found.append(debt.changed + patience)
+        return min(found, default=None)
+
+    def _follow(self, table: LakeTable, latest: Snapshot) -> None:
+        """Bring the ledger up to the latest snapshot: by its deltas, or anew where that cannot be."""
+        now = time.monotonic()
+        if self._ledger is None or self.schema_id != table.schema.id or latest.id < self._seen_id:
+            self._begin(table, latest)
+        elif latest.key != self.seen:
+            snapshots = self._between(table, latest)
+            if snapshots is None:
+                self._begin(table, latest)
+            else:
+                added = 0
+                for snapshot in snapshots:
+                    entries = list(table.files.delta_entries(snapshot))
+                    grown = self._ledger.apply(entries)
+                    added += snapshot.commit_kind is not CommitKind.COMPACT and len(entries)
+                    if snapshot.commit_kind is not CommitKind.COMPACT:
+                        self._written |= grown
+                        self._commits += 1
+                self._speed = added / max(now - self._followed, 0.05)
+        self.seen, self._seen_id, self._followed = latest.key, latest.id, now
+
+    def _begin(self, table: LakeTable, latest: Snapshot) -> None:
+        rules = CompactionRules.of(table.schema, task_bytes=self._means.limits.job_bytes)
+        self._ledger = DebtLedger(rules, time.monotonic)
+        self.schema_id = table.schema.id
+        manifests = table.files.manifests_of(latest)
+        many = table.files.live_files(manifests)
+        if many is not None:
+            self._ledger.begin(many.sums(below=rules.small_bytes))
+            return
+        for meta in manifests:
+            self._means.check(self._table_id)
+            self._ledger.apply(table.files.manifest(meta.file_name))
+
+    def _between(self, table: LakeTable, latest: Snapshot) -> list[Snapshot] | None:
+        """The snapshots after the one seen last; None where some are gone or another history took their place."""
+        if latest.id - self._seen_id > _LONGEST_DELTAS:
+            return None
+        found = []
+        with self._means.lake.catalog.reading() as tx:
+            seen = tx.snapshots.get(table.table_id, table.identifier.branch, self._seen_id)
+            if seen is None or seen.snapshot_uuid != (self.seen or ""):
+                return None
+            for snapshot_id in range(self._seen_id + 1, latest.id + 1):
+                row = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
+                if row is None:
+                    return None
+                found.append(Snapshot.from_json(row.body))
+        return found
+
+    def _merge_due(self, table: LakeTable) -> None:
+        ledger = self._ledger
+        assert ledger is not None
+        rules = ledger.rules
+        if table.schema.bucket > 0 and self._speed >= _HOT_FILES:
+            rules = replace(rules, max_files=max(rules.min_files, rules.max_files // 2))
+        now = time.monotonic()
+        reasons: dict[BucketKey, str] = {}
+        for key, debt in ledger.items():
+            reason = due(table.schema, debt, rules, now=now, patience=self._means.limits.patience)
+            if reason is not None:
+                reasons[key] = reason
+        for reason in sorted(set(reasons.values())):
+            keys = [key for key, why in reasons.items() if why == reason]
+            self._merge(table, keys, reason, rules=rules, all_of_them=reason == "age")
+
+    def _merge_full(self, table: LakeTable) -> None:
+        """`full-compaction.delta-commits`: every so many commits the buckets written since are merged whole."""
+        every = TABLE_OPTIONS.read(table.schema.options, "full-compaction.delta-commits")
+        if every is None or table.schema.bucket <= 0 or self._commits < every or not self._written:
+            return
+        keys, self._written, self._commits = list(self._written), set(), 0
+        self._merge(table, keys, "delta-commits", full=True)
+
+    def _merge(
+        self,
+        table: LakeTable,
+        keys: list[BucketKey],
+        reason: str,
+        *,
+        full: bool = False,
+        all_of_them: bool = False,
+        rules: CompactionRules | None = None,
+    ) -> None:
+        means = self._means
+
+        def check() -> None:
+            means.check(self._table_id)
+
+        try:
+            partitions, buckets = {key[0] for key in keys}, {key[1] for key in keys}
+            tasks = plan(
+                table,
+                full=full,
+                partitions=partitions,
+                buckets=buckets,
+                all_of_them=all_of_them,
+                task_bytes=means.limits.job_bytes,
+                rules=rules,
+            )
+        except UnsupportedType:
+            return
+        if not tasks:
+            return
+        note = RunNote(means.lake, self._table_id, reason=reason, server=means.server)
+        note.running(tasks)
+        try:
+            for task in tasks:  # one at a time: each is a commit of its own, and a race lost costs that one alone
+                check()
+                note.done += self._one(table, task, check)
+                note.running(tasks)
+        except BaseException as problem:
+            note.failed(problem)
+            raise
+        note.ended()
+
+    def _one(self, table: LakeTable, task: Any, check: Callable[[], None]) -> Compacted:
+        if task.level is not None:  # sorting is Spark's; without it the files wait
+            if self._means.background is None:
+                return Compacted()
+            with self._means.background(f"compaction-{table.table_id}") as session:
+                return compact(self._means.lake.commit, table, [task], rewriter=_clustering(session), check=check)
+        if task.input_bytes < _SPARK_BYTES or self._means.background is None:
+            return compact(self._means.lake.commit, table, [task], rewriter=in_this_process, check=check)
+        with self._means.background(f"compaction-{table.table_id}") as session:
+            return compact(self._means.lake.commit, table, [task], rewriter=_spark(session), check=check)
+
+
+def _unmergeable(table: LakeTable) -> str | None:
+    """Why files of a table cannot be written here; None where they can."""
+    try:
+        check_mergeable(table)
+    except UnsupportedType as refusal:
+        return refusal.message
+    return None
+
+
+def _clustering(session: Any) -> Rewriter:
+    from sql.spark.write.sorting import cluster_files
+
+    return cluster_files(session)
+
+
+def _spark(session: Any) -> Rewriter:
+    from sql.spark.write.compaction import on_spark
+
+    return on_spark(session)

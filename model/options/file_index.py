@@ -1,0 +1,105 @@
+"""Which columns' values are indexed file by file, as a table's options declare it (`paimon-append.md` §9.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from model.errors import InvalidOption
+from model.options.option import Option, integer, memory_size, number, optional, text
+from model.schema.types import Field
+
+BLOOM = "bloom-filter"
+BITMAP = "bitmap"
+_PREFIX = "file-index."
+_ANY_ROOT = frozenset(
+    {"CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
+)
+_ROOTS = {BLOOM: _ANY_ROOT | {"BINARY", "VARBINARY"}, BITMAP: _ANY_ROOT | {"BOOLEAN"}}
+"""Types Paimon can index, by kind of index."""
+
+COLUMN_OPTIONS: Mapping[str, tuple[Option[Any], ...]] = {
+    BLOOM: (
+        Option("items", integer(at_least=1, at_most=1 << 28), 1_000_000, "Distinct values of the column a file is expected to hold."),
+        Option("fpp", number(at_least=1e-9, at_most=0.999), 0.1, "How often the filter may say yes wrongly."),
+    ),
+    BITMAP: (
+        Option("version", integer(at_least=1, at_most=2), 2, "Version of the index's format."),
+        Option("index-block-size", memory_size(), 16 << 10, "Bytes of values looked through for one."),
+    ),
+}
+"""What may be said of one indexed column: ``file-index.<kind>.<column>.<key>``."""
+
+COLUMNS: tuple[Option[Any], ...] = (
+    Option(
+        _PREFIX + BLOOM + ".columns", optional(text()), None, "Columns, separated by commas, with a Bloom filter: skips files for = and IN."
+    ),
+    Option(
+        _PREFIX + BITMAP + ".columns",
+        optional(text()),
+        None,
+        "Columns, separated by commas, of few values each: skips files for =, IN, IS NULL and conditions on several such columns.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnIndex:
+    """An index on one column of every file."""
+
+    column: str
+    kind: str
+    settings: Mapping[str, Any]
+    """The kind's `COLUMN_OPTIONS`, read."""
+
+
+def column_indexes(options: Mapping[str, str]) -> tuple[ColumnIndex, ...]:
+    """The indexes a table declares; raises `InvalidOption` for values that do not parse."""
+    return tuple(index for kind in COLUMN_OPTIONS for index in _of_kind(options, kind))
+
+
+def _of_kind(options: Mapping[str, str], kind: str) -> Iterator[ColumnIndex]:
+    declared = options.get(f"{_PREFIX}{kind}.columns", "")
+    for column in (part.strip() for part in declared.split(",") if part.strip()):
+        prefix = f"{_PREFIX}{kind}.{column}."
+        given = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
+        yield ColumnIndex(column=column, kind=kind, settings={o.key: o.read(given) for o in COLUMN_OPTIONS[kind]})
+
+
+def check_file_indexes(options: Mapping[str, str], fields: Sequence[Field]) -> None:
+    """Raise `InvalidOption` for an index on a column that is not there or cannot have it, and for settings without their index."""
+    by_name = {field.name: field for field in fields}
+    known = set()
+    for index in column_indexes(options):
+        option = f"{_PREFIX}{index.kind}.columns"
+        known.add((index.kind, index.column))
+        found = by_name.get(index.column)
+        if found is None and "[" in index.column:
+            raise InvalidOption(f"Option '{option}': {index.column}: indexes on keys of a MAP are not written here; leave it out.")
+        if found is None:
+            raise InvalidOption(f"Option '{option}': there is no column {index.column}.")
+        if found.type.root not in _ROOTS[index.kind]:
+            raise InvalidOption(
+                f"Option '{option}': column {index.column} has the type {found.type.sql()}, which has no {index.kind} index."
+            )
+    for key in options:
+        kind, _, rest = key.removeprefix(_PREFIX).partition(".")
+        column = rest.rpartition(".")[0]
+        if key.startswith(_PREFIX) and kind in COLUMN_OPTIONS and column and (kind, column) not in known:
+            raise InvalidOption(f"Option '{key}': column {column} is not in '{_PREFIX}{kind}.columns'.")
+
+
+def renamed_in_file_indexes(options: dict[str, str], name: str, to: str) -> None:
+    """Let the indexes follow a column's new name; raises `InvalidOption` for one that cannot stand in a list."""
+    for kind in COLUMN_OPTIONS:
+        option = f"{_PREFIX}{kind}.columns"
+        columns = [part.strip() for part in options.get(option, "").split(",")]
+        if name not in columns:
+            continue
+        if "," in to:
+            raise InvalidOption(f"Column {name} is in '{option}', where names are separated by commas; {to} has one.")
+        options[option] = ",".join(to if column == name else column for column in columns)
+        before = f"{_PREFIX}{kind}.{name}."
+        for key in [key for key in options if key.startswith(before)]:
+            options[f"{_PREFIX}{kind}.{to}." + key.removeprefix(before)] = options.pop(key)

@@ -1,0 +1,176 @@
+"""Table options that say what maintenance keeps, expires and merges (`paimon-append.md` §10)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from model.options.clustering import CLUSTERING_OPTIONS
+from model.options.option import (
+    TUNING,
+    Option,
+    boolean,
+    duration,
+    integer,
+    memory_size,
+    number,
+    one_of,
+    only_false,
+    optional,
+    text,
+    time_zone,
+    words,
+)
+
+PRECOMMIT_COMPACT = Option("precommit-compact", boolean(), False, "Merge the small files of one commit before it becomes a snapshot.")
+DROP_RETENTION = Option(
+    "drop.retention",
+    optional(duration()),
+    None,
+    "How long the table can be brought back by UNDROP once it is dropped; without it the server's SLUICE_DROP_RETENTION. "
+    "Dropping a table that says less than the server takes PURGE.",
+)
+
+MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
+    *CLUSTERING_OPTIONS,
+    Option("zorder.var-length-contribution", integer(at_least=1), 8, "Bytes a string/binary column adds to the z-order key."),
+    Option("end-input.check-partition-expire", only_false(), False, "Expire partitions at end of bounded input."),
+    Option("snapshot.num-retained.min", integer(at_least=1), 10, "Always keep this many newest snapshots (≥1)."),
+    Option("snapshot.num-retained.max", optional(integer(at_least=1)), None, "Never keep more than this."),
+    Option("snapshot.time-retained", duration(), timedelta(hours=1), "Age after which expirable."),
+    Option("snapshot.expire.limit", integer(at_least=1), 50, "Max snapshots expired per run."),
+    Option(
+        "snapshot.expire.execution-mode",
+        one_of("sync", "async"),
+        "sync",
+        "Sync or async.",
+        kept="snapshots expire in the background here, never within a commit",
+    ),
+    Option("snapshot.clean-empty-directories", boolean(), False, "Remove emptied dirs on expire.", kept="empty directories stay here"),
+    Option(
+        "changelog.num-retained.min",
+        optional(integer(at_least=1)),
+        None,
+        "Like snapshot, for decoupled changelog (unset = snapshot value).",
+        kept="append tables have no changelog of their own",
+    ),
+    Option("changelog.num-retained.max", optional(integer(at_least=1)), None, "Same.", kept="append tables have no changelog of their own"),
+    Option("changelog.time-retained", optional(duration()), None, "Same.", kept="append tables have no changelog of their own"),
+    DROP_RETENTION,
+    Option("consumer.expiration-time", optional(duration()), None, "Consumers not updated for this long are removed."),
+    Option("consumer.changelog-only", boolean(), False, "Consumers pin only changelogs."),
+    Option(
+        "tag.automatic-creation", one_of("none", "process-time", "watermark", "batch"), "none", "None | process-time | watermark | batch."
+    ),
+    Option("tag.creation-period", one_of("daily", "hourly", "two-hours"), "daily", "Daily | hourly | two-hours."),
+    Option("tag.creation-period-duration", optional(duration()), None, "Free period, replaces the former."),
+    Option("tag.creation-delay", duration(), timedelta(milliseconds=0), "Wait after period end."),
+    Option(
+        "tag.period-formatter",
+        one_of("with_dashes", "without_dashes", "without_dashes_and_spaces"),
+        "with_dashes",
+        "With_dashes | without_dashes | without_dashes_and_spaces.",
+    ),
+    Option("tag.num-retained-max", optional(integer(at_least=1)), None, "Cap for auto tags."),
+    Option("tag.default-time-retained", optional(duration()), None, "TTL for new tags."),
+    Option("tag.time-expire-enabled", boolean(), True, "Honour tag TTLs."),
+    Option("tag.automatic-completion", boolean(), False, "Fill missing periods."),
+    Option("tag.batch.customized-name", optional(text()), None, "Tag name for batch auto tags."),
+    Option("tag.create-success-file", only_false(), False, "Also write a success marker per tag."),
+    Option("sink.watermark-time-zone", time_zone(), "UTC", "Zone to turn watermarks into tag names."),
+    Option("sink.process-time-zone", optional(time_zone()), None, "Zone for process-time tags."),
+    Option("partition.expiration-time", optional(duration()), None, "Drop partitions older than this."),
+    Option("partition.expiration-check-interval", duration(), timedelta(hours=1), "How often to look."),
+    Option("partition.expiration-strategy", one_of("values-time", "update-time"), "values-time", "Values-time or update-time."),
+    Option("partition.expiration-max-num", integer(at_least=1), 100, "Max partitions per run."),
+    Option("partition.expiration-batch-size", optional(integer(at_least=1)), None, "Partitions per drop commit."),
+    Option(
+        "partition.timestamp-pattern", optional(text()), None, "How to build a time text from partition columns, e.g. '$dt $hour:00:00'."
+    ),
+    Option("partition.timestamp-formatter", optional(text()), None, "Format of that text."),
+    Option(
+        "partition.timestamp-format.strict",
+        boolean(),
+        False,
+        "Error on write when the value does not parse.",
+        kept="a partition whose time cannot be read is kept here and written to as any other",
+    ),
+    Option(
+        "partition.mark-done-action",
+        words("success-file", "done-partition", "mark-event"),
+        ("success-file",),
+        "What marks a partition as done, parted by commas: a file `_SUCCESS` in it, a partition of its name with `.done` behind, "
+        "the mark `done` in the catalog.",
+    ),
+    Option(
+        "partition.end-input-to-done",
+        boolean(),
+        False,
+        "Mark done at end of input.",
+        kept="partitions are marked as done by CALL sys.mark_partition_done here",
+    ),
+    Option(
+        "partition.idle-time-to-report-statistic",
+        duration(),
+        timedelta(milliseconds=0),
+        "Idle time before reporting stats to metastore.",
+        kept="the catalog knows each partition's figures at every commit",
+    ),
+    Option("compaction.min.file-num", integer(at_least=1), 5, "How many neighbouring small files are worth merging."),
+    Option("compaction.small-file-ratio", number(at_least=0), 0.7, "Small limit = ratio × target-file-size."),
+    Option(
+        "compaction.delete-ratio-threshold",
+        number(at_least=0),
+        0.2,
+        "Share of deleted rows from which a file is rewritten.",
+        kept="files with deleted rows are merged here as others are, by their size",
+    ),
+    Option("compaction.file-num-limit", integer(at_least=1), 100000, "Files considered per unaware scan."),
+    Option("compaction.force-rewrite-all-files", boolean(), False, "Full compaction takes every file."),
+    Option("compaction.skip-expired-partitions", boolean(), False, "Do not compact partitions that are to expire."),
+    Option("full-compaction.delta-commits", optional(integer(at_least=1)), None, "Fixed bucket: full compaction every N commits."),
+    Option("sort-compaction.range-strategy", one_of("size", "quantity"), "size", "SIZE or QUANTITY ranges.", kept=TUNING),
+    Option("sort-compaction.local-sample.magnification", integer(at_least=1), 1000, "Local sample = parallelism × this.", kept=TUNING),
+    Option("deletion-vectors.enabled", only_false(), False, "DELETE/UPDATE write DVs instead of rewriting."),
+    Option("deletion-vectors.bitmap64", only_false(), False, "64-bit DV format."),
+    Option("deletion-vectors.modifiable", only_false(), False, "Allow toggling DV mode later."),
+    Option(
+        "deletion-vector.index-file.target-size",
+        memory_size(),
+        2 << 20,
+        "Roll size of DV files.",
+        kept="deletion vectors are read here and left as their writer laid them down",
+    ),
+    Option("sink.parallelism", optional(integer(at_least=1)), None, "Writer parallelism."),
+    Option("sink.committer-operator-chaining", boolean(), True, "Chain committer behind the writer.", kept=TUNING),
+    Option("sink.savepoint.auto-tag", only_false(), False, "Tag snapshots made by savepoints."),
+    PRECOMMIT_COMPACT,
+    Option(
+        "unaware-bucket.compaction.parallelism",
+        optional(integer(at_least=1)),
+        None,
+        "Workers that compact a table without buckets.",
+        kept=TUNING,
+    ),
+    Option(
+        "end-input.watermark",
+        optional(integer()),
+        None,
+        "Watermark committed at end of bounded input.",
+        kept="a job's watermark comes from its rows here",
+    ),
+    Option(
+        "partition.mark-done-action.mode", one_of("process-time"), "process-time", "What tells that a partition's time is over: the clock."
+    ),
+    Option("compaction.max.file-num", integer(at_least=2), 50, "So many files of any size are merged (the rule of Paimon up to 1.0)."),
+    Option(
+        "partition.idle-time-to-done",
+        optional(duration()),
+        None,
+        "A partition to which nothing came for so long after its time was over is marked as done, whoever wrote it; "
+        "needs 'partition.time-interval'.",
+    ),
+    Option(
+        "partition.time-interval", optional(duration()), None, "Span of time one partition covers; needs 'partition.idle-time-to-done'."
+    ),
+)

@@ -1,0 +1,31 @@
+"""What a table's options say together; each value by itself is checked where it is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from model.errors import InvalidOption
+from model.options.table import TABLE_OPTIONS
+
+_OF_PARTITIONS = ("partition.expiration", "partition.timestamp", "partition.mark-done", "partition.idle-time-to-done", "partition.time-")
+_LEAST_AND_MOST = (
+    ("snapshot.num-retained.min", "snapshot.num-retained.max"),
+    ("changelog.num-retained.min", "changelog.num-retained.max"),
+    ("commit.min-retry-wait", "commit.max-retry-wait"),
+)
+_BOTH = (("partition.idle-time-to-done", "partition.time-interval"),)
+
+
+def check_together(options: Mapping[str, str], partition_keys: Sequence[str], given: Collection[str]) -> None:
+    """Raise `InvalidOption` for what a statement gives that cannot be beside the other options of its table."""
+    for key in given:
+        if not partition_keys and key.startswith(_OF_PARTITIONS):
+            raise InvalidOption(f"Option '{key}' needs a table with partitions; PARTITIONED BY makes them.")
+    for low, high in _LEAST_AND_MOST:
+        least, most = TABLE_OPTIONS.read(options, low), TABLE_OPTIONS.read(options, high)
+        if {low, high} & {*given} and least is not None and most is not None and least > most:
+            told = (f"'{key}' = '{options.get(key, TABLE_OPTIONS.known(key).default_text())}'" for key in (low, high))
+            raise InvalidOption(f"Options {' and '.join(told)}: the first may not be above the second; give both.")
+    for one, other in _BOTH:
+        if (one in options) != (other in options) and {one, other} & {*given}:
+            raise InvalidOption(f"'{one}' and '{other}' belong together; give both.")

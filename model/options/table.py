@@ -1,0 +1,159 @@
+"""Every option a table may carry: parsing, validation, docs and pages read these declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from model.errors import InvalidOption
+from model.options import file_index
+from model.options.maintenance import MAINTENANCE_OPTIONS
+from model.options.option import Option, OptionGroup, stats_mode, text
+from model.options.scan import SCAN_OPTIONS
+from model.options.write import WRITE_OPTIONS
+
+TABLE_OPTIONS = OptionGroup(
+    "Table option",
+    "Given in `WITH (…)`, changed with `ALTER TABLE … SET (…)`, stored in the table's schema and seen by every Paimon client.",
+)
+for _option in (*WRITE_OPTIONS, *MAINTENANCE_OPTIONS, *SCAN_OPTIONS, *file_index.COLUMNS):
+    TABLE_OPTIONS.declare(_option)
+for _kind, _settings in file_index.COLUMN_OPTIONS.items():
+    for _setting in _settings:
+        TABLE_OPTIONS.family(
+            rf"file-index\.{_kind}\..+\.{_setting.key}", replace(_setting, key=f"file-index.{_kind}.<column>.{_setting.key}")
+        )
+STATS_MODE = TABLE_OPTIONS.family(
+    r"fields\..+\.stats-mode",
+    Option("fields.<column>.stats-mode", stats_mode(), "", "Value statistics of one column; as `metadata.stats-mode`."),
+)
+PARTITION: Option[Any] = TABLE_OPTIONS.declare(
+    Option("partition", text(), "", "Partition columns; PARTITIONED BY says the same.", mutable=False)
+)
+
+_NO_KEY = "it belongs to tables with a primary key, and append tables have none."
+_LATER = "it is not implemented here, and a table must not carry an option that is silently ignored."
+for _pattern in (
+    "primary-key", r"merge-engine.*", r"sequence\..*", r"changelog-producer.*", r"lookup.*", r"num-sorted-run\.(?!compaction-trigger).*",
+    r"dynamic-bucket\..*",
+    r"postpone\..*", r"cross-partition.*", r"record-level\..*", r"pk-.*", r"rowkind\..*", r"ignore-delete", r"ignore-update-before",
+    r"partial-update\..*", r"aggregation\..*",
+    r"fields\..+\.(aggregate-function|sequence-group|ignore-retract|default-aggregate-function)",
+    r"deletion-vectors\.merge-on-read", r"force-lookup", r"local-merge-buffer-size",
+    r"full-compaction\.(?!delta-commits).*", r"scan\.remove-normalize",
+    r"compaction\.optimization-interval",
+):  # fmt: skip
+    TABLE_OPTIONS.refuse(_pattern, _NO_KEY)
+for _pattern in (
+    r"data-file\.external-paths.*", r"file-index\.(?!read\.enabled|in-manifest-threshold|bloom-filter\.|bitmap\.).*",
+    r"commit\.callback.*", r"tag\.callback.*",
+    r"manifest-sort\..+-.*", r"scan\.fallback-branch", r"commit\.strict-mode\..*", r"snapshot\.ignore-empty-commit", r"scan\.partitions",
+    r"scan\.plan-auto-tag-for-read\..*", r"blob.*", r"vector.*", r"variant\..*",
+    r"global-index.*", r"chain-table.*", r"format-table.*", r"orc\..*",
+    r"parquet\.(?!enable\.dictionary).*", r"avro\..*",
+):  # fmt: skip
+    TABLE_OPTIONS.refuse(_pattern, _LATER)
+TABLE_OPTIONS.refuse(r"schema\..*", "watermarks and columns are stored there by CREATE TABLE and ALTER TABLE, never set by hand.")
+TABLE_OPTIONS.refuse(
+    r"snapshot\.watermark-idle-timeout", "watermarks advance with a job's batches alone; a source that is idle does not move them."
+)
+TABLE_OPTIONS.refuse(
+    r"connector|path|format", "it describes the files of a temporary table; CREATE TEMPORARY TABLE … WITH ('connector' = 'filesystem')."
+)
+for _pattern, _reason in (
+    (
+        r"(?!(.+\.)?(storage|data)\.class$)(.+\.)?(class|classname|classpath|impl|factory|jars?|command|cmd|callbacks?|jaas|keytab|kms|crypto|key\.provider)(\..+)?",
+        "it names a program or class that whoever loads the table would run.",
+    ),
+    (
+        r"(?!(docs?|documentation|wiki|homepage|runbook|dashboard)\.(uri|url)$)(.+\.)?(uris?|urls?|endpoints?|hosts?|hostname|(bootstrap\.)?servers|brokers?|proxy|metastore|warehouse)(\..+)?",
+        "it names a host that whoever loads the table would speak to.",
+    ),
+    (
+        r"(?!(s3a?|oss|cosn?|obs|gs)\.storage\.class$)"
+        r"(fs|hadoop|hdfs|yarn|hive|java|javax|derby|jdbc|spark|flink|kafka|dlf|token|security|lock|s3a?|oss|cosn?|obs|gs|abfss?|wasbs?|catalog)\..+",
+        "it configures an engine, a catalog or a store for whoever loads the table; each client configures its own.",
+    ),
+    (r"(.+\.)?(conf\.dir|external(\..+)?\.paths?)(\..+)?", "it names a place outside the table."),
+):  # other clients lay a table's options over their own, so an ALTER could make each of its readers run what it likes
+    TABLE_OPTIONS.endanger(_pattern, _reason)
+
+
+def keyed_only(key: str) -> bool:
+    """Whether only tables with a primary key have this option."""
+    return TABLE_OPTIONS.refusal(key) == _NO_KEY
+
+
+def is_on(options: Mapping[str, str], key: str) -> bool:
+    """Whether a switch is on that only other clients know what to do with."""
+    return options.get(key, "false").strip().lower() == "true"
+
+
+IMMUTABLE = frozenset(option.key for option in TABLE_OPTIONS if not option.mutable) | {"primary-key"}
+"""Options that fix where or how existing files are found."""
+_HINTS = frozenset(option.key for option in SCAN_OPTIONS)
+_HONOURED_HINTS = frozenset(
+    {"scan.mode", "scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version", "scan.timestamp-millis", "scan.timestamp",
+     "scan.file-creation-time-millis", "scan.creation-time-millis", "incremental-between", "incremental-between-timestamp",
+     "incremental-to-auto-tag", "incremental-between-scan-mode", "incremental-between-tag-to-snapshot"}
+)  # fmt: skip
+_TUNING_HINTS = frozenset(
+    {
+        "scan.parallelism", "scan.infer-parallelism", "scan.max-splits-per-task", "scan.manifest.parallelism", "read.batch-size",
+        "source.split.target-size", "source.split.open-file-cost", "file-reader-async-threshold", "file-index.read.enabled",
+        "scan.plan-sort-partition", "scan.bounded",
+    }
+)  # fmt: skip
+_WRITE_HINTS = frozenset(
+    {"sink.parallelism", "dynamic-partition-overwrite", "target-file-size", "write-only", "commit.user-prefix", "write.batch-size"}
+)
+
+
+_ALIGNED, _IDLE = "scan.watermark.alignment.group", "scan.watermark.idle-timeout"
+"""The group a job's source waits for, and what counts in it alone."""
+
+
+def stream_options(stored: Mapping[str, str], hint: Mapping[str, str]) -> dict[str, str]:
+    """What a stream goes by: the table's options and over them the statement's own.
+
+    Raises `InvalidOption` for what it would ignore.
+    """
+    TABLE_OPTIONS.check(hint)
+    for key in hint:
+        if key not in _HINTS:
+            raise InvalidOption(f"Option '{key}' cannot be given in a hint of this statement; change the table with ALTER TABLE … SET.")
+    merged = {**stored, **hint}
+    if _IDLE in merged and _ALIGNED not in merged:
+        raise InvalidOption(f"Option '{_IDLE}' needs '{_ALIGNED}': an idle source holds back nobody of its group, and no watermark else.")
+    return merged
+
+
+def check_hint(options: Mapping[str, str], *, writing: bool = False) -> None:
+    """Raise `InvalidOption` for an option that cannot be given per statement, or that a batch statement would ignore."""
+    TABLE_OPTIONS.check(options)
+    for key in options:
+        if (writing and key in _WRITE_HINTS) or (not writing and key in _HONOURED_HINTS | _TUNING_HINTS):
+            continue
+        if key in _HINTS and not writing:
+            raise InvalidOption(f"Option '{key}' is not available in a batch query; it belongs to streaming or incremental reads.")
+        raise InvalidOption(f"Option '{key}' cannot be given in a hint of this statement; change the table with ALTER TABLE … SET.")
+
+
+_BOOKKEEPING = frozenset({"owner", "path", "provider", "location", "createdAt", "createdBy", "updatedAt", "updatedBy"})
+"""Options in which other catalogs and engines note what is theirs to know of one table."""
+
+
+def told_apart(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """A table's options that SQL takes in a CREATE TABLE, and those of other clients that it does not; what only notes is left out."""
+    ours: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for key, value in options.items():
+        if key.startswith("schema.") or key in _BOOKKEEPING:
+            continue
+        try:
+            TABLE_OPTIONS.check({key: value})
+            ours[key] = value
+        except InvalidOption:
+            others[key] = value
+    return ours, others

@@ -1,0 +1,1 @@
+"""Types, fields and schemas of tables, and how a schema changes."""

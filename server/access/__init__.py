@@ -1,0 +1,1 @@
+"""Who calls: tokens, OpenID Connect, TLS, CORS, the visitor of the pages."""

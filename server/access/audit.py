@@ -1,0 +1,76 @@
+"""What goes into the audit log: every text that ran, and every request of the other doors that may change something."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import time
+
+from flask import Flask, Response, g, request
+
+from catalog.records import AuditRow
+from gateway.operation import Operation
+from lake.access.audit import AuditLog
+from model.options.option import erases, masked_secrets
+from server.errors import request_id
+from server.observe.metrics import door
+
+_MOST_CHARS = 10_000
+_CHANGING = frozenset({"POST", "PUT", "DELETE", "PATCH"})
+_DOORS = frozenset({"paimon", "rows"})
+"""Doors whose requests are actions themselves; on the others the texts are."""
+
+
+def audit(app: Flask, log: AuditLog) -> None:
+    """Note the requests of an app."""
+
+    def note(response: Response) -> Response:
+        spoken = door(request.path)
+        if spoken in _DOORS and request.method in _CHANGING:
+            log.note(
+                AuditRow(
+                    time=dt.datetime.now(dt.UTC),
+                    principal=g.caller.principal if "caller" in g else "",
+                    door=spoken,
+                    address=request.remote_addr,
+                    request_id=request_id(),
+                    session=None,
+                    statement_id=None,
+                    action=f"{request.method} {request.path}"[:_MOST_CHARS],
+                    outcome="FINISHED" if response.status_code < 400 else "ERROR",
+                    error_class=None if response.status_code < 400 else str(response.status_code),
+                    millis=int((time.perf_counter() - g.began) * 1000),
+                )
+            )
+        return response
+
+    app.after_request(note)
+
+
+def row_of(operation: Operation, *, erasures: bool = False) -> AuditRow:
+    """A text that ended, as the log keeps it; with what it named where it erases rows only if ``erasures`` are kept."""
+    now = time.time()
+    text = masked_secrets(operation.text) if erasures else operation.masked
+    return AuditRow(
+        time=dt.datetime.fromtimestamp(now, dt.UTC),
+        principal=operation.principal,
+        door=operation.origin.door,
+        address=operation.origin.address,
+        request_id=operation.origin.request_id,
+        session=operation.session,
+        statement_id=operation.handle,
+        action=(text[:_MOST_CHARS] + _erased(operation)).replace("\0", ""),
+        outcome=operation.state.value,
+        error_class=None if operation.error is None else getattr(operation.error, "error_class", "InternalError"),
+        millis=max(0, int((now - operation.submitted) * 1000)),
+    )
+
+
+def _erased(operation: Operation) -> str:
+    """Of a text that deletes rows: how many they were, and a digest by which who has the text knows it again."""
+    if not erases(operation.text):
+        return ""
+    result = operation.result
+    rows = None if result is None else result.erased_rows if result.affected_rows is None else result.affected_rows
+    digest = hashlib.sha256(operation.text.strip().encode()).hexdigest()
+    return f" /* rows: {'unknown' if rows is None else rows}, sha256 of the text: {digest} */"

@@ -1,0 +1,161 @@
+"""Credentials with which a client reaches a table's files itself: for that table's directory, for minutes, to read or to write."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cachetools import LRUCache
+
+from model.errors import Forbidden, NotImplementedHere, Unavailable
+from model.location import Location
+from server.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from botocore.client import BaseClient
+
+FIXED_SECONDS = 12 * 3600
+"""Clients renew a token an hour before its end (`paimon-rest.md` §5.5); this spares them asking at every read."""
+ROLE_SECONDS = 3600
+_LEFT_SECONDS = 1800
+"""Credentials with less time than this left are handed to nobody."""
+_TIMEOUT_SECONDS = 10
+_READ = ("s3:GetObject",)
+_WRITE = ("s3:PutObject", "s3:AbortMultipartUpload")
+_REMOVE = ("s3:DeleteObject",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Whose credentials, for which directory, and to do what there."""
+
+    principal: str
+    location: Location
+    write: bool
+    remove: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataToken:
+    """Options of a client's file system, and when they end in milliseconds since 1970."""
+
+    options: Mapping[str, str]
+    expires_at_millis: int
+
+
+class DataTokens:
+    """Hands them out: of a role of the store (`data-token.role`), or the fixed ones of the settings where everybody may have them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._handed_out: LRUCache[Wanted, DataToken] = LRUCache(10_000)
+        self._sts: BaseClient | None = None
+
+    @property
+    def configured(self) -> bool:
+        """Whether there are any."""
+        return bool(self._settings.data_token) or self._settings.data_token_role is not None
+
+    def of(self, wanted: Wanted, *, administrator: bool) -> DataToken:
+        """Credentials for a caller who may read the table whole.
+
+        Raises `NotImplementedHere` where none are configured, `Forbidden` where only those for administrators are, and `Unavailable`
+        where the store's token service does not answer.
+        """
+        settings = self._settings
+        if settings.data_token_role is not None and wanted.location.scheme == "s3":
+            return self._of_role(wanted, settings.data_token_role)
+        if not settings.data_token:
+            raise NotImplementedHere("This server hands out no data tokens: neither SLUICE_DATA_TOKEN_ROLE nor SLUICE_DATA_TOKEN is set.")
+        if not administrator and not settings.data_token_shared:
+            raise Forbidden(
+                "The data token of this server opens all files its key reaches, so that only administrators get it. Read and write the "
+                "table by SQL, or have SLUICE_DATA_TOKEN_ROLE set; SLUICE_DATA_TOKEN_SHARED=true says that whoever may read one table may "
+                "read and write all files."
+            )
+        return DataToken(options=dict(settings.data_token), expires_at_millis=_millis(time.time() + FIXED_SECONDS))
+
+    def _of_role(self, wanted: Wanted, role: str) -> DataToken:
+        with self._lock:
+            known = self._handed_out.get(wanted)
+        if known is not None and known.expires_at_millis - _millis(time.time()) > _LEFT_SECONDS * 1000:
+            return known
+        made = self._assumed(wanted, role)
+        with self._lock:
+            self._handed_out[wanted] = made
+        return made
+
+    def _assumed(self, wanted: Wanted, role: str) -> DataToken:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        request = {
+            "RoleArn": role,
+            "RoleSessionName": _session_name(wanted.principal),
+            "DurationSeconds": ROLE_SECONDS,
+            "Policy": json.dumps(session_policy(wanted), separators=(",", ":")),
+        }
+        try:
+            answer: Mapping[str, Any] = self._client().assume_role(**request)
+        except (BotoCoreError, ClientError) as problem:
+            raise Unavailable(f"The store's token service gives no credentials of the role {role}: {problem}") from problem
+        found = answer["Credentials"]
+        options = {
+            "fs.s3.accessKeyId": found["AccessKeyId"],
+            "fs.s3.accessKeySecret": found["SecretAccessKey"],
+            "fs.s3.securityToken": found["SessionToken"],
+            # Java's spelling of the same.
+            "s3.access-key": found["AccessKeyId"],
+            "s3.secret-key": found["SecretAccessKey"],
+            "s3.session-token": found["SessionToken"],
+        }
+        return DataToken(options=dict(self._settings.data_token) | options, expires_at_millis=_millis(found["Expiration"].timestamp()))
+
+    def _client(self) -> Any:
+        with self._lock:
+            if self._sts is None:
+                from botocore.config import Config
+                from botocore.session import get_session
+
+                config = Config(connect_timeout=_TIMEOUT_SECONDS, read_timeout=_TIMEOUT_SECONDS, retries={"mode": "standard"})
+                session = get_session()
+                region = session.get_config_variable("region") or "us-east-1"
+                self._sts = session.create_client("sts", region_name=region, config=config)
+            return self._sts
+
+
+def session_policy(wanted: Wanted) -> dict[str, Any]:
+    """What the credentials may do at most, whatever the role may: nothing outside the table's directory."""
+    prefix = "/".join(wanted.location.parts)
+    bucket = f"arn:aws:s3:::{wanted.location.authority}"
+    actions = [*_READ, *(_WRITE if wanted.write else ()), *(_REMOVE if wanted.remove else ())]
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Action": actions, "Resource": f"{bucket}/{_literal(prefix)}/*"},
+            {
+                "Effect": "Allow",
+                "Action": ["s3:ListBucket"],
+                "Resource": bucket,
+                "Condition": {"StringLike": {"s3:prefix": [f"{_literal(prefix)}/*", _literal(prefix)]}},
+            },
+        ],
+    }
+
+
+def _literal(path: str) -> str:
+    """A path in a policy, where some characters of names mean patterns."""
+    return "".join(f"${{{c}}}" if c in "*?$" else c for c in path)
+
+
+def _session_name(principal: str) -> str:
+    """The principal as the store's own log shows it."""
+    return ("sluice-" + "".join(c if c.isascii() and (c.isalnum() or c in "=,.@-") else "-" for c in principal))[:64]
+
+
+def _millis(seconds: float) -> int:
+    return int(seconds * 1000)

@@ -1,0 +1,1 @@
+"""Commands beside `serve`: backup, restore, check, doctor."""

@@ -1,0 +1,272 @@
+"""``sluice backup`` and ``sluice restore``: the catalog into a file and back, and what it then says of its warehouse."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+from catalog import CatalogStore
+from catalog.backup.archive import contents, let_go, read_head, restore_archive, servers, write_archive, write_files_anew
+from catalog.backup.archive_parts import Part, PartTable, archived_tables, restore_tables
+from catalog.backup.holds import holding
+from lake import Lake
+from lake.access.allowed_locations import table_location
+from lake.register.after_restore import Difference, differences
+from lake.register.copies import WarehouseCopy, copy_back, copy_to, relative
+from migrations import downgrade, knows, newest, revision_of, upgrade
+from model.access import Grant
+from model.errors import IllegalMove, InvalidData, Unavailable
+from model.identifier import Identifier
+from model.location import Location
+from model.sql_text import quote
+from server.process.postgres import running_dsn
+from server.process.process import catalog_dsn
+from server.settings.settings import Settings
+
+_LEAVING_SECONDS = 3.0
+
+
+@contextlib.contextmanager
+def present_dsn(settings: Settings) -> Iterator[str]:
+    """The catalog's DSN as it is: that of a running server's embedded Postgres where one runs, else started until the block ends."""
+    running = None if settings.catalog_dsn is not None else running_dsn(settings.data)
+    if running is not None:
+        yield running
+        return
+    if settings.catalog_dsn is None and not (settings.data / "postgres").exists():
+        raise IllegalMove(f"There is no catalog in {settings.data}: set SLUICE_DATA or SLUICE_CATALOG_DSN as for the server.")
+    with catalog_dsn(settings) as dsn:
+        yield dsn
+
+
+def _servers_left(dsn: str) -> int:
+    """Connections of servers that stay; those of one that has just stopped are Postgres's to end, which takes it a moment."""
+    deadline = time.monotonic() + _LEAVING_SECONDS
+    while (count := servers(dsn)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return count
+
+
+def _grants(dsn: str) -> list[Grant]:
+    catalog = CatalogStore(dsn, max_connections=2)
+    try:
+        with catalog.reading() as tx:
+            return tx.grants.all()
+    finally:
+        catalog.close()
+
+
+def _given_again(before: list[Grant], after: list[Grant]) -> Iterator[Difference]:
+    """Grants that the catalog that was replaced did not have any more, or never had: a backup cannot know what was revoked since."""
+    had = {(grant.resource, grant.access, grant.principal) for grant in before}
+    for grant in after:
+        if (grant.resource, grant.access, grant.principal) not in had:
+            what = f"{grant.principal} may {grant.access.value} again, as when the backup was made; the catalog it replaced did not let it"
+            statement = f"REVOKE {grant.access.value} ON {grant.resource.sql()} FROM {quote(grant.principal)}"
+            yield Difference(table=str(grant.resource), what=what, statement=statement)
+
+
+def _of_identity(catalog: CatalogStore, settings: Settings, *, known: bool) -> Iterator[Difference]:
+    """A warehouse of another catalog; a backup of before catalogs had an identity takes the one its warehouse has (not ``known``)."""
+    lake = Lake(catalog, settings.warehouse)
+    try:
+        if not known:
+            lake.standing.become()
+        lake.standing.compare(look_only=True)
+        if lake.standing.mismatch is not None:
+            yield Difference(table="the warehouse", what=lake.standing.mismatch.rstrip("."), statement="CALL sys.claim_warehouse()")
+    finally:
+        lake.close()
+
+
+def backup(settings: Settings, path: Path, *, files_to: str | None = None) -> tuple[str, list[Difference]]:
+    """Write the catalog to a file, beside running servers; returns what was written, in a line, and which files are not as they should be.
+
+    With ``files_to`` the warehouse's files that the backup names are copied there. Nothing expires and nothing is removed for good
+    meanwhile, so that both are of one moment. Raises `Unavailable` where Postgres went away during it: then the backup is none.
+    """
+    with present_dsn(settings) as dsn:
+        if files_to is not None and (at := revision_of(dsn)) != newest():
+            raise IllegalMove(f"The catalog's schema is {at}, and this Sluice's is {newest()}: run `sluice migrate`.")
+        with holding(dsn) as check:
+            head = write_archive(dsn, path, warehouse=settings.warehouse)
+            copied = None if files_to is None else copy_to(archived_tables(path), warehouse=settings.warehouse, place=files_to)
+            try:
+                check()
+            except Unavailable:
+                path.unlink(missing_ok=True)
+                raise
+    size = path.stat().st_size
+    told = f"{path}: {head.rows} rows of {len(head.tables)} tables as of {head.created_at}, revision {head.revision}, {size:,} bytes"
+    return told + ("" if copied is None else f"; {_told(copied)} to {files_to}"), [] if copied is None else _troubles(copied)
+
+
+def _told(copied: WarehouseCopy) -> str:
+    there = f", {copied.there} were there already" if copied.there else ""
+    return f"{copied.files} files ({copied.size:,} bytes) of {copied.tables} tables were copied{there}"
+
+
+def _troubles(copied: WarehouseCopy) -> list[Difference]:
+    return [Difference(table=table, what=what, statement="") for table, what in copied.troubles]
+
+
+def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | None = None) -> tuple[str, list[Difference]]:
+    """Put a backup in the place of an empty catalog, or of any with ``replace``; returns what was done and how the warehouse differs.
+
+    With ``files_from``, a copy that `backup` made, the files that the warehouse lacks are put back first.
+    Raises `IllegalMove` for a catalog that is in use or not empty, and `InvalidData` for a file that is no backup.
+    """
+    head = read_head(path)
+    if not knows(head.revision):
+        raise InvalidData(f"{path} was written by a newer Sluice: its schema is {head.revision}, and this one knows {newest()}.")
+    if settings.catalog_dsn is None and running_dsn(settings.data) is not None:
+        raise IllegalMove(f"A server runs on {settings.data}: stop it first.")
+    if files_from is not None and head.warehouse != settings.warehouse:
+        raise IllegalMove(
+            f"The backup is of the warehouse {head.warehouse}, and SLUICE_WAREHOUSE is {settings.warehouse}: tables never move."
+        )
+    with catalog_dsn(settings) as dsn:
+        if count := _servers_left(dsn):
+            raise IllegalMove(f"Servers hold {count} connections to this catalog: stop them first.")
+        if not replace and (rows := contents(dsn)):
+            raise IllegalMove(
+                f"The catalog is not empty ({rows} rows): restore into an empty one, or repeat with --replace to lose what it holds."
+            )
+        copied = None if files_from is None else _files_back(path, settings, files_from)
+        upgrade(dsn, "head")
+        before = _grants(dsn) if replace else None
+        if head.revision != newest():
+            downgrade(dsn, head.revision)
+        try:
+            restore_archive(dsn, path)
+        finally:
+            upgrade(dsn, "head")
+        let_go(dsn)
+        if copied is not None:
+            write_files_anew(dsn)
+        catalog = CatalogStore(dsn)
+        try:
+            if copied is not None:
+                _publish(catalog, settings)
+            found = list(_of_identity(catalog, settings, known=any(table.name == "catalog_state" for table in head.tables)))
+            found += differences(catalog, settings.warehouse)
+            found += _given_again(before, _grants(dsn)) if before is not None else []
+        finally:
+            catalog.close()
+    elsewhere = "" if head.warehouse == settings.warehouse else f"; it was made of the warehouse {head.warehouse}"
+    told = f"{path}: {head.rows} rows as of {head.created_at} are the catalog now{elsewhere}"
+    return told + ("" if copied is None else f"; {_told(copied)}"), found + ([] if copied is None else _troubles(copied))
+
+
+def _files_back(path: Path, settings: Settings, files_from: str) -> WarehouseCopy:
+    done = WarehouseCopy()
+    wanted = []
+    for table in archived_tables(path):
+        below = relative(table.location, settings.warehouse)
+        if below is not None:
+            wanted.append((table, f"{files_from.rstrip('/')}/{below}", table.location))
+    copy_back(wanted, done)
+    return done
+
+
+def _publish(catalog: CatalogStore, settings: Settings) -> None:
+    """Write the files of schemas, snapshots and tags that the catalog knows."""
+    lake = Lake(catalog, settings.warehouse)
+    try:
+        lake.recover()
+    finally:
+        lake.close()
+
+
+def restore_parts(
+    settings: Settings, path: Path, *, tables: Sequence[Identifier] = (), to: Identifier | None = None,
+    databases: Sequence[str] = (), files_from: str | None = None,
+) -> tuple[str, list[Difference]]:  # fmt: skip
+    """Bring single tables, or all of single databases, of a backup into a catalog that goes on, beside running servers.
+
+    They come with schemas, snapshots, branches, tags, grants, policies and consumers, under their names and where they lay; ``to`` makes
+    of one table another one, with a directory of its own. Files come from ``files_from``, else from where they lie. Returns what was
+    done, and how the files differ and who may read again. Raises `IllegalMove`, and changes nothing, where a name or place is taken.
+    """
+    head = read_head(path)
+    with present_dsn(settings) as dsn:
+        if (at := revision_of(dsn)) != newest() or head.revision != at:
+            raise IllegalMove(
+                f"The backup's schema is {head.revision}, the catalog's {at}, and this Sluice's {newest()}: single tables come back where "
+                "all are the same. Restore an older backup into an empty SLUICE_DATA and make a backup there."
+            )
+        catalog = CatalogStore(dsn, max_connections=2)
+        lake = Lake(catalog, settings.warehouse)
+        try:
+            lake.standing.compare(look_only=True)
+            lake.standing.require_own()
+            parts = _parts(catalog, settings, archived_tables(path), tables=tables, to=to, databases=databases)
+            copied = WarehouseCopy()
+            if files_from is not None or to is not None:
+                copy_back([(part.of, _source(part, settings, files_from), part.location) for part in parts], copied)
+            if to is not None and copied.troubles:
+                raise IllegalMove(f"Not all files of {parts[0].of.name} could be copied; nothing was changed: {copied.troubles[0][1]}.")
+            restore_tables(dsn, path, parts, databases=databases)
+            restored = {part.table_id for part in parts}
+            lake.recover()
+            found = [one for one in differences(catalog, settings.warehouse) if one.table in {str(part.name) for part in parts}]
+            found += _given_again([], [g for g in _grants(dsn) if _is_of(g, parts, databases)])
+        finally:
+            lake.close()
+            catalog.close()
+    names = ", ".join(str(part.name) for part in parts)
+    told = f"{path}: {names or ', '.join(databases)} {'is' if len(restored) == 1 else 'are'} as of {head.created_at}"
+    return told + (f"; {_told(copied)}" if copied.tables else ""), found + _troubles(copied)
+
+
+def _is_of(grant: Grant, parts: Sequence[Part], databases: Sequence[str]) -> bool:
+    named = (grant.resource.database, grant.resource.name)
+    return grant.resource.database in databases or any(named == (part.name.database, part.name.table) for part in parts)
+
+
+def _source(part: Part, settings: Settings, files_from: str | None) -> str:
+    """Where a table's files are copied from."""
+    if files_from is None:
+        return part.of.location
+    below = relative(part.of.location, settings.warehouse)
+    if below is None:
+        raise IllegalMove(
+            f"Table {part.of.name} lay at {part.of.location}, outside the warehouse {settings.warehouse}: no copy has its files."
+        )
+    return f"{files_from.rstrip('/')}/{below}"
+
+
+def _parts(
+    catalog: CatalogStore, settings: Settings, archived: Sequence[PartTable], *, tables: Sequence[Identifier], to: Identifier | None,
+    databases: Sequence[str],
+) -> list[Part]:  # fmt: skip
+    """What is wanted of a backup, and where each comes to lie; raises `IllegalMove` for what is not in it and for names that are taken."""
+    by_name = {table.name: table for table in archived}
+    if missing := [str(name) for name in tables if name not in by_name]:
+        raise IllegalMove(f"The backup has no table {missing[0]}.")
+    wanted = {name: by_name[name] for name in tables} | {table.name: table for table in archived if table.name.database in databases}
+    parts = []
+    with catalog.reading() as tx:
+        for name, table in wanted.items():
+            target = to or name
+            if tx.tables.find(target) is not None or tx.views.find(target.database, target.table) is not None:
+                raise IllegalMove(
+                    f"{target} is there: `--table {name} --as NEW` brings the backup's beside it, or drop or rename it first."
+                )
+            if to is not None:
+                table_id = uuid4()
+                location = str(table_location(Location.parse(settings.warehouse), target, beside=table_id.hex[:8]))
+                parts.append(Part(of=table, table_id=table_id, name=target, location=location))
+                continue
+            if tx.tables.by_id(table.table_id) is not None:
+                raise IllegalMove(f"Table {name} is there under another name: `--table {name} --as NEW` brings the backup's beside it.")
+            if any(dropped.table_id == table.table_id for dropped in tx.drops.tables()):
+                raise IllegalMove(
+                    f"Table {name} was dropped and is kept: UNDROP TABLE {name} brings it back as it was then, `--table {name} --as NEW` "
+                    "as it was in the backup."
+                )
+            parts.append(Part(of=table, table_id=table.table_id, name=name, location=table.location))
+    return parts

@@ -1,0 +1,208 @@
+"""What clients have asked for and not fetched yet: results by ticket, prepared statements by handle."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from cachetools import LRUCache
+
+from model.errors import InvalidParameter, OperationNotExist
+from sql.execution.results import Analysed, ResultSet
+from sql.parameters.parameters import NONE as NO_PARAMETERS
+from sql.parameters.parameters import Parameters
+
+PREPARED_BYTES = 256 << 20
+"""Texts and parameters of prepared statements that nobody has closed; of more, those longest unused go."""
+
+MOST_PREPARED = 1000
+"""Prepared statements of one principal; of more, its own that are longest unused go, and nobody else's."""
+
+_ANALYSED_BYTES = 1 << 20
+"""What a plan is taken to hold in the JVM."""
+_COLUMN_BYTES = 200
+"""What a column's name and type take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldResult:
+    """A result that waits for its reader."""
+
+    result: ResultSet
+    principal: str
+    since: float = field(default_factory=time.monotonic)
+
+
+class Results:
+    """Results by ticket; each is read once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[bytes, HeldResult] = {}
+        self._read: dict[bytes, HeldResult] = {}
+        """Those whose reader has come; they are gone when it ends."""
+
+    def __len__(self) -> int:
+        return len(self._held) + len(self._read)
+
+    def hold(self, result: ResultSet, principal: str) -> bytes:
+        """Keep a result for whoever brings the ticket returned."""
+        ticket = secrets.token_bytes(16)
+        with self._lock:
+            self._held[ticket] = HeldResult(result=result, principal=principal)
+        return ticket
+
+    def take(self, ticket: bytes, principal: str) -> ResultSet:
+        """The result of a ticket, which is its reader's from now on; raises `OperationNotExist`."""
+        with self._lock:
+            found = self._held.get(ticket)
+            if found is None or found.principal != principal:
+                raise OperationNotExist(
+                    "There is no result under this ticket: it was fetched before, canceled, or waited too long. Run the statement again."
+                )
+            self._read[ticket] = self._held.pop(ticket)
+        found.result.on_close(lambda: self._forget(ticket))
+        return found.result
+
+    def cancel(self, ticket: bytes, principal: str) -> bool:
+        """Free the result of a ticket, also while it is read; False where there is none."""
+        with self._lock:
+            found = self._held.get(ticket) or self._read.get(ticket)
+            if found is None or found.principal != principal:
+                return False
+            self._held.pop(ticket, None)
+        found.result.close()
+        return True
+
+    def _forget(self, ticket: bytes) -> None:
+        with self._lock:
+            self._read.pop(ticket, None)
+
+    def tend(self, seconds: float) -> None:
+        """Free what nobody came for in so many seconds."""
+        until = time.monotonic() - seconds
+        with self._lock:
+            late = [ticket for ticket, held in self._held.items() if held.since < until]
+            results = [self._held.pop(ticket).result for ticket in late]
+        for result in results:
+            result.close()
+
+    def close(self) -> None:
+        """Free all; whoever reads is told that the result was closed."""
+        self.tend(-1)
+        with self._lock:
+            reading = list(self._read.values())
+        for held in reading:
+            held.result.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class PreparedStatement:
+    """A text, and the parameters bound to it."""
+
+    text: str
+    principal: str
+    is_query: bool
+    schema: pa.Schema
+    parameters: pa.Schema
+    bound: list[pa.RecordBatch] = field(default_factory=list)
+    analysed: Analysed | None = None
+    """What running it goes on from the first time."""
+
+    def row(self, batch: pa.RecordBatch, number: int) -> Parameters:
+        """The values in one row of parameters, for the statement's placeholders in order."""
+        names = self.parameters.names
+        if len(names) != batch.num_columns:
+            raise InvalidParameter(f"The statement takes {len(names)} parameters, and {batch.num_columns} were sent.")
+        named = any(not name.isdigit() for name in names)
+        one = batch.slice(number, 1)
+        if named and set(batch.schema.names) == set(names):
+            one = one.select(names)
+        columns = [_as_wanted(column, field.type) for column, field in zip(one.columns, self.parameters, strict=True)]
+        return Parameters.from_arrow(pa.RecordBatch.from_arrays(columns, names), 0, named=named)
+
+    def only_row(self) -> Parameters:
+        """The values bound to a query; raises `InvalidParameter` where they are several rows."""
+        rows = [batch for batch in self.bound if batch.num_rows]
+        if not rows:
+            return NO_PARAMETERS
+        if sum(batch.num_rows for batch in rows) > 1:
+            raise InvalidParameter("A query is run with one row of parameters; send several to a statement that writes.")
+        return self.row(rows[0], 0)
+
+    def size(self) -> int:
+        """Bytes it holds."""
+        kept = _ANALYSED_BYTES if self.analysed is not None else 0
+        columns = len(self.schema) + len(self.parameters)
+        return len(self.text) + sum(int(batch.nbytes) for batch in self.bound) + 1000 + _COLUMN_BYTES * columns + kept
+
+
+def _as_wanted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """A whole number or a time in the size the statement wants, where it fits: clients send the largest they have."""
+    types = pa.types
+    if (types.is_integer(column.type) and types.is_integer(wanted)) or (types.is_timestamp(column.type) and types.is_timestamp(wanted)):
+        with contextlib.suppress(pa.ArrowInvalid):
+            return column if getattr(column.type, "tz", None) != getattr(wanted, "tz", None) else column.cast(wanted)
+    return column
+
+
+class PreparedStatements:
+    """Prepared statements by handle."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: LRUCache[bytes, PreparedStatement] = LRUCache(PREPARED_BYTES, getsizeof=PreparedStatement.size)
+        self._of: dict[str, OrderedDict[bytes, None]] = {}
+        """Each principal's handles, longest unused first; some may be gone by their bytes."""
+
+    def add(self, statement: PreparedStatement) -> bytes:
+        """Keep a statement; returns its handle."""
+        handle = secrets.token_bytes(16)
+        with self._lock:
+            own = self._of.setdefault(statement.principal, OrderedDict())
+            while len(own) >= MOST_PREPARED:
+                self._kept.pop(own.popitem(last=False)[0], None)
+            own[handle] = None
+            self._kept[handle] = statement
+        return handle
+
+    def get(self, handle: bytes, principal: str) -> PreparedStatement:
+        """A statement by handle; raises `OperationNotExist`."""
+        with self._lock:
+            found = self._kept.get(handle)
+            if found is not None and found.principal == principal and handle in (own := self._of[principal]):
+                own.move_to_end(handle)
+        if found is None or found.principal != principal:
+            raise OperationNotExist(
+                "There is no prepared statement of this handle on this server: it was closed, "
+                f"or gave way to newer ones, of which one user may have {MOST_PREPARED}. Prepare it again."
+            )
+        return found
+
+    def bind(self, handle: bytes, statement: PreparedStatement, batches: list[pa.RecordBatch]) -> None:
+        """Give a statement its parameters."""
+        with self._lock:
+            self._kept.pop(handle, None)
+            statement.bound = batches
+            self._kept[handle] = statement
+
+    def analysed(self, statement: PreparedStatement) -> Analysed | None:
+        """What was found when the statement was prepared, to the first who runs it."""
+        with self._lock:
+            found, statement.analysed = statement.analysed, None
+        return found
+
+    def close(self, handle: bytes, principal: str) -> None:
+        """Forget a statement of the principal's own; twice is fine, and of another's nothing is told."""
+        with self._lock:
+            found = self._kept.get(handle)
+            if found is not None and found.principal == principal:
+                del self._kept[handle]
+                self._of[principal].pop(handle, None)
+                if not self._of[principal]:
+                    del self._of[principal]

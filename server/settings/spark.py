@@ -1,0 +1,55 @@
+"""What can be set of Spark when the server starts; `server.settings.options` declares it among the rest."""
+
+from __future__ import annotations
+
+from model.options.option import Option, integer, memory_size, optional, text
+from server.settings.kinds import directories, packages
+
+MASTER = Option("spark.master", text(), "local[*]", "Spark master that runs the statements.")
+JARS = Option(
+    "spark.jars",
+    directories(),
+    (),
+    "Jars Spark is started with, parted by commas. For a warehouse on S3 without network: `hadoop-aws` of Spark's Hadoop version and "
+    "AWS's `bundle`.",
+)
+PACKAGES = Option(
+    "spark.packages",
+    packages(),
+    (),
+    "Maven coordinates of what Spark fetches when it first starts, with all they need, parted by commas. A warehouse on S3 without "
+    "`spark.jars` has `hadoop-aws` of Spark's Hadoop version fetched (700 MB, once); Kafka "
+    "needs `org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0`, Avro `org.apache.spark:spark-avro_2.13:4.1.1`.",
+)
+DRIVER_HOST = Option(
+    "spark.driver-host",
+    optional(text()),
+    None,
+    "Name or address under which the executors of a `spark.master` on other machines reach this one. Without it: loopback for a master "
+    "on this machine, else what Spark finds to be this machine's address.",
+)
+DRIVER_MEMORY = Option(
+    "spark.driver-memory", memory_size(), 4 * 1024**3, "Heap of the Spark driver; on a `local` master also of its tasks."
+)
+STREAMS = Option(
+    "spark.streams",
+    integer(at_least=0),
+    32,
+    "Streaming SELECTs that run on Spark at the same time; the next one is answered 429. Each keeps a process of Python for every table it "
+    "follows. Those that need no Spark do not count.",
+)
+CONF = Option(
+    "spark.conf",
+    optional(text()),
+    None,
+    "File with further settings of Spark, one a line as in its `spark-defaults.conf`: `spark.executor.memory 4g`. Settings on which the "
+    "meaning of statements depends, and those with a `SLUICE_SPARK_…` variable of their own, are refused.",
+)
+ARCHIVE = Option(
+    "spark.archive",
+    optional(text()),
+    None,
+    "What executors on machines without this server's Python environment need, made by `sluice spark-archive`: a path here, or a URI that "
+    "every executor can read. They then need Spark and a `python3.N` of the server's minor version in their PATH. Without it executors "
+    "use the server's own Python at its own path.",
+)

@@ -1,0 +1,1 @@
+"""SQL and rows over HTTP."""

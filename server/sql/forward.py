@@ -1,0 +1,115 @@
+"""What another server of the catalog knows is asked of that server: its statements, their results, its sessions.
+
+The request goes on as it came, with its caller's own token or cookie, so that the other server judges it as if it had been asked itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from flask import Response, request
+
+from catalog.records import ServerRow
+from lake.peers import Peers
+from model.catalog_errors import ServerGone
+from model.errors import OperationNotExist, Unavailable
+from model.handle import NO_SERVER, server_of
+from server.access.access import caller
+from server.errors import request_id
+from server.process.services import Services
+
+if TYPE_CHECKING:
+    import httpx
+
+PASSED_ON = "X-Sluice-Passed-On"
+"""Names the server that passed a request on, so that nobody passes it on again."""
+_NAMES = ("session", "operation", "statement")
+"""Parts of paths that may be a handle."""
+_OF_THE_CONNECTION = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "host"}
+)
+_CHECKED_HERE = frozenset({"origin", "referer", "x-request-id", PASSED_ON.lower()})
+_CONNECT_SECONDS, _ANSWER_SECONDS = 3.0, 90.0
+"""An answer may be held back for 30 seconds until a statement has ended."""
+_PIECE = 1 << 16
+
+
+def pass_on(services: Services) -> Response | None:
+    """The answer of the server that knows what the present request is about; None where that is this one, or nobody is known to.
+
+    Raises `ServerGone` where that server is gone, and `Unavailable` where it does not answer.
+    """
+    peers = services.peers
+    if peers is None or PASSED_ON in request.headers:
+        return None
+    named = [(name, value) for name in _NAMES if isinstance(value := (request.view_args or {}).get(name), str)]
+    for name, value in named:
+        number = server_of(value)
+        if number is not None and number not in (NO_SERVER, peers.number):
+            return _of_owner(peers, number, f"{name.capitalize()} {value}")
+    if named and named[0][0] == "statement" and server_of(named[0][1]) is None:
+        return _of_any(services, peers, named[0][1])
+    return None
+
+
+def _of_owner(peers: Peers, number: int, what: str) -> Response | None:
+    owner = peers.find(number)
+    if owner is None:
+        return None  # of another catalog, or gone for long: as unknown as any other
+    if not owner.alive:
+        raise ServerGone(what, owner.name)
+    return _answer_of(owner, peers, what)
+
+
+def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
+    """The answer about a statement that is known by the name its client gave it, by whichever server knows it."""
+    with contextlib.suppress(OperationNotExist):
+        services.gateway.kept_or_running(name, caller=caller())
+        return None
+    for other in peers.others():
+        with contextlib.suppress(Unavailable):  # one that does not answer runs nothing that can be canceled here
+            answer = _answer_of(other, peers, f"Statement {name}")
+            if answer.status_code != 404:
+                return answer
+            answer.close()
+    return None
+
+
+def _answer_of(owner: ServerRow, peers: Peers, what: str) -> Response:
+    import httpx
+
+    headers = [(name, value) for name, value in request.headers if name.lower() not in _OF_THE_CONNECTION | _CHECKED_HERE]
+    headers += [(PASSED_ON, str(peers.number)), ("X-Request-Id", request_id())]
+    target = request.environ.get("REQUEST_URI") or request.full_path
+    url = f"{owner.url}{target if target.startswith('/') else request.full_path}"
+    body = _body() if request.method not in ("GET", "HEAD") or request.content_length else None
+    try:
+        given = _client().send(_client().build_request(request.method, url, headers=headers, content=body), stream=True)
+    except httpx.TransportError as problem:
+        raise Unavailable(f"{what} is known to the server {owner.name}, which does not answer. Try again in a moment.") from problem
+    answer = Response(given.iter_raw(_PIECE), given.status_code, direct_passthrough=True)
+    answer.headers.clear()
+    for name, value in given.headers.multi_items():
+        if name not in _OF_THE_CONNECTION:
+            answer.headers.add(name, value)
+    answer.call_on_close(given.close)
+    return answer
+
+
+def _body() -> Iterator[bytes]:
+    while piece := request.stream.read(_PIECE):
+        yield piece
+
+
+@cache
+def _client() -> httpx.Client:
+    import httpx
+
+    return httpx.Client(
+        timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
+        trust_env=False,
+    )

@@ -1,0 +1,117 @@
+"""``/statements``: how far a statement is, its result where it is kept, and its end."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from flask import Blueprint, request
+from flask.typing import ResponseReturnValue
+
+from gateway.operation import Operation
+from gateway.retained_results import KeptStatement
+from model.errors import BadRequest
+from server.access.access import caller
+from server.errors import problem_document, request_id
+from server.formats import negotiate
+from server.openapi.document import documented, json_of, query
+from server.openapi.schemas import RESULTS, WAIT
+from server.process.services import services
+from server.sql.streaming import stream
+from sql.execution.results import ResultSet
+
+bp = Blueprint("kept", __name__, url_prefix="/statements")
+MOST_WAIT_SECONDS = 30.0
+"""How long an answer is held back at most until a statement has ended."""
+
+
+@bp.get("/<statement>")
+@documented(tag="sql", parameters=(WAIT,), answers={200: json_of("Status")}, errors=(404, 410))
+def show_statement(statement: str) -> ResponseReturnValue:
+    """How far a statement is that waits, runs, or is kept: by its id, its request's id, or its handle in Flink's protocol."""
+    wait = _number("wait", 0.0)
+    gateway = services().gateway
+    operation = gateway.kept_or_running(statement, caller=caller())
+    operation.wait(min(wait, MOST_WAIT_SECONDS))
+    return status_of(operation, gateway.kept.find(operation.handle, caller())), 200, {"Cache-Control": "no-store"}
+
+
+@bp.delete("/<statement>")
+@documented(tag="sql", answers={200: json_of("Ended")}, errors=(404, 410))
+def cancel_statement(statement: str) -> ResponseReturnValue:
+    """Stop a statement that waits or runs; let the result of a kept one go."""
+    gateway = services().gateway
+    operation = gateway.kept_or_running(statement, caller=caller())
+    operation.cancel()
+    state = operation.state
+    if (kept := gateway.kept.find(operation.handle, caller())) is not None:
+        gateway.kept.forget(kept)
+    return {"statementId": operation.handle, "state": state}
+
+
+@bp.get("/<statement>/result")
+@documented(
+    tag="sql",
+    parameters=(WAIT, query("page", {"type": "integer", "minimum": 0, "maximum": 999_999_999}, "One page, from 0; without it all rows.")),
+    answers={200: RESULTS, 202: json_of("Status")},
+    errors=(404, 406, 408, 409, 410, 413, 429, 507),
+    headers={200: {"Link": "The next page, where there is one."}, 202: {"Location": "Where the statement's state is."}},
+)
+def show_result(statement: str) -> ResponseReturnValue:
+    """A kept statement's rows, all of them or one page, in the format asked for; as often as asked for."""
+    format_ = negotiate(request.headers.get("Accept"))
+    wait, page = _number("wait", 0.0), request.args.get("page")
+    if page is not None and not (page.isdecimal() and len(page) <= 9):
+        raise BadRequest(f"A page is a whole number from 0 on, not {page!r}.")
+    kept = services().gateway.kept.get(statement, caller())
+    if not kept.operation.wait(min(wait, MOST_WAIT_SECONDS)):
+        return (
+            status_of(kept.operation, kept),
+            202,
+            {"Location": f"/statements/{kept.operation.handle}", "Retry-After": "1"},
+        )
+    response = stream(kept.result() if page is None else _page(kept, int(page)), format_, release=lambda: None)
+    response.headers["Cache-Control"] = "no-store"
+    if page is not None and kept.has_page(int(page) + 1):
+        response.headers["Link"] = f'</statements/{kept.operation.handle}/result?page={int(page) + 1}>; rel="next"'
+    return response
+
+
+def status_of(operation: Operation, kept: KeptStatement | None) -> dict[str, Any]:
+    """What is told of a statement."""
+    ended = operation.state.terminal
+    seconds = (operation.ended or time.time()) - operation.submitted
+    progress = operation.progress.record() if ended else services().gateway.progress(operation)
+    shown: dict[str, Any] = {
+        "statementId": operation.handle,
+        "state": operation.state,
+        "seconds": round(seconds, 3),
+        "progress": progress.to_json(),
+    }
+    if kept is None or not ended:
+        return shown
+    expires = kept.expires
+    shown["expiresAt"] = expires.isoformat(timespec="seconds") if expires is not None else None
+    if operation.error is not None:
+        return shown | {"error": problem_document(operation.error, operation.name or request_id())}
+    return shown | {"result": f"/statements/{operation.handle}/result"}
+
+
+def _page(kept: KeptStatement, number: int) -> ResultSet:
+    """One page as a result of its own."""
+    batches = kept.page(number)
+    result = ResultSet(kept.columns(), lambda: iter(batches), is_query=True)
+    result.truncated = not kept.has_page(number + 1) and kept.operation.outcome().truncated
+    return result
+
+
+def _number(name: str, default: float) -> float:
+    raw = request.args.get(name)
+    try:
+        value = default if raw is None else float(raw)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise BadRequest(f"{name} is a number of seconds from 0 on, not {raw!r}.")
+    return value

@@ -1,0 +1,1 @@
+"""What running a statement needs and gives: session, settings, results, progress, spool."""

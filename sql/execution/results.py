@@ -1,0 +1,286 @@
+"""What a statement gives back: columns, and rows as Arrow batches that may be streamed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from model.errors import LakeError, StatementCanceled, Unavailable
+from model.schema.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
+from table.format.rows.arrow import arrow_type
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """One column of a result."""
+
+    name: str
+    type: DataType
+    comment: str | None = None
+
+
+def strings(*names: str) -> list[ResultColumn]:
+    """Columns that are all STRING."""
+    return [ResultColumn(name, VarCharType()) for name in names]
+
+
+class Waiting(Protocol):
+    """Rows that come from time to time, for a reader that does other things meanwhile."""
+
+    def never_wait(self) -> None:
+        """Give an empty batch at once whenever no row is there."""
+        ...
+
+    def call_when_due(self, call: Callable[[], None]) -> float:
+        """Call once when there may be more, from any thread; returns in how many seconds to ask anyway."""
+        ...
+
+
+class Analysed:
+    """What describing a query has found, for running the same text; whoever holds it only gives it back.
+
+    `sql.statements.base.AnalysedStatement` is what it is to those who run it.
+    """
+
+    __slots__ = ()
+
+
+class ResultKind(StrEnum):
+    """Whether rows carry an answer or only say that it worked; the values are Flink's words."""
+
+    SUCCESS = "SUCCESS"
+    SUCCESS_WITH_CONTENT = "SUCCESS_WITH_CONTENT"
+
+
+STRING = VarCharType(nullable=False)
+
+
+def result_arrow_type(type_: DataType) -> pa.DataType:
+    """The Arrow type of a result column: a table's, or what stands for the types only results have."""
+    match type_:
+        case IntervalDayTimeType():
+            return pa.duration("ms")
+        case IntervalYearMonthType():
+            return pa.int32()
+        case NullType():
+            return pa.null()
+    return arrow_type(type_)
+
+
+def result_schema(columns: Iterable[ResultColumn]) -> pa.Schema:
+    """The Arrow schema of a result's batches. Names may repeat; NOT NULL is a promise of the column types only."""
+    return pa.schema([pa.field(c.name, result_arrow_type(c.type)) for c in columns])
+
+
+class ResultSet:
+    """Columns and the batches under them; whoever takes it closes it, which frees what the rows needed."""
+
+    def __init__(
+        self,
+        columns: Sequence[ResultColumn],
+        open_batches: Callable[[], Iterator[pa.RecordBatch]],
+        *,
+        kind: ResultKind = ResultKind.SUCCESS_WITH_CONTENT,
+        is_query: bool = False,
+        job_id: str | None = None,
+        affected_rows: int | None = None,
+        close: Callable[[], None] | None = None,
+    ) -> None:
+        self.columns = tuple(columns)
+        self.kind = kind
+        self.is_query = is_query
+        self.job_id = job_id
+        """The 32 hex digits of the job that made the rows, where one did."""
+        self.affected_rows = affected_rows
+        """Rows an INSERT wrote; None for everything else."""
+        self.erased_rows: int | None = None
+        """Rows that a call took away for good, for the audit log; None for everything else."""
+        self.snapshot_id: int | None = None
+        """The snapshot a write made; None for everything else."""
+        self.notices: tuple[str, ...] = ()
+        """What its reader is to know beside the rows, such as that an option has no effect."""
+        self.parameters: tuple[ResultColumn, ...] = ()
+        """Of a statement that is only described (`sql.execution.describe`): the values its placeholders want."""
+        self.analysed: Analysed | None = None
+        """Of a query that is only described: what running it can go on from, for whoever runs the same text next."""
+        self.unbounded = False
+        """Whether the rows go on for ever; an empty batch then says that none came for a moment."""
+        self.waiting: Waiting | None = None
+        """Of rows without end that need no thread while none comes."""
+        self.truncated = False
+        """Whether rows were cut off; known when all that are left were read."""
+        self.on_failure: Callable[[BaseException], None] | None = None
+        """Hears of what reading the rows failed with."""
+        self._open = open_batches
+        self._releases: list[Callable[[], None]] = [close] if close else []
+        self._lock = threading.Lock()
+        self._closed = False
+        self._reason: LakeError | None = None
+
+    @classmethod
+    def ok(cls) -> ResultSet:
+        """The answer of a statement that only takes effect: one row saying OK."""
+        return cls.of_rows([ResultColumn("result", STRING)], [("OK",)], kind=ResultKind.SUCCESS, is_query=False)
+
+    @classmethod
+    def written(cls, rows: int, snapshot_id: int | None, *, job_id: str | None = None) -> ResultSet:
+        """The answer of an INSERT: how many rows it wrote, and the snapshot that holds them (None where it wrote none)."""
+        columns = [ResultColumn("rows", BigIntType(nullable=False)), ResultColumn("snapshot_id", BigIntType())]
+        result = cls.of_rows(columns, [(rows, snapshot_id)], job_id=job_id, affected_rows=rows)
+        result.snapshot_id = snapshot_id
+        return result
+
+    @classmethod
+    def of_rows(
+        cls,
+        columns: Sequence[ResultColumn],
+        rows: Iterable[Sequence[Any]],
+        *,
+        kind: ResultKind = ResultKind.SUCCESS_WITH_CONTENT,
+        is_query: bool = False,
+        job_id: str | None = None,
+        affected_rows: int | None = None,
+    ) -> ResultSet:
+        """A small result held in memory."""
+        batch = batch_of_rows(columns, rows)
+        return cls(columns, lambda: iter((batch,)), kind=kind, is_query=is_query, job_id=job_id, affected_rows=affected_rows)
+
+    @classmethod
+    def of_strings(cls, names: Sequence[str], rows: Iterable[Sequence[str | None]], *, is_query: bool = False) -> ResultSet:
+        """A small result whose columns are all STRING."""
+        return cls.of_rows(strings(*names), rows, is_query=is_query)
+
+    @classmethod
+    def streaming(
+        cls,
+        columns: Sequence[ResultColumn],
+        open_batches: Callable[[], Iterator[pa.RecordBatch]],
+        close: Callable[[], None] | None = None,
+        *,
+        is_query: bool = True,
+        job_id: str | None = None,
+    ) -> ResultSet:
+        """A result read once, batch by batch, on the thread of whoever takes it; ``close`` frees what it needs."""
+        return cls(columns, open_batches, is_query=is_query, job_id=job_id, close=close)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema every batch has."""
+        return result_schema(self.columns)
+
+    @property
+    def closed(self) -> bool:
+        """True once the resources are freed."""
+        return self._closed
+
+    def on_close(self, release: Callable[[], None]) -> None:
+        """Free one more thing when the result is closed; at once where it is closed already."""
+        with self._lock:
+            if not self._closed:
+                self._releases.append(release)
+                return
+        release()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches; raise `StatementCanceled` once somebody has closed the result.
+
+        Reading to the end, or failing, closes the result.
+        """
+        try:
+            if self._closed:
+                raise self._closed_early()
+            for batch in self._open():
+                yield batch
+                if self._closed:
+                    raise self._closed_early()
+            if self._closed:  # a stream that is closed just ends
+                raise self._closed_early()
+        except (OSError, Unavailable, pa.ArrowInvalid) as problem:
+            if self._closed:  # the files went away because of the close, which is the true story
+                raise self._closed_early() from problem
+            self._failed(problem)
+            raise
+        except Exception as problem:
+            self._failed(problem)
+            raise
+        finally:
+            self.close()
+
+    def _failed(self, problem: BaseException) -> None:
+        if self.on_failure is not None:
+            self.on_failure(problem)
+
+    def limited(self, most: int) -> ResultSet:
+        """The first rows of this result, which closing the new one closes; ``truncated`` says at the end whether there were more."""
+        made = ResultSet(
+            self.columns,
+            lambda: made._first(self, most),
+            kind=self.kind,
+            is_query=self.is_query,
+            job_id=self.job_id,
+            affected_rows=self.affected_rows,
+            close=self.close,
+        )
+        made.snapshot_id, made.unbounded, made.waiting = self.snapshot_id, self.unbounded, self.waiting
+        made.notices = self.notices
+        return made
+
+    def _first(self, whole: ResultSet, most: int) -> Iterator[pa.RecordBatch]:
+        left = most
+        for batch in whole.batches():
+            if batch.num_rows > left:
+                self.truncated = True
+                if left or not most:
+                    yield batch.slice(0, left)
+                return
+            left -= batch.num_rows
+            yield batch
+
+    def collect(self) -> list[tuple[Any, ...]]:
+        """All rows as Python values; for small results and tests."""
+        rows: list[tuple[Any, ...]] = []
+        for batch in self.batches():
+            columns = [column.to_pylist() for column in batch.columns]
+            rows.extend(zip(*columns, strict=True) if columns else [()] * batch.num_rows)
+        return rows
+
+    def close(self, reason: LakeError | None = None) -> None:
+        """Free everything; from any thread, any number of times. Whoever still reads is told the reason."""
+        with self._lock:
+            if not self._closed:
+                self._reason = reason
+            self._closed = True
+            releases, self._releases = self._releases, []
+        for release in reversed(releases):
+            try:
+                release()
+            except Exception:  # one resource that fails to go must not keep the others
+                _log.exception("A result's resource could not be released")
+
+    def _closed_early(self) -> LakeError:
+        return self._reason or StatementCanceled("The result was closed before all of it was read.")
+
+    def __enter__(self) -> ResultSet:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def batch_of_rows(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) -> pa.RecordBatch:
+    """Rows of internal values as one Arrow batch."""
+    held = list(rows)
+    schema = result_schema(columns)
+    if not columns:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(held), pa.struct([])))
+    arrays = [pa.array([row[i] for row in held], field.type) for i, field in enumerate(schema)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

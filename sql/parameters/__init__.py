@@ -1,0 +1,1 @@
+"""Parameters of a statement: placeholders, types and values."""

@@ -1,0 +1,1 @@
+"""Queries and scans on Spark, and their results."""

@@ -1,0 +1,86 @@
+"""Files of which some rows are deleted (`paimon-append.md` §4.8), read on Spark."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lake import LakeTable
+from sql.spark.read.types import to_spark
+from table.format.deletions import positions
+from table.scan.plan import PlannedFile
+from table.scan.read import read_batches
+
+BY_ARROW = -1
+_MOST_JOINED = 2_000_000
+"""More deleted rows than these are not sent to every executor: their files are read by Arrow, where each file's own suffice."""
+_MOST_TASKS = 1000
+_FILE, _ROW = "__sluice_file", "__sluice_row"
+
+
+class Marked:
+    """Tells how a planned file is read: 0 as a whole, by Arrow, or in which group of files whose names differ."""
+
+    def __init__(self, planned: Iterable[PlannedFile]) -> None:
+        counts = [one.vector.cardinality for one in planned if one.vector is not None]
+        known = [count for count in counts if count is not None]
+        self._join = len(known) == len(counts) and sum(known) <= _MOST_JOINED
+        self._names: Counter[str] = Counter()
+
+    def group(self, planned: PlannedFile, format_: str) -> int:
+        """Spark numbers the rows of Parquet files alone."""
+        if planned.vector is None:
+            return 0
+        if not self._join or format_ != "parquet":
+            return BY_ARROW
+        self._names[planned.file.file_name] += 1
+        return self._names[planned.file.file_name]
+
+
+def without_deleted(session: SparkSession, table: LakeTable, frame: DataFrame, files: Sequence[PlannedFile]) -> DataFrame:
+    """The rows of Parquet files of different names that are not deleted."""
+    names: list[pa.Array] = []
+    rows: list[pa.Array] = []
+    for one in files:
+        assert one.vector is not None
+        gone = positions(table.files, one.vector, one.file.row_count)
+        names.append(pa.repeat(pa.scalar(one.file.file_name), len(gone)))
+        rows.append(pa.array(gone, pa.int64()))
+    deleted = session.createDataFrame(pa.table({_FILE: pa.chunked_array(names, pa.string()), _ROW: pa.chunked_array(rows, pa.int64())}))
+    hidden = frame.metadataColumn("_metadata")
+    name = F.call_function("url_decode", F.replace(hidden.getField("file_name"), F.lit("+"), F.lit("%2B")))
+    numbered = frame.select("*", name.alias(_FILE), hidden.getField("row_index").alias(_ROW))
+    return numbered.join(F.broadcast(deleted), on=[_FILE, _ROW], how="left_anti").drop(_FILE, _ROW)
+
+
+def read_by_arrow(session: SparkSession, table: LakeTable, files: Sequence[PlannedFile]) -> DataFrame:
+    """The rows of the files, each read in a task of its own by the code that reads files without Spark."""
+    schema, store = table.schema, table.files
+    target = st.StructType([st.StructField(f.name, to_spark(f.type), True) for f in schema.fields])
+    wanted = to_arrow_schema(target, timezone="UTC")
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for one in batch.column(1).to_pylist():
+                for found in read_batches(store, schema, [pickle.loads(one)]):
+                    arrays = [_fitted(array, field.type) for array, field in zip(found.columns, wanted, strict=True)]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+    tasks = min(len(files), _MOST_TASKS)
+    given = pa.table({"n": pa.array(np.arange(len(files)) % tasks, pa.int32()), "file": [pickle.dumps(one) for one in files]})
+    frame = session.createDataFrame(given).repartitionById(tasks, F.col("n"))
+    return frame.mapInArrow(work, target)
+
+
+def _fitted(array: pa.Array, wanted: Any) -> pa.Array:
+    """Milliseconds as microseconds, and the like: never a loss."""
+    return array if array.type == wanted else array.cast(wanted)

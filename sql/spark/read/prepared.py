@@ -1,0 +1,240 @@
+"""A query on its way to Spark: its tables planned and registered, its text rewritten and checked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from sqlglot import exp
+
+from lake import LakeTable
+from model.errors import AnalysisError, InvalidOption
+from model.options.table import check_hint
+from sql.analysis.bounds import row_bound
+from sql.analysis.predicates import pushed
+from sql.analysis.references import TableReference, replace_reference, table_references
+from sql.analysis.session_values import answer_session_values
+from sql.analysis.views import expand_views
+from sql.connectors.registry import hinted
+from sql.connectors.stored import find_connector
+from sql.execution.results import ResultColumn, result_schema
+from sql.execution.session import CATALOG
+from sql.spark.connectors import spark_connector
+from sql.spark.read.declared import metadata, result_columns
+from sql.spark.read.reads import dataframe
+from sql.spark.read.visible import visible
+from sql.spark.session.damage import Reading
+from sql.spark.session.errors import translating
+from sql.spark.session.texts import frame_of
+from sql.spark.streaming.event_time import windowed_views
+from sql.spark.streaming.partitions import Partitions
+from sql.spark.streaming.streams import StartPositions, stream_of
+from sql.statements.base import ExecutionContext
+from sql.system import find_system_table
+from sql.system.data import ROW_KIND
+from sql.system.names import is_system
+from table.scan.entry_scan import ScanPlan, only_columns, plan_scan
+from table.scan.time_travel import BatchScan, plan_batch
+
+TARGET = "target"
+"""Key of a table node's meta that marks the mention whose rows a statement changes."""
+Source = Callable[[SparkSession, TableReference, Reading], DataFrame]
+"""Gives the rows of a mention of a table, and notes what it reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTable:
+    """One mention of a table, and what of it will be read."""
+
+    name: str
+    table: LakeTable
+    plan: ScanPlan
+
+
+@dataclass(slots=True, kw_only=True)
+class Prepared:
+    """A query Spark can run."""
+
+    frame: DataFrame
+    columns: Callable[[], list[ResultColumn]]
+    """What the result's columns are called and declared as; names may repeat. To be asked while the query is prepared."""
+    tables: list[PlannedTable] = field(default_factory=list)
+    views: dict[str, str] = field(default_factory=dict)
+    """Names of the views it reads, and the users' names of the tables behind."""
+    reading: Reading
+    bound: int | None = None
+    """At most so many rows, where that is known."""
+    topics: list[Partitions] = field(default_factory=list)
+    """What is to look at a stream's progress, and to be closed with it."""
+
+
+class Preparation:
+    """Opens each table once, so that a statement sees one snapshot of it."""
+
+    def __init__(self, context: ExecutionContext) -> None:
+        self._context = context
+        self._opened: dict[tuple[object, ...], tuple[LakeTable, BatchScan]] = {}
+
+    def table(self, reference: TableReference, session: SparkSession | None) -> tuple[LakeTable, BatchScan]:
+        """The table and what of it a mention means."""
+        context = self._context
+        identifier = context.session.identifier(reference.parts)
+        check_hint(reference.options)
+        options = dict(reference.options)
+        if reference.as_of is not None:
+            options |= self._as_of(reference, session)
+        key = (identifier, *sorted(options.items()))
+        found = self._opened.get(key)
+        if found is None:
+            table = context.lake.open(identifier)
+            found = self._opened[key] = (table, context.lake.scan(table, options, zone=context.zone))
+        return found
+
+    def _as_of(self, reference: TableReference, session: SparkSession | None) -> dict[str, str]:
+        if any(key.startswith("scan.") for key in reference.options):
+            raise InvalidOption("A table is read AS OF a time or by a scan option, not by both.")
+        assert reference.as_of is not None
+        node = reference.as_of.unnest()
+        if reference.as_of_kind == "VERSION":
+            if not isinstance(node, exp.Literal):
+                raise AnalysisError("VERSION AS OF takes a snapshot id or a tag's name.", fragment=node.sql("spark"))
+            return {"scan.version": node.name}
+        inner = node.this if isinstance(node, exp.Cast) else node
+        if isinstance(inner, exp.Literal) and inner.is_string:
+            return {"scan.timestamp": inner.name}
+        if any(node.find_all(exp.Column, exp.Query)) or session is None:
+            raise AnalysisError("FOR SYSTEM_TIME AS OF takes a time that does not depend on rows.", fragment=node.sql("spark"))
+        instant = exp.Cast(this=node.copy(), to=exp.DataType(this=exp.DType.TIMESTAMPLTZ))
+        millis = exp.select(exp.Anonymous(this="unix_millis", expressions=[instant]))
+        return {"scan.timestamp-millis": str(frame_of(session, millis, source=self._context.source).toArrow().column(0)[0].as_py())}
+
+
+@contextlib.contextmanager
+def prepared(
+    context: ExecutionContext,
+    tree: exp.Expr,
+    *,
+    stream: bool = False,
+    starts: StartPositions | None = None,
+    micro_batch: int | None = None,
+    target: Source | None = None,
+) -> Iterator[Prepared]:
+    """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last.
+
+    ``stream``: over tables that are followed, which gives a streaming frame; of each so many bytes at once (``micro_batch``),
+    from ``starts`` where they know a position, and otherwise from where the options say, which ``starts`` know afterwards.
+    ``target``: gives the frame of the one mention that is marked as `TARGET`.
+    """
+    with context.spark.running(context.statement_id) as session, contextlib.ExitStack() as cleanup:
+        with translating(context.source, {}, context.spark.lost):
+            apply_zone(session, context.zone)
+        tree = expand_views(context, tree.copy())
+        answer_session_values(tree, principal=context.lake.caller.principal, catalog=CATALOG, database=context.session.current_database)
+        preparation = Preparation(context)
+        starts = starts or StartPositions()
+        views: dict[str, str] = {}
+        tables: list[PlannedTable] = []
+        reading = Reading()
+        topics: list[Partitions] = []
+        rows: dict[int, int] = {}
+        try:
+            with translating(context.source, views, context.spark.lost, reading):
+                for place_in_query, reference in enumerate(table_references(tree)):
+                    context.cancellation.check()
+                    view = f"__sluice_{uuid4().hex}"
+                    frame, planned = None, None
+                    if stream:
+                        frame = stream_of(
+                            context,
+                            session,
+                            reference,
+                            tree,
+                            place=place_in_query,
+                            starts=starts,
+                            micro_batch=micro_batch,
+                            reading=reading,
+                            topics=topics,
+                        )
+                    if target is not None and reference.node.meta.get(TARGET):
+                        frame = target(session, reference, reading)
+                    if frame is None:
+                        frame, planned = _source(context, session, preparation, reference, reading)
+                    frame.createTempView(view)
+                    views[view] = reference.name
+                    if planned is not None:
+                        tables.append(planned)
+                        rows[id(reference.node)] = planned.plan.kept_rows
+                bound = row_bound(tree, lambda node: rows.get(id(node)))
+                for reference, view in zip(table_references(tree), list(views), strict=True):
+                    replace_reference(reference, view)
+                if stream:
+                    cleanup.enter_context(windowed_views(session, tree, views))
+                frame = frame_of(session, tree, views, source=context.source)
+
+                def columns() -> list[ResultColumn]:
+                    tagged = any(metadata(f.type) for planned in tables for f in planned.table.schema.fields)
+                    return result_columns(tree, frame.schema, lambda probe: frame_of(session, probe, views).schema, tagged=tagged)
+
+                yield Prepared(frame=frame, columns=columns, tables=tables, views=views, bound=bound, reading=reading, topics=topics)
+        except BaseException:
+            for topic in topics:
+                topic.close()
+            raise
+        finally:
+            for view in views:
+                with contextlib.suppress(Exception):  # a dead JVM has no views left
+                    session.catalog.dropTempView(view)
+
+
+def apply_zone(session: SparkSession, zone: str) -> None:
+    """Let Spark read and show times in the session's zone."""
+    if session.conf.get("spark.sql.session.timeZone") != zone:
+        session.conf.set("spark.sql.session.timeZone", zone)
+
+
+def _source(
+    context: ExecutionContext, session: SparkSession, preparation: Preparation, reference: TableReference, reading: Reading
+) -> tuple[DataFrame, PlannedTable | None]:
+    own = find_connector(context.lake, context.session, reference.parts)
+    if own is not None:
+        own = hinted(own, reference, context.connector_scope)
+        return spark_connector(own).read(session, own, context.connector_scope), None
+    if is_system(reference.parts):
+        return _system_frame(context, session, reference, reading), None
+    table, scan = preparation.table(reference, session)
+    rules = context.lake.read_rules(table)
+    # A masked column's real values must not decide which files are read: the user would learn them by what is missing.
+    predicate = None if rules.masks else pushed(reference, table.schema)
+    plan = plan_batch(table.files, table.schema, scan, predicate)
+    planned = PlannedTable(name=reference.name, table=table, plan=plan)
+    reading.add(table, plan)
+    frame = dataframe(session, table, plan)
+    return (visible(frame, table, rules) if rules.restricted else frame), planned
+
+
+def _system_frame(context: ExecutionContext, session: SparkSession, reference: TableReference, reading: Reading) -> DataFrame:
+    """A system table's rows; those that are the table's own are read from its files."""
+    if reference.as_of is not None:
+        raise InvalidOption(f"{reference.name} is a system table; choose its snapshot with OPTIONS('scan.snapshot-id' = '…').")
+    check_hint(reference.options)
+    found = find_system_table(context.lake, context.session, reference.parts, options=reference.options, zone=context.zone)
+    assert found is not None
+    system, scan = found
+    scan = replace(scan, predicate=pushed(reference, system.schema()))
+    if not system.holds_data:
+        schema = result_schema(system.columns)
+        batches = list(system.read(scan, [c.name for c in system.columns]))
+        # Spark takes no table without any batch where a column is nested or a time.
+        rows = pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema=schema)])
+        return session.createDataFrame(rows)
+    table = scan.opened
+    own = only_columns(scan.predicate, lambda name: table.schema.find(name) is not None)
+    plan = plan_scan(table.files, table.schema, scan.snapshot, own)
+    reading.add(table, plan)
+    frame = dataframe(session, table, plan)
+    return frame if system.columns[0].name != ROW_KIND else frame.select(F.lit("+I").alias(ROW_KIND), "*")

@@ -1,0 +1,136 @@
+"""Where in a table's files the rows lie for which a condition is true, as Spark decides it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Generator, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from sqlglot import exp
+
+from lake import LakeTable
+from lake.rewrite.erase import Matches
+from model.access import ReadRules
+from model.schema.types import BigIntType
+from model.snapshot import Snapshot
+from sql.analysis.predicates import pushed
+from sql.analysis.references import TableReference
+from sql.execution.results import STRING, ResultColumn
+from sql.spark.read.prepared import TARGET, prepared
+from sql.spark.read.reads import dataframe, format_in_spark, named, tagged
+from sql.spark.read.results import FEW_ROWS, in_arrow, rows_at, write_rows
+from sql.spark.read.types import to_spark
+from sql.spark.read.visible import visible
+from sql.spark.session.damage import Reading
+from sql.statements.base import ExecutionContext
+from table.retention.erase import Positions
+from table.scan.entry_scan import PlannedFile, ScanPlan, plan_scan
+from table.scan.read import Selection, read_batches
+
+_FILE, _ROW = "__sluice_file", "__sluice_row"
+_PLACES = (ResultColumn("file", STRING), ResultColumn("row", BigIntType()))
+
+
+class _Numbered(NamedTuple):
+    """Rows with where they lie."""
+
+    frame: DataFrame
+    told: dict[str, PlannedFile]
+    """The files, by what stands beside their rows."""
+
+
+def rows_where(context: ExecutionContext, query: exp.Expr, table: LakeTable, snapshot: Snapshot | None, rules: ReadRules) -> Matches:
+    """The rows of a snapshot that the query over the table gives, and that the rules leave its caller."""
+    query = query.copy()
+    query.set("expressions", [exp.column(_FILE, quoted=True), exp.column(_ROW, quoted=True)])
+    query.args["from_"].this.meta[TARGET] = True
+    mentioned = None if any(query.args["where"].find_all(exp.Star)) else {column.name for column in query.find_all(exp.Column)}
+    if rules.restricted:
+        mentioned = None
+    files: dict[str, PlannedFile] = {}
+
+    def source(session: SparkSession, reference: TableReference, reading: Reading) -> DataFrame:
+        # A masked column's real values must not decide which files are read.
+        plan = plan_scan(table.files, table.schema, snapshot, None if rules.masks else pushed(reference, table.schema))
+        reading.add(table, plan)
+        frame, told = _numbered(session, table, plan.files, mentioned)
+        files.update(told)
+        return visible(frame, table, rules, beside=(_FILE, _ROW)) if rules.restricted else frame
+
+    positions: dict[str, list[Positions]] = {}
+    with prepared(context, query, target=source) as query_on_spark:
+        context.cancellation.check()
+        few = sum(planned.file.row_count for planned in files.values()) <= FEW_ROWS
+        frame = query_on_spark.frame
+        with contextlib.closing(_collected(frame) if few else _spooled(context, frame)) as batches:
+            for batch in batches:
+                context.cancellation.check()
+                _add(positions, batch)
+    return [(files[name], np.sort(np.concatenate(parts))) for name, parts in positions.items()]
+
+
+def _collected(frame: DataFrame) -> Generator[pa.RecordBatch]:
+    yield from frame.toArrow().to_batches()
+
+
+def _spooled(context: ExecutionContext, frame: DataFrame) -> Generator[pa.RecordBatch]:
+    """The rows a bounded batch at a time: neither Spark's heap nor this process holds the files' names for each of many rows."""
+    entry = context.spool.new(context.cancellation, caller=context.lake.caller)
+    try:
+        write_rows(in_arrow(frame, list(_PLACES)), entry.path)
+        entry.finish()
+        yield from rows_at(context.spool.file_io, entry.path, list(_PLACES))
+    finally:
+        entry.remove()
+
+
+def _add(positions: dict[str, list[Positions]], batch: pa.RecordBatch) -> None:
+    """Sort the rows of a batch by the files they lie in."""
+    names, rows = batch.column(0).dictionary_encode(), batch.column(1).to_numpy(zero_copy_only=False)
+    numbers = names.indices.to_numpy()
+    for number, name in enumerate(names.dictionary.to_pylist()):
+        positions.setdefault(name, []).append(rows[numbers == number])
+
+
+def _numbered(session: SparkSession, table: LakeTable, files: Sequence[PlannedFile], mentioned: Collection[str] | None) -> _Numbered:
+    """The rows of the files, each with what tells its file and its own number in it."""
+    rounds: list[dict[str, PlannedFile]] = []
+    told: dict[str, PlannedFile] = {}
+    frames = []
+    for one in files:
+        # Files taken over from elsewhere may have one name in several directories.
+        at = next((at for at, names in enumerate(rounds) if one.file.file_name not in names), len(rounds))
+        if at == len(rounds):
+            rounds.append({})
+        rounds[at][one.file.file_name] = one
+        told[f"{at}/{one.file.file_name}"] = one
+        if format_in_spark(one) != "parquet":
+            frames.append(_read_here(session, table, one, f"{at}/{one.file.file_name}", mentioned))
+    for at, names in enumerate(rounds):
+        name = F.call_function("url_decode", F.replace(F.col("_metadata.file_name"), F.lit("+"), F.lit("%2B")))
+        beside = {_FILE: F.concat(F.lit(f"{at}/"), name), _ROW: F.col("_metadata.row_index")}
+        if parquet := [one for one in names.values() if format_in_spark(one) == "parquet"]:
+            frames.append(dataframe(session, table, _plan(parquet), beside=beside))
+    if not frames:
+        none = {_FILE: F.lit(None).cast("string"), _ROW: F.lit(None).cast("bigint")}
+        return _Numbered(dataframe(session, table, _plan([])).withColumns(none), told)
+    return _Numbered(reduce(DataFrame.unionAll, frames), told)
+
+
+def _plan(files: Sequence[PlannedFile]) -> ScanPlan:
+    return ScanPlan(snapshot_id=None, files=tuple(files), total_files=len(files), count_bytes=lambda: 0)
+
+
+def _read_here(session: SparkSession, table: LakeTable, one: PlannedFile, told: str, mentioned: Collection[str] | None) -> DataFrame:
+    """The rows of a file whose rows Spark does not number, such as one of ORC; only columns that are mentioned hold values."""
+    fields = [field for field in table.schema.fields if mentioned is None or field.name in mentioned] or list(table.schema.fields[:1])
+    rows = pa.Table.from_batches(read_batches(table.files, table.schema, [one], Selection(columns=[field.name for field in fields])))
+    frame = session.createDataFrame(rows.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64())))
+    held = {field.name for field in fields}
+    columns = [tagged(named(f.name) if f.name in held else F.lit(None).cast(to_spark(f.type)), f) for f in table.schema.fields]
+    return frame.select(*columns, F.lit(told).alias(_FILE), named(_ROW))

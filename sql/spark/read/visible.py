@@ -1,0 +1,48 @@
+"""What one caller sees of a table's rows: filtered, masked and narrowed before any query is put on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+
+from lake import LakeTable
+from model.access import Policy, ReadRules
+from model.errors import Forbidden
+from sql.analysis.policies import columns_in
+from sql.dialect import parse_one
+from sql.spark.read.reads import named
+from sql.spark.read.types import to_spark
+from sql.spark.session.texts import column_of
+
+
+def visible(frame: DataFrame, table: LakeTable, rules: ReadRules, *, beside: Sequence[str] = ()) -> DataFrame:
+    """The rows and columns the rules leave; raises `Forbidden` where a rule names a column the table has no more.
+
+    ``beside``: columns that are none of the table's, and stay.
+    """
+    for policy in (*rules.filters, *rules.masks.values()):
+        _check(policy, table)
+    for policy in rules.filters:
+        frame = frame.filter(_expression(policy))
+    fields = [field for field in table.schema.fields if rules.columns is None or field.name in rules.columns]
+    shown = []
+    for field in fields:
+        mask = rules.masks.get(field.name)
+        column = named(field.name) if mask is None else _expression(mask).cast(to_spark(field.type))
+        shown.append(column.alias(field.name))
+    return frame.select(*shown, *map(named, beside))
+
+
+def _expression(policy: Policy) -> Column:
+    select = parse_one(f"SELECT {policy.sql}", stored=True)
+    return column_of(select.selects[0])  # type: ignore[attr-defined] # a SELECT was parsed
+
+
+def _check(policy: Policy, table: LakeTable) -> None:
+    used = columns_in(policy.rule) | ({policy.column} if policy.column else set())
+    if gone := sorted(used - set(table.schema.field_names)):
+        raise Forbidden(
+            f"Policy {policy.name} of table {table.identifier} names column {gone[0]}, which was renamed or dropped; until the policy is "
+            "made anew nobody it binds reads the table."
+        )

@@ -1,0 +1,1 @@
+"""The pooled Spark: its JVM, leases, settings, errors and tasks."""

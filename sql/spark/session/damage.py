@@ -1,0 +1,62 @@
+"""The tables a statement reads through Spark, and what is wrong with their files where Spark could not read one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from lake import LakeTable
+from model.errors import LakeError, TableDamaged
+from table.retention.check import MISSING, ExpectedFile, fault_of
+from table.scan.entry_scan import PlannedFile, ScanPlan, plan_scan
+
+_FILE = re.compile(r"[^\s'\"`/(]+\.(?:parquet|orc|avro)\b")
+"""A data file's name in Spark's words, which have its path or URI, or in those of our own readers in its tasks."""
+_GONE = re.compile(r"^(?:\w+\.)*Unavailable: (\S+) of table ", re.MULTILINE)
+"""A file that such a reader did not find; it has no catalog to ask what that means."""
+_SAID = re.compile(
+    r"^(?:\w+\.)*TableDamaged: Table \S+ is damaged: (?P<file>\S+) (?:\(named by snapshot \d+\) )?"
+    r"(?P<problem>.*?)\. CALL sys\.check_table\(",
+    re.MULTILINE | re.DOTALL,
+)
+"""Damage that one has met."""
+
+
+class Reading:
+    """What a statement reads; a table that is followed has no plan of its own, and what is live in it now is looked at."""
+
+    def __init__(self, table: LakeTable | None = None, files: Sequence[PlannedFile] | None = None) -> None:
+        self._tables: list[tuple[LakeTable, Sequence[PlannedFile] | None]] = [] if table is None else [(table, files)]
+
+    def add(self, table: LakeTable, plan: ScanPlan | None) -> None:
+        """It reads this table, too."""
+        self._tables.append((table, None if plan is None else plan.files))
+
+    def damage(self, told: str) -> LakeError | None:
+        """The error of a file that Spark's words name and that is not what was written, or gone; None where there is none."""
+        named = {unquote(path).rpartition("/")[2] for path in _FILE.findall(told)}
+        for table, planned in self._tables if named else ():
+            files = table.files
+            for one in plan_scan(files, table.schema, table.latest()).files if planned is None else planned:
+                if one.file.file_name not in named:
+                    continue
+                written = table.schema_at(one.file.schema_id)
+                expected = ExpectedFile(path=one.path, size=one.file.file_size, rows=one.file.row_count, file=one.file, schema=written)
+                fault = fault_of(files.io, expected, deep=True)
+                if fault is not None:
+                    return files.missing(one.path) if fault == MISSING else files.damaged(one.path, fault)
+        return self._met_by_a_reader(told)
+
+    def _met_by_a_reader(self, told: str) -> LakeError | None:
+        """What our own readers said of a file that is not live now, such as a manifest, or data a stream that is behind still needs."""
+        damage, gone = _SAID.search(told), _GONE.search(told)
+        expired: LakeError | None = None
+        for table, _ in self._tables:
+            if damage is not None and (len(self._tables) == 1 or f"TableDamaged: Table {table.files.name} is damaged" in told):
+                return table.files.damaged(damage["file"], damage["problem"])
+            if gone is not None:
+                expired = table.files.missing(gone[1])
+                if isinstance(expired, TableDamaged):
+                    return expired
+        return expired

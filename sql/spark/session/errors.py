@@ -1,0 +1,222 @@
+"""Spark's errors as ours: its message without its inner names, at the place in the text the user wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+import model.errors
+from model.errors import (
+    AnalysisError,
+    ExecutionError,
+    LakeError,
+    OutOfMemory,
+    SqlError,
+    SqlSyntaxError,
+    StatementCanceled,
+    StorageFull,
+    Unavailable,
+)
+from sql.parsing.positions import place
+from sql.spark.session.damage import Reading
+
+_SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}")
+_CONTEXT = re.compile(r"\s*== SQL.*", re.DOTALL)
+_PLAN = re.compile(r";\s*\n'?\w.*", re.DOTALL)
+_USER = re.compile(r"\[USER_RAISED_EXCEPTION\] ?")
+_AT = re.compile(r"; line \d+ pos \d+;?")
+"""Where Spark saw it: in the text it was given, not in the user's."""
+_ADVICE = re.compile(r" If necessary set [^\n]*? to bypass this error\.")
+_WRAPPED = re.compile(r"^(Caused by: )?((\w+\.)+[\w$]+(: |$))?((Exception thrown in awaitResult|Job aborted):?\s*$)?")
+"""What stands before the words of an exception, and words that only say that there was another."""
+_STOPPED = re.compile(
+    r"stopped SparkContext|SparkContext (was|has been) (shut ?down|stopped)|ExecutorLostFailure|Executor heartbeat timed out"
+)
+_WAITED = "Exception thrown in awaitResult"
+_NO_MEMORY = re.compile(r"OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|is bigger than .*maxResultSize")
+_TOO_DEEP = "StackOverflowError"
+_NO_ROOM = "No room left to write the files of the statement. Make room where the warehouse and Spark's scratch files lie, then repeat it."
+_DISK = re.compile(r"Input/output error|Too many open files|Read-only file system|Stale file handle|Mkdirs failed to create")
+"""A disk that fails, which the statement cannot help; Hadoop says no more where a directory could not be made."""
+_UNLOADED = re.compile(r"Could not initialize class|ExceptionInInitializerError|UnsatisfiedLinkError")
+"""A class that failed once while it was made ready, as a codec unpacked on a full disk, fails as long as its JVM lives."""
+_NO_PYTHON = re.compile(r"Python worker failed to connect back|Timed out while waiting for the Python worker")
+"""Spark gives a process of Python ten seconds to start, whatever else the machine does; no setting changes that."""
+_APART = re.compile(r"Python worker exited unexpectedly|FetchFailed(?:Exception)?\b|MetadataFetchFailed")
+"""Processes of one Spark that lost each other, as on a machine with too much to do."""
+_SOURCE = re.compile(r"^(?:\w+\.)*model\.errors\.(\w+): ([^\n]*)", re.MULTILINE)
+"""An error of ours in the words of a Python process of Spark's that read for the statement."""
+_DATA = re.compile(r"SQLSTATE: (2[123]\w{3})")
+"""The class of a failure that lies in values: cardinality, data, constraints (ISO 9075)."""
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|FSError|File too large")
+
+
+@contextlib.contextmanager
+def translating(source: str, views: Mapping[str, str], lost: Callable[[], None], reading: Reading | None = None) -> Iterator[None]:
+    """Raise what Spark raises as a `LakeError`; ``views`` maps view names to users' table names; ``lost`` hears of a Spark that is gone.
+
+    A data file of ``reading`` that Spark could not read is looked at: where it is not what was written, that is the error.
+    """
+    try:
+        yield
+    except LakeError:
+        raise
+    except (PySparkException, Py4JError, ConnectionError) as problem:
+        raise failure_of(problem, source, views, lost, reading) from problem
+
+
+def failure_of(
+    problem: PySparkException | Py4JError | ConnectionError,
+    source: str,
+    views: Mapping[str, str],
+    lost: Callable[[], None],
+    reading: Reading | None = None,
+) -> LakeError:
+    """An exception of Spark as the error its client is told; for the arguments see `translating`."""
+    try:
+        return _meant(problem, source, views, lost, reading)
+    except (Py4JError, ConnectionError):  # the words of an exception lie in the JVM, which may have died of it
+        return _gone(lost)
+
+
+def _meant(
+    problem: PySparkException | Py4JError | ConnectionError,
+    source: str,
+    views: Mapping[str, str],
+    lost: Callable[[], None],
+    reading: Reading | None,
+) -> LakeError:
+    """What an exception of Spark says; raises one of Py4J's or a `ConnectionError` where the JVM cannot be asked for its words."""
+    chain = "\n".join(_chain(problem))
+    if isinstance(problem, PySparkException):
+        meant = translated(problem, source, views)
+    elif not isinstance(problem, Py4JJavaError) or _STOPPED.search(str(problem.java_exception)):
+        return _gone(lost)
+    elif _FULL.search(chain):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
+        return StorageFull(_NO_ROOM)
+    else:
+        meant = _java(f"{problem.java_exception}\n{chain}", source, views)
+    damage = None if reading is None else reading.damage(chain)
+    return damage or _ours(chain) or _told(meant, chain, lost)
+
+
+def _ours(chain: str) -> LakeError | None:
+    """The error of ours that made Spark fail, where a process of Spark's raised it; None for other failures."""
+    for name, message in _SOURCE.findall(chain):
+        kind = getattr(model.errors, name, None)
+        if not isinstance(kind, type) or not issubclass(kind, LakeError):
+            continue
+        if issubclass(kind, StorageFull):
+            return StorageFull(message)
+        return Unavailable(message) if kind.status >= 500 else ExecutionError(message)
+    return None
+
+
+def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
+    """The error, unless its causes tell that memory was short, the text too deep, or Spark itself broken."""
+    if not isinstance(error, ExecutionError):
+        return error
+    if _NO_MEMORY.search(chain):
+        lost()
+        return OutOfMemory(
+            "The statement needs more memory than Spark has here. Read fewer rows or columns at once, or give Spark more: "
+            "SLUICE_SPARK_DRIVER_MEMORY."
+        )
+    if _UNLOADED.search(chain):
+        return _gone(lost)
+    if _NO_PYTHON.search(chain):
+        return Unavailable(
+            "A process of Python that Spark needs for the statement did not start in time: the machine is busy. Try again later."
+        )
+    if _APART.search(chain):
+        return Unavailable("Processes of Spark lost each other while the statement ran; try again in a moment.")
+    if _TOO_DEEP in chain:
+        return SqlSyntaxError("The statement is nested or chained too deeply for Spark; take it apart.")
+    if _STOPPED.search(chain) or (error.message.startswith("Spark failed (") and _WAITED in chain):
+        return _gone(lost)
+    if found := _DATA.findall(chain):
+        error.sqlstate = found[-1]
+        return error
+    if _FULL.search(chain):
+        return StorageFull(_NO_ROOM)
+    return _of_the_disk(chain) or error
+
+
+def _of_the_disk(text: str) -> Unavailable | None:
+    found = _DISK.search(text)
+    return found and Unavailable(f"Spark could not use the disk that the warehouse or its scratch files lie on: {found[0]}.")
+
+
+def _gone(lost: Callable[[], None]) -> Unavailable:
+    lost()
+    return Unavailable("Spark went away while the statement ran. It is being started anew; try again in a moment.")
+
+
+def translated(problem: PySparkException, source: str, views: Mapping[str, str]) -> LakeError:
+    """A Spark exception as the error its client is told."""
+    condition = problem.getCondition() or ""
+    text = str(problem)
+    if condition.startswith("SPARK_JOB_CANCELLED") or "SPARK_JOB_CANCELLED" in text or "cancelled part of cancelled job group" in text:
+        return StatementCanceled("The statement was canceled.")
+    if not condition or condition.startswith("FAILED_READ_FILE"):
+        return _java("\n".join(_chain(problem)), source, views)
+    fragment = _fragment(problem)
+    message = _clean(text, views)
+    kind: type[SqlError] = ExecutionError
+    if condition.startswith("PARSE"):
+        kind = SqlSyntaxError
+    elif type(problem).__name__ in ("AnalysisException", "ParseException"):
+        kind = AnalysisError
+    line, column = place(source, fragment)
+    return kind(message, line=line, column=column, fragment=fragment)
+
+
+def _chain(problem: BaseException) -> list[str]:
+    """The messages of an exception and of what caused it, outermost first."""
+    told: list[str] = []
+    at: BaseException | None = problem
+    while at is not None and len(told) < 10:
+        told.append(str(at))
+        cause = getattr(at, "_cause", None)
+        at = cause if isinstance(cause, BaseException) else at.__cause__
+    return told
+
+
+def _java(text: str, source: str, views: Mapping[str, str]) -> LakeError:
+    if _FULL.search(text):
+        return StorageFull(_NO_ROOM)
+    if (disk := _of_the_disk(text)) is not None:
+        return disk
+    told = re.findall(r"\[[A-Z][A-Z0-9_.]+\] [^\n]*", text)
+    if told:  # the innermost cause says what was wrong
+        return ExecutionError(_clean(told[-1], views))
+    said = (_WRAPPED.sub("", line.strip()) for line in text.splitlines())
+    named = re.search(r"(?:\w+\.)+(\w+)", text)
+    nothing = f"Spark failed ({named[1] if named else 'no reason given'}); its log says more."
+    return ExecutionError(_clean(next((line for line in said if line and not line.startswith("at ")), nothing), views))
+
+
+def _fragment(problem: PySparkException) -> str | None:
+    """The part of the query Spark points at."""
+    with contextlib.suppress(Exception):  # older or stranger exceptions have no context; then there is no place to tell
+        for context in problem.getQueryContext():
+            if text := context.fragment():
+                return str(text)
+    if found := re.search(r"with name (`[^`]+`(?:\.`[^`]+`)*) cannot be resolved", str(problem)):
+        return found[1].replace("`", "")
+    return None
+
+
+def _clean(text: str, views: Mapping[str, str]) -> str:
+    text = text.split("\n\tat ")[0]
+    text = _CONTEXT.sub("", text)
+    text = _AT.sub("", _PLAN.sub("", text))
+    text = _USER.sub("", text)
+    text = _ADVICE.sub("", _SQLSTATE.sub("", text))
+    for view, name in views.items():
+        text = text.replace(f"`{view}`", name).replace(view, name)
+    return text.strip()

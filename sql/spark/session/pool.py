@@ -1,0 +1,404 @@
+"""One SparkContext, one Spark session per gateway session; the only user of SparkContext (`gateway.md` §6)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from model.errors import Unavailable
+from model.spans import Span, span, tracing
+from sql.execution.progress import SparkStage
+from sql.spark.session.gone import forget_gateway, load_natives, state_of, stop_in_any_case
+from sql.spark.session.jvm import Jvm, Scratch
+from sql.spark.session.lease import SparkLease
+from sql.spark.session.memory import watch
+from sql.spark.session.probe import JobProbe
+from sql.spark.session.settings import SparkSettings, configuration, is_here, python_of
+from sql.spark.session.shares import BACKGROUND, Shares, allocations
+from sql.spark.session.tasks import Stage, begun, executors, live_tasks, progress_of, runs_tasks, stages_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+_START_SECONDS = 120.0
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 60.0
+_AWAY = "Spark does not answer. It is being started anew; try again in a moment."
+
+
+class SparkPool:
+    """Starts Spark once, hands out sessions that share neither settings nor views, and starts it again when the JVM died."""
+
+    def __init__(self, settings: SparkSettings | None = None) -> None:
+        self._settings = settings or SparkSettings()
+        self._elsewhere = not self._settings.master.startswith("local[") and self._settings.master != "local"
+        """Whether tasks run in other processes than the driver's."""
+        self._root: SparkSession | None = None
+        self._sessions: dict[str, SparkSession] = {}
+        self._lock = threading.Lock()
+        """Guards the sessions; never held while Spark works, since what needs no Spark releases sessions, too."""
+        self._making: dict[object, str | None] = {}
+        """Sessions being made, and whose they are; None where that one was released meanwhile."""
+        self._starting = threading.Lock()
+        self._started = threading.Event()
+        self._failure: Exception | None = None
+        self._since = time.monotonic()
+        """When Spark began to start."""
+        self._stopped = False
+        self._stopping = threading.Event()
+        self._scratch = Scratch(self._settings.directory)
+        self._java: Jvm | None = None
+        self._threads: dict[str, Any] = {}
+        """The JVM's thread that each statement calls into Spark on."""
+        self._spared: set[str] = set()
+        """Statements that waited for a core when Spark was started anew last."""
+        self._interrupting = threading.Lock()
+        self._shares = Shares()
+        self._probe = JobProbe(self._small_job, self._busy, lacking=self._lacking)
+
+    def start_in_background(self) -> None:
+        """Begin to start Spark; `session` waits for it."""
+        threading.Thread(target=self._start_and_warm, name="spark-start", daemon=True).start()
+
+    @property
+    def ready(self) -> bool:
+        """Whether Spark has started."""
+        return self._root is not None and self._started.is_set()
+
+    @property
+    def starting(self) -> bool:
+        """Whether nobody knows yet if Spark will start."""
+        return not self._started.is_set()
+
+    def _start_and_warm(self) -> None:
+        pause = _FIRST_PAUSE
+        while not self._stopped:
+            try:
+                self._start()
+                root = self._root
+                if root is not None:
+                    self._small_job()
+                    self._probe.renewed()
+                return
+            except Exception as problem:  # told to whoever needs Spark; the server itself lives on without it
+                self._failure = problem
+                if self._stopped:  # the server ends, and took away what Spark was to start with
+                    return
+                first = pause == _FIRST_PAUSE  # on a full disk it fails the same way each time
+                _log.error("Spark did not start: %s; the next attempt is in %d s", type(problem).__name__, pause, exc_info=first)
+            finally:
+                self._started.set()
+            if self._root is not None or self._stopping.wait(pause):
+                return  # it runs and only the warming failed: a statement will tell whether it is lost
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._root is not None or self._stopped:
+                return
+            # Sources in Python run by the driver's name of it on executors as well.
+            os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python_of(self._settings)
+            if self._settings.driver_host is None and is_here(self._settings.master):
+                os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            ours = Path(__file__).parents[3]
+            conf = configuration(self._settings, scratch=self._scratch.path, pools=self._scratch.path / "pools.xml", ours=ours)
+            # The Python processes of the JVM and of executors on this machine find our packages the way this one does.
+            _put_first("PYTHONPATH", str(ours))
+            if self._settings.archive is not None:  # by its name, the JVM starts this one as well
+                _put_first("PATH", str(Path(sys.executable).parent))
+            from pyspark import SparkConf, SparkContext
+            from pyspark.sql import SparkSession
+
+            (self._scratch.path / "pools.xml").write_text(allocations())
+            if SparkContext._gateway is None:  # no JVM yet, and pyspark's own launch would leave it where a terminal's signals arrive
+                self._scratch.sweep()
+                self._java = Jvm(conf, self._settings.log)
+                try:
+                    SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=self._java.gateway)
+                except BaseException:
+                    self._forget_jvm()
+                    raise
+                watch(self._java, self.lost)
+            builder = SparkSession.builder
+            for key, value in conf.items():
+                builder = builder.config(key, value)
+            try:
+                root = builder.getOrCreate()
+                load_natives(self._gateway())  # later, the disk may be full
+            except BaseException:
+                self._forget_jvm()  # one whose context ended and that died since; asked again it would never answer
+                raise
+            self._root, self._failure = root, None
+
+    def root(self) -> SparkSession:
+        """The first session, once Spark runs; raises `Unavailable` where it does not."""
+        if not self._started.wait(_START_SECONDS):
+            raise Unavailable(f"{self._still_starting()} Try again in a moment.")
+        if (root := self._root) is None:
+            raise Unavailable(self._not_started())
+        return root
+
+    def _still_starting(self) -> str:
+        if not self._elsewhere:
+            return "Spark is still starting."
+        waited = time.monotonic() - self._since
+        return f"Spark is still starting: for {waited:.0f} s it has waited for {self._settings.master} or for executors of it."
+
+    def _not_started(self) -> str:
+        where = f" at {self._settings.master}" if self._elsewhere else ""
+        return f"Spark did not start{where}, which is tried again: {type(self._failure).__name__}. {self._says_why()}"
+
+    def lease(self, handle: str, principal: str = "") -> SparkLease:
+        """A hand on the pool for one gateway session of a user; costs nothing until it is used."""
+        return SparkLease(self, handle, principal)
+
+    def session(self, handle: str) -> SparkSession:
+        """The Spark session of a gateway session; raises `Unavailable` where too many have one."""
+        root = self.root()
+        making = object()
+        with self._lock:
+            found = self._sessions.get(handle)
+            if found is not None and self._root is root:
+                return found
+            if len(self._sessions) + len(self._making) >= self._settings.max_sessions:
+                raise Unavailable(f"{self._settings.max_sessions} sessions use Spark already; close one or try again later.")
+            self._making[making] = handle
+        try:
+            made = root.newSession()  # a JVM short of memory takes seconds for it
+        except Exception as problem:  # as in `_marked`
+            self.lost()
+            raise Unavailable(_AWAY) from problem
+        finally:
+            with self._lock:
+                wanted = self._making.pop(making) is not None
+        with self._lock:
+            if self._root is not root:
+                raise Unavailable(_AWAY)
+            return self._sessions.setdefault(handle, made) if wanted else made
+
+    def is_root(self, root: SparkSession | None) -> bool:
+        """Whether this is the first session of the Spark that runs now."""
+        return self._root is root
+
+    def spared(self, statement_id: str) -> bool:
+        """Whether no task of a statement had begun when the last Spark was ended, and it can run as if it had waited for this one."""
+        return statement_id in self._spared
+
+    def release(self, handle: str) -> None:
+        """Forget a gateway session's Spark session; its views and settings go with it."""
+        with self._lock:
+            self._sessions.pop(handle, None)
+            for making, of in self._making.items():
+                if of == handle:
+                    self._making[making] = None
+
+    @contextlib.contextmanager
+    def running(self, statement_id: str, *, principal: str = "", background: bool = False) -> Iterator[None]:
+        """Mark what this thread starts as the statement's, in its user's share of Spark or in the one below all users'."""
+        share = contextlib.nullcontext(BACKGROUND) if background else self._shares.pool_of(principal)
+        with share as pool, self._marked(statement_id, pool, background=background):
+            yield
+
+    @contextlib.contextmanager
+    def _marked(self, statement_id: str, pool: str, *, background: bool) -> Iterator[None]:
+        context = self.root().sparkContext
+        try:
+            java = self._gateway().jvm.java.lang.Thread
+            java.interrupted()  # a late interrupt was for the statement that had this thread before
+            thread = java.currentThread()
+            context.setJobGroup(statement_id, statement_id, interruptOnCancel=True)
+            context.setLocalProperty("spark.scheduler.pool", pool)
+        except Exception as problem:  # py4j has several for a JVM that is gone, and there is no other way for this to fail
+            self.lost()
+            raise Unavailable(_AWAY) from problem
+        outer = self._threads.get(statement_id)
+        self._threads[statement_id] = thread
+        try:
+            with span("spark", {"spark.job_group": statement_id, "spark.background": background}) as traced:
+                try:
+                    yield
+                    self._probe.succeeded()
+                finally:
+                    self._tell(statement_id, traced)
+        finally:
+            with self._interrupting:
+                if outer is None:
+                    self._threads.pop(statement_id, None)
+                else:
+                    self._threads[statement_id] = outer
+            with contextlib.suppress(Exception):  # the JVM may be gone, and then so is the mark
+                context.setLocalProperty("spark.jobGroup.id", "")
+                context.setLocalProperty("spark.scheduler.pool", "")
+
+    def cancel(self, statement_id: str) -> None:
+        """Stop the jobs of a statement; one without jobs is fine."""
+        root = self._root
+        if root is not None:
+            root.sparkContext.cancelJobGroup(statement_id)
+
+    def interrupt(self, statement_id: str) -> None:
+        """Free a statement's thread that waits in the JVM for what does not come, as where the thread that would tell it has died."""
+        with self._interrupting:
+            thread = self._threads.get(statement_id)
+            if thread is not None:
+                thread.interrupt()
+
+    def stages_of(self, statement_id: str) -> set[Stage]:
+        """The stages of a statement, for `live_tasks`."""
+        root = self._root
+        return set() if root is None else stages_of(root.sparkContext, statement_id)
+
+    def live_tasks(self) -> list[Stage]:
+        """The stage of each task that runs now, whatever Spark was told of it; of executors on this machine's master only."""
+        root = self._root
+        return [] if root is None else live_tasks(root.sparkContext, self._gateway())
+
+    def _busy(self) -> bool:
+        """Whether a small job may have to wait for tasks: those of other machines are known by Spark's account alone."""
+        root = self._root
+        return root is not None and (runs_tasks(root.sparkContext) if self._elsewhere else bool(self.live_tasks()))
+
+    def _lacking(self) -> str | None:
+        root = self._root
+        if root is None or not self._elsewhere or executors(root.sparkContext):
+            return None
+        return f"an executor of {self._settings.master}: its workers are away, or others hold their cores and memory"
+
+    def cores(self) -> int:
+        """How many tasks run at once."""
+        root = self._root
+        return 0 if root is None else root.sparkContext.defaultParallelism
+
+    def _gateway(self) -> Any:
+        from pyspark import SparkContext
+
+        return self._java.gateway if self._java is not None else SparkContext._gateway
+
+    def _small_job(self) -> None:
+        root = self._root
+        if root is not None:
+            root.newSession().sql("SELECT 1 AS a").toArrow()
+
+    def _tell(self, statement_id: str, traced: Span) -> None:
+        """Say in a trace what Spark ran."""
+        root = self._root
+        if root is None or not tracing():
+            return
+        with contextlib.suppress(Exception):  # the JVM may be gone
+            tracker = root.sparkContext.statusTracker()
+            jobs = [tracker.getJobInfo(job) for job in sorted(tracker.getJobIdsForGroup(statement_id))]
+            stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+            traced.set("spark.jobs", len(jobs))
+            traced.set("spark.stages", ", ".join(f"{one.stageId} {one.name}: {one.numTasks} tasks" for one in stages if one is not None))
+            traced.set("spark.failed_tasks", sum(one.numFailedTasks for one in stages if one is not None))
+
+    def progress(self, statement_id: str) -> list[SparkStage] | None:
+        """The stages of a statement that Spark knows by now; None for a statement without jobs."""
+        root = self._root
+        return None if root is None else progress_of(root.sparkContext, statement_id) or None
+
+    def ping(self) -> None:
+        """Raise `Unavailable` unless Spark answers; it is asked without a job, which would wait behind those of users."""
+        root = self._root
+        if root is None or not self.ready:
+            raise Unavailable(self._still_starting() if self._failure is None else self._not_started())
+        if state_of(root, self._gateway()) != "alive":
+            self.lost()
+            raise Unavailable(f"Spark does not answer. {self._says_why()}")
+        if self._probe.hopeless():
+            self.restart("a small job waits for it while no task runs")
+            raise Unavailable("Spark runs no jobs any more; it is being started anew.")
+
+    def check(self) -> None:
+        """Raise `Unavailable` unless Spark answers and runs jobs; where none has succeeded lately a small one is begun."""
+        self.ping()
+        self._probe.check()
+
+    def _says_why(self) -> str:
+        return "The server's log says why." if self._settings.log is None else f"Its log says why: {self._settings.log} on the server."
+
+    def lost(self) -> None:
+        """Where Spark is gone, forget all sessions and start it anew, once; where it lives, nothing happens."""
+        root = self._root
+        if root is not None and (state := state_of(root, self._gateway())) != "alive":
+            self._renew(root, state)
+
+    def restart(self, reason: str) -> None:
+        """Start Spark anew although it answers: what hangs in it ends with its JVM, and what runs there fails once."""
+        if (root := self._root) is not None:
+            _log.error("Spark is started anew: %s", reason)
+            self._renew(root, "stuck", self._waiting_for_cores(root))
+
+    def _waiting_for_cores(self, root: SparkSession) -> set[str]:
+        """The statements in Spark of which no task has begun."""
+        found: set[str] = set()
+        with contextlib.suppress(Exception):  # where the JVM does not tell, all of them fail
+            for statement_id in list(self._threads):
+                if not begun(root.sparkContext, statement_id):
+                    found.add(statement_id)
+        return found
+
+    def _renew(self, root: SparkSession, state: str, spared: Collection[str] = ()) -> None:
+        with self._lock:
+            if self._root is not root or self._stopped:
+                return  # another statement noticed first
+            self._root = None
+            self._since = time.monotonic()
+            self._started.clear()
+            self._sessions.clear()
+            self._threads.clear()
+            self._spared = set(spared)
+        _log.warning("Spark is gone (%s); starting it anew", state)
+        with self._starting:
+            if self._java is None:
+                stop_in_any_case(root)
+            else:  # also one whose context has ended: short of memory, it may be about to die, and a start in it would fail
+                self._end_jvm(root, stuck=state != "dead")
+        self.start_in_background()
+
+    def stop(self) -> None:
+        """Stop Spark."""
+        with self._lock:
+            self._stopped = True
+            self._stopping.set()
+            root, self._root = self._root, None
+            self._sessions.clear()
+        self._probe.close()
+        if root is not None:
+            if self._java is None:
+                stop_in_any_case(root)
+            else:
+                self._end_jvm(root)
+        elif self._java is not None:  # it came up, and no context did
+            self._java.end()
+        self._scratch.remove()
+
+    def _end_jvm(self, root: SparkSession, *, stuck: bool = False) -> None:
+        if stuck and self._java is not None:
+            self._java.kill()  # stopping it in order would wait for what hangs
+        stop_in_any_case(root)
+        if self._java is not None:
+            self._java.end()
+            self._java = None
+        forget_gateway()
+
+    def _forget_jvm(self) -> None:
+        """End a JVM of ours without a session; one of somebody else's, as of tests, stays."""
+        if self._java is not None:
+            self._java.kill()
+            self._java.end()
+            self._java = None
+            forget_gateway()
+
+
+def _put_first(variable: str, path: str) -> None:
+    known = os.environ.get(variable, "")
+    os.environ[variable] = os.pathsep.join([path, *(one for one in known.split(os.pathsep) if one not in ("", path))])

@@ -1,0 +1,1 @@
+"""Streaming queries on Spark: sources, checkpoints, event time."""

@@ -1,0 +1,406 @@
+"""One INSERT of a job as a Structured Streaming query: every micro-batch becomes at most one commit, and never two."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from sqlglot import exp
+
+from lake import LakeTable
+from lake.commit.write_context import Write
+from lake.jobs import BatchClaim
+from model.errors import InvalidOption, JobLeaseLost, StreamEnded, TableNotExist
+from model.job import Job, JobLease
+from model.options.watermark import is_over
+from model.schema.schema import Schema
+from model.snapshot import CommitKind
+from sql.analysis.references import TableReference, table_references
+from sql.connectors import ConnectorTable
+from sql.connectors.stored import find_connector
+from sql.execution.session_settings import BAD_ROWS
+from sql.execution.writing import before_commit
+from sql.local import ends_now
+from sql.spark.connectors import spark_connector
+from sql.spark.read.prepared import prepared
+from sql.spark.session.damage import Reading
+from sql.spark.session.errors import failure_of
+from sql.spark.streaming.alignment import Alignment, rule_of
+from sql.spark.streaming.bad_rows import Sifted, bad_rows_of, given, tried
+from sql.spark.streaming.checkpoints import Checkpoint
+from sql.spark.streaming.event_time import rowtime_of
+from sql.spark.streaming.once import Once, holds_back
+from sql.spark.streaming.partitions import Partitions
+from sql.spark.streaming.source_tables import SourceTables
+from sql.spark.streaming.streaming_query import at_end, millis_of
+from sql.spark.streaming.streams import StartPositions
+from sql.spark.write.assign import assigned, literals
+from sql.spark.write.writes import write
+from sql.statements.base import ExecutionContext
+from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
+from table.format.manifest import NewFile
+from table.write.event_time import largest_time
+
+_LOOK_SECONDS = 0.05
+_BATCH_BYTES = 1 << 30
+"""Of a table's files in one batch, which is one commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A micro-batch whose rows are written, on its way to be committed."""
+
+    number: int
+    files: Sequence[NewFile]
+    progress: Mapping[str, Any] | None
+    """What Spark told last of the query; None for its first batch."""
+    schema: Schema
+    rowtime: tuple[str, int] | None = None
+    """The target's column that holds the source's event time as it was read, and its watermark's delay in milliseconds."""
+
+
+def batch_watermark(batch: Batch) -> int | None:
+    """The watermark a batch's snapshot carries, in milliseconds since 1970; None where the query has no event time.
+
+    Spark's own, of the batches before this one; and, as in Flink, that of the batch's own rows, where they keep their event time.
+    """
+    told = (batch.progress or {}).get("eventTime", {}).get("watermark")
+    millis = None if told is None else millis_of(told)
+    known = [millis] if millis and not is_over(millis) else []  # at a stream's end time is over, and its table goes on
+    if batch.rowtime is not None:
+        column, delay = batch.rowtime
+        latest = largest_time(batch.files, batch.schema, column)
+        known += [] if latest is None else [latest - delay]
+    return max(known, default=None)
+
+
+def check(context: ExecutionContext, insert: exp.Insert) -> StartPositions | None:
+    """Raise what keeps an INSERT from running as a stream, before there is a job; None where all it reads is read as it is now.
+
+    Otherwise where its tables begin, which is the job's for good: a batch that is repeated after a crash reads from the same place.
+    """
+    starts = StartPositions()
+    sink = _Sink(context, insert)
+    with prepared(context, sink.query(), stream=True, starts=starts) as found:
+        sink.check(found.frame)
+        return starts if found.frame.isStreaming else None
+
+
+class _Sink:
+    """Where the rows go."""
+
+    def __init__(self, context: ExecutionContext, insert: exp.Insert) -> None:
+        self.context = context
+        self.insert = insert
+        self.connector: ConnectorTable | None = connector_sink(context, insert)
+        aside = bad_rows_of(context)
+        self.sifts = aside is not None
+        if aside is not None and (self.connector is not None or aside.table.table_id == target_of(context, insert).table.table_id):
+            raise InvalidOption(f"'{BAD_ROWS.key}' is for jobs into tables without a connector, and names another table than theirs.")
+
+    def query(self) -> exp.Expr:
+        """What gives the rows."""
+        query = source_of(self.insert)
+        return tried(query) if self.sifts else query
+
+    def check(self, frame: DataFrame) -> None:
+        self._fitted(given(frame) if self.sifts else frame)
+
+    def _fitted(self, frame: DataFrame) -> DataFrame:
+        if self.connector is not None:
+            return assigned(frame, sink_schema(self.connector), sink_columns(self.insert), {}, self.connector.name)
+        target = target_of(self.context, self.insert)
+        return assigned(frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
+
+    def pass_on(self, frame: DataFrame) -> int:
+        """Hand the rows to the connector."""
+        assert self.connector is not None
+        return spark_connector(self.connector).write(self._fitted(frame), self.connector, self.context.connector_scope)
+
+
+class JobQuery:
+    """One INSERT of a job that runs."""
+
+    def __init__(self, context: ExecutionContext, job: Job, part: str, insert: exp.Insert, *, checkpoint: str) -> None:
+        self._context = context
+        self._job = job
+        self._part = part
+        self._insert = insert
+        self._checkpoint = Checkpoint(checkpoint)
+        self._sink = _Sink(context, insert)
+        self._query: StreamingQuery | Once | None = None
+        self._rowtime: tuple[int, int] | None = None
+        self._late: dict[int, int] = {}
+        self._alignment: Alignment | None = None
+        self._tables: SourceTables | None = None
+        self._ready = threading.Event()
+        self._reading: Reading | None = None
+        self._topics: Sequence[Partitions] = ()
+        self._stopping = False
+        self._problem: BaseException | None = None
+        self._applied = dict(job.applied.get(part, {}))
+
+    def start(self, *, every: timedelta, drain: bool = False) -> None:
+        """Begin, or go on from the checkpoint; ``drain``: only with what is there now."""
+        ends = self._ends_now()
+        now = drain or ends
+        once = ends and holds_back(source_of(self._insert))
+        starts = self._starts()
+        with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES) as found:
+            self._fix(starts)
+            self._reading = found.reading
+            self._topics = found.topics
+            self._sink.check(found.frame)
+            self._rowtime = rowtime_of((given(found.frame) if self._sink.sifts else found.frame).schema)
+            self._alignment = self._aligned()
+            self._tables = SourceTables(self._context, source_of(self._insert))
+            if once:
+                self._query = Once(self._context, self._query_name, found.frame, self._take).start()
+                self._ready.set()
+                return
+            writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint.location)
+            writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
+            try:
+                self._query = writer.queryName(self._query_name).start()
+            finally:
+                self._ready.set()
+
+    @property
+    def _query_name(self) -> str:
+        return f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}"
+
+    def _starts(self) -> StartPositions:
+        """Where its tables begin: as the job says, and anew only where batches were committed and their checkpoint has been deleted."""
+        lost = bool(self._applied) and not self._checkpoint.begun
+        return StartPositions() if lost else StartPositions(self._job.starts.get(self._part))
+
+    def _fix(self, starts: StartPositions) -> None:
+        """Keep with the job where its tables begin, before its first batch. Raises `JobLeaseLost`."""
+        if starts.known == self._job.starts.get(self._part, {}):
+            return
+        lease = JobLease(job_id=self._job.job_id, epoch=self._job.epoch)
+        with self._context.lake.catalog.transaction() as tx:
+            if not tx.jobs.begin(lease, self._part, starts.known):
+                raise JobLeaseLost(str(self._job.job_id))
+
+    def _aligned(self) -> Alignment | None:
+        rules = [rule for reference in table_references(source_of(self._insert)) if (rule := rule_of(self._options(reference))) is not None]
+        if len({rule.group for rule in rules}) > 1:
+            raise InvalidOption("The sources of one INSERT belong to one 'scan.watermark.alignment.group'.")
+        return Alignment(self._context.lake, rules[0], self._job.job_id, self._part) if rules else None
+
+    def _options(self, reference: TableReference) -> Mapping[str, str]:
+        source = find_connector(self._context.lake, self._context.session, reference.parts)
+        if source is not None:
+            return {**source.options, **reference.options}
+        try:
+            table = self._context.lake.open(self._context.session.identifier(reference.parts))
+        except TableNotExist:
+            return {}  # a view; what it reads is aligned only where the INSERT says so itself
+        return {**table.schema.options, **reference.options}
+
+    def _keep_aligned(self) -> None:
+        """Wait while this query is too far ahead of its group."""
+        if self._alignment is None:
+            return
+        told = ((self._progress() or {}).get("eventTime") or {}).get("watermark")
+        self._alignment.advance((millis_of(told) or None) if told else None)
+        self._alignment.wait(lambda: self._stopping)
+        if self._stopping:
+            raise StreamEnded("The job is stopping.")
+
+    def _ends_now(self) -> bool:
+        """Whether all sources end with what is there when they are first read."""
+        return all(ends_now(self._context, reference) for reference in table_references(source_of(self._insert)))
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, well or not."""
+        query = self._query
+        return query is not None and not query.isActive
+
+    def outcome(self) -> BaseException | None:
+        """Why it failed; None where it ended well, or was stopped. Asked when it has ended."""
+        problem = self._problem
+        if isinstance(problem, StreamEnded):
+            return None
+        try:
+            if problem is None and self._query is not None:
+                problem = self._query.exception()
+        except Exception as gone:  # py4j has several for a JVM that is gone
+            return gone
+        if not isinstance(problem, PySparkException | Py4JError | ConnectionError):
+            return problem
+        failure = failure_of(problem, "", {}, self._context.spark.lost, self._reading)
+        failure.__cause__ = problem
+        return failure
+
+    def at_end(self) -> bool:
+        """Whether all that can ever come has come: every source's offset says so."""
+        return at_end(self._progress())
+
+    def progress(self) -> list[dict[str, Any]]:
+        """What each source has given: its offsets as Spark tells them."""
+        progress = self._progress()
+        for topic in self._topics:
+            topic.look(progress)
+        wanted = ("description", "startOffset", "endOffset", "latestOffset", "numInputRows", "metrics")
+        if progress is None:
+            return []
+        told = [
+            {key: _parsed(source[key]) if key.endswith("Offset") else source[key] for key in wanted if source.get(key) is not None}
+            for source in progress["sources"]
+        ]
+        if self._tables is not None:
+            self._tables.complete(told)
+        if told and (late := self._late_rows()):
+            told[0]["lateRows"] = late
+        if told and self._alignment is not None:
+            told[0]["alignment"] = self._alignment.told()
+        return told
+
+    def _late_rows(self) -> int:
+        """Rows dropped since this start because all their windows had ended, as Spark counts them: once a window and group."""
+        query = self._query
+        try:
+            recent: list[Any] = list(query.recentProgress) if query is not None else []
+        except Exception:  # a JVM that is gone tells nothing
+            recent = []
+        for one in recent:
+            told = one if isinstance(one, Mapping) else one.jsonValue
+            dropped = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in told.get("stateOperators", ()))
+            self._late[told["batchId"]] = max(dropped, self._late.get(told["batchId"], 0))
+        return sum(self._late.values())
+
+    def _progress(self) -> Mapping[str, Any] | None:
+        query = self._query
+        try:
+            found: Any = query.lastProgress if query is not None else None
+        except Exception:  # a JVM that is gone tells nothing
+            return None
+        return found if found is None or isinstance(found, Mapping) else found.jsonValue
+
+    def ask_to_stop(self) -> None:
+        """Let no further batch begin."""
+        self._stopping = True
+
+    def stop(self, *, patience: float) -> None:
+        """End when the batch in flight has ended, or after so many seconds."""
+        self._stopping = True
+        query = self._query
+        if query is None:
+            return
+        until = time.monotonic() + patience
+        while time.monotonic() < until and query.isActive and query.status["isTriggerActive"]:
+            time.sleep(_LOOK_SECONDS)
+        query.stop()
+        for topic in self._topics:
+            topic.close()
+
+    def _take(self, frame: DataFrame, number: int) -> None:
+        """One micro-batch, on a thread of Spark's."""
+        try:
+            if self._stopping:
+                raise StreamEnded("The job is stopping.")
+            self._ready.wait()
+            assert self._query is not None
+            self._keep_aligned()
+            for topic in self._topics:
+                topic.check()
+            checkpoint = str(self._query.id)
+            if self._applied.get("checkpoint") == checkpoint and self._applied["batch"] >= number:
+                return
+            self._checkpoint.keep_plan(number)
+            if self._sink.connector is not None:
+                self._passed_on(frame, number, checkpoint)
+            else:
+                self._commit(frame, number, checkpoint)
+        except BaseException as problem:
+            self._problem = problem
+            raise
+
+    def _claim(self, number: int, checkpoint: str, *, rows: int, watermark: int | None) -> BatchClaim:
+        lease = JobLease(job_id=self._job.job_id, epoch=self._job.epoch)
+        return BatchClaim(lease=lease, part=self._part, checkpoint=checkpoint, batch=number, rows=rows, watermark=watermark)
+
+    def _passed_on(self, frame: DataFrame, number: int, checkpoint: str) -> None:
+        """A batch for a sink that has no commits: it is noted when it has been written, and written again where that is not noted."""
+        rows = self._sink.pass_on(frame)
+        with self._context.lake.catalog.transaction() as tx:
+            self._claim(number, checkpoint, rows=rows, watermark=None).finish(tx)
+
+    def _commit(self, frame: DataFrame, number: int, checkpoint: str) -> None:
+        target = target_of(self._context, self._insert)
+        aside = bad_rows_of(self._context)
+        if aside is None:
+            fitted = assigned(frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
+            self._commit_rows(fitted, target, number, checkpoint)
+            return
+        sifted = Sifted(frame, target)
+        try:
+            with aside.table.write() as written:
+                if not sifted.all_fit():
+                    source = None if isinstance(self._query, Once) else self._checkpoint.sources(number)
+                    bad = sifted.bad(aside, job=str(self._job.job_id), batch=number, source=source)
+                    written.add(before_commit(aside.table, write(frame.sparkSession, bad, aside.table)))
+                self._commit_rows(sifted.good(), target, number, checkpoint, (aside.table, written) if written.files else None)
+        finally:
+            sifted.close()
+
+    def _commit_rows(
+        self, fitted: DataFrame, target: Target, number: int, checkpoint: str, aside: tuple[LakeTable, Write] | None = None
+    ) -> None:
+        """Write a batch's rows and commit them, in one transaction with those that were put aside."""
+        with target.table.write() as written:
+            files = written.add(before_commit(target.table, write(fitted.sparkSession, fitted, target.table)))
+            watermark = self._watermark_of(number, files, target)
+            moves = bool(files) or self._moves(target.table.latest(), watermark)
+            if not moves and aside is None:
+                return
+            if self._alignment is not None:
+                self._alignment.advance(watermark)
+            claim = self._claim(number, checkpoint, rows=written.rows, watermark=watermark)
+            request = written.request(CommitKind.APPEND, commit_user=claim.commit_user, commit_identifier=number, watermark=watermark)
+            if aside is None:
+                self._context.lake.commit(target.table, request, claim=claim)
+            else:
+                bad = aside[1].request(CommitKind.APPEND, commit_user=claim.commit_user, commit_identifier=number)
+                self._context.lake.commit_all([*[(target.table, request)] * moves, (aside[0], bad)], claim=claim)
+        self._applied = {"checkpoint": checkpoint, "batch": number}
+
+    def _watermark_of(self, number: int, files: Sequence[NewFile], target: Target) -> int | None:
+        rowtime: tuple[str, int] | None = None
+        if self._rowtime is not None:
+            at, delay = self._rowtime
+            names = target.columns or [f.name for f in target.table.schema.fields if f.name not in target.fixed]
+            rowtime = (names[at], delay)
+        if self._topics:  # what the batch itself holds of each partition is not known yet
+            return self._checkpoint.watermark(number)
+        progress = self._progress()
+        return batch_watermark(Batch(number=number, files=files, progress=progress, schema=target.table.schema, rowtime=rowtime))
+
+    @staticmethod
+    def _moves(latest: Any, watermark: int | None) -> bool:
+        """Whether a batch without rows is worth a snapshot: it carries a watermark further."""
+        return watermark is not None and (latest is None or latest.watermark is None or latest.watermark < watermark)
+
+
+def _ms(span: timedelta) -> int:
+    return int(span.total_seconds() * 1000)
+
+
+def _parsed(offset: Any) -> Any:
+    """An offset as Spark's progress has it: JSON in a text."""
+    try:
+        return json.loads(offset) if isinstance(offset, str) else offset
+    except ValueError:
+        return offset

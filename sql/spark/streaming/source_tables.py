@@ -1,0 +1,66 @@
+"""How far a job's tables are ahead of it: what Spark does not tell of a source that is written in Python."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from lake import LakeTable
+from model.errors import LakeError
+from model.snapshot import Snapshot
+from sql.analysis.references import table_references
+from sql.analysis.views import expand_views
+from sql.connectors.stored import find_connector
+from sql.statements.base import ExecutionContext
+
+
+class SourceTables:
+    """The tables a query names, also by its views, as they were when it began."""
+
+    def __init__(self, context: ExecutionContext, query: exp.Expr) -> None:
+        self._lake = context.lake
+        self._tables = list(_tables(context, expand_views(context, query.copy())))
+
+    def complete(self, told: Sequence[dict[str, Any]]) -> None:
+        """Add to what Spark tells of each source the table's name, its newest offset and the snapshots with rows not read yet."""
+        for one in told:
+            end = one.get("endOffset")
+            if isinstance(end, dict) and isinstance(end.get("snapshot"), int) and one.get("latestOffset") is None:
+                with contextlib.suppress(LakeError):  # the catalog is away, or the table gone: the query itself says so
+                    self._complete(one, end)
+
+    def _complete(self, one: dict[str, Any], end: dict[str, Any]) -> None:
+        table = self._table_at(end)
+        if table is None:
+            return
+        with self._lake.catalog.reading() as tx:
+            latest = tx.snapshots.latest(table.table_id, table.identifier.branch)
+            unread = tx.snapshots.appended_since(table.table_id, table.identifier.branch, end["snapshot"])
+        one["description"] = str(table.identifier)
+        one["latestOffset"] = {"snapshot": 1 if latest is None else latest.snapshot_id + 1}
+        one["snapshotsBehind"] = unread
+
+    def _table_at(self, end: dict[str, Any]) -> LakeTable | None:
+        """The table an offset is about: of several, the one that has the snapshot before it."""
+        if len(self._tables) == 1:
+            return self._tables[0]
+        for table in self._tables:
+            with self._lake.catalog.reading() as tx:
+                row = tx.snapshots.get(table.table_id, table.identifier.branch, end["snapshot"] - 1)
+            if row is not None and Snapshot.from_json(row.body).key == end.get("after"):
+                return table
+        return None
+
+
+def _tables(context: ExecutionContext, query: exp.Expr) -> Iterator[LakeTable]:
+    known = set()
+    for reference in table_references(query):
+        if find_connector(context.lake, context.session, reference.parts) is None:
+            identifier = context.session.identifier(reference.parts)
+            if identifier not in known:
+                known.add(identifier)
+                with contextlib.suppress(LakeError):  # a common table expression, or what the query's start refuses by itself
+                    yield context.lake.open(identifier)

@@ -1,0 +1,119 @@
+"""Tables as streaming frames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
+
+from lake import LakeTable
+from model.errors import InvalidOption, UnsupportedStatement
+from model.options.table import TABLE_OPTIONS, stream_options
+from model.options.watermark import watermark_of
+from pyspark_sluice.position import Position
+from pyspark_sluice.pushed import predicate_text
+from sql.analysis.columns import needed_columns
+from sql.analysis.predicates import pushed
+from sql.analysis.references import TableReference
+from sql.connectors.registry import hinted
+from sql.connectors.stored import find_connector
+from sql.local import is_bounded
+from sql.spark.connectors import spark_connector
+from sql.spark.read.reads import named, tagged
+from sql.spark.session.damage import Reading
+from sql.spark.streaming.alignment import idle_timeout
+from sql.spark.streaming.event_time import several_stages, with_watermark
+from sql.spark.streaming.partitions import Partitions
+from sql.statements.base import ExecutionContext
+from sql.system.names import is_system
+
+
+class StartPositions:
+    """Where the tables of a query begin. A position that is known stays as it is, whatever its table holds by now."""
+
+    def __init__(self, known: Mapping[str, Any] | None = None) -> None:
+        self.known: dict[str, Any] = dict(known or {})
+        """Offsets of `format("sluice")` as JSON, by mention: its place in the query, and the table's id and branch."""
+
+    def begin(self, context: ExecutionContext, place: int, table: LakeTable, options: Mapping[str, str]) -> str:
+        """The offset a mention of a table begins with. Raises what `LakeStreams.follow` raises."""
+        mention = f"{place}:{table.table_id}/{table.identifier.branch}"
+        if mention in self.known:
+            context.lake.require_stream(table, options)
+        else:
+            # Now, and not when Spark asks for it: what is committed after the answer belongs to the stream.
+            self.known[mention] = Position(cursor=context.lake.stream_start(table, options, zone=context.zone)).to_json()
+        return json.dumps(self.known[mention])
+
+
+def stream_of(
+    context: ExecutionContext,
+    session: SparkSession,
+    reference: TableReference,
+    tree: exp.Expr,
+    *,
+    place: int,
+    starts: StartPositions,
+    micro_batch: int | None,
+    reading: Reading,
+    topics: list[Partitions],
+) -> DataFrame | None:
+    """What a table holds, from where its options say, and all that comes; None for one that is to be read as it is (`scan.bounded`).
+
+    Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read; ``micro_batch`` bounds
+    the bytes of data files read at once, and is None where the query is only checked. ``topics`` takes what must look after partitions
+    with an event time of their own. ``place`` counts the mentions of tables in the query.
+    """
+    own = find_connector(context.lake, context.session, reference.parts)
+    if own is not None:
+        own = hinted(own, reference, context.connector_scope)
+        frame = spark_connector(own).follow(session, own, context.connector_scope)
+        if own.watermark is None:
+            return frame
+        partitions: Partitions | None = None
+        if micro_batch is not None and not several_stages(tree):
+            names = spark_connector(own).partitions(session, own, context.connector_scope)
+            if len(names) > 1:
+                partitions = Partitions(names, idle_timeout(own.options), context.spool)
+                topics.append(partitions)
+        return with_watermark(frame, own.watermark, partitions=partitions)
+    if is_system(reference.parts):
+        raise UnsupportedStatement(f"{reference.name} is a system table; system tables are not followed.", fragment=reference.name)
+    if reference.as_of is not None:
+        raise InvalidOption(f"{reference.name} is followed from where its scan options say; AS OF is for batch queries.")
+    table = context.lake.open(context.session.identifier(reference.parts))
+    if is_bounded(table, reference):
+        return None
+    reading.add(table, None)
+    options = stream_options(table.schema.options, reference.options)
+    start = starts.begin(context, place, table, options)
+    door = context.own_door()
+    columns = needed_columns(tree, table.schema)
+    watermark = watermark_of(table.schema.options)
+    if watermark is not None and table.schema.find(watermark.column) is None:
+        watermark = None  # on a computed column, which only Flink knows
+    if watermark is not None and watermark.column not in columns:
+        columns = [*columns, watermark.column]
+    given = dict(reference.options) | {
+        "uri": door.uri,
+        "timeZone": context.zone,
+        "columns": json.dumps(columns),
+        "parallelism": str(session.sparkContext.defaultParallelism),
+        "startingOffset": start,
+    }
+    ends = TABLE_OPTIONS.read(options, "scan.bounded.watermark") is not None
+    if watermark is not None and ends:
+        given["endOfTime"] = watermark.column
+    if micro_batch is not None:
+        given["maxBytesPerTrigger"] = str(micro_batch)
+    if door.token is not None:
+        given["token"] = door.token
+    predicate = pushed(reference, table.schema)
+    if predicate is not None:
+        given["filter"] = predicate_text(predicate)
+    frame = session.readStream.format("sluice").options(**given).load(str(table.identifier))
+    frame = frame.select(*[tagged(named(name), table.schema.field(name)) for name in columns])
+    return frame if watermark is None else with_watermark(frame, watermark, ends=ends)

@@ -1,0 +1,1 @@
+"""INSERTs, sorting and compaction on Spark."""

@@ -1,0 +1,175 @@
+"""A query's rows as a table's columns: by position, by ANSI store assignment, checked on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+from sqlglot import exp
+
+from model.errors import AnalysisError
+from model.schema.schema import Schema
+from model.schema.types import (
+    ArrayType,
+    BinaryType,
+    CharType,
+    DataType,
+    Field,
+    LocalZonedTimestampType,
+    MapType,
+    RowType,
+    TimestampType,
+    VarBinaryType,
+    VarCharType,
+)
+from sql.spark.read.reads import named
+from sql.spark.read.types import from_spark, to_spark
+from sql.spark.session.texts import column_of
+from table.format.rows.cast import default_of
+
+_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"})
+_TEXTS = frozenset({"CHAR", "VARCHAR"})
+_BYTES = frozenset({"BINARY", "VARBINARY"})
+_LONGEST = 2_147_483_647
+
+
+def assignable(source: DataType, target: DataType) -> bool:
+    """Whether a value may be stored without an explicit cast, by ANSI store assignment; its range is checked per row."""
+    if source.root in ("NULL", target.root):
+        return _parts_assignable(source, target)
+    if source.root in _NUMBERS and target.root in _NUMBERS:
+        return True
+    if target.root in _TEXTS:
+        return not isinstance(source, ArrayType | MapType | RowType) and source.root not in _BYTES
+    if source.root in _BYTES and target.root in _BYTES:
+        return True
+    return (source.root, target.root) in (("DATE", "TIMESTAMP"), ("TIMESTAMP", "DATE"))
+
+
+def _parts_assignable(source: DataType, target: DataType) -> bool:
+    match source, target:
+        case ArrayType(), ArrayType():
+            return assignable(source.element, target.element)
+        case MapType(), MapType():
+            return assignable(source.key, target.key) and assignable(source.value, target.value)
+        case RowType(), RowType():
+            pairs = zip(source.fields, target.fields, strict=False)
+            return len(source.fields) == len(target.fields) and all(assignable(a.type, b.type) for a, b in pairs)
+    return True
+
+
+def assigned(frame: DataFrame, schema: Schema, columns: Sequence[str] | None, fixed: Mapping[str, Column], table: str) -> DataFrame:
+    """The frame as the table's columns: its columns go to ``columns`` (all but the fixed ones) in order.
+
+    Others, and NULLs of columns that may be NULL, have their column's default, as in Paimon's writers.
+
+    Raises `AnalysisError` for a wrong number of columns or a type that needs a cast.
+    """
+    targets = list(columns) if columns is not None else [f.name for f in schema.fields if f.name not in fixed]
+    given = frame.schema.fields
+    if len(given) != len(targets):
+        raise AnalysisError(
+            f"{len(given)} value{'s' if len(given) != 1 else ''} for {len(targets)} column{'s' if len(targets) != 1 else ''}: "
+            f"{table} takes {', '.join(targets)}."
+        )
+    positional = frame.toDF(*[f"c{i}" for i in range(len(given))])
+    sources = {name: (F.col(f"c{i}"), given[i]) for i, name in enumerate(targets)}
+    return positional.select(
+        *[_stored(field, sources.get(field.name), fixed.get(field.name), table).alias(field.name) for field in schema.fields]
+    )
+
+
+def _stored(field: Field, source: tuple[Column, st.StructField] | None, fixed: Column | None, table: str) -> Column:
+    if source is not None:
+        column, given = source
+        kind = from_spark(given.dataType)
+        if not assignable(kind, field.type):
+            raise AnalysisError(
+                f"Column {field.name} of {table} is {field.type.sql()} and the query gives {kind.sql()}; "
+                f"write CAST(… AS {field.type.sql()})."
+            )
+    else:
+        column = fixed if fixed is not None else F.lit(None)
+    stored = column.cast(to_spark(field.type))
+    if source is None and fixed is None:
+        stored = _default(field)
+    elif field.default_value is not None and field.type.nullable:
+        stored = F.coalesce(stored, _default(field))
+    return checked(stored, field)
+
+
+def _default(field: Field) -> Column:
+    default = default_of(field)
+    value = None if default is None else default.as_py()
+    if isinstance(field.type, LocalZonedTimestampType) and value is not None:
+        value = value.isoformat()  # names its zone; Spark would take a text without one for the session's
+    return F.lit(value if value is None or isinstance(value, bytes) else str(value)).cast(to_spark(field.type))
+
+
+def checked(column: Column, field: Field) -> Column:
+    """The column, failing at a NULL that may not be or a text that is too long."""
+    limit = getattr(field.type, "length", _LONGEST)
+    if isinstance(field.type, CharType | VarCharType | BinaryType | VarBinaryType) and limit < _LONGEST:
+        size = F.octet_length(column) if isinstance(field.type, BinaryType | VarBinaryType) else F.char_length(column)
+        message = F.concat(
+            F.lit(f"Column {field.name}: a value of length "), size.cast("string"), F.lit(f" does not fit {field.type.sql()}.")
+        )
+        column = F.when(size > limit, F.raise_error(message)).otherwise(column)
+    if not field.type.nullable:
+        column = F.coalesce(
+            column, F.raise_error(F.lit(f"Column {field.name}: NULL, but the column is NOT NULL.")).cast(to_spark(field.type))
+        )
+    return column
+
+
+def literals(fixed: Mapping[str, exp.Expr]) -> dict[str, Column]:
+    """PARTITION values as columns; raises `AnalysisError` for anything but a literal."""
+    found = {}
+    for name, node in fixed.items():
+        literal = node.this if isinstance(node, exp.Cast | exp.Neg) else node
+        if not isinstance(literal, exp.Literal | exp.Null | exp.Boolean):
+            raise AnalysisError(f"PARTITION ({name} = …) takes a literal.", fragment=node.sql("spark"))
+        found[name] = column_of(node)
+    return found
+
+
+def physical(frame: DataFrame, schema: Schema) -> list[Column]:
+    """The columns as they lie in Parquet for every reader (`architecture.md`, Timestamps); analyze under zone UTC."""
+    return [_physical(named(f.name), f.type).alias(f.name) for f in schema.fields]
+
+
+def _physical(column: Column, type_: DataType) -> Column:
+    match type_:
+        case TimestampType(precision=precision) | LocalZonedTimestampType(precision=precision):
+            return _cut(column, precision)
+        case ArrayType(element=element) if _changes(element):
+            return F.transform(column, lambda item: _physical(item, element))
+        case MapType(key=key, value=value) if _changes(value) or _changes(key):
+            return F.transform_values(column, lambda _, item: _physical(item, value))
+        case RowType(fields=fields) if any(_changes(f.type) for f in fields):
+            parts = [_physical(column.getField(f.name), f.type).alias(f.name) for f in fields]
+            return F.when(column.isNull(), F.lit(None)).otherwise(F.struct(*parts))
+    return F.call_function("time_to_millis", column).cast("int") if type_.root == "TIME" else column
+
+
+def _changes(type_: DataType) -> bool:
+    match type_:
+        case ArrayType(element=element):
+            return _changes(element)
+        case MapType(key=key, value=value):
+            return _changes(key) or _changes(value)
+        case RowType(fields=fields):
+            return any(_changes(f.type) for f in fields)
+    return type_.root in ("TIMESTAMP", "TIME")
+
+
+def _cut(column: Column, precision: int) -> Column:
+    """Milliseconds are written from a TIMESTAMP, microseconds from a TIMESTAMP_NTZ; digits beyond the precision are cut off."""
+    instant = column.cast("timestamp_ltz")
+    unit = 10 ** (6 - precision)
+    if precision not in (3, 6):
+        micros = F.unix_micros(instant)
+        instant = F.timestamp_micros(micros - F.pmod(micros, F.lit(unit).cast("bigint")))
+    return instant if precision <= 3 else instant.cast("timestamp_ntz")

@@ -1,0 +1,179 @@
+"""CALL: procedures by name, their arguments by position or by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lake import LakeTable
+from model.errors import AnalysisError, nearest
+from model.identifier import Identifier
+from model.name_parts import parse_name
+from model.schema.types import BigIntType, BooleanType, VarCharType
+from sql.execution.results import STRING, ResultColumn, ResultSet
+from sql.parsing import trees
+from sql.statements.base import ExecutionContext, handles
+
+DRY_RUN = "dry_run"
+DRY_COLUMN = ResultColumn(DRY_RUN, BooleanType(nullable=False))
+"""The last column of what a call that changes something answers."""
+
+
+class Arguments(dict[str, Any]):
+    """What a call gives, by the names of the procedure's parameters; what is left out is not there."""
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether the call only asks what would happen."""
+        return bool(self.get(DRY_RUN))
+
+
+Body = Callable[[ExecutionContext, Arguments], ResultSet]
+
+
+def never(_: Arguments) -> bool:
+    """The procedure does not run on Spark."""
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Procedure:
+    """What CALL can run."""
+
+    name: str
+    parameters: Mapping[str, type]
+    """Names in order of position, with the Python type of each."""
+    required: int
+    body: Body
+    spark: Callable[[Arguments], bool] = never
+    """Whether a call with these arguments runs on Spark."""
+    other_order: Callable[[Sequence[object]], Sequence[str] | None] | None = None
+    """The parameters in another engine's order, where the values given by position are of that kind."""
+    only_looks: bool = False
+    """Whether it changes nothing anyway, and so has no dry run."""
+
+
+PROCEDURES: dict[str, Procedure] = {}
+
+
+def procedure(
+    name: str,
+    *,
+    required: int,
+    spark: Callable[[Arguments], bool] = never,
+    other_order: Callable[[Sequence[object]], Sequence[str] | None] | None = None,
+    only_looks: bool = False,
+    **parameters: type,
+) -> Callable[[Body], Body]:
+    """Register a procedure ``sys.<name>``; it takes ``dry_run``, the last where Paimon gives it no place, unless it ``only_looks``."""
+    if not only_looks:
+        parameters.setdefault(DRY_RUN, bool)
+
+    def register(body: Body) -> Body:
+        PROCEDURES[f"sys.{name}"] = Procedure(
+            name=f"sys.{name}",
+            parameters=parameters,
+            required=required,
+            body=body,
+            spark=spark,
+            other_order=other_order,
+            only_looks=only_looks,
+        )
+        return body
+
+    return register
+
+
+@handles(trees.Call)
+@dataclass(frozen=True)
+class Call:
+    """``CALL sys.procedure(…)``."""
+
+    tree: trees.Call
+
+    @cached_property
+    def _found(self) -> tuple[Procedure, Arguments]:
+        name = ".".join(part for part in self.tree.args["procedure"] if part != "sluice")
+        found = PROCEDURES.get(name.lower())
+        if found is None:
+            near = nearest(name, PROCEDURES)
+            hint = f" Did you mean {near}?" if near else f" There are: {', '.join(sorted(PROCEDURES))}."
+            raise AnalysisError(f"There is no procedure {name}.{hint}", fragment=name)
+        arguments = _bound(found, self.tree.args["arguments"])
+        if self.tree.args.get("dry_run") and not found.only_looks:
+            arguments[DRY_RUN] = True
+        return found, arguments
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether the procedure runs on Spark with these arguments."""
+        found, arguments = self._found
+        return found.spark(arguments)
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        """Run the procedure."""
+        found, arguments = self._found
+        return found.body(context, arguments)
+
+
+def _bound(found: Procedure, given: tuple[tuple[str | None, object], ...]) -> Arguments:
+    names: Sequence[str] = list(found.parameters)
+    if found.other_order is not None:
+        names = found.other_order([value for name, value in given if name is None]) or names
+    bound = Arguments()
+    for position, (name, value) in enumerate(given):
+        if name is None and position >= len(names):
+            raise AnalysisError(f"{found.name} takes {len(names)} arguments at most: {', '.join(names)}.")
+        key = names[position] if name is None else name.lower()
+        if key not in found.parameters:
+            raise AnalysisError(f"{found.name} has no argument {name}; it takes {', '.join(names)}.", fragment=name)
+        if key in bound:
+            raise AnalysisError(f"The argument {key} of {found.name} is given twice.", fragment=key)
+        wanted = found.parameters[key]
+        if value is not None and (not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))):
+            raise AnalysisError(f"The argument {key} of {found.name} is a {wanted.__name__}, not {value!r}.", fragment=key)
+        if value is not None and value != "":  # Flink's way to leave an argument out by position
+            bound[key] = value
+    missing = [name for name in list(found.parameters)[: found.required] if bound.get(name) is None]
+    if missing:
+        raise AnalysisError(f"{found.name} needs the argument {missing[0]}.")
+    return bound
+
+
+def table_of(context: ExecutionContext, arguments: Arguments) -> LakeTable:
+    """The table a call names."""
+    return context.lake.open(identifier_of(context, str(arguments["table"])))
+
+
+def table_to_write(context: ExecutionContext, arguments: Arguments) -> LakeTable:
+    """The table a call names, for a caller who may change it."""
+    return context.lake.open_to_change(identifier_of(context, str(arguments["table"])))
+
+
+def identifier_of(context: ExecutionContext, name: str) -> Identifier:
+    """A table's name as a call gives it; a part with a dot in it stands in backquotes, as in ``'d.`a.b`'``."""
+    return context.session.identifier(parse_name(name))
+
+
+@procedure("repair_table", required=1, table=str)
+def repair_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Adopt or set aside snapshot files the catalog did not decide; one row for each, none where there are none."""
+    table = identifier_of(context, str(arguments["table"]))
+    done = context.lake.repair_table(table, dry_run=arguments.dry_run)
+    columns = [
+        ResultColumn("action", STRING),
+        ResultColumn("snapshot_id", BigIntType(nullable=False)),
+        ResultColumn("moved_to", VarCharType()),
+        DRY_COLUMN,
+    ]
+    dry_run = arguments.dry_run
+    rows: list[tuple[str, int, str | None, bool]] = [("adopted", snapshot, None, dry_run) for snapshot in done.adopted]
+    if done.back_from is not None:
+        rows.append(("gone back from", done.back_from, None, dry_run))
+    if done.kept is not None:
+        rows.append(("kept as tag", int(done.kept.rpartition("-")[2]), done.kept, dry_run))
+    rows += [("written again", int(path.rpartition("-")[2]), path, dry_run) for path in done.rewritten]
+    rows += [("set aside", snapshot, f"{done.directory}/snapshot-{snapshot}", dry_run) for snapshot in done.set_aside]
+    return ResultSet.of_rows(columns, rows)

@@ -1,0 +1,171 @@
+"""CALL sys.erase: rows that go from a table for good, with the history that holds them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from uuid import uuid4
+
+from lake import LakeTable
+from lake.rewrite import expiry as kept
+from lake.rewrite.erase import erase, require_erasable
+from lake.rewrite.orphans import remove_orphan_files
+from model.access import Access, table_resource
+from model.errors import AnalysisError
+from model.identifier import MAIN_BRANCH
+from model.schema.types import BigIntType, VarCharType
+from model.snapshot import CommitKind, Snapshot
+from sql.dialect import parse_one
+from sql.execution.results import STRING, ResultColumn, ResultSet
+from sql.local import plan_locally
+from sql.parsing import trees
+from sql.statements.base import ExecutionContext, build
+from sql.statements.deleting import DeletesRows
+from sql.statements.procedures.calls import DRY_COLUMN, Arguments, identifier_of, procedure
+from table.retention.expiry import ExpiryRules
+from table.write.snapshot_builder import CommitRequest
+
+_COLUMNS = (
+    ResultColumn("what", STRING), ResultColumn("name", STRING), ResultColumn("count", BigIntType()), ResultColumn("left", VarCharType()),
+    DRY_COLUMN,
+)  # fmt: skip
+_LIVE = ("table", "branch")
+"""Places whose rows are deleted; the others lose what still held them."""
+_ALL_BUT_THE_LAST = ExpiryRules(at_least=1, at_most=1, retained=dt.timedelta(), per_run=None)
+
+
+def _on_spark(_: Arguments) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Something that holds such rows, or may."""
+
+    what: str
+    name: str
+    rows: int | None = None
+    left: str | None = None
+    """What is to be done about it, where the call does not."""
+
+
+@procedure("erase", required=2, spark=_on_spark, table=str, where=str)
+def erase_rows(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Delete rows from a table and its branches, and let go the tags and snapshots that hold them; one row for each place."""
+    table = context.lake.open(identifier_of(context, str(arguments["table"])))
+    if table.identifier.branch != MAIN_BRANCH:
+        raise AnalysisError(f"{table.identifier} is a branch; rows are erased from a table with all its branches.")
+    for access in (Access.DELETE, Access.PURGE):
+        context.lake.caller.require(access, table_resource(table.identifier))
+    context.lake.require_whole(table, "rows")
+    require_erasable(table)
+    # Under the key of a repeat stands this call's own answer, none of a commit in it.
+    erasing = _Erasing(replace(context, idempotency=None), table, str(arguments["where"]), dry_run=arguments.dry_run)
+    places = list(erasing.places())
+    rows = [(one.what, one.name, one.rows, one.left, arguments.dry_run) for one in places]
+    result = ResultSet.of_rows(_COLUMNS, rows)
+    if not arguments.dry_run:
+        result.erased_rows = sum(one.rows or 0 for one in places if one.what in _LIVE)
+    return result
+
+
+class _Erasing:
+    """One call's way through all that a table keeps."""
+
+    def __init__(self, context: ExecutionContext, table: LakeTable, where: str, *, dry_run: bool) -> None:
+        self._context, self._lake, self._table, self._where, self._dry_run = context, context.lake, table, where, dry_run
+
+    def places(self) -> Iterator[_Place]:
+        """Erase, and tell where."""
+        lake, name = self._lake, self._table.identifier
+        branches = [self._table, *(lake.open(replace(name, branch=branch)) for branch in lake.branches.names(self._table))]
+        if not self._dry_run:
+            lake.clock.require(self._table.latest())
+        for table in branches:
+            yield self._deleted(table)
+        for table in branches:
+            yield from self._tags(table)
+        yield from self._snapshots(self._table)
+        for table in branches[1:]:
+            if held := sum(self._holds(table, snapshot) > 0 for snapshot in self._earlier(table)):
+                way = f"CALL sys.delete_branch('{name}', '{table.identifier.branch}'), or make it anew from a tag"
+                yield _Place("snapshots of branch", table.identifier.branch, held, way)
+        yield from self._orphans()
+        for dropped in lake.dropped_tables(name.database):
+            if dropped.name == name.table:
+                yield _Place("dropped table", str(dropped.drop_id), None, f"PURGE TABLE {name.written()} WITH ID {dropped.drop_id}")
+
+    def _statement(self, table: LakeTable) -> DeletesRows:
+        text = f"DELETE FROM {table.identifier.written()} WHERE {self._where}"  # noqa: S608 - parsed, and one DELETE or nothing
+        tree = parse_one(text)
+        if not isinstance(tree, trees.DeleteRows):
+            raise AnalysisError("'where' is no condition.")
+        statement = plan_locally(tree, self._context) or build(tree)
+        assert isinstance(statement, DeletesRows)
+        return statement
+
+    def _holds(self, table: LakeTable, snapshot: Snapshot | None) -> int:
+        """How many such rows a snapshot holds."""
+        self._context.cancellation.check()
+        return sum(len(rows) for _, rows in self._statement(table).find(self._context, table, snapshot))
+
+    def _deleted(self, table: LakeTable) -> _Place:
+        """Delete until there are none: some may have come meanwhile."""
+        what, name = (_LIVE[0], str(table.identifier)) if table is self._table else (_LIVE[1], table.identifier.branch)
+        if self._dry_run:
+            return _Place(what, name, self._holds(table, table.latest()))
+        rows = 0
+        while True:
+            done = erase(self._lake, table, partial(self._statement(table).find, self._context), check=self._context.cancellation.check)
+            rows += done.rows
+            if not done.rows:
+                break
+        if rows or self._holds_deleted(table):
+            # What the manifests tell of files that are gone has their least and greatest values.
+            request = CommitRequest(
+                kind=CommitKind.COMPACT, commit_user=str(uuid4()), operation="COMPACT", merge_manifests=True, in_place=True
+            )
+            self._lake.commit(table, request)
+        return _Place(what, name, rows)
+
+    @staticmethod
+    def _holds_deleted(table: LakeTable) -> bool:
+        latest = table.latest()
+        return latest is not None and any(meta.num_deleted_files for meta in table.files.manifests_of(latest))
+
+    def _tags(self, table: LakeTable) -> Iterator[_Place]:
+        for tag in kept.tags_of(self._lake, table):
+            if rows := self._holds(table, tag.snapshot):
+                if not self._dry_run:
+                    kept.delete_tag(self._lake, table, tag.name)
+                yield _Place("tag", tag.name if table is self._table else f"{tag.name} of branch {table.identifier.branch}", rows)
+
+    def _orphans(self) -> Iterator[_Place]:
+        """Files nothing refers to: those of dropped branches and of writes that died; what is young may be a write's that goes on."""
+        check = self._context.cancellation.check
+        if not self._dry_run:
+            remove_orphan_files(self._lake, self._table, check=check)
+        now = time.time_ns() // 1_000_000
+        if young := remove_orphan_files(self._lake, self._table, older_than_millis=now, dry_run=True, check=check).paths:
+            way = f"younger than a day, and may be a write's: CALL sys.remove_orphan_files('{self._table.identifier}') with older_than"
+            yield _Place("files nothing refers to", "", len(young), way)
+
+    def _earlier(self, table: LakeTable) -> list[Snapshot]:
+        return sorted(self._lake.snapshots(table), key=lambda snapshot: snapshot.id)[:-1]
+
+    def _snapshots(self, table: LakeTable) -> Iterator[_Place]:
+        """All earlier ones: their manifests tell of values, whichever rows they hold."""
+        held = self._earlier(table)
+        if held and not self._dry_run:
+            kept.expire_snapshots(self._lake, table, _ALL_BUT_THE_LAST)
+            left = self._earlier(table)
+            gone = len(held) - len(left)
+            if left:
+                way = f"a consumer has not read them: CALL sys.clear_consumers('{table.identifier}')"
+                yield _Place("snapshots", f"{left[0].id} to {left[-1].id}", len(left), way)
+            yield _Place("expired snapshots", f"{held[0].id} to {held[-1].id}", gone)
+        elif held:
+            yield _Place("snapshots", f"{held[0].id} to {held[-1].id}", len(held))

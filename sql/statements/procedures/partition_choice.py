@@ -1,0 +1,133 @@
+"""Which partitions a maintenance call is about: by values, by a condition, by how long nothing came."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lake import LakeTable
+from model.errors import AnalysisError, InvalidOption
+from model.options.option import Option, duration, optional
+from model.schema.schema import Schema
+from model.schema.types import Field
+from sql.dialect import parse_one
+from sql.local.conditions import Conditions
+from sql.local.literals import NotLocal
+from table.format.layout import DEFAULT_PARTITION_NAME, partition_text
+from table.format.manifest import ManifestEntry
+from table.format.rows import binary_row
+from table.format.rows.arrow import arrow_type
+from table.write.data_file import local_wall_millis
+
+Spec = Mapping[str, str]
+
+
+def parse_specs(text: str, schema: Schema, table: str) -> list[dict[str, str]]:
+    """``dt=1,h=2;dt=3`` as one mapping each; raises `AnalysisError` for what is no partition column."""
+    specs = []
+    for part in filter(None, (piece.strip() for piece in text.split(";"))):
+        spec: dict[str, str] = {}
+        for pair in part.replace("/", ",").split(","):
+            name, equals, value = pair.partition("=")
+            if not equals or name.strip() not in schema.partition_keys:
+                keys = ", ".join(schema.partition_keys) or "none"
+                raise AnalysisError(
+                    f"'{pair.strip()}' names no partition of {table}: write column=value, with the columns {keys}.", fragment=pair.strip()
+                )
+            spec[name.strip()] = value.strip().strip("'")
+        specs.append(spec)
+    if not specs:
+        raise AnalysisError(f"No partition of {table} is named; write 'column=value,…;…'.")
+    return specs
+
+
+def matching(schema: Schema, partitions: Iterable[bytes], specs: Sequence[Spec]) -> set[bytes]:
+    """The partitions any of the specs means; a value is written as in its directory or as SQL shows it."""
+    types = [f.type for f in schema.partition_fields]
+    default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+    found = set()
+    for partition in partitions:
+        values = dict(zip(schema.partition_keys, zip(types, binary_row.decode(types, partition), strict=True), strict=True))
+        if any(all(_means(text, *values[name], default) for name, text in spec.items()) for spec in specs):
+            found.add(partition)
+    return found
+
+
+def _means(text: str, type_: Any, value: object, default: str) -> bool:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return text == default
+    return text in (partition_text(type_, value, legacy=True), partition_text(type_, value, legacy=False))
+
+
+def where(schema: Schema, partitions: Collection[bytes], condition: str, table: str) -> set[bytes]:
+    """The partitions for which a condition on partition columns is true; raises `AnalysisError` for any other condition."""
+    tree = parse_one(f"SELECT * FROM t WHERE {condition}")  # noqa: S608 - only parsed, and every part of it checked
+    node = tree.args.get("where")
+    names = frozenset(schema.partition_keys)
+
+    def column_of(column: exp.Column) -> Field:
+        if column.name not in names:
+            shown = ", ".join(schema.partition_keys) or "none"
+            raise AnalysisError(f"The condition may speak of partition columns only ({shown}), not of {column.name}.", fragment=column.name)
+        return schema.field(column.name)
+
+    if not isinstance(tree, exp.Select) or node is None or len([v for v in tree.args.values() if v]) != 3:
+        raise AnalysisError(f"'{condition}' is no condition on the partitions of {table}.", fragment=condition[:40])
+    try:
+        wanted = Conditions(column_of).translate(node.this)
+    except NotLocal:
+        raise AnalysisError(
+            f"'{condition}' cannot be decided here: compare partition columns with literals, with AND, OR, NOT, IN, BETWEEN, IS NULL."
+        ) from None
+    types = [f.type for f in schema.partition_fields]
+    ordered = list(partitions)
+    rows = [binary_row.decode(types, partition) for partition in ordered]
+    columns = {f.name: pa.array([row[i] for row in rows], arrow_type(f.type)) for i, f in enumerate(schema.partition_fields)}
+    kept = pa.table({**columns, "__at": pa.array(range(len(ordered)), pa.int64())}).filter(wanted)
+    return {ordered[at] for at in kept.column("__at").to_pylist()}
+
+
+def idle(entries: Iterable[ManifestEntry], span: timedelta) -> set[bytes]:
+    """The partitions to which no file came for so long."""
+    last: dict[bytes, int] = {}
+    for entry in entries:
+        last[entry.partition] = max(last.get(entry.partition, 0), entry.file.creation_time_millis)
+    limit = local_wall_millis() - int(span.total_seconds() * 1000)
+    return {partition for partition, newest in last.items() if newest <= limit}
+
+
+def chosen(table: LakeTable, entries: Sequence[ManifestEntry], arguments: Mapping[str, Any]) -> set[bytes]:
+    """The partitions `partitions`, `where` and `partition_idle_time` leave."""
+    schema, name = table.schema, str(table.identifier)
+    partitions = {entry.partition for entry in entries}
+    if "partitions" in arguments and "where" in arguments:
+        raise AnalysisError("'partitions' and 'where' both choose partitions; give one of them.")
+    if "partitions" in arguments:
+        partitions = matching(schema, partitions, parse_specs(arguments["partitions"], schema, name))
+    if "where" in arguments:
+        partitions = where(schema, partitions, arguments["where"], name)
+    if "partition_idle_time" in arguments:
+        partitions &= idle(entries, span("partition_idle_time", arguments["partition_idle_time"]))
+    return partitions
+
+
+def span(name: str, text: str) -> timedelta:
+    """A span of time given to a call; raises `InvalidOption`."""
+    found = Option(name, optional(duration()), None, "").parse(text)
+    assert found is not None
+    return found
+
+
+def numbers(text: str) -> set[int]:
+    """``0-99,200`` as numbers; raises `InvalidOption`."""
+    found: set[int] = set()
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        if not low.isdigit() or (dash and not high.isdigit()):
+            raise InvalidOption(f"buckets => '{text}': numbers and ranges such as '0-99,200' are expected.")
+        found.update(range(int(low), int(high or low) + 1))
+    return found

@@ -1,0 +1,81 @@
+"""CALL sys.rescale and sys.purge_files: tables whose files are written anew, or let go altogether."""
+
+from __future__ import annotations
+
+import datetime as dt
+from uuid import uuid4
+
+from lake.rewrite import expiry as kept
+from lake.rewrite.rescale import outgrown, rescale
+from model.access import Access, table_resource
+from model.errors import AnalysisError
+from model.schema.types import BigIntType, IntType
+from model.snapshot import CommitKind
+from sql.execution.results import STRING, ResultColumn, ResultSet
+from sql.statements.base import ExecutionContext
+from sql.statements.procedures.calls import DRY_COLUMN, Arguments, procedure, table_to_write
+from sql.statements.procedures.partition_choice import matching, parse_specs
+from table.format.consumers import read_consumers
+from table.retention.expiry import ExpiryRules
+from table.write.snapshot_builder import CommitRequest, everything
+
+_COUNT = BigIntType(nullable=False)
+_BUCKETS = IntType(nullable=False)
+_RESCALED = (
+    ResultColumn("partition", STRING), ResultColumn("buckets_before", _BUCKETS), ResultColumn("buckets", _BUCKETS),
+    ResultColumn("files", _COUNT), ResultColumn("rows", _COUNT), ResultColumn("bytes", _COUNT), DRY_COLUMN,
+)  # fmt: skip
+_PURGED = (ResultColumn("what", STRING), ResultColumn("name", STRING), DRY_COLUMN)
+_ALL_BUT_THE_LAST = ExpiryRules(at_least=1, at_most=1, retained=dt.timedelta(), per_run=None)
+
+
+@procedure("rescale", required=1, table=str, bucket_num=int, partition=str, scan_parallelism=int, sink_parallelism=int)
+def rescale_partitions(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Write partitions of another number of buckets anew with the table's own, one commit each; keys keep the order of their rows."""
+    table = table_to_write(context, arguments)
+    name, buckets = str(table.identifier), table.schema.bucket
+    if buckets <= 0:
+        raise AnalysisError(f"Table {name} has no buckets; there is nothing to rescale.", fragment="rescale")
+    if (wanted := arguments.get("bucket_num", buckets)) != buckets:
+        raise AnalysisError(
+            f"Table {name} has {buckets} buckets, not {wanted}: ALTER TABLE {name} SET ('bucket' = '{wanted}') comes first.",
+            fragment="bucket_num",
+        )
+    found = list(outgrown(table, table.latest()))
+    if "partition" in arguments:
+        chosen = matching(table.schema, [one.row for one in found], parse_specs(arguments["partition"], table.schema, name))
+        found = [one for one in found if one.row in chosen]
+    context.progress.begin("writing partitions anew", total=len(found))
+    for one in () if arguments.dry_run else found:
+        context.cancellation.check()
+        context.lake.reserve.require()
+        rescale(context.lake, table, one, check=context.cancellation.check)
+        context.progress.advance(size=one.size)
+    rows = [(one.name, one.buckets, buckets, len(one.entries), one.rows, one.size, arguments.dry_run) for one in found]
+    return ResultSet.of_rows(_RESCALED, rows)
+
+
+@procedure("purge_files", required=1, table=str)
+def purge_files(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Let go all a table holds, for good: its rows, branches, tags, consumers and earlier snapshots; one row for each name that goes."""
+    table, lake = table_to_write(context, arguments), context.lake
+    lake.caller.require(Access.DELETE, table_resource(table.identifier))
+    lake.caller.require(Access.PURGE, table_resource(table.identifier))
+    gone = [("branch", name) for name in lake.branches.names(table)]
+    gone += [("tag", tag.name) for tag in kept.tags_of(lake, table)]
+    gone += [("consumer", consumer.name) for consumer in read_consumers(table.files)]
+    gone += [("snapshot", str(snapshot.id)) for snapshot in lake.snapshots(table)]
+    if not arguments.dry_run and gone:
+        lake.clock.require(table.latest())
+        for what, name in gone:
+            match what:
+                case "branch":
+                    lake.branches.drop(table, name)
+                case "tag":
+                    kept.delete_tag(lake, table, name)
+                case "consumer":
+                    lake.forget_consumer(table, name)
+        request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="TRUNCATE")
+        lake.commit(table, request)
+        kept.expire_snapshots(lake, table, _ALL_BUT_THE_LAST)
+    return ResultSet.of_rows(_PURGED, [(*one, arguments.dry_run) for one in gone])

@@ -1,0 +1,330 @@
+"""CALL procedures about what is kept: snapshots, partitions, consumers, orphans (`paimon-append.md` §6)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from lake import LakeTable, Partition
+from lake.rewrite import expiry as kept
+from lake.rewrite.done import mark_done
+from lake.rewrite.expiry import Removed
+from lake.rewrite.orphans import remove_orphan_files as remove_orphans
+from lake.rewrite.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
+from lake.rewrite.partition_expiry import expire_partitions as expire_in_batches
+from model.catalog_errors import MetadataOnlyTable
+from model.errors import AnalysisError, Forbidden, InvalidOption, SnapshotNotExist, TableNotExist
+from model.identifier import Identifier
+from model.options.option import OptionGroup
+from model.options.table import TABLE_OPTIONS
+from model.schema.types import BigIntType, VarCharType
+from sql.execution.results import STRING, ResultColumn, ResultSet
+from sql.statements.base import ExecutionContext
+from sql.statements.procedures.calls import DRY_COLUMN, DRY_RUN, Arguments, identifier_of, procedure, table_to_write
+from sql.statements.procedures.partition_choice import matching, parse_specs
+from table.format.consumers import read_consumers
+from table.format.rows import binary_row
+from table.retention.expiry import ExpiryRules, without_limit
+
+_COUNT = BigIntType(nullable=False)
+_REMOVED = (
+    ResultColumn("snapshots", _COUNT),
+    ResultColumn("first_snapshot", BigIntType()),
+    ResultColumn("last_snapshot", BigIntType()),
+    ResultColumn("data_files", _COUNT),
+    ResultColumn("metadata_files", _COUNT),
+    ResultColumn("bytes", _COUNT),
+    DRY_COLUMN,
+)
+
+
+def _removed(done: Removed, *, dry_run: bool) -> tuple[Any, ...]:
+    first, last = (done.snapshots[0], done.snapshots[-1]) if done.snapshots else (None, None)
+    return len(done.snapshots), first, last, done.data_files, done.metadata_files, done.size, dry_run
+
+
+def moment_of(context: ExecutionContext, name: str, text: str) -> dt.datetime:
+    """A time as a call gives it, in the session's zone; raises `InvalidOption`."""
+    try:
+        moment = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidOption(f"{name} => '{text}': a time such as '2026-01-31 12:00:00' is expected.") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(context.zone))
+
+
+# Snapshots
+
+
+@procedure(
+    "expire_snapshots",
+    required=1,
+    table=str,
+    retain_max=int,
+    retain_min=int,
+    older_than=str,
+    max_deletes=int,
+    options=str,
+)
+def expire_snapshots(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Let snapshots go by count and age; what tags, branches and consumers need stays."""
+    table = table_to_write(context, arguments)
+    options = dict(table.schema.options) | _given_options(arguments)
+    rules = without_limit(ExpiryRules.of(replace(table.schema, options=options)))
+    at_least, at_most = arguments.get("retain_min", rules.at_least), arguments.get("retain_max", rules.at_most)
+    if at_least < 1 or (at_most is not None and at_most < 1):
+        raise AnalysisError("At least one snapshot stays: retain_min and retain_max are 1 or more.")
+    if at_most is not None and at_most < at_least:
+        if "retain_min" in arguments:
+            raise AnalysisError(f"retain_max ({at_most}) is below retain_min ({at_least}).")
+        at_least = at_most
+    rules = replace(rules, at_least=at_least, at_most=at_most, per_run=arguments.get("max_deletes"))
+    if "older_than" in arguments:
+        age = dt.datetime.now(dt.UTC) - moment_of(context, "older_than", arguments["older_than"])
+        rules = replace(rules, retained=max(age, dt.timedelta()))
+    if not arguments.dry_run:
+        context.lake.clock.require(table.latest())
+    done = kept.expire_snapshots(context.lake, table, rules, dry_run=arguments.dry_run)
+    return ResultSet.of_rows(_REMOVED, [_removed(done, dry_run=arguments.dry_run)])
+
+
+def _given_options(arguments: Arguments, group: OptionGroup = TABLE_OPTIONS) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for pair in filter(None, arguments.get("options", "").split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise AnalysisError(f"options => '{arguments['options']}': 'key=value,…' is expected.", fragment=pair.strip())
+        given[key.strip()] = value.strip()
+    group.check(given)
+    return given
+
+
+def _by_kind(positional: Sequence[object]) -> Sequence[str] | None:
+    """``rollback_to('t', 5)`` is a snapshot, ``rollback_to('t', 'x')`` a tag."""
+    return ("table", "snapshot_id", DRY_RUN) if len(positional) > 1 and isinstance(positional[1], int) else None
+
+
+@procedure(
+    "rollback_to",
+    required=1,
+    other_order=_by_kind,
+    table=str,
+    tag=str,
+    snapshot_id=int,
+    timestamp=str,
+    watermark=int,
+)
+def rollback_to(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Make a snapshot the latest again: by id, tag, time or watermark."""
+    keys = {
+        "tag": "scan.tag-name", "snapshot_id": "scan.snapshot-id", "timestamp": "scan.timestamp", "watermark": "scan.watermark",
+    }  # fmt: skip
+    given = {option: str(arguments[name]) for name, option in keys.items() if name in arguments}
+    if len(given) != 1:
+        raise AnalysisError("sys.rollback_to takes one of tag, snapshot_id, timestamp and watermark.")
+    return _roll_back(context, arguments, given)
+
+
+@procedure("rollback_to_timestamp", required=2, table=str, timestamp=int)
+def rollback_to_timestamp(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Make the snapshot of a time, in milliseconds since the epoch, the latest again."""
+    return _roll_back(context, arguments, {"scan.timestamp-millis": str(arguments["timestamp"])})
+
+
+@procedure("rollback_to_watermark", required=2, table=str, watermark=int)
+def rollback_to_watermark(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Make the first snapshot with a watermark the latest again."""
+    return _roll_back(context, arguments, {"scan.watermark": str(arguments["watermark"])})
+
+
+def _roll_back(context: ExecutionContext, arguments: Arguments, options: dict[str, str]) -> ResultSet:
+    table = table_to_write(context, arguments)
+    latest = table.latest()
+    to = context.lake.resolve(table, options, zone=context.zone)
+    if to is None or latest is None:
+        raise SnapshotNotExist(f"Table {table.identifier} has no snapshots to roll back to.", resource_name=str(table.identifier))
+    done = kept.rollback(context.lake, table, to, tag=arguments.get("tag"), dry_run=arguments.dry_run)
+    columns = [
+        ResultColumn("previous_snapshot_id", _COUNT),
+        ResultColumn("current_snapshot_id", _COUNT),
+        ResultColumn("tags_dropped", _COUNT),
+        ResultColumn("data_files", _COUNT),
+        ResultColumn("bytes", _COUNT),
+        DRY_COLUMN,
+    ]
+    return ResultSet.of_rows(columns, [(latest.id, to.id, len(done.tags), done.data_files, done.size, arguments.dry_run)])
+
+
+# Partitions
+
+
+def _partition_rows(partitions: Sequence[Partition], column: str, *, dry_run: bool) -> ResultSet:
+    columns = [
+        ResultColumn(column, STRING), ResultColumn("files", _COUNT), ResultColumn("rows", _COUNT), ResultColumn("bytes", _COUNT),
+        DRY_COLUMN,
+    ]  # fmt: skip
+    return ResultSet.of_rows(columns, [(p.name, p.file_count, p.record_count, p.file_size, dry_run) for p in partitions])
+
+
+@procedure(
+    "expire_partitions",
+    required=1,
+    table=str,
+    expiration_time=str,
+    timestamp_formatter=str,
+    timestamp_pattern=str,
+    expire_strategy=str,
+    max_expires=int,
+    options=str,
+)
+def expire_partitions(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Drop partitions that are too old, by their values or by when something last came."""
+    table = table_to_write(context, arguments)
+    keys = {
+        "expiration_time": "partition.expiration-time",
+        "timestamp_formatter": "partition.timestamp-formatter",
+        "timestamp_pattern": "partition.timestamp-pattern",
+        "expire_strategy": "partition.expiration-strategy",
+        "max_expires": "partition.expiration-max-num",
+    }
+    given = _given_options(arguments) | {key: str(arguments[name]) for name, key in keys.items() if name in arguments}
+    rules = PartitionExpiry.of(table, given)
+    if rules is None:
+        reason = "has no partitions" if not table.schema.partition_keys else "says no time: give expiration_time => '7 d'"
+        raise AnalysisError(f"Table {table.identifier} {reason}.", fragment="expire_partitions")
+    if not arguments.dry_run:
+        context.lake.clock.require(table.latest())
+    old = expired_partitions(table, context.lake.partitions(table, table.latest()), rules)
+    if not arguments.dry_run:
+        expire_in_batches(context.lake, table, old, rules)
+    return _partition_rows(old, "expired_partitions", dry_run=arguments.dry_run)
+
+
+def _named(context: ExecutionContext, table: LakeTable, text: str) -> list[Partition]:
+    types = [f.type for f in table.schema.partition_fields]
+    present = {binary_row.encode_prefixed(types, p.values): p for p in context.lake.partitions(table, table.latest())}
+    wanted = matching(table.schema, present, parse_specs(text, table.schema, str(table.identifier)))
+    return [partition for row, partition in present.items() if row in wanted]
+
+
+@procedure("drop_partition", required=2, table=str, partitions=str)
+def drop_partition(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Remove partitions with all their rows; earlier snapshots still hold them."""
+    table = table_to_write(context, arguments)
+    found = _named(context, table, arguments["partitions"])
+    if not arguments.dry_run:
+        drop_partitions(context.lake, table, found)
+    return _partition_rows(found, "dropped_partitions", dry_run=arguments.dry_run)
+
+
+@procedure("mark_partition_done", required=2, table=str, partitions=str)
+def mark_partition_done(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Leave a marker that says no more rows will come to the partitions (`partition.mark-done-action`)."""
+    table = table_to_write(context, arguments)
+    found = _named(context, table, arguments["partitions"])
+    if not arguments.dry_run:
+        mark_done(context.lake, table, found)
+    return _partition_rows(found, "done_partitions", dry_run=arguments.dry_run)
+
+
+# Consumers
+
+
+@procedure("reset_consumer", required=2, table=str, consumer_id=str, next_snapshot_id=int)
+def reset_consumer(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Let a consumer go on elsewhere, or forget it where no snapshot is given."""
+    table = table_to_write(context, arguments)
+    name, following = arguments["consumer_id"], arguments.get("next_snapshot_id")
+    present = {c.name: c.next_snapshot for c in read_consumers(table.files)}
+    if following is None and name not in present:
+        raise AnalysisError(f"Table {table.identifier} has no consumer {name}.", fragment=name)
+    if following is not None:
+        history = context.lake.snapshots(table)
+        first, last = (history[0].id, history[-1].id + 1) if history else (1, 1)
+        if not first <= following <= last:
+            raise SnapshotNotExist(
+                f"Consumer {name} cannot go on at snapshot {following}: table {table.identifier} keeps {first} to {last - 1}.",
+                resource_name=str(following),
+            )
+    if not arguments.dry_run:
+        if following is None:
+            context.lake.forget_consumer(table, name)
+        else:
+            context.lake.reset_consumer(table, name, following)
+    columns = [ResultColumn("consumer_id", STRING), ResultColumn("before", BigIntType()), ResultColumn("now", BigIntType()), DRY_COLUMN]
+    return ResultSet.of_rows(columns, [(name, present.get(name), following, arguments.dry_run)])
+
+
+@procedure("clear_consumers", required=1, table=str, including_consumers=str, excluding_consumers=str)
+def clear_consumers(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Forget the consumers whose names match, all where nothing is said."""
+    from sql.statements.procedures.compaction import pattern
+
+    table = table_to_write(context, arguments)
+    included = pattern("including_consumers", arguments.get("including_consumers", ".*"))
+    excluded = pattern("excluding_consumers", arguments["excluding_consumers"]) if "excluding_consumers" in arguments else None
+    gone = [
+        c.name
+        for c in read_consumers(table.files)
+        if included.fullmatch(c.name) and not (excluded is not None and excluded.fullmatch(c.name))
+    ]
+    for name in () if arguments.dry_run else gone:
+        context.lake.forget_consumer(table, name)
+    return ResultSet.of_rows([ResultColumn("cleared_consumers", STRING), DRY_COLUMN], [(name, arguments.dry_run) for name in gone])
+
+
+# Orphans
+
+
+@procedure("remove_orphan_files", required=1, table=str, older_than=str, dry_run=bool, parallelism=int, mode=str)
+def remove_orphan_files(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Delete what crashes and failed writes left in a table, in all of a database (``d.*``) or everywhere (``*``); one row a table."""
+    name = arguments["table"]
+    older = None
+    if "older_than" in arguments:
+        older = int(moment_of(context, "older_than", arguments["older_than"]).timestamp() * 1000)
+    rows = []
+    tables = _tables(context, name)
+    context.progress.begin("looking for orphan files, table by table", total=len(tables))
+    for identifier in tables:
+        context.cancellation.check()
+        try:
+            table = context.lake.open_to_change(identifier)
+        except (TableNotExist, Forbidden, MetadataOnlyTable):
+            if not _is_wide(name):
+                raise
+            continue
+        done = remove_orphans(
+            context.lake,
+            table,
+            older_than_millis=older,
+            dry_run=arguments.dry_run,
+            threads=max(1, arguments.get("parallelism", 8)),
+            check=context.cancellation.check,
+        )
+        context.progress.advance(size=done.size)
+        rows.append((str(identifier), len(done.paths), done.size, done.paths[0] if done.paths else None, arguments.dry_run))
+    columns = [
+        ResultColumn("table", STRING),
+        ResultColumn("deletedFileCount", _COUNT),
+        ResultColumn("deletedFileTotalLenInBytes", _COUNT),
+        ResultColumn("first_file", VarCharType()),
+        DRY_COLUMN,
+    ]
+    return ResultSet.of_rows(columns, rows)
+
+
+def _tables(context: ExecutionContext, name: str) -> list[Identifier]:
+    if name in ("*", "*.*"):
+        return [Identifier(database, table) for database in context.lake.list_databases() for table in context.lake.list_tables(database)]
+    if _is_wide(name):
+        database = identifier_of(context, f"{name.removesuffix('*')}`*`").database
+        return [Identifier(database, table) for table in context.lake.list_tables(database)]
+    return [identifier_of(context, name)]
+
+
+def _is_wide(name: str) -> bool:
+    """Whether it stands for more than one table; ``d.`*` `` is the table of that name."""
+    return name in ("*", "*.*") or name.endswith(".*")

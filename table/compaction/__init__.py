@@ -1,0 +1,1 @@
+"""Which files to compact and cluster, and the rewriting of them."""

@@ -1,0 +1,44 @@
+"""Consumers: how far stream readers have come (`paimon-append.md` §1.3, 6.9)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import dataclass
+
+from table.format.store import TableFiles
+
+_PREFIX = "consumer-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer:
+    """A stream reader's progress; what it has not read yet is kept for it."""
+
+    name: str
+    next_snapshot: int
+    updated_millis: int
+    """When it last told its progress, in milliseconds since the epoch."""
+
+
+def read_consumers(files: TableFiles) -> list[Consumer]:
+    """All consumers of a table, by name; a file being written at this moment is left out."""
+    found = []
+    for status in files.io.list(files.layout.consumer_dir()):
+        name = status.path.rsplit("/", 1)[-1]
+        if status.is_dir or not name.startswith(_PREFIX):
+            continue
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+            following = int(json.loads(files.io.read(status.path))["nextSnapshot"])
+            found.append(Consumer(name=name.removeprefix(_PREFIX), next_snapshot=following, updated_millis=status.mtime_millis))
+    return found
+
+
+def write_consumer(files: TableFiles, name: str, next_snapshot: int) -> None:
+    """Note a consumer's progress."""
+    files.io.write(files.layout.consumer_file(name), json.dumps({"nextSnapshot": next_snapshot}).encode())
+
+
+def delete_consumer(files: TableFiles, name: str) -> None:
+    """Forget a consumer; one that is not there is fine."""
+    files.io.delete(files.layout.consumer_file(name))

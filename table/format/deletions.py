@@ -1,0 +1,183 @@
+"""Deletion vectors: which rows of data files are deleted while they lie there still (`paimon-append.md` §4.8)."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap, BitMap64
+
+from model.schema.schema import Schema
+from model.snapshot import Snapshot
+from table.format.cache import ByteCache
+from table.format.manifest import DeletionVector, ManifestEntry
+from table.format.manifest_columns import Numbers
+from table.format.rows import binary_row
+from table.format.store import TableFiles
+
+INDEX_TYPE = "DELETION_VECTORS"
+_VERSION = 1
+_MAGIC, _MAGIC64 = 1581511376, 1681511377
+FileKey = tuple[bytes, int, str]
+"""A data file by its partition's row bytes, its bucket and its name."""
+
+
+Deletions = Mapping[FileKey, DeletionVector]
+_NO_DELETIONS: Deletions = {}
+_KNOWN: ByteCache[str, Deletions] = ByteCache(32 << 20, lambda found: 64 + 400 * len(found))
+_INDEX_FILES: ByteCache[str, bytes] = ByteCache(64 << 20, len)
+
+
+def key_of(entry: ManifestEntry) -> FileKey:
+    """By what an index manifest speaks of an entry's file."""
+    return entry.partition, entry.bucket, entry.file.file_name
+
+
+def deletions_of(files: TableFiles, schema: Schema, snapshot: Snapshot | None) -> Deletions:
+    """The deletion vectors of a snapshot by data file, read once; raises `TableDamaged` where its index manifest cannot be read."""
+    if snapshot is None or snapshot.index_manifest is None:
+        return _NO_DELETIONS
+    name = snapshot.index_manifest
+    return _KNOWN.or_load(files.layout.manifest(name), lambda: dict(_vectors(files, schema, files.index_manifest(name))))
+
+
+def _vectors(files: TableFiles, schema: Schema, records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[FileKey, DeletionVector]]:
+    for record in records:
+        if record["_INDEX_TYPE"] != INDEX_TYPE:
+            continue
+        path = index_path(files, schema, record)
+        for one in record["_DELETIONS_VECTORS_RANGES"] or ():
+            vector = DeletionVector(path=path, offset=one["f1"], length=one["f2"], cardinality=one.get("_CARDINALITY"))
+            yield (record["_PARTITION"], record["_BUCKET"], one["f0"]), vector
+
+
+def index_path(files: TableFiles, schema: Schema, record: Mapping[str, Any]) -> str:
+    """Where an index file lies that a line of an index manifest names; raises for one outside the table's places."""
+    external, name = record.get("_EXTERNAL_PATH"), str(record["_FILE_NAME"])
+    if external:
+        return files.reach.external(external)
+    if schema.options.get("index-file-in-data-file-dir", "false").lower() == "true":
+        values = binary_row.decode([field.type for field in schema.partition_fields], record["_PARTITION"])
+        return files.layout.data_file(schema, values, record["_BUCKET"], name)
+    return files.layout.index_file(name)
+
+
+def positions(files: TableFiles, vector: DeletionVector, rows: int) -> Numbers:
+    """The deleted rows of a file of so many, ascending; raises `TableDamaged` where it does not tell what was written."""
+    try:
+        data = _INDEX_FILES.or_load(vector.path, lambda: files.io.read(vector.path))
+    except FileNotFoundError:
+        raise files.missing(vector.path) from None
+    try:
+        found = _decoded(data, vector)
+    except (struct.error, ValueError, IndexError) as problem:
+        raise files.damaged(vector.path, f"holds no deletion vector at {vector.offset}: {problem}") from problem
+    if len(found) and found[-1] >= rows:
+        raise files.damaged(vector.path, f"says that row {found[-1]} is deleted of a file that has {rows}")
+    if vector.cardinality is not None and vector.cardinality != len(found):
+        raise files.damaged(vector.path, f"says that {len(found)} rows are deleted where its manifest tells {vector.cardinality}")
+    return found
+
+
+def deleted_rows(files: TableFiles, vector: DeletionVector, rows: int) -> int:
+    """How many rows of a file of so many are deleted; raises what `positions` raises."""
+    return len(positions(files, vector, rows)) if vector.cardinality is None else vector.cardinality
+
+
+def wrong_vectors(files: TableFiles, path: str, record: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the vectors of an index file, read anew."""
+    data = files.io.read(path)
+    for one in record["_DELETIONS_VECTORS_RANGES"] or ():
+        try:
+            _decoded(data, DeletionVector(path=path, offset=one["f1"], length=one["f2"], cardinality=None))
+        except (struct.error, ValueError, IndexError) as problem:
+            yield f"holds no deletion vector at {one['f1']}: {problem}"
+            return
+
+
+def _decoded(data: bytes, vector: DeletionVector) -> Numbers:
+    if data[:1] != bytes((_VERSION,)):
+        raise ValueError("the file is of another version")
+    size, magic = struct.unpack_from(">Ii", data, vector.offset)
+    start = vector.offset + 4
+    body = data[start : start + size]
+    (told,) = struct.unpack_from(">I", data, start + size)
+    if len(body) != size or zlib.crc32(body) != told:
+        raise ValueError("its checksum is another")
+    kind: type[BitMap | BitMap64]
+    if magic == _MAGIC:
+        expected, kind = vector.length, BitMap
+    elif struct.unpack("<i", body[:4]) == (_MAGIC64,):
+        expected, kind = vector.length - 8, BitMap64
+    else:
+        raise ValueError("its kind is not known")
+    if size != expected:
+        raise ValueError(f"it has {size} bytes where its manifest tells {expected}")
+    return np.asarray(kind.deserialize(body[4:]).to_array(), dtype=np.int64)
+
+
+def alive(batches: Iterable[pa.RecordBatch], gone: Numbers) -> Iterator[pa.RecordBatch]:
+    """The rows of a file that are not deleted, batch by batch in their order."""
+    at = 0
+    for batch in batches:
+        low, high = np.searchsorted(gone, (at, at + batch.num_rows))
+        here = gone[low:high] - at
+        at += batch.num_rows
+        if not len(here):
+            yield batch
+        elif batch.num_columns:
+            mask = np.ones(batch.num_rows, dtype=bool)
+            mask[here] = False
+            yield batch.filter(pa.array(mask))
+        else:
+            yield batch.slice(0, batch.num_rows - len(here))
+
+
+def with_vectors(files: TableFiles, schema: Schema, snapshot: Snapshot | None, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """A snapshot's entries, each with its file's vector: for who reads their rows to write them anew."""
+    known = deletions_of(files, schema, snapshot)
+    return [replace(entry, vector=known[key_of(entry)]) if key_of(entry) in known else entry for entry in entries] if known else [*entries]
+
+
+def index_after(files: TableFiles, schema: Schema, snapshot: Snapshot | None, gone: Iterable[FileKey]) -> str | None:
+    """The index manifest of what follows a snapshot once some files are gone: a new one where those had vectors.
+
+    The index files stay as they are, for the vectors of other files in them, and for older snapshots.
+    """
+    if snapshot is None or snapshot.index_manifest is None:
+        return None
+    lost = frozenset(gone) & deletions_of(files, schema, snapshot).keys()
+    if not lost:
+        return snapshot.index_manifest
+    reader = fastavro.reader(io.BytesIO(files.io.read(files.layout.manifest(snapshot.index_manifest))))
+    records = _without([record for record in reader if isinstance(record, dict)], lost)
+    if not records:
+        return None
+    out = io.BytesIO()
+    assert reader.writer_schema is not None
+    fastavro.writer(out, reader.writer_schema, records, codec="zstandard", codec_compression_level=1)
+    name = f"index-manifest-{uuid4()}-0"
+    files.io.add(files.layout.manifest(name), out.getvalue())
+    return name
+
+
+def _without(records: Sequence[Mapping[str, Any]], gone: frozenset[FileKey]) -> list[dict[str, Any]]:
+    """The lines of an index manifest without the vectors of some files."""
+    left = []
+    for record in records:
+        ranges = record["_DELETIONS_VECTORS_RANGES"]
+        if record["_INDEX_TYPE"] != INDEX_TYPE or ranges is None:
+            left.append(dict(record))
+            continue
+        kept = [one for one in ranges if (record["_PARTITION"], record["_BUCKET"], one["f0"]) not in gone]
+        if kept:
+            left.append({**record, "_DELETIONS_VECTORS_RANGES": kept, "_ROW_COUNT": len(kept)})
+    return left

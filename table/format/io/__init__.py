@@ -1,0 +1,1 @@
+"""Files and directories of a store, synced, guarded, and with every storage error translated."""

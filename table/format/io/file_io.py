@@ -1,0 +1,217 @@
+"""Where bytes lie: a local disk or an object store, behind one small protocol."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import pyarrow.fs as pafs
+
+from model.location import Location
+from table.format.io.directory import Directory, LocalDirectory, write_new
+from table.format.io.directory import FileStatus as FileStatus
+from table.format.io.durability import Durability
+from table.format.io.object_store import ArrowFileIO, object_store
+from table.format.io.storage_errors import making, translating
+
+
+class FileIO(Protocol):
+    """Reads and writes whole small files and names of large ones; paths are absolute or URIs.
+
+    All methods raise `StorageFull` where there is no room and `Unavailable` naming the path where the store fails.
+    A missing file to read is a `FileNotFoundError`. What ``write`` and ``create`` put there is durable when they return; what was
+    added, renamed or put through a directory handle is so once ``sync`` was given its path.
+    """
+
+    atomic_rename: bool
+    """Whether ``rename`` of a file appears at once and whole, so that writers may publish by it."""
+
+    def read(self, path: str) -> bytes: ...
+    def write(self, path: str, data: bytes) -> None: ...
+    def add(self, path: str, data: bytes) -> None: ...
+    def create(self, path: str, data: bytes) -> bool: ...
+    def replace_end(self, path: str, at: int, data: bytes) -> None: ...
+    def exists(self, path: str) -> bool: ...
+    def size(self, path: str) -> int: ...
+    def delete(self, path: str) -> None: ...
+    def delete_tree(self, path: str) -> None: ...
+    def rename(self, source: str, target: str) -> None: ...
+    def list(self, path: str) -> list[FileStatus]: ...
+    def mkdirs(self, path: str) -> None: ...
+    def sync(self, paths: Collection[str]) -> None: ...
+    def directory(self, path: str, *, make: bool = True) -> AbstractContextManager[Directory]: ...
+    def arrow(self) -> pafs.FileSystem: ...
+    def arrow_path(self, path: str) -> str: ...
+
+
+def local_path(location: str) -> str:
+    """A local location without its scheme: ``/x``, ``file:/x`` and ``file:///x`` are one place. Nothing is unquoted, as in Hadoop.
+
+    Raises `InvalidOption` for a URI that names another host.
+    """
+    return str(Location.parse(location)) if location[:5].lower() == "file:" else location
+
+
+class LocalFileIO:
+    """Files of this machine (or a shared mount), by path or ``file:`` URI: other clients' manifests and catalogs hold URIs."""
+
+    atomic_rename = True
+
+    def __init__(self, *, sync: bool = True) -> None:
+        self._arrow = pafs.LocalFileSystem()
+        self._durability = Durability(enabled=sync)
+
+    def read(self, path: str) -> bytes:
+        """The whole file."""
+        path = local_path(path)
+        with translating(path), open(path, "rb") as file:
+            return file.read()
+
+    def write(self, path: str, data: bytes) -> None:
+        """Put the file there, replacing what was; readers see the old or the new, never a part."""
+        directory, name = os.path.split(path)
+        with self._opened(directory, durable=True) as place:
+            place.write(name, data)
+
+    def add(self, path: str, data: bytes) -> None:
+        """Put a file there under a name that is nobody else's, and that nobody is told of before: what readers see needs no care."""
+        path = local_path(path)
+        with translating(path):
+            try:
+                write_new(path, data)
+            except FileNotFoundError:
+                with making(path):
+                    self._durability.made(os.path.dirname(path))
+                    write_new(path, data)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Put the file there unless one exists; whole or not at all."""
+        directory, name = os.path.split(path)
+        with self._opened(directory, durable=True) as place:
+            return place.create(name, data)
+
+    def replace_end(self, path: str, at: int, data: bytes) -> None:
+        """Put these bytes in place of the file's last ones, from a place on; only for a file that nobody reads yet."""
+        path = local_path(path)
+        with translating(path), open(path, "r+b") as file:
+            file.seek(at)
+            file.write(data)
+            file.truncate()
+
+    def directory(self, path: str, *, make: bool = True) -> AbstractContextManager[Directory]:
+        """The directory itself, open; made where there is none, or with ``make`` off a `FileNotFoundError`."""
+        return self._opened(path, make=make)
+
+    @contextlib.contextmanager
+    def _opened(self, path: str, *, make: bool = True, durable: bool = False) -> Iterator[Directory]:
+        place = LocalDirectory(local_path(path), self._durability, make=make, durable=durable)
+        try:
+            yield place
+        finally:
+            place.close()
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory is there."""
+        path = local_path(path)
+        with translating(path):
+            try:
+                os.stat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            except ValueError:  # a NUL, which no name has
+                return False
+            except OSError as problem:  # anything else does not say that nothing is there
+                if problem.errno == errno.ENAMETOOLONG:
+                    return False
+                raise
+            return True
+
+    def size(self, path: str) -> int:
+        """Bytes of the file."""
+        path = local_path(path)
+        with translating(path):
+            return os.stat(path).st_size
+
+    def delete(self, path: str) -> None:
+        """Remove the file; none there is fine."""
+        path = local_path(path)
+        with translating(path), contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def delete_tree(self, path: str) -> None:
+        """Remove the directory and all in it; none there is fine."""
+        path = local_path(path)
+        with translating(path):
+            self._durability.moved(path)
+            shutil.rmtree(path, onerror=_passing_over_what_is_gone)
+        with contextlib.suppress(FileNotFoundError):  # else a power cut brings back what the catalog takes for gone
+            self.sync([os.path.dirname(path)])
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or directory, making the target's parent where needed."""
+        source, target = local_path(source), local_path(target)
+        with translating(target):
+            try:
+                os.rename(source, target)
+            except FileNotFoundError:
+                self._durability.made(os.path.dirname(target))
+                os.rename(source, target)
+            if os.path.isdir(target):
+                self._durability.moved(source)
+                self._durability.moved(target)
+
+    def list(self, path: str) -> list[FileStatus]:
+        """What the directory holds, by name; nothing where there is no directory."""
+        path = local_path(path)
+        found = []
+        with translating(path):
+            try:
+                entries = list(os.scandir(path))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    stat = entry.stat()
+                    found.append(
+                        FileStatus(path=entry.path, size=stat.st_size, mtime_millis=stat.st_mtime_ns // 1_000_000, is_dir=entry.is_dir())
+                    )
+        return sorted(found, key=lambda status: status.path)
+
+    def mkdirs(self, path: str) -> None:
+        """Make the directory and its parents."""
+        path = local_path(path)
+        with making(path):
+            self._durability.made(path)
+
+    def sync(self, paths: Collection[str]) -> None:
+        """Make these files, and every directory entry that leads to them, durable; see `Durability.sync`."""
+        self._durability.sync([local_path(path) for path in paths])
+
+    def arrow(self) -> pafs.FileSystem:
+        """The file system as pyarrow knows it."""
+        return self._arrow
+
+    def arrow_path(self, path: str) -> str:
+        """The path as pyarrow's file system wants it."""
+        return local_path(path)
+
+
+def _passing_over_what_is_gone(_: object, __: str, failure: tuple[type[BaseException], BaseException, object]) -> None:
+    if not isinstance(failure[1], FileNotFoundError):  # another removes the same tree
+        raise failure[1]
+
+
+def file_io_for(location: str, *, sync: bool = True) -> FileIO:
+    """The `FileIO` of a warehouse location: a path, ``file:`` or any scheme pyarrow knows (s3, gs, hdfs, abfs).
+
+    Without ``sync`` nothing on local disks is flushed: a power cut may lose it.
+    """
+    scheme, separator, _ = location.partition("://")
+    if not separator or scheme == "file":
+        return LocalFileIO(sync=sync)
+    return ArrowFileIO(object_store(location), scheme)

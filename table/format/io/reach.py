@@ -1,0 +1,134 @@
+"""What a table's files may be: every name and path that metadata or options give is resolved here, at the moment of use.
+
+Manifests, snapshots, tags and options are written by clients past the server. A name that leads out of the table's directory makes
+the table damaged: nothing is read, written or deleted there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterable, Sequence
+
+from model.errors import InvalidOption, TableDamaged
+from model.location import Location, is_plain_name
+from table.format.io.links import real
+from table.format.io.storage_errors import translating
+
+_TRUSTED_SECONDS = 1.0
+"""For so long a directory whose links were followed is not looked at again."""
+_MOST_TRUSTED = 50_000
+_LISTED_FROM = 16
+"""Files of one directory from which it is listed once instead of looking at each."""
+
+
+class Reach:
+    """The places of one table: its directory, and the prefixes recorded when it was registered or migrated.
+
+    ``allowed`` is None for a reader with rights of its own, who is stopped by the store and not by us.
+    """
+
+    def __init__(self, location: str, *, name: str | None = None, allowed: Sequence[str] | None = ()) -> None:
+        self.directory = location.rstrip("/")
+        self.name = name or self.directory
+        self.allowed = None if allowed is None else tuple(allowed)
+        self._prefix = f"{self.directory}/"
+        self._local = "://" not in self.directory or self.directory.startswith("file:")
+        self._roots: tuple[Location, ...] | None = None
+        self._trusted: dict[str, float] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without what was looked at on this machine."""
+        return {**self.__dict__, "_trusted": {}, "_roots": None}
+
+    def named(self, directory: str, name: str) -> str:
+        """The file of a plain name directly in a directory of the table."""
+        if not is_plain_name(name):
+            raise self.foreign(name, "is no name of a file in the table's directory")
+        return f"{directory}/{name}"
+
+    def inside(self, relative: str) -> str:
+        """A directory below the table's own, of plain names."""
+        names = [name for name in relative.split("/") if name]
+        if not all(map(is_plain_name, names)):
+            raise self.foreign(relative, "is no directory inside the table's")
+        return "/".join([self.directory, *names])
+
+    def external(self, path: str) -> str:
+        """A path some metadata gives in full, in the one spelling used here."""
+        try:
+            found = Location.parse(path)
+        except InvalidOption as problem:
+            raise self.foreign(path, f"is no path ({problem})") from None
+        own = Location.parse(self.directory)
+        if own.contains(found) or self.allowed is None or any(Location.parse(prefix).contains(found) for prefix in self.allowed):
+            return str(found)
+        raise self.foreign(path, "lies outside the table's directory and the places recorded for it")
+
+    def check(self, path: str, *, to_read: bool = False) -> None:
+        """Raise `TableDamaged` for a file that is not the table's by its path, or that a link leads out of the table's places.
+
+        A file's own link is followed where it is read; who writes, renames or deletes acts on the link itself.
+        """
+        if path.startswith(self._prefix):
+            if ".." in path and ".." in path.split("/"):
+                raise self.foreign(path, "lies outside the table's directory")
+        elif path != self.directory:
+            path = self.external(path)
+        if self._local:
+            self._follow_directory(path if path == self.directory else path.rpartition("/")[0])
+            if to_read and os.path.islink(path):
+                self._check_real(path)
+
+    def check_directory(self, path: str) -> None:
+        """The same of a directory that is listed, or held to write to; one that is not there yet is fine."""
+        self.check(path)
+        if self._local:
+            self._follow_directory(path)
+
+    def check_many(self, paths: Collection[str]) -> None:
+        """`check` of files to read, for many at once: large directories are listed instead of looking at each file."""
+        by_directory: dict[str, list[str]] = {}
+        for path in paths:
+            directory, _, name = path.rpartition("/")
+            by_directory.setdefault(directory, []).append(name)
+        for directory, names in by_directory.items():
+            for name in names[:1] if self._local else names:
+                self.check(f"{directory}/{name}")
+            for name in _links_among(directory, names) if self._local else ():
+                self._check_real(f"{directory}/{name}")
+
+    def _follow_directory(self, directory: str) -> None:
+        now = time.monotonic()
+        if self._trusted.get(directory, 0.0) > now:
+            return
+        self._check_real(directory)
+        if len(self._trusted) >= _MOST_TRUSTED:
+            self._trusted.clear()
+        self._trusted[directory] = now + _TRUSTED_SECONDS
+
+    def _check_real(self, path: str) -> None:
+        if self._roots is None:
+            self._roots = tuple(real(Location.parse(root)) for root in (self.directory, *(self.allowed or ())))
+        found = real(Location.parse(path))
+        if any(root.contains(found) for root in self._roots):
+            return
+        if self.allowed is None and not Location.parse(self.directory).contains(Location.parse(path)):
+            return
+        raise self.foreign(path, "is led out of the table's places by a link")
+
+    def foreign(self, what: str, problem: str) -> TableDamaged:
+        """The failure of a table whose metadata names what is not its own."""
+        shown = what if len(what) <= 200 else f"{what[:200]}…"
+        return TableDamaged(self.name, file=shown.encode("unicode_escape").decode() if not shown.isprintable() else shown, problem=problem)
+
+
+def _links_among(directory: str, names: Sequence[str]) -> Iterable[str]:
+    if len(names) < _LISTED_FROM:
+        return [name for name in names if os.path.islink(f"{directory}/{name}")]
+    wanted = set(names)
+    try:
+        with translating(directory), os.scandir(directory) as entries:
+            return [entry.name for entry in entries if entry.is_symlink() and entry.name in wanted]
+    except FileNotFoundError:
+        return ()

@@ -1,0 +1,219 @@
+"""Where each kind of file of a table lies (`paimon-append.md` §1)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from decimal import Decimal
+
+from model.identifier import MAIN_BRANCH
+from model.schema.schema import Schema
+from model.schema.types import DataType, DateType, LocalZonedTimestampType, TimestampType, TimeType
+from table.format.io.reach import Reach
+
+DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
+EARLIEST, LATEST = "EARLIEST", "LATEST"
+"""The hints beside the snapshots."""
+_ESCAPED = frozenset(chr(c) for c in range(0x20)) | frozenset("\"#%'*/:=?\\\x7f{}[]^")
+
+
+def branch_of_snapshot(path: str) -> str | None:
+    """The branch whose snapshot's file lies at a path below its table's directory; None where another kind of file lies there."""
+    branch, _, rest = path.rpartition("snapshot/snapshot-")
+    if not rest.isdigit():
+        return None
+    return MAIN_BRANCH if not branch else branch.removeprefix("branch/branch-").rstrip("/")
+
+
+class TableLayout:
+    """The paths of one table's files, from its location; a branch has schemas, snapshots, tags and consumers of its own."""
+
+    def __init__(self, location: str, branch: str = MAIN_BRANCH, *, reach: Reach | None = None) -> None:
+        self.location = location.rstrip("/")
+        self.branch = branch
+        self.reach = reach or Reach(location)
+        self.branch_dir = self.location if branch == MAIN_BRANCH else f"{self.branches_dir()}/branch-{branch}"
+
+    def branches_dir(self) -> str:
+        """Where the branches lie, each in a directory of its own."""
+        return f"{self.location}/branch"
+
+    def set_aside_dir(self, name: str) -> str:
+        """Where snapshots are put that a repair takes out of the way."""
+        return self.reach.named(f"{self.location}/_diverged", name)
+
+    def below(self, path: str) -> str:
+        """A file's path inside the table's directory, which may move before it is used; see `inside`."""
+        return path.removeprefix(f"{self.location}/")
+
+    def inside(self, path: str) -> str:
+        """What `below` gave, where the table lies now."""
+        return self.reach.inside(path)
+
+    def schema_dir(self) -> str:
+        return f"{self.branch_dir}/schema"
+
+    def schema_file(self, schema_id: int) -> str:
+        return f"{self.branch_dir}/schema/schema-{schema_id}"
+
+    def snapshot_dir(self) -> str:
+        return f"{self.branch_dir}/snapshot"
+
+    @staticmethod
+    def snapshot_name(snapshot_id: int) -> str:
+        return f"snapshot-{snapshot_id}"
+
+    def snapshot_file(self, snapshot_id: int) -> str:
+        return f"{self.branch_dir}/snapshot/{self.snapshot_name(snapshot_id)}"
+
+    def latest_hint(self) -> str:
+        return f"{self.branch_dir}/snapshot/{LATEST}"
+
+    def earliest_hint(self) -> str:
+        return f"{self.branch_dir}/snapshot/{EARLIEST}"
+
+    def consumer_dir(self) -> str:
+        return f"{self.branch_dir}/consumer"
+
+    def consumer_file(self, consumer: str) -> str:
+        return self.reach.named(f"{self.branch_dir}/consumer", f"consumer-{consumer}")
+
+    def manifest(self, name: str) -> str:
+        """A manifest, manifest list or index manifest: all lie in one directory."""
+        return self.reach.named(f"{self.location}/manifest", name)
+
+    def tag_dir(self) -> str:
+        return f"{self.branch_dir}/tag"
+
+    def tag_file(self, name: str) -> str:
+        return self.reach.named(f"{self.branch_dir}/tag", f"tag-{name}")
+
+    def manifest_dir(self) -> str:
+        return f"{self.location}/manifest"
+
+    def index_dir(self) -> str:
+        return f"{self.location}/index"
+
+    def statistics_dir(self) -> str:
+        return f"{self.location}/statistics"
+
+    def statistics_file(self, name: str) -> str:
+        return self.reach.named(f"{self.location}/statistics", name)
+
+    def index_file(self, name: str) -> str:
+        """A file that an index manifest names."""
+        return self.reach.named(f"{self.location}/index", name)
+
+    def data_dir(self, schema: Schema) -> str:
+        """Where the partitions' directories begin."""
+        below = schema.options.get("data-file.path-directory", "")
+        return self.reach.inside(below) if below else self.location
+
+    def success_file(self, schema: Schema, partition: str) -> str:
+        """The marker that says no more rows will come to a partition, by the partition's directory name."""
+        return f"{self.data_dir(schema)}/{partition}/_SUCCESS"
+
+    def staging_dir(self) -> str:
+        """Where Spark writes files that have no final name yet."""
+        return f"{self.location}/_staging"
+
+    def bucket_dir(self, schema: Schema, partition: Sequence[object], bucket: int) -> str:
+        """The directory of a partition's bucket; unbucketed tables use ``bucket-0``."""
+        return "/".join([self.data_dir(schema), *partition_dirs(schema, partition), f"bucket-{bucket}"])
+
+    def data_file(self, schema: Schema, partition: Sequence[object], bucket: int, name: str) -> str:
+        """A data file of a partition's bucket, or one beside it."""
+        return self.reach.named(self.bucket_dir(schema, partition, bucket), name)
+
+
+def partition_spec(schema: Schema, values: Sequence[object], *, legacy: bool | None = None) -> dict[str, str]:
+    """A partition by its keys, in their order, with its values as text: as its directory spells them unless ``legacy`` says how."""
+    if legacy is None:
+        legacy = schema.options.get("partition.legacy-name", "true").lower() != "false"
+    default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+    spec = {}
+    for field, value in zip(schema.partition_fields, values, strict=True):
+        shown = default if value is None else partition_text(field.type, value, legacy=legacy)
+        spec[field.name] = shown if shown.strip() else default
+    return spec
+
+
+def partition_dirs(schema: Schema, values: Sequence[object]) -> list[str]:
+    """One ``name=value`` per partition key, in the keys' order, both sides escaped."""
+    return [f"{escape(name)}={escape(text)}" for name, text in partition_spec(schema, values).items()]
+
+
+def partition_shown(schema: Schema, values: Sequence[object]) -> str:
+    """A partition as people read it: ``dt=2024-01-02`` where its directory may be ``dt=19724``."""
+    return "/".join(f"{escape(name)}={escape(text)}" for name, text in partition_spec(schema, values, legacy=False).items())
+
+
+def escape(text: str) -> str:
+    """Percent-escape what Paimon escapes in directory names; spaces and non-ASCII letters stay."""
+    return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in text)
+
+
+def partition_text(type_: DataType, value: object, *, legacy: bool) -> str:
+    """A partition value as directory text: Java's toString of the stored value, or the SQL cast."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return java_double(value, single=type_.root == "FLOAT")
+        case Decimal():
+            return f"{value:f}"
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case dt.datetime():
+            return _timestamp_text(type_, value, legacy=legacy)
+        case dt.date():
+            return str(value.toordinal() - _EPOCH_DAY) if legacy else value.isoformat()
+        case int() if isinstance(type_, TimeType) and not legacy:
+            return _time_text(value, type_.precision)
+        case int() if isinstance(type_, DateType) and not legacy:
+            return dt.date.fromordinal(value + _EPOCH_DAY).isoformat()
+    return str(value)
+
+
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+
+
+def _time_text(millis: int, precision: int) -> str:
+    seconds, fraction = divmod(millis, 1000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return text + ("." + f"{fraction:03d}"[: min(precision, 3)] if precision else "")
+
+
+def _timestamp_text(type_: DataType, value: dt.datetime, *, legacy: bool) -> str:
+    naive = value.replace(tzinfo=None)
+    if legacy:
+        return _java_local_date_time(naive)
+    assert isinstance(type_, TimestampType | LocalZonedTimestampType)
+    text = f"{naive.year:04d}-{naive:%m-%d %H:%M:%S}"
+    return text + (f".{naive.microsecond:06d}"[: type_.precision + 1] if type_.precision else "")
+
+
+def _java_local_date_time(value: dt.datetime) -> str:
+    """``LocalDateTime.toString``: no seconds when zero, fractions in groups of three digits."""
+    text = f"{value.year:04d}-{value:%m-%dT%H:%M}"
+    if value.second or value.microsecond:
+        text += f":{value.second:02d}"
+    if value.microsecond:
+        fraction = f"{value.microsecond:06d}"
+        text += "." + (fraction[:3] if fraction.endswith("000") else fraction)
+    return text
+
+
+def java_double(value: float, *, single: bool) -> str:
+    """``Double.toString`` or ``Float.toString``: plain between 1e-3 and 1e7, else with an exponent."""
+    import numpy as np
+
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    number = np.float32(value) if single else np.float64(value)
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return str(np.format_float_positional(number, unique=True, trim="0"))
+    mantissa, exponent = np.format_float_scientific(number, unique=True, trim="0").split("e")
+    return f"{mantissa}E{int(exponent)}"

@@ -1,0 +1,1 @@
+"""Rows and values: binary rows, Arrow, casts, hashes, statistics."""

@@ -1,0 +1,277 @@
+"""Fit rows from outside into a table's columns: by name, by safe casts, or an error that names column and row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from model.errors import ColumnNotExist, InvalidData, nearest
+from model.schema.schema import Schema
+from model.schema.types import (
+    ArrayType,
+    BinaryType,
+    CharType,
+    DataType,
+    DateType,
+    Field,
+    LocalZonedTimestampType,
+    MapType,
+    RowType,
+    TimestampType,
+    VarBinaryType,
+    VarCharType,
+)
+from table.format.rows.arrow import arrow_schema, arrow_type
+
+_FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
+"""Where the year 1 begins and the year 9999 has ended, since 1970."""
+
+
+_MOST_SHOWN = 100
+"""Characters of a value that a message quotes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitting:
+    """How strict a cast is, and how errors count rows."""
+
+    from_text: bool = False
+    """Parse text into numbers and times, for bodies that have no types of their own."""
+    first_row: int = 0
+    """Number of the batch's first row in its body, counted from 0."""
+
+
+def fit(batch: pa.RecordBatch | pa.Table, schema: Schema, how: Fitting | None = None, *, table: str = "the table") -> pa.RecordBatch:
+    """The rows as the table's columns, in its order; columns the batch lacks, and NULLs, have their column's default.
+
+    Raises `ColumnNotExist` for columns the table lacks, `InvalidData` for values that do not fit.
+    """
+    how = how or Fitting()
+    given = batch.schema.names
+    for name in given:
+        if schema.find(name) is None:
+            raise ColumnNotExist(name, table, nearest=nearest(name, schema.field_names))
+    if len(set(given)) != len(given):
+        raise InvalidData(f"A column stands twice in the body: {', '.join(sorted({n for n in given if given.count(n) > 1}))}.")
+    columns = [_or_default(_column(batch, field, how), field) for field in schema.fields]
+    return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema.fields))
+
+
+def _column(batch: pa.RecordBatch | pa.Table, field: Field, how: Fitting) -> pa.Array:
+    position = batch.schema.get_field_index(field.name)
+    if position < 0:
+        default = default_of(field)
+        array = pa.nulls(batch.num_rows, arrow_type(field.type)) if default is None else pa.repeat(default, batch.num_rows)
+    else:
+        found = batch.column(position)
+        array = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    return fit_column(array, field, how)
+
+
+def default_of(field: Field) -> pa.Scalar | None:
+    """The value a writer puts where a row has none (Paimon's ``DefaultValueUtils``); None without a default.
+
+    Raises `InvalidData` for a default that is no value of the column's type.
+    """
+    text = field.default_value
+    if text is None:
+        return None
+    if len(text) > 1 and text.startswith("'") and text.endswith("'"):
+        text = text[1:-1]
+    try:
+        return fit_column(pa.array([text]), field, Fitting(from_text=True))[0]
+    except InvalidData as problem:
+        raise InvalidData(f"The default {field.default_value} of column {field.name} is no value of {field.type.sql()}.") from problem
+
+
+def _or_default(array: pa.Array, field: Field) -> pa.Array:
+    """Whatever is NULL gets the column's default, as in all writers of Paimon's; what may not be NULL was refused before."""
+    if field.default_value is None or not array.null_count:
+        return array
+    default = default_of(field)
+    return array if default is None else pc.if_else(array.is_valid(), array, default)
+
+
+def fit_column(array: pa.Array, field: Field, how: Fitting | None = None) -> pa.Array:
+    """One column's values as the field's type; raises `InvalidData` naming the column and the first row that does not fit."""
+    how = how or Fitting()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    cast = _cast(array, field.name, field.type, how)
+    _check(cast, field.name, field.type, _Rows(how.first_row))
+    return cast
+
+
+def _cast(array: pa.Array, name: str, type_: DataType, how: Fitting) -> pa.Array:
+    target = arrow_type(type_)
+    if array.type == target:
+        return array
+    if not _castable(array.type, target, how.from_text):
+        raise InvalidData(f"Column {name}: {array.type} is not converted to {type_.sql()}; send values of the column's own type.")
+    try:
+        return _converted(array, target)
+    except pa.ArrowInvalid as problem:
+        row = _first_failure(array, target)
+        where = f", row {how.first_row + row + 1}: {_shown(array[row])}" if row is not None else ""
+        raise InvalidData(f"Column {name}{where} does not fit {type_.sql()}.") from problem
+    except pa.ArrowNotImplementedError as problem:
+        raise InvalidData(f"Column {name}: {array.type} is not converted to {type_.sql()}.") from problem
+
+
+def _shown(value: pa.Scalar) -> str:
+    """A value for a message: its beginning, and its type alone where Python has no such value."""
+    try:
+        told = repr(value.as_py())
+    except (ArithmeticError, ValueError):
+        return f"a value of {value.type}"
+    return told if len(told) <= _MOST_SHOWN else f"{told[:_MOST_SHOWN]}…"
+
+
+def _converted(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """A safe cast, by detours where Arrow's own refuses values that fit; raises `pa.ArrowInvalid` for those that do not."""
+    types = pa.types
+    source = array.type
+    if types.is_time(target) and types.is_integer(source):
+        return array.cast(pa.int32()).cast(target)
+    if types.is_decimal(target) and types.is_integer(source):
+        # Arrow judges by the type: an INT would need ten digits whatever its values are.
+        return pc.cast(pc.cast(array, pa.decimal128(20, 0)), target, safe=True)
+    if types.is_float32(target) and types.is_floating(source):
+        cast = pc.cast(array, target)
+        if pc.any(pc.and_(pc.is_finite(array), pc.invert(pc.is_finite(cast)))).as_py():
+            raise pa.ArrowInvalid("beyond the range of a FLOAT")
+        return cast
+    if _is_text(source) and types.is_timestamp(target):
+        return _timestamps_of_text(array, target)
+    if _is_text(source) and types.is_time(target):
+        on_a_day = pc.binary_join_element_wise("1970-01-01T", array.cast(pa.string()), "")
+        return pc.cast(pc.cast(on_a_day, pa.timestamp("ms")).cast(pa.int64()).cast(pa.int32()), target)
+    return pc.cast(array, target, safe=True)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
+
+
+def _timestamps_of_text(array: pa.Array, target: pa.TimestampType) -> pa.Array:
+    """Times of a zoned column may name their zone; without one they are UTC, the zone sessions have."""
+    array = array.cast(pa.string())
+    if target.tz is None:
+        return pc.cast(array, target, safe=True)
+    zoned = pc.match_substring_regex(array, r"(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$")
+    zoned = pc.and_(zoned, pc.match_substring_regex(array, r"\d:\d"))
+    with_zone = pc.if_else(zoned, array, pc.binary_join_element_wise(array, "Z", ""))
+    return pc.cast(with_zone, target, safe=True)
+
+
+def _castable(source: pa.DataType, target: pa.DataType, from_text: bool) -> bool:
+    """Which kinds of values may become which: a number never comes from text unless the body is text."""
+    types = pa.types
+    if types.is_null(source):
+        return True
+    if _is_text(source):
+        return bool(types.is_string(target) or from_text)
+    if types.is_boolean(source) or types.is_boolean(target):
+        return bool(types.is_boolean(source) and types.is_boolean(target))
+    if types.is_integer(source) or types.is_floating(source) or types.is_decimal(source):
+        to_number = types.is_integer(target) or types.is_floating(target) or types.is_decimal(target)
+        return bool(to_number and (types.is_floating(target) or not types.is_floating(source)))
+    if types.is_binary(source) or types.is_large_binary(source) or types.is_fixed_size_binary(source) or types.is_binary_view(source):
+        return bool(types.is_binary(target))
+    if types.is_timestamp(source):
+        same_kind: bool = types.is_timestamp(target) and (source.tz is None) == (target.tz is None)
+        return same_kind
+    if types.is_date(source):
+        return bool(types.is_date(target))
+    if types.is_time(source):
+        return bool(types.is_time(target))
+    return bool(types.is_nested(source) and types.is_nested(target))
+
+
+def _first_failure(array: pa.Array, target: pa.DataType) -> int | None:
+    """The first value that does not convert, by halving."""
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            _converted(array.slice(low, middle - low), target)
+            low = middle
+        except pa.ArrowInvalid:
+            high = middle
+    return low if len(array) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Which row of the body each value stands in: in order, or given one by one for values inside others."""
+
+    first: int
+    of: pa.Array | None = None
+
+    def number(self, position: int) -> int:
+        return self.first + 1 + (position if self.of is None else int(self.of[position].as_py()))
+
+    def through(self, positions: pa.Array) -> _Rows:
+        return _Rows(self.first, positions if self.of is None else self.of.take(positions))
+
+
+def _check(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
+    if not type_.nullable and array.null_count:
+        row = rows.number(pc.index(array.is_null(), True).as_py())
+        raise InvalidData(f"Column {name}, row {row}: NULL, but the column is NOT NULL.")
+    match type_:
+        case CharType(length=limit) | VarCharType(length=limit) if limit < 2_147_483_647:
+            _check_length(pc.utf8_length(array), limit, name, type_, rows)
+        case BinaryType(length=limit) | VarBinaryType(length=limit) if limit < 2_147_483_647:
+            _check_length(pc.binary_length(array), limit, name, type_, rows)
+        case DateType() | TimestampType() | LocalZonedTimestampType():
+            _check_years(array, name, type_, rows)
+        case ArrayType(element=element):
+            _check(array.flatten(), f"{name}.element", element, rows.through(pc.list_parent_indices(array)))
+        case MapType(value=value):
+            entries = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
+            parents = rows.through(pc.list_parent_indices(entries))
+            _check(entries.flatten().field("key"), f"{name}.key", type_.key, parents)
+            _check(entries.flatten().field("value"), f"{name}.value", value, parents)
+        case RowType(fields=fields):
+            there = pc.indices_nonzero(array.is_valid())
+            valid = array.take(there) if array.null_count else array
+            inner = rows.through(there)
+            for part, values in zip(fields, valid.flatten(), strict=True):
+                _check(values, f"{name}.{part.name}", part.type, inner)
+
+
+def _check_years(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
+    """Arrow's days and microseconds reach years that no SQL has a text for."""
+    first, end = (pa.scalar(day, pa.timestamp("s")).cast(_without_zone(array.type)) for day in (_FIRST_SECOND, _END_SECOND))
+    plain = array.cast(first.type) if array.type != first.type else array
+    bounds = pc.min_max(plain)
+    if not bounds["min"].is_valid or (_number(bounds["min"]) >= _number(first) and _number(bounds["max"]) < _number(end)):
+        return
+    outside = pc.or_(pc.less(plain, first), pc.greater_equal(plain, end))
+    row = rows.number(pc.index(outside, True).as_py())
+    raise InvalidData(f"Column {name}, row {row}: a value before the year 1 or after 9999 does not fit {type_.sql()}.")
+
+
+def _number(moment: pa.Scalar) -> int:
+    return int(moment.value)
+
+
+def _without_zone(type_: pa.DataType) -> pa.DataType:
+    return pa.timestamp(type_.unit) if pa.types.is_timestamp(type_) else type_
+
+
+def _check_length(lengths: pa.Array, limit: int, name: str, type_: DataType, rows: _Rows) -> None:
+    longest = pc.max(lengths).as_py()
+    if longest is not None and longest > limit:
+        position = pc.index(pc.greater(lengths, limit), True).as_py()
+        length = lengths[position].as_py()
+        raise InvalidData(f"Column {name}, row {rows.number(position)}: a value of length {length} does not fit {type_.sql()}.")
+
+
+def empty_batch(fields: Sequence[Field]) -> pa.RecordBatch:
+    """No rows of these columns."""
+    return pa.RecordBatch.from_pylist([], schema=arrow_schema(fields))

@@ -1,0 +1,410 @@
+"""One table's files: its schemas, snapshots, hints, manifest lists and manifests, with caches of what never changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from model.errors import LakeError, TableDamaged, Unavailable
+from model.file_name import file_name
+from model.identifier import MAIN_BRANCH
+from model.schema.schema import Schema
+from model.schema.types import DataType
+from model.snapshot import Snapshot
+from table.format.cache import IDLE_SECONDS, ByteCache
+from table.format.io.directory import Directory
+from table.format.io.file_io import FileIO
+from table.format.io.guarded_io import GuardedFileIO
+from table.format.io.reach import Reach
+from table.format.layout import EARLIEST, LATEST, TableLayout
+from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, entries_bytes, list_bytes, partition_stats
+from table.format.manifest_codec import (
+    decode_manifest,
+    decode_manifest_list,
+    encode_manifest_list,
+    encode_manifests,
+    entry_record,
+    manifest_records,
+)
+from table.format.manifest_columns import ManifestColumns
+from table.format.rows import binary_row
+from table.format.snapshot_file import Published as Published
+from table.format.snapshot_file import same_snapshot, snapshot_bytes
+from table.scan.column_cache import COLUMNS
+from table.scan.live import Irregular, merge_entries, never_added
+from table.scan.live_files import BucketSums, LiveFiles, sums_of
+from table.scan.skipping.partition_filter import Touched
+
+T = TypeVar("T")
+PartitionFilter = Callable[[bytes], bool]
+NamedBy = Callable[[str], int | None]
+"""The live snapshot that names a file, 0 where the table does in another way; None where nothing of it does any more."""
+
+
+# One cache each for all tables of the process, so that the bounds hold however many tables are open.
+_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(192 << 20, entries_bytes, idle_seconds=IDLE_SECONDS)
+_LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(64 << 20, list_bytes, idle_seconds=IDLE_SECONDS)
+
+
+_MANY_ENTRIES = 4096
+"""Entries from which manifests are looked at as columns; fewer are decoded quicker than columns are set up."""
+_KEPT_ENTRIES = 256
+"""Entries from which the columns of a manifest are worth a file."""
+
+
+class TableFiles:
+    """Reads and writes the metadata files of the table at ``location``, or of a branch of it."""
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        location: str,
+        branch: str = MAIN_BRANCH,
+        *,
+        name: str | None = None,
+        named_by: NamedBy | None = None,
+        allowed: Sequence[str] | None = (),
+    ) -> None:
+        self.reach = Reach(location, name=name, allowed=allowed)
+        self.io: FileIO = GuardedFileIO(file_io, self.reach)
+        self.layout = TableLayout(location, branch, reach=self.reach)
+        self.name = self.reach.name
+        """What errors call the table: as SQL writes it, or by its directory where no catalog is asked."""
+        self._named_by = named_by
+        # Not shared: a table dropped and made anew has other schemas under the same names.
+        self._schemas: dict[int, Schema] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the catalog: on another machine nobody is asked."""
+        return {**self.__dict__, "_named_by": None}
+
+    @property
+    def location(self) -> str:
+        """The table's directory."""
+        return self.layout.location
+
+    def missing(self, path: str) -> LakeError:
+        """What it means that a file of the table is not there: damage where something live names it, else its snapshot has expired."""
+        snapshot_id = None if self._named_by is None else self._named_by(path)
+        if snapshot_id is None:
+            gone = f"{file_name(path)} of table {self.name} is not there any more"
+            ask = "; CALL sys.check_table tells whether it is lost" if self._named_by is None else ""
+            return Unavailable(f"{gone}: the snapshot that named it may have expired while it was read{ask}.", place=path)
+        return self.damaged(path, "is missing", snapshot_id=snapshot_id or None)
+
+    def damaged(self, path: str, problem: str, *, snapshot_id: int | None = None) -> TableDamaged:
+        """The failure of a file that is there and is not what was written: files never change, so reading it again does not help."""
+        return TableDamaged(self.name, file=path, problem=problem, snapshot_id=snapshot_id)
+
+    def read_schema(self, schema_id: int) -> Schema:
+        """The schema of that version; raises `TableDamaged` where its file is gone or is no schema."""
+        found = self._schemas.get(schema_id)
+        if found is None:
+            path = self.layout.schema_file(schema_id)
+            try:
+                found = self._schemas[schema_id] = Schema.from_json(json.loads(self.io.read(path)))
+            except FileNotFoundError:
+                raise self.missing(path) from None
+            except (ValueError, KeyError, TypeError, AttributeError) as problem:
+                raise self.damaged(path, f"is no schema: {problem}") from problem
+        return found
+
+    def write_schema(self, schema: Schema) -> bool:
+        """Put the schema's file there, durably; False when one of that version exists already. One that a power cut tore is replaced."""
+        path, text = self.layout.schema_file(schema.id), json.dumps(schema.to_json(), indent=2, ensure_ascii=False)
+        if self.io.create(path, text.encode()):
+            return True
+        try:
+            json.loads(self.io.read(path))
+            return False
+        except (FileNotFoundError, ValueError):
+            self.io.write(path, text.encode())
+            return True
+
+    def read_snapshot(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot's file, or None where there is none."""
+        try:
+            return Snapshot.from_json(json.loads(self.io.read(self.layout.snapshot_file(snapshot_id))))
+        except FileNotFoundError:
+            return None
+
+    def snapshots(self, *, make: bool = True) -> AbstractContextManager[Directory]:
+        """A hand on the directory of snapshots, for `publish_snapshot` and `write_hints`; see `FileIO.directory`."""
+        return self.io.directory(self.layout.snapshot_dir(), make=make)
+
+    def publish_snapshot(self, snapshot: Snapshot, place: Directory) -> Published:
+        """Put the decided snapshot's file there; one that is there already is the same, somebody else's, or what a crash left of one.
+
+        No writer leaves a part of a file: what is no JSON object was torn by a loss of power, and is replaced.
+        """
+        name, data = self.layout.snapshot_name(snapshot.id), snapshot_bytes(snapshot)
+        if place.create(name, data):
+            return Published.WRITTEN
+        try:
+            told = json.loads(place.read(name))
+        except FileNotFoundError:  # gone again
+            return Published.FOREIGN
+        except ValueError:
+            told = None
+        if not isinstance(told, dict):
+            place.write(name, data)
+            return Published.WRITTEN
+        try:
+            found = Snapshot.from_json(told)
+        except (ValueError, KeyError, TypeError, AttributeError):  # no snapshot: not ours
+            return Published.FOREIGN
+        return Published.THERE if same_snapshot(found, snapshot) else Published.FOREIGN
+
+    def write_snapshot_anew(self, snapshot: Snapshot) -> None:
+        """Put another copy of a decided snapshot's file in its place, durably."""
+        self.io.write(self.layout.snapshot_file(snapshot.id), snapshot_bytes(snapshot))
+
+    def write_hints(self, latest: int, place: Directory, *, earliest: int | None = None) -> None:
+        """Tell readers where to look first; hints may lag, they are never believed unchecked."""
+        place.update(LATEST, str(latest).encode())
+        if earliest is not None:
+            place.write(EARLIEST, str(earliest).encode())
+
+    def remove_marked(self, path: str, mark: Mapping[str, Any]) -> None:
+        """Remove a JSON file below the table's directory as long as it holds all that the mark says."""
+        full = self.layout.inside(path)
+        try:
+            found = json.loads(self.io.read(full))
+        except (FileNotFoundError, ValueError):
+            return
+        if isinstance(found, dict) and all(found.get(key) == value for key, value in mark.items()):
+            self.io.delete(full)
+
+    def read_hint(self, path: str) -> int | None:
+        """The id a hint file holds, or None."""
+        try:
+            return int(self.io.read(path).decode().strip())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def latest_on_disk(self) -> int | None:
+        """The newest snapshot id as a reader of files finds it: the hint where it holds, else the largest listed."""
+        hint = self.read_hint(self.layout.latest_hint())
+        if (
+            hint
+            and hint > 0
+            and not self.io.exists(self.layout.snapshot_file(hint + 1))
+            and self.io.exists(self.layout.snapshot_file(hint))
+        ):
+            return hint
+        return max(self.snapshot_ids(), default=None)
+
+    def snapshot_ids(self) -> list[int]:
+        """The ids of all snapshot files, ascending."""
+        ids = []
+        for status in self.io.list(self.layout.snapshot_dir()):
+            name = status.path.rsplit("/", 1)[-1]
+            if name.startswith("snapshot-") and name[9:].isdigit():
+                ids.append(int(name[9:]))
+        return sorted(ids)
+
+    def is_expired(self, snapshot: Snapshot) -> bool:
+        """Whether somebody has expired a snapshot: its file and what it names are gone, and a later snapshot is there."""
+        gone = (
+            self.layout.snapshot_file(snapshot.id),
+            *map(self.layout.manifest, (snapshot.base_manifest_list, snapshot.delta_manifest_list)),
+        )
+        return not any(map(self.io.exists, gone)) and (self.latest_on_disk() or 0) > snapshot.id
+
+    def manifest_list(self, name: str) -> Sequence[ManifestFile]:
+        """The manifests a list names; lists never change, so they are read once."""
+        path = self.layout.manifest(name)
+        return _LISTS.or_load(path, lambda: tuple(self._decoded(path, decode_manifest_list)))
+
+    def manifest(self, name: str) -> Sequence[ManifestEntry]:
+        """The entries of a manifest; manifests never change, so they are read once."""
+        path = self.layout.manifest(name)
+        return _MANIFESTS.or_load(path, lambda: tuple(self._decoded(path, decode_manifest)))
+
+    def columns(self, meta: ManifestFile) -> ManifestColumns:
+        """The entries of a manifest as columns; kept in the process's column cache."""
+        path = self.layout.manifest(meta.file_name)
+
+        def load() -> ManifestColumns:
+            known = _MANIFESTS.get(path)
+            return (
+                self._decoded(path, lambda data: ManifestColumns.of(manifest_records(data)))
+                if known is None
+                else ManifestColumns.of(map(entry_record, known))
+            )
+
+        return COLUMNS.columns(path, meta.file_size, load, persist=_entry_count([meta]) >= _KEPT_ENTRIES)
+
+    def partitions_in(self, meta: ManifestFile) -> Iterable[bytes]:
+        """The partitions of a manifest's entries, in the order these are first seen; some may come again."""
+        if _entry_count([meta]) < _KEPT_ENTRIES:
+            return (entry.partition for entry in self.manifest(meta.file_name))
+        return self.columns(meta).partitions.to_pylist()  # type: ignore[no-any-return]
+
+    def newest_sizes(self, meta: ManifestFile, most: int) -> Iterable[tuple[int, int]]:
+        """Bytes and rows of the files a manifest speaks of, the last ones first."""
+        if _entry_count([meta]) < _KEPT_ENTRIES:
+            return ((entry.file.file_size, entry.file.row_count) for entry in reversed(self.manifest(meta.file_name)[-most:]))
+        columns = self.columns(meta)
+        sizes, rows = (columns.numbers(name)[-most:][::-1].tolist() for name in ("file_size", "row_count"))
+        return zip(sizes, rows, strict=True)
+
+    def live_files(self, manifests: Sequence[ManifestFile], *, however_few: bool = False) -> LiveFiles | None:
+        """What is live in some manifests, by their columns; None where they are few, or tell a history that only the plain rule tells."""
+        if not however_few and not many_entries(manifests):
+            return None
+        names = [self.layout.manifest(meta.file_name) for meta in manifests]
+        try:
+            return LiveFiles(names, [self.columns(meta) for meta in manifests])
+        except Irregular:
+            return None
+
+    def bucket_sums(self, snapshot: Snapshot | None) -> list[BucketSums]:
+        """The live files of a snapshot by partition and bucket, in the order these are first seen; raises what `live_entries` raises."""
+        many = self._many(snapshot)
+        return sums_of(self.live_entries(snapshot)) if many is None else many.sums()
+
+    def touched_entries(self, snapshot: Snapshot | None, touched: Touched) -> Iterator[ManifestEntry]:
+        """The live files of a snapshot in some partitions and buckets, in manifest order."""
+        many = self.live_files([m for m in self.manifests_of(snapshot) if touched.may_hold(m)]) if snapshot else None
+        if many is not None:
+            yield from many.within(touched.partitions, touched.buckets)
+            return
+        yield from (
+            entry for entry in self.some_entries(snapshot, touched.may_hold) if entry.kind is EntryKind.ADD and touched.holds(entry)
+        )
+
+    def data_path(self, schema: Schema, entry: ManifestEntry) -> str:
+        """Where an entry's data file lies."""
+        if entry.file.external_path is not None:
+            return self.reach.external(entry.file.external_path)
+        values = binary_row.decode([field.type for field in schema.partition_fields], entry.partition)
+        return self.layout.data_file(schema, values, entry.bucket, entry.file.file_name)
+
+    def extra_paths(self, schema: Schema, entry: ManifestEntry) -> list[str]:
+        """Where the files beside an entry's data file lie: its index."""
+        directory = self.data_path(schema, entry).rpartition("/")[0]
+        return [self.reach.named(directory, name) for name in entry.file.extra_files]
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove files of the table, in their order; none of them where one is not the table's."""
+        ordered = list(paths)
+        for path in ordered:
+            self.reach.check(path)
+        for path in ordered:
+            self.io.delete(path)
+
+    def index_manifest(self, name: str) -> list[dict[str, Any]]:
+        """The entries of an index manifest, as Avro holds them."""
+        return self._decoded(self.layout.manifest(name), lambda data: list(manifest_records(data)))
+
+    def _decoded(self, path: str, decode: Callable[[bytes], T]) -> T:
+        """What a metadata file holds; raises what `missing` tells, and `TableDamaged` for one that cannot be decoded."""
+        try:
+            data = self.io.read(path)
+        except FileNotFoundError:
+            raise self.missing(path) from None
+        try:
+            return decode(data)
+        except Exception as problem:  # bytes that were changed make a decoder fail in any way
+            raise self.damaged(path, f"cannot be decoded ({type(problem).__name__}: {problem})") from problem
+
+    def new_manifests(self, entries: Iterable[ManifestEntry], partition_types: Sequence[DataType], *, target: int) -> list[ManifestFile]:
+        """Write the entries, in their order, as manifests of about ``target`` encoded bytes under fresh names; none make no file."""
+        return [self._new_manifest(part, data, partition_types) for part, data in encode_manifests(entries, target=target)]
+
+    def _new_manifest(self, entries: Sequence[ManifestEntry], data: bytes, partition_types: Sequence[DataType]) -> ManifestFile:
+        name = f"manifest-{uuid4()}-0"
+        path = self.layout.manifest(name)
+        self.io.add(path, data)
+        _MANIFESTS.put(path, tuple(entries))
+        added = sum(entry.kind is EntryKind.ADD for entry in entries)
+        return ManifestFile(
+            file_name=name,
+            file_size=len(data),
+            num_added_files=added,
+            num_deleted_files=len(entries) - added,
+            partition_stats=partition_stats([entry.partition for entry in entries], partition_types),
+            schema_id=max(entry.file.schema_id for entry in entries),
+            min_bucket=min(entry.bucket for entry in entries),
+            max_bucket=max(entry.bucket for entry in entries),
+            min_level=min(entry.file.level for entry in entries),
+            max_level=max(entry.file.level for entry in entries),
+        )
+
+    def new_manifest_list(self, files: Sequence[ManifestFile]) -> tuple[str, int]:
+        """Write the list under a fresh name; returns the name and its exact size, which Java trusts."""
+        name = f"manifest-list-{uuid4()}-0"
+        data = encode_manifest_list(files)
+        path = self.layout.manifest(name)
+        self.io.add(path, data)
+        _LISTS.put(path, tuple(files))
+        return name, len(data)
+
+    def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """All manifests of a snapshot: what was before it, then what it changed."""
+        return [*self.manifest_list(snapshot.base_manifest_list), *self.manifest_list(snapshot.delta_manifest_list)]
+
+    def delta_entries(self, snapshot: Snapshot) -> Iterator[ManifestEntry]:
+        """What a snapshot changed, in manifest order."""
+        for meta in self.manifest_list(snapshot.delta_manifest_list):
+            yield from self.manifest(meta.file_name)
+
+    def some_entries(self, snapshot: Snapshot | None, keep: Callable[[ManifestFile], bool]) -> Iterator[ManifestEntry]:
+        """The files of a snapshot that lie in the manifests ``keep`` leaves, in manifest order.
+
+        It must be a rule about partitions or buckets, so that an ADD and its DELETE are left out together.
+        """
+        wanted = [m for m in self.manifests_of(snapshot) if keep(m)] if snapshot else []
+        many = self.live_files(wanted)
+        if many is not None:
+            yield from many.entries()
+            return
+        if not any(m.num_deleted_files for m in wanted):
+            for meta in wanted:
+                yield from self.manifest(meta.file_name)
+            return
+        entries = (entry for meta in wanted for entry in self.manifest(meta.file_name))
+        yield from (entry for entry in merge_entries(entries, table=self.name) if entry.kind is EntryKind.ADD)
+
+    def _many(self, snapshot: Snapshot | None) -> LiveFiles | None:
+        """All of a snapshot, where `live_files` gives it; raises `TableDamaged` where it lacks what it removes."""
+        many = None if snapshot is None else self.live_files(self.manifests_of(snapshot))
+        if snapshot is not None and many is not None and (orphan := next(many.orphans(), None)):
+            raise never_added(self.name, snapshot, orphan)
+        return many
+
+    def live_entries(self, snapshot: Snapshot | None) -> Iterator[ManifestEntry]:
+        """The files of a snapshot, each an ADD, in manifest order.
+
+        Raises `TableDamaged`, before the first is given, where a file is removed without having been added: over a whole
+        snapshot that means corrupt metadata, however common it is in a part of one.
+        """
+        if snapshot is None:
+            return
+        many = self._many(snapshot)
+        if many is not None:
+            yield from many.entries()
+            return
+        manifests = self.manifests_of(snapshot)
+        entries = (entry for meta in manifests for entry in self.manifest(meta.file_name))
+        if not any(m.num_deleted_files for m in manifests):
+            yield from entries
+            return
+        left = list(merge_entries(entries, table=self.name))
+        for entry in left:
+            if entry.kind is not EntryKind.ADD:
+                raise never_added(self.name, snapshot, entry)
+        yield from left
+
+
+def many_entries(manifests: Iterable[ManifestFile]) -> bool:
+    """Whether manifests hold so many entries that they are better looked at as columns."""
+    return _entry_count(manifests) >= _MANY_ENTRIES
+
+
+def _entry_count(manifests: Iterable[ManifestFile]) -> int:
+    return sum(meta.num_added_files + meta.num_deleted_files for meta in manifests)

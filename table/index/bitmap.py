@@ -1,0 +1,180 @@
+"""Bitmap indexes: for each value the rows that have it, as roaring bitmaps; both versions of Paimon's layout."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from model.schema.types import DataType
+from table.index.container import UnreadableIndex
+from table.index.values import key_order, keys
+
+_TEXTS = frozenset({"CHAR", "VARCHAR"})
+_WIDTH = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8, "DATE": 4, "TIME": 4, "TIMESTAMP": 8}
+
+
+class BitmapBuilder:
+    """The index of one column of one file."""
+
+    def __init__(self, type_: DataType, settings: Mapping[str, Any]) -> None:
+        self._type = type_
+        self._version: int = settings["version"]
+        self._block_bytes: int = settings["index-block-size"]
+        self._rows: dict[bytes, BitMap] = {}
+        self._nulls = BitMap()
+        self._count = 0
+
+    def add(self, column: pa.Array) -> None:
+        """Note the values of the rows that follow."""
+        coded = column.dictionary_encode()
+        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        order = np.argsort(codes, kind="stable")
+        ends = np.searchsorted(codes[order], np.arange(-1, len(coded.dictionary)), side="right")
+        parts = np.split(order + self._count, ends[:-1])
+        self._nulls.update(parts[0].astype(np.uint32))
+        for key, part in zip(keys(self._type, coded.dictionary), parts[1:], strict=True):
+            self._rows.setdefault(key, BitMap()).update(part.astype(np.uint32))
+        self._count += len(column)
+
+    def body(self) -> bytes:
+        """The index's bytes."""
+        bitmaps = bytearray()
+        nulls = _placed(self._nulls, bitmaps)
+        ordered = sorted(self._rows, key=lambda key: key_order(self._type, key))
+        entries = [(key, *_placed(self._rows[key], bitmaps)) for key in ordered]
+        head = struct.pack(">Bii?", self._version, self._count, len(entries), bool(self._nulls))
+        if self._version == 1:
+            head += struct.pack(">i", nulls[0]) if self._nulls else b""
+            return head + b"".join(self._shown(key) + struct.pack(">i", offset) for key, offset, _ in entries) + bytes(bitmaps)
+        head += struct.pack(">ii", *nulls) if self._nulls else b""
+        return head + self._blocks(entries) + bytes(bitmaps)
+
+    def _shown(self, key: bytes) -> bytes:
+        return struct.pack(">i", len(key)) + key if self._type.root in _TEXTS else key
+
+    def _blocks(self, entries: Sequence[tuple[bytes, int, int]]) -> bytes:
+        """The values in blocks of bounded size, after a list of each block's first value and place."""
+        blocks: list[tuple[bytes, list[bytes]]] = []
+        size = 0
+        for key, offset, length in entries:
+            entry = self._shown(key) + struct.pack(">ii", offset, length)
+            if not blocks or size + len(entry) > self._block_bytes:
+                blocks.append((self._shown(key), []))
+                size = 4
+            blocks[-1][1].append(entry)
+            size += len(entry)
+        encoded = [struct.pack(">i", len(held)) + b"".join(held) for _, held in blocks]
+        index, at = b"", 0
+        for (first, _), block in zip(blocks, encoded, strict=True):
+            index += first + struct.pack(">i", at)
+            at += len(block)
+        return struct.pack(">i", len(blocks)) + index + struct.pack(">i", at) + b"".join(encoded)
+
+
+def _placed(rows: BitMap, bitmaps: bytearray) -> tuple[int, int]:
+    """Offset and length of a bitmap put behind the others; a single row is its negative offset alone."""
+    if len(rows) == 1:
+        return -1 - rows[0], -1
+    if not rows:
+        return 0, 0
+    rows.run_optimize()
+    data = rows.serialize()
+    bitmaps += data
+    return len(bitmaps) - len(data), len(data)
+
+
+@dataclass(frozen=True, slots=True)
+class BitmapIndex:
+    """A decoded index: where each value's rows are."""
+
+    rows: int
+    places: Mapping[bytes | None, tuple[int, int | None]]
+    """Offset and length in ``bitmaps``; by None the NULLs. A negative offset is one row; no length means up to the next one."""
+    bitmaps: bytes
+
+    @classmethod
+    def decode(cls, body: bytes, type_: DataType) -> BitmapIndex:
+        """Read either version; raises `UnreadableIndex`."""
+        try:
+            return _decode(body, type_)
+        except (struct.error, IndexError, ValueError) as problem:
+            raise UnreadableIndex("the bitmap index ends early") from problem
+
+    def having(self, wanted: Sequence[bytes | None]) -> BitMap:
+        """The rows with one of the values; None asks for NULLs."""
+        found = BitMap()
+        for key in wanted:
+            place = self.places.get(key)
+            if place is None:
+                continue
+            offset, length = place
+            if offset < 0:
+                found.add(-1 - offset)
+            else:
+                found |= BitMap.deserialize(self.bitmaps[offset : None if length is None else offset + length])
+        return found
+
+
+def _decode(body: bytes, type_: DataType) -> BitmapIndex:
+    version, rows, count, has_nulls = struct.unpack_from(">Bii?", body)
+    at = 10
+    places: dict[bytes | None, tuple[int, int | None]] = {}
+    if version == 1:
+        if has_nulls:
+            places[None] = (struct.unpack_from(">i", body, at)[0], None)
+            at += 4
+        for _ in range(count):
+            key, at = _key(body, at, type_)
+            places[key] = (struct.unpack_from(">i", body, at)[0], None)
+            at += 4
+        return BitmapIndex(rows, _with_lengths(places), body[at:])
+    if version != 2:
+        raise UnreadableIndex(f"a bitmap index of version {version}")
+    if has_nulls:
+        places[None] = struct.unpack_from(">ii", body, at)
+        at += 8
+    (blocks,) = struct.unpack_from(">i", body, at)
+    at += 4
+    for _ in range(blocks):
+        _, at = _key(body, at, type_)
+        at += 4
+    (size,) = struct.unpack_from(">i", body, at)
+    start = at + 4
+    places.update(_entries(body, start, blocks, type_))
+    return BitmapIndex(rows, places, body[start + size :])
+
+
+def _entries(body: bytes, at: int, blocks: int, type_: DataType) -> Iterator[tuple[bytes, tuple[int, int]]]:
+    for _ in range(blocks):
+        (count,) = struct.unpack_from(">i", body, at)
+        at += 4
+        for _ in range(count):
+            key, at = _key(body, at, type_)
+            offset, length = struct.unpack_from(">ii", body, at)
+            yield key, (offset, length)
+            at += 8
+
+
+def _with_lengths(places: Mapping[bytes | None, tuple[int, int | None]]) -> dict[bytes | None, tuple[int, int | None]]:
+    """Version 1 keeps offsets alone: a bitmap ends where the next begins."""
+    starts = sorted(offset for offset, _ in places.values() if offset >= 0)
+    ends: dict[int, int | None] = dict(zip_longest(starts, starts[1:]))
+    ends = {start: None if end is None else end - start for start, end in ends.items()}
+    return {key: (offset, ends.get(offset)) for key, (offset, _) in places.items()}
+
+
+def _key(body: bytes, at: int, type_: DataType) -> tuple[bytes, int]:
+    length = _WIDTH.get(type_.root)
+    if length is None:
+        (length,) = struct.unpack_from(">i", body, at)
+        at += 4
+    if at + length > len(body):
+        raise UnreadableIndex("the bitmap index ends early")
+    return body[at : at + length], at + length

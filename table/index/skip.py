@@ -1,0 +1,151 @@
+"""Leaving out the files whose indexes rule a query out; whatever an index cannot tell, the file is read."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+
+from pyroaring import BitMap
+
+from model.errors import LakeError
+from model.options.file_index import BITMAP, BLOOM
+from model.options.table import TABLE_OPTIONS
+from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate
+from model.schema.casting import is_cast
+from model.schema.schema import Schema
+from model.schema.types import Field
+from table.format.cache import ByteCache
+from table.format.store import TableFiles
+from table.index.bitmap import BitmapIndex
+from table.index.bloom import may_hold
+from table.index.container import SUFFIX, UnreadableIndex, decode
+from table.index.values import keys, literal
+from table.scan.plan import PlannedFile
+
+_READERS = 16
+_WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
+_READ: ByteCache[str, bytes] = ByteCache(64 << 20, len)
+"""Index files read last; they never change."""
+
+
+def without_skipped(files: TableFiles, schema: Schema, planned: Sequence[PlannedFile], predicate: Predicate | None) -> list[PlannedFile]:
+    """The files that may hold a matching row, by their indexes."""
+    if predicate is None or not _asks(predicate) or not TABLE_OPTIONS.read(schema.options, "file-index.read.enabled"):
+        return list(planned)
+    beside = {one.path: name for one in planned if (name := _index_path(one)) is not None}
+    if not beside and not any(one.file.embedded_file_index for one in planned):
+        return list(planned)
+    read: dict[str, bytes | None] = {}
+    if beside:
+        with ThreadPoolExecutor(min(_READERS, len(beside)), thread_name_prefix="file-index") as readers:
+            read = dict(zip(beside, readers.map(lambda path: _index_bytes(files, path), beside.values()), strict=True))
+    question = _Question(files, schema, predicate)
+    return [one for one in planned if question.may_match(one, one.file.embedded_file_index or read.get(one.path))]
+
+
+def _asks(predicate: Predicate) -> bool:
+    """Whether some part of the predicate is of a kind an index answers."""
+    if isinstance(predicate, And | Or):
+        return any(_asks(part) for part in predicate.parts)
+    return not isinstance(predicate, Compare) or predicate.op is Op.EQ
+
+
+def _index_path(planned: PlannedFile) -> str | None:
+    name = next((name for name in planned.file.extra_files if name.endswith(SUFFIX)), None)
+    return None if name is None else planned.path.rpartition("/")[0] + "/" + name
+
+
+def _index_bytes(files: TableFiles, path: str) -> bytes | None:
+    """The file's bytes; None where it cannot be read, for the data can."""
+    try:
+        return _READ.or_load(path, lambda: files.io.read(path))
+    except (LakeError, FileNotFoundError):
+        return None
+
+
+class _Question:
+    """A predicate asked of one file's indexes after another."""
+
+    def __init__(self, files: TableFiles, schema: Schema, predicate: Predicate) -> None:
+        self._files = files
+        self._schema = schema
+        self._predicate = predicate
+        self._by_id: dict[int, Mapping[int, Field]] = {}
+
+    def may_match(self, planned: PlannedFile, container: bytes | None) -> bool:
+        """Whether some row of the file may match."""
+        if container is None:
+            return True
+        try:
+            found = _Answers(self._schema, self._fields(planned.file.schema_id), decode(container)).rows(self._predicate)
+        except (UnreadableIndex, struct.error):
+            return True
+        return found is None or bool(found)
+
+    def _fields(self, schema_id: int) -> Mapping[int, Field]:
+        found = self._by_id.get(schema_id)
+        if found is None:
+            schema = self._schema if schema_id == self._schema.id else self._files.read_schema(schema_id)
+            found = self._by_id[schema_id] = {field.id: field for field in schema.fields}
+        return found
+
+
+class _Answers:
+    """What one file's indexes say: the rows that may match, or None where they do not know."""
+
+    def __init__(self, schema: Schema, fields: Mapping[int, Field], bodies: Mapping[str, Mapping[str, bytes | None]]) -> None:
+        self._schema = schema
+        self._fields = fields
+        self._bodies = bodies
+
+    def rows(self, predicate: Predicate) -> BitMap | None:
+        match predicate:
+            case And(parts=parts):
+                known = [rows for part in parts if (rows := self.rows(part)) is not None]
+                return reduce(BitMap.__and__, known) if known else None
+            case Or(parts=parts):
+                each = [self.rows(part) for part in parts]
+                return None if None in each else reduce(BitMap.__or__, (rows for rows in each if rows is not None), BitMap())
+            case IsNull(column=column, negated=negated):
+                return self._nulls(column, negated=negated)
+            case In(column=column, values=values):
+                return self._equal(column, values)
+            case Compare(column=column, op=Op.EQ, value=value):
+                return self._equal(column, (value,))
+        return None
+
+    def _indexed(self, column: str) -> tuple[Field, Mapping[str, bytes | None]] | None:
+        """The file's column and its indexes, where its values mean what the table's column means."""
+        now = self._schema.find(column)
+        then = self._fields.get(now.id) if now is not None else None
+        if now is None or then is None or then.name not in self._bodies:
+            return None
+        same = now.type.with_nullable(True) == then.type.with_nullable(True)
+        alike = {now.type.root, then.type.root} <= _WHOLE or now.type.root == then.type.root == "VARCHAR"
+        return (then, self._bodies[then.name]) if same or (alike and not is_cast(then.type, now.type)) else None
+
+    def _nulls(self, column: str, *, negated: bool) -> BitMap | None:
+        indexed = self._indexed(column)
+        body = indexed[1].get(BITMAP) if indexed else None
+        if indexed is None or body is None:
+            return None
+        index = BitmapIndex.decode(body, indexed[0].type)
+        nulls = index.having([None])
+        return BitMap(range(index.rows)) - nulls if negated else nulls
+
+    def _equal(self, column: str, values: Sequence[object]) -> BitMap | None:
+        indexed = self._indexed(column)
+        if indexed is None:
+            return None
+        field, bodies = indexed
+        wanted = [literal(field.type, value) for value in values]
+        if None in wanted:
+            return None
+        known = [one for one in wanted if one is not None]
+        if (body := bodies.get(BITMAP)) is not None:
+            return BitmapIndex.decode(body, field.type).having([key for one in known for key in keys(field.type, one)])
+        if (body := bodies.get(BLOOM)) is not None:
+            return None if any(may_hold(body, field.type, one) for one in known) else BitMap()
+        return None

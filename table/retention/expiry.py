@@ -1,0 +1,201 @@
+"""Which snapshots may go, and which files nothing needs once they are gone (`paimon-append.md` §6.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from model.options.table import TABLE_OPTIONS
+from model.schema.schema import Schema
+from model.snapshot import Snapshot
+from table.format.manifest import EntryKind, ManifestEntry
+from table.format.store import TableFiles
+from table.scan.skipping.partition_filter import Touched
+
+
+def _option(schema: Schema, key: str) -> Any:
+    return TABLE_OPTIONS.read(schema.options, key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryRules:
+    """How many snapshots are kept, and how long."""
+
+    at_least: int
+    at_most: int | None
+    retained: timedelta
+    per_run: int | None
+    """Snapshots that go in one run at most; None for no limit."""
+    consumers_pin: bool = True
+    """Whether what a consumer has not read stays."""
+
+    @classmethod
+    def of(cls, schema: Schema) -> ExpiryRules:
+        """What a table's options say."""
+        return cls(
+            at_least=_option(schema, "snapshot.num-retained.min"),
+            at_most=_option(schema, "snapshot.num-retained.max"),
+            retained=_option(schema, "snapshot.time-retained"),
+            per_run=_option(schema, "snapshot.expire.limit"),
+            consumers_pin=not _option(schema, "consumer.changelog-only"),
+        )
+
+
+def expired_before(
+    history: Sequence[Snapshot], rules: ExpiryRules, *, first_unread: int | None, now_millis: int, latest: int | None = None
+) -> int:
+    """The id below which snapshots go; the first kept id where none does.
+
+    A snapshot is too old only when its successor is: the one that was current at the age limit stays. ``history`` may be
+    cut off behind what one run takes and its successor; ``latest`` then says where it really ends.
+    """
+    if not history:
+        return 0
+    earliest = history[0].id
+    latest = history[-1].id if latest is None else latest
+    end = latest - rules.at_least + 1
+    if first_unread is not None and rules.consumers_pin:
+        end = min(end, first_unread)
+    if rules.per_run is not None:
+        end = min(end, earliest + rules.per_run)
+    begin = earliest if rules.at_most is None else max(latest - rules.at_most + 1, earliest)
+    if begin >= end:
+        return max(end, earliest)
+    by_id = {snapshot.id: snapshot for snapshot in history}
+    limit = now_millis - int(rules.retained.total_seconds() * 1000)
+    for snapshot_id in range(begin, end):
+        successor = by_id.get(snapshot_id + 1)
+        if successor is None or successor.time_millis >= limit:
+            return snapshot_id
+    return end
+
+
+@dataclass(slots=True)
+class Garbage:
+    """Paths nothing needs any more, in the order they may be deleted."""
+
+    data: dict[str, int] = field(default_factory=dict)
+    """Data files and what lies beside them, with their bytes."""
+    metadata: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of it."""
+        return sum(self.data.values()) + sum(self.metadata.values())
+
+
+def metadata_of(files: TableFiles, snapshot: Snapshot) -> Iterator[tuple[str, int]]:
+    """Paths of a snapshot's manifests, manifest lists, index files and statistics, with the bytes that are known."""
+    layout = files.layout
+    lists = [
+        (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
+    ]
+    for name, size in lists:
+        if name is None:
+            continue
+        yield from ((layout.manifest(meta.file_name), meta.file_size) for meta in files.manifest_list(name))
+        yield layout.manifest(name), size or 0
+    if snapshot.index_manifest is not None:
+        for entry in files.index_manifest(snapshot.index_manifest):
+            yield layout.index_file(str(entry["_FILE_NAME"])), entry["_FILE_SIZE"]
+        yield layout.manifest(snapshot.index_manifest), 0
+    if snapshot.statistics is not None:
+        yield layout.statistics_file(snapshot.statistics), 0
+
+
+def left_by_expiry(files: TableFiles, schema: Schema, expired: Sequence[Snapshot], kept: Sequence[Snapshot], first: Snapshot) -> Garbage:
+    """What only the expired snapshots needed.
+
+    ``first`` is the earliest snapshot that stays; ``kept`` are tags and branches, which keep what they need.
+    """
+    gone: dict[str, _Candidate] = {}
+    for snapshot in [*expired[1:], first]:
+        entries = list(files.delta_entries(snapshot))
+        for entry in entries:
+            if entry.kind is EntryKind.DELETE:
+                gone.update(_candidates(files, schema, entry))
+        for entry in entries:  # a file that got another index is removed and added in one snapshot
+            if entry.kind is EntryKind.ADD:
+                for path in _candidates(files, schema, entry):
+                    gone.pop(path, None)
+    return _garbage(files, schema, gone, expired, [first], kept)
+
+
+def left_by_rollback(files: TableFiles, schema: Schema, removed: Sequence[Snapshot], to: Snapshot, kept: Sequence[Snapshot]) -> Garbage:
+    """What only the snapshots after ``to`` needed, which are rolled back: the files they added."""
+    return left_by_branch(files, schema, removed, [to, *kept])
+
+
+def left_by_branch(files: TableFiles, schema: Schema, gone: Sequence[Snapshot], kept: Sequence[Snapshot]) -> Garbage:
+    """What only snapshots at the end of a line of history needed: the files they added."""
+    added: dict[str, _Candidate] = {}
+    for snapshot in gone:
+        for entry in files.delta_entries(snapshot):
+            if entry.kind is EntryKind.ADD:
+                added.update(_candidates(files, schema, entry))
+    return _garbage(files, schema, added, gone, [], kept)
+
+
+def left_by_tag(files: TableFiles, schema: Schema, tagged: Snapshot, kept: Sequence[Snapshot]) -> Garbage:
+    """What only a dropped tag needed, whose snapshot has expired; ``kept`` are its neighbours and the branches."""
+    live: dict[str, _Candidate] = {}
+    for entry in files.live_entries(tagged):
+        live.update(_candidates(files, schema, entry))
+    return _garbage(files, schema, live, [tagged], [], kept)
+
+
+_Candidate = tuple[bytes, int]
+"""The partition of a file that may go, and its bytes where they are known."""
+
+
+def _candidates(files: TableFiles, schema: Schema, entry: ManifestEntry) -> dict[str, _Candidate]:
+    """An entry's data file and what lies beside it, by path."""
+    found = {files.data_path(schema, entry): (entry.partition, entry.file.file_size)}
+    found.update((path, (entry.partition, 0)) for path in files.extra_paths(schema, entry))
+    return found
+
+
+def _garbage(
+    files: TableFiles,
+    schema: Schema,
+    candidates: Mapping[str, _Candidate],
+    gone: Iterable[Snapshot],
+    stay: Iterable[Snapshot],
+    kept: Sequence[Snapshot],
+) -> Garbage:
+    found = Garbage()
+    used = _names_used(files, schema, candidates, kept)
+    for path, (_, size) in candidates.items():
+        if path.rpartition("/")[2] not in used:
+            found.data[path] = size
+    needed = {path for snapshot in (*stay, *kept) for path, _ in metadata_of(files, snapshot)}
+    for snapshot in gone:
+        found.metadata.update((path, size) for path, size in metadata_of(files, snapshot) if path not in needed)
+    return found
+
+
+def _names_used(files: TableFiles, schema: Schema, candidates: Mapping[str, _Candidate], kept: Sequence[Snapshot]) -> set[str]:
+    """Names, of the candidates' partitions' files and of what lies beside them, that something kept needs."""
+    partitions = {partition for partition, _ in candidates.values()}
+    if not partitions or not kept:
+        return set()
+    touched = Touched([f.type for f in schema.partition_fields], partitions)
+    names = {path.rpartition("/")[2] for path in candidates}
+    used: set[str] = set()
+    for snapshot in kept:
+        many = files.live_files([meta for meta in files.manifests_of(snapshot) if touched.may_hold(meta)])
+        if many is not None:
+            used |= many.names_among(names, partitions)
+            continue
+        for entry in files.touched_entries(snapshot, touched):
+            used.update((entry.file.file_name, *entry.file.extra_files))
+    return used
+
+
+def without_limit(rules: ExpiryRules) -> ExpiryRules:
+    """The same rules for a run that does all at once."""
+    return replace(rules, per_run=None)

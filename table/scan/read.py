@@ -1,0 +1,386 @@
+"""Planned files as Arrow batches, in plan order, under the table's present schema (`paimon-append.md` §2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+import fastavro
+import pyarrow as pa
+from pyarrow.fs import LocalFileSystem
+
+from model.errors import LakeError, UnsupportedType
+from model.options.table import is_on
+from model.schema.casting import is_cast, parts_cast
+from model.schema.schema import Schema
+from model.schema.types import DataType, Field, RowType
+from table.format.deletions import alive, positions
+from table.format.formats import format_of
+from table.format.io.look_ahead import in_order
+from table.format.io.storage_errors import storage_failure
+from table.format.manifest import DataFile
+from table.format.orc import orc_parts, rows_of
+from table.format.parquet.metadata import footer_of, metadata_of
+from table.format.rows.arrow import arrow_schema, arrow_type
+from table.format.rows.convert import converted
+from table.format.rows.stats import column_stats
+from table.format.store import TableFiles
+from table.scan.entry_scan import PlannedFile
+from table.scan.statistics_check import ToldStats, has_checksums
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds  # at run time it would bring pandas along, a second of every start
+    import pyarrow.parquet as pq
+
+BATCH_ROWS = 65_536
+_LEAST_BATCH_ROWS = 64
+_BATCH_BYTES = 2 << 20
+_WINDOW = 4
+"""Files read at once."""
+_LOOK_AHEAD_BYTES = 64 << 20
+"""Bytes of Arrow rows read ahead of the consumer, over all files."""
+_AT_HAND_BYTES = 4 << 20
+"""Local files that take no more together are read whole, one after the other or, where they are many, by a few threads."""
+_MANY = 8
+_FETCHED_WHOLE_BYTES = 256 << 10
+_BUFFER_BYTES = 1 << 20
+"""Bytes of a column read at once; without it Arrow holds whole column chunks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What of each row is wanted: columns (None for all), a filter in the table's names, and how many rows at most."""
+
+    columns: Sequence[str] | None = None
+    filter: ds.Expression | None = None
+    filter_columns: frozenset[str] = frozenset()
+    limit: int | None = None
+
+
+def read_batches(
+    files: TableFiles, schema: Schema, planned: Sequence[PlannedFile], selection: Selection | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in plan order, in bounded memory; a filter keeps only rows for which it is true."""
+    selection = selection or Selection()
+    fields = list(schema.fields) if selection.columns is None else [schema.field(name) for name in selection.columns]
+    left = selection.limit
+    if left == 0:
+        return
+    for batch in _in_order(files, schema, fields, _enough(planned, selection), selection):
+        if left is not None:
+            batch = batch.slice(0, left)
+            left -= batch.num_rows
+        if batch.num_rows:
+            yield batch
+        if left == 0:
+            return
+
+
+def _enough(planned: Sequence[PlannedFile], selection: Selection) -> Sequence[PlannedFile]:
+    """The files that a limit without a filter can reach."""
+    if selection.limit is None or selection.filter is not None:
+        return planned
+    rows = 0
+    for count, one in enumerate(planned):
+        if rows >= selection.limit:
+            return planned[:count]
+        deleted = 0 if one.vector is None else one.vector.cardinality
+        rows += 0 if deleted is None else one.file.row_count - deleted
+    return planned
+
+
+def _in_order(
+    files: TableFiles, schema: Schema, fields: Sequence[Field], planned: Sequence[PlannedFile], selection: Selection
+) -> Iterator[pa.RecordBatch]:
+    """Several files are read ahead of the consumer; where that gains nothing, no thread is started beside Arrow's own.
+
+    Local files that are small as a whole are there at once, while handing each from thread to thread costs several turns
+    of the interpreter's lock, and a server under load waits for each.
+    """
+    streams = [partial(_one_file, files, schema, fields, one, selection) for one in planned]
+    at_hand = files.io.atomic_rename and _are_small(planned)
+    if len(streams) < 2 or (at_hand and len(streams) < _MANY):
+        for stream in streams:
+            yield from stream()
+    elif at_hand:
+        for batches in _small_files().map(lambda stream: list(stream()), streams):
+            yield from batches
+    else:
+        yield from in_order(streams, window=_WINDOW, most_bytes=_LOOK_AHEAD_BYTES)
+
+
+def _are_small(planned: Sequence[PlannedFile]) -> bool:
+    return sum(one.file.file_size for one in planned) < _AT_HAND_BYTES and sum(one.file.row_count for one in planned) < 2 * BATCH_ROWS
+
+
+@cache
+def _small_files() -> ThreadPoolExecutor:
+    """Threads that read a file each and stay: under load starting one takes longer than its file."""
+    return ThreadPoolExecutor(_WINDOW, thread_name_prefix="scan-small")
+
+
+def check_whole(file: DataFile, schema: Schema, file_schema: Schema) -> None:
+    """Raise `UnsupportedType` for a file that holds only some of its rows' columns; an UPDATE of a table with row tracking names all.
+
+    In a table with data evolution rows lie in several files, whatever columns each of them holds.
+    """
+    if file.write_cols is None:
+        return
+    if is_on(schema.options, "data-evolution.enabled") or not set(file.write_cols) >= set(file_schema.field_names):
+        raise UnsupportedType(f"File {file.file_name} holds only some columns (data evolution), which is not read here yet.")
+
+
+def _one_file(
+    files: TableFiles, schema: Schema, fields: Sequence[Field], planned: PlannedFile, selection: Selection
+) -> Iterator[pa.RecordBatch]:
+    wanted = list(fields)
+    wanted += [f for f in schema.fields if f.name in selection.filter_columns and f not in wanted]
+    file_schema = schema if planned.file.schema_id == schema.id else files.read_schema(planned.file.schema_id)
+    check_whole(planned.file, schema, file_schema)
+    reader = _Projection(schema, file_schema, planned, wanted)
+    for batch in reader.batches(files):
+        yield from _filtered(batch, selection.filter, [f.name for f in fields])
+
+
+def _as_written(files: TableFiles, planned: PlannedFile, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches of a file, which has all the rows its manifest tells; raises `TableDamaged` where it is not what was written."""
+    rows = 0
+    try:
+        for batch in batches:
+            rows += batch.num_rows
+            yield batch
+    except FileNotFoundError:
+        raise files.missing(planned.path) from None
+    except (LakeError, pa.ArrowCancelled):
+        raise
+    except Exception as problem:  # bytes that were changed make a decoder fail in any way
+        if (away := storage_failure(problem, planned.path)) is not None:
+            raise away from problem
+        raise files.damaged(planned.path, f"cannot be read: {problem}") from problem
+    if rows != planned.file.row_count:
+        raise files.damaged(planned.path, f"holds {rows} rows where its manifest tells {planned.file.row_count}")
+
+
+def _filtered(batch: pa.RecordBatch, condition: ds.Expression | None, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    if condition is None:
+        yield batch
+        return
+    kept = pa.Table.from_batches([batch]).filter(condition).select(list(names))
+    yield from kept.combine_chunks().to_batches()
+
+
+class _Projection:
+    """A file's columns under the table's names and types: by field id, missing ones as NULL, partitions from the manifest."""
+
+    def __init__(self, schema: Schema, file_schema: Schema, planned: PlannedFile, wanted: Sequence[Field]) -> None:
+        self._planned = planned
+        self._file_schema = file_schema
+        self._wanted = wanted
+        by_id = {f.id: f for f in file_schema.fields}
+        self._partition = dict(zip(schema.partition_keys, planned.partition, strict=True))
+        self._sources = {f.name: by_id.get(f.id) for f in wanted if f.name not in self._partition}
+        self._names = [source.name for source in self._sources.values() if source is not None]
+        self._target = arrow_schema(wanted)
+
+    def batches(self, files: TableFiles) -> Iterator[pa.RecordBatch]:
+        """The file's rows in the wanted shape."""
+        if not self._names:
+            yield from self._alive(files, self._rows_only())
+            return
+        for raw in self._alive(files, self._checked(files)):
+            yield self._shaped(raw)
+
+    def _checked(self, files: TableFiles) -> Iterator[pa.RecordBatch]:
+        """The file's columns as they lie there; raises `TableDamaged` for what its manifest tells otherwise."""
+        told = None if has_checksums(self._planned.file) else ToldStats(self._planned.file, self._file_schema, self._names)
+        for raw in _as_written(files, self._planned, self._raw(files)):
+            if not set(self._names).issubset(raw.schema.names):
+                self._check_columns(files, raw.schema.names)
+            if told is not None and (problem := problem_of_rows(told, raw)) is not None:
+                raise files.damaged(self._planned.path, problem)
+            yield raw
+        if told is not None and (problem := told.end()) is not None:
+            raise files.damaged(self._planned.path, problem)
+
+    def _alive(self, files: TableFiles, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that are not deleted."""
+        vector = self._planned.vector
+        return batches if vector is None else alive(batches, positions(files, vector, self._planned.file.row_count))
+
+    def _check_columns(self, files: TableFiles, found: Sequence[str]) -> None:
+        """Raise `TableDamaged` for a file without a column that has values as its manifest tells: a changed name would make them NULL."""
+        told = column_stats(self._planned.file.value_stats, self._planned.file.value_stats_cols, self._file_schema)
+        for name in sorted(set(self._names).difference(found) & told.keys()):
+            nulls = told[name].null_count
+            if nulls is not None and nulls < self._planned.file.row_count:
+                problem = f"lacks column {name}, of which its manifest tells {self._planned.file.row_count - nulls} values"
+                raise files.damaged(self._planned.path, problem)
+
+    def _rows_only(self) -> Iterator[pa.RecordBatch]:
+        """Nothing wanted lies in the file: as many rows as it has, without opening it."""
+        for at in range(0, self._planned.file.row_count, BATCH_ROWS):
+            rows = min(BATCH_ROWS, self._planned.file.row_count - at)
+            yield self._shaped(rows_of(rows))
+
+    def _raw(self, files: TableFiles) -> Iterator[pa.RecordBatch]:
+        path = self._planned.path
+        match format_of(self._planned.file.file_name):
+            case "parquet":
+                yield from self._parquet(files, path)
+            case "orc":
+                yield from self._orc(files, path)
+            case "avro":
+                yield from self._avro(files.io.read(path))
+            case _:
+                raise UnsupportedType(f"Data files of the format of {self._planned.file.file_name} are not read here.")
+
+    def _parquet(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        with self._opened(files, path) as source:
+            self._check_size(files, source.size())
+            file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
+            yield from file.iter_batches(batch_size=self._batch_rows(source, file.metadata), columns=self._names, use_threads=True)
+
+    def _opened(self, files: TableFiles, path: str) -> pa.NativeFile:
+        """The file; a small one of a store is fetched whole, in a request instead of one for its end and for each column."""
+        filesystem = files.io.arrow()
+        if not self._at_once() or isinstance(filesystem, LocalFileSystem):
+            return filesystem.open_input_file(files.io.arrow_path(path))
+        return pa.BufferReader(files.io.read(path))
+
+    def _at_once(self) -> bool:
+        return self._planned.file.file_size <= _FETCHED_WHOLE_BYTES
+
+    def _check_size(self, files: TableFiles, size: int) -> None:
+        if size != self._planned.file.file_size:
+            raise files.damaged(self._planned.path, f"has {size:,} bytes where its manifest tells {self._planned.file.file_size:,}")
+
+    def _batch_rows(self, source: pa.NativeFile, metadata: pq.FileMetaData) -> int:
+        """Rows of a batch of some megabytes, by what the columns take once they are unpacked."""
+        size = sum(int(metadata.row_group(at).total_byte_size) for at in range(metadata.num_row_groups))
+        if size > _BATCH_BYTES:
+            size = self._unpacked_bytes(metadata_of(footer_of(source)))
+        return max(_LEAST_BATCH_ROWS, min(BATCH_ROWS, _BATCH_BYTES * int(metadata.num_rows) // max(1, size)))
+
+    def _unpacked_bytes(self, metadata: pq.FileMetaData) -> int:
+        """What the columns that are read take, by metadata that may be asked for its columns."""
+        names, size = set(self._names), 0
+        for at in range(metadata.num_row_groups):
+            group = metadata.row_group(at)
+            columns = (group.column(position) for position in range(group.num_columns))
+            size += sum(one.total_uncompressed_size for one in columns if one.path_in_schema.split(".", 1)[0] in names)
+        return size
+
+    def _orc(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
+        for part in orc_parts(files.io, path, self._names, at_once=self._at_once()):
+            self._check_size(files, part.head.size)
+            for batch in part.batches:
+                for at in range(0, batch.num_rows, BATCH_ROWS):
+                    yield batch.slice(at, BATCH_ROWS)
+
+    def _avro(self, data: bytes) -> Iterator[pa.RecordBatch]:
+        import io
+
+        fields = [source for source in self._sources.values() if source is not None]
+        target = arrow_schema(fields)
+        chunk: list[dict[str, object]] = []
+        for record in fastavro.reader(io.BytesIO(data)):
+            assert isinstance(record, dict)
+            chunk.append({f.name: record.get(f.name) for f in fields})
+            if len(chunk) >= BATCH_ROWS:
+                yield pa.RecordBatch.from_pylist(chunk, schema=target)
+                chunk = []
+        if chunk:
+            yield pa.RecordBatch.from_pylist(chunk, schema=target)
+
+    def _shaped(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+        columns = []
+        rows = raw.num_rows
+        for field, target in zip(self._wanted, self._target, strict=True):
+            if field.name in self._partition:
+                columns.append(pa.repeat(_partition_scalar(self._partition[field.name], field.type), rows))
+                continue
+            source = self._sources[field.name]
+            position = -1 if source is None else raw.schema.get_field_index(source.name)
+            if source is None or position < 0:  # files taken over where they lie may lack columns that others have
+                columns.append(pa.nulls(rows, target.type))
+            else:
+                columns.append(evolved(raw.column(position), source.type, field.type, field.name))
+        # Old files may hold NULL where the column is NOT NULL by now, so the batch does not promise it.
+        loose = pa.schema([pa.field(f.name, f.type) for f in self._target])
+        return pa.RecordBatch.from_arrays(columns, schema=loose)
+
+
+def problem_of_rows(told: ToldStats, raw: pa.RecordBatch) -> str | None:
+    """What is wrong with rows as a file holds them, by what its manifest tells of its columns."""
+    there = set(raw.schema.names)
+    try:
+        columns = {name: (raw.column(name), type_) for name, type_ in told.columns if name in there}
+        return told.look({name: array if type_ is None else _in_form(array, type_) for name, (array, type_) in columns.items()})
+    except pa.ArrowException as problem:
+        return f"has values that are none of its schema's types: {problem}"
+
+
+def _partition_scalar(value: object, type_: DataType) -> pa.Scalar:
+    if type_.root == "TIME" and value is not None:
+        return pa.scalar(value, pa.int32()).cast(pa.time32("ms"))
+    return pa.scalar(value, arrow_type(type_))
+
+
+def evolved(array: pa.Array, source: DataType, target: DataType, name: str) -> pa.Array:
+    """Column ``name`` as a file holds it, under the type the table has now."""
+    if isinstance(source, RowType) and isinstance(target, RowType):
+        return _evolved_row(array, source, target, name)
+    if is_cast(source, target):
+        return converted(_in_form(array, source), source, target, name)
+    check_parts(source, target, name)
+    return _in_form(array, target)
+
+
+def check_parts(source: DataType, target: DataType, name: str) -> None:
+    """Raise `UnsupportedType` where elements of arrays or maps would have to be cast, which only other engines' ALTER asks for."""
+    if parts_cast(source, target):
+        raise UnsupportedType(
+            f"Column {name} was {source.sql()} when some rows were written and is {target.sql()} now: values inside arrays and maps "
+            "are not cast here. Give the column its old type again, or read it with a Paimon client."
+        )
+
+
+def _in_form(array: pa.Array, target: DataType) -> pa.Array:
+    """Values of a type, or of one it holds every value of, in the type's Arrow form."""
+    wanted = arrow_type(target)
+    if array.type == wanted:
+        return array
+    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(array.type):
+        # Whether the file says UTC or not, the instant on the clock face is the same number.
+        return (
+            array.cast(pa.timestamp(array.type.unit)).cast(pa.timestamp(wanted.unit)).cast(wanted)
+            if wanted.tz is None
+            else _zoned(array, wanted)
+        )
+    if pa.types.is_time(wanted) and pa.types.is_integer(array.type):
+        return array.cast(pa.int32()).cast(wanted)
+    if pa.types.is_decimal(wanted) and pa.types.is_integer(array.type):
+        return array.cast(pa.decimal128(38, 0)).cast(wanted)
+    return array.cast(wanted)
+
+
+def _zoned(array: pa.Array, wanted: pa.TimestampType) -> pa.Array:
+    return array.cast(pa.timestamp(array.type.unit)).cast(pa.timestamp(wanted.unit)).cast(pa.int64()).cast(wanted)
+
+
+def _evolved_row(array: pa.Array, source: RowType, target: RowType, name: str) -> pa.Array:
+    by_id = {f.id: (i, f) for i, f in enumerate(source.fields)}
+    parts = []
+    for field in target.fields:
+        found = by_id.get(field.id)
+        if found is None:
+            parts.append(pa.nulls(len(array), arrow_type(field.type)))
+        else:
+            parts.append(evolved(array.field(found[0]), found[1].type, field.type, f"{name}.{field.name}"))
+    names = [pa.field(f.name, arrow_type(f.type)) for f in target.fields]
+    return pa.StructArray.from_arrays(parts, fields=names, mask=array.is_null())

@@ -1,0 +1,1 @@
+"""Which files and partitions need not be read."""

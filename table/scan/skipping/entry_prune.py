@@ -1,0 +1,156 @@
+"""What of a query speaks of partitions, buckets and statistics, entry by entry (`paimon-append.md` §4.7, 8.4)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product
+
+from model.predicate import And, Compare, In, IsNull, Op, Predicate, all_of, columns_of
+from model.schema.casting import is_cast
+from model.schema.schema import Schema
+from table.format.deletions import Deletions, key_of
+from table.format.manifest import DataFile, ManifestEntry
+from table.format.rows import binary_row
+from table.format.rows.stats import ColumnStats, column_stats
+from table.format.store import TableFiles
+from table.scan.plan import PlannedFile
+from table.scan.skipping.prune import may_match
+from table.write.bucket import bucket_of
+
+_MOST_KEYS = 1000
+"""More combinations of bucket keys than this are not worth hashing."""
+
+
+class PartitionPruning:
+    """Decides per distinct partition, once."""
+
+    def __init__(self, schema: Schema, predicate: Predicate | None) -> None:
+        self._names = schema.partition_keys
+        self._types = [field.type for field in schema.partition_fields]
+        self.predicate = only_columns(predicate, frozenset(self._names).__contains__)
+        self._values: dict[bytes, tuple[object, ...]] = {}
+        self._kept: dict[bytes, bool] = {}
+
+    def values(self, partition: bytes) -> tuple[object, ...]:
+        found = self._values.get(partition)
+        if found is None:
+            found = self._values[partition] = binary_row.decode(self._types, partition)
+        return found
+
+    def keep(self, partition: bytes) -> bool:
+        if self.predicate is None:
+            return True
+        found = self._kept.get(partition)
+        if found is None:
+            stats = {name: exactly(value) for name, value in zip(self._names, self.values(partition), strict=True)}
+            found = self._kept[partition] = may_match(self.predicate, stats, 1)
+        return found
+
+
+def exactly(value: object) -> ColumnStats:
+    """The statistics of a column that holds one value everywhere."""
+    return ColumnStats(null_count=1) if value is None else ColumnStats(min=value, max=value, null_count=0)
+
+
+def only_columns(predicate: Predicate | None, known: Callable[[str], bool]) -> Predicate | None:
+    """The conjuncts that speak of known columns only."""
+    if isinstance(predicate, And):
+        return all_of(*(only_columns(part, known) for part in predicate.parts))
+    return predicate if predicate is not None and all(known(column) for column in columns_of(predicate)) else None
+
+
+def wanted_buckets(schema: Schema, predicate: Predicate | None) -> frozenset[int] | None:
+    """The buckets that may hold matching rows when every bucket key is given by value; None means all."""
+    if schema.bucket <= 1 or predicate is None:
+        return None
+    parts = predicate.parts if isinstance(predicate, And) else (predicate,)
+    given: dict[str, tuple[object, ...]] = {}
+    for part in parts:
+        if isinstance(part, Compare) and part.op is Op.EQ:
+            given[part.column] = (part.value,)
+        elif isinstance(part, In):
+            given.setdefault(part.column, part.values)
+    wanted = [given.get(name) for name in schema.bucket_keys]
+    choices = [values for values in wanted if values is not None]
+    if len(choices) != len(wanted):
+        return None
+    if any(_unhashable(f.type.root, v) for f, values in zip(schema.bucket_fields, choices, strict=True) for v in values):
+        return None
+    count = 1
+    for values in choices:
+        count *= len(values)
+    return None if count > _MOST_KEYS else frozenset(bucket_of(schema, row) for row in product(*choices))
+
+
+def _unhashable(root: str, value: object) -> bool:
+    """Floats: 0.0 = −0.0 and NaN = NaN for a query while their hashes differ. Literals of another type are not hashed either."""
+    if root in ("FLOAT", "DOUBLE"):
+        return True
+    if root in ("TINYINT", "SMALLINT", "INT", "BIGINT"):
+        bits = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}[root]
+        return not isinstance(value, int) or isinstance(value, bool) or not -(1 << bits) <= value < 1 << bits
+    if root == "DATE":
+        return type(value) is not dt.date
+    return root not in ("CHAR", "VARCHAR") or not isinstance(value, str)
+
+
+class StatsPruning:
+    """Compares the query with a file's statistics, which are under the names and types of the file's own schema."""
+
+    def __init__(self, files: TableFiles, schema: Schema, predicate: Predicate | None) -> None:
+        self._files = files
+        self._schema = schema
+        self.predicate = only_columns(predicate, lambda name: schema.find(name) is not None)
+        self._names: dict[int, tuple[Schema, Mapping[str, str | None]]] = {}
+
+    def keep(self, entry: ManifestEntry) -> bool:
+        if self.predicate is None:
+            return True
+        return may_match(self.predicate, self.stats(entry.file), entry.file.row_count)
+
+    def stats(self, file: DataFile) -> dict[str, ColumnStats]:
+        """The statistics by the table's present column names."""
+        schema, names = self.mapping(file.schema_id)
+        stored = column_stats(file.value_stats, file.value_stats_cols, schema)
+        found = {}
+        for name, old in names.items():
+            if old is None:
+                found[name] = ColumnStats(null_count=file.row_count)
+            elif old in stored:
+                found[name] = stored[old]
+        return found
+
+    def mapping(self, schema_id: int) -> tuple[Schema, Mapping[str, str | None]]:
+        """For each column the query asks about: its name in the file's schema, None where the file has no such column.
+
+        A column whose values are cast is left out: the old type's bounds say nothing of the new one's.
+        """
+        found = self._names.get(schema_id)
+        if found is None:
+            schema = self._schema if schema_id == self._schema.id else self._files.read_schema(schema_id)
+            by_id = {f.id: f for f in schema.fields}
+            names: dict[str, str | None] = {}
+            for name in columns_of(self.predicate):
+                now = self._schema.field(name)
+                then = by_id.get(now.id)
+                if then is None or not is_cast(then.type, now.type):
+                    names[name] = None if then is None else then.name
+            found = self._names[schema_id] = (schema, names)
+        return found
+
+
+def file_stats(files: TableFiles, schema: Schema, columns: Iterable[str]) -> Callable[[DataFile], dict[str, ColumnStats]]:
+    """A function giving a file's statistics under the table's present names, for exact aggregates."""
+    return StatsPruning(files, schema, all_of(*(IsNull(column) for column in columns))).stats
+
+
+def planned_file(
+    files: TableFiles, schema: Schema, entry: ManifestEntry, partitions: PartitionPruning, deletions: Deletions
+) -> PlannedFile:
+    """The entry's file with where it lies, and which of its rows are deleted."""
+    values = partitions.values(entry.partition)
+    external = entry.file.external_path
+    path = files.reach.external(external) if external else files.layout.data_file(schema, values, entry.bucket, entry.file.file_name)
+    vector = deletions.get(key_of(entry)) if deletions else None
+    return PlannedFile(path=path, partition=values, bucket=entry.bucket, file=entry.file, vector=vector)

@@ -1,0 +1,91 @@
+"""Data files held against their manifest before another engine reads them, whose reader believes what a footer says.
+
+Spark takes a column that a footer calls by another name for one that is not there, leaves out what a footer's bounds exclude and a row
+group whose offset lies elsewhere, and counts no rows. ORC has no checksums at all, so a small ORC file is read once in full. What was
+found sound is not looked at again while its size and time stay as they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow.fs as pafs
+from cachetools import LRUCache
+
+from model.errors import LakeError
+from model.schema.schema import Schema
+from table.format.formats import format_of
+from table.format.store import TableFiles
+from table.retention.check import MISSING, ExpectedFile, fault_of, footer_fault
+from table.scan.plan import PlannedFile
+
+_THREADS = 4
+_MOST_KEPT = 200_000
+MOST_ORC_BYTES = 32 << 20
+"""Of ORC that was not looked at yet so much is read for one statement; the rest is read by a reader that looks at what it reads."""
+
+_lock = threading.Lock()
+_sound: LRUCache[bytes, bool] = LRUCache(_MOST_KEPT)
+
+
+def sound(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable[[int], Schema]) -> Sequence[bool]:
+    """Whether each file is known to be what was written; raises `TableDamaged` for one that is not.
+
+    Files of stores that keep checksums of their own are taken for sound, as is Avro, which is read here.
+    """
+    if not files.io.atomic_rename:
+        return [True] * len(planned)
+    known = [True] * len(planned)
+    unseen: list[tuple[bytes, PlannedFile]] = []
+    orc_bytes = 0
+    looked = [at for at, one in enumerate(planned) if format_of(one.file.file_name) in ("parquet", "orc")]
+    infos = files.io.arrow().get_file_info([files.io.arrow_path(planned[at].path) for at in looked])
+    for at, info in zip(looked, infos, strict=True):
+        one, key = planned[at], _key(planned[at], info)
+        with _lock:
+            if key in _sound:
+                continue
+        if format_of(one.file.file_name) == "orc":
+            orc_bytes += one.file.file_size
+            if orc_bytes > MOST_ORC_BYTES and info.type == pafs.FileType.File and info.size == one.file.file_size:
+                known[at] = False
+                continue
+        unseen.append((key, one))
+    if unseen:
+        _look(files, unseen, schema_at)
+    return known
+
+
+def forget() -> None:
+    """What a restart forgets."""
+    with _lock:
+        _sound.clear()
+
+
+def _key(one: PlannedFile, info: pafs.FileInfo) -> bytes:
+    told = f"{info.size} {info.mtime_ns} {one.file.row_count} {one.file.schema_id} {one.path}"
+    return hashlib.blake2b(told.encode(), digest_size=16).digest()
+
+
+def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema_at: Callable[[int], Schema]) -> None:
+    schemas = {one.file.schema_id: schema_at(one.file.schema_id) for _, one in unseen}
+
+    def look(entry: tuple[bytes, PlannedFile]) -> str | LakeError | None:
+        key, one = entry
+        expected = ExpectedFile(
+            path=one.path, size=one.file.file_size, rows=one.file.row_count, file=one.file, schema=schemas[one.file.schema_id]
+        )
+        parquet = format_of(one.file.file_name) == "parquet"
+        fault = footer_fault(files.io, expected) if parquet else fault_of(files.io, expected, deep=True)
+        if fault is None:
+            with _lock:
+                _sound[key] = True
+        return fault
+
+    with ThreadPoolExecutor(min(_THREADS, len(unseen)), thread_name_prefix="sound") as pool:
+        for (_, one), fault in zip(unseen, pool.map(look, unseen), strict=True):
+            if fault is not None:
+                raise files.missing(one.path) if fault == MISSING else files.damaged(one.path, str(fault))

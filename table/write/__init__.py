@@ -1,0 +1,1 @@
+"""Buckets, statistics, data files and the snapshot that names them."""

@@ -1,0 +1,121 @@
+"""Files that lie there already, copied with ids and annotations in their footers; pages, statistics and indexes stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from model.options.table import TABLE_OPTIONS
+from model.schema.schema import Schema
+from model.schema.types import Field
+from table.compaction.rewrite import Check, as_entry
+from table.format.formats import format_of
+from table.format.io.storage_errors import translating
+from table.format.manifest import ManifestEntry, NewFile
+from table.format.parquet.footer import Marks, marks_of
+from table.format.store import TableFiles
+from table.retention.erase import overlapping
+
+_CHUNK = 8 << 20
+_CODECS = frozenset(("zstd", "snappy", "gzip", "lz4", "brotli", "gz"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkTask:
+    """Files copied together: one, or in a queue those whose numbers overlap."""
+
+    inputs: tuple[ManifestEntry, ...]
+    marks: tuple[Marks | None, ...]
+    """How each ends then; None where it stays as it is."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that are copied."""
+        return sum(entry.file.file_size for entry in self.inputs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmarked:
+    """What of some files is to be done, and what cannot be."""
+
+    tasks: tuple[MarkTask, ...]
+    left: int
+    """Files that stay as they are: those elsewhere, with deleted rows, of another number of buckets, and of an unknown form."""
+
+
+def unmarked(schema: Schema, entries: Sequence[ManifestEntry], marks: Mapping[tuple[object, ...], Marks | None]) -> Unmarked:
+    """What is to be copied of live files, by what `marks_to_set` found of each."""
+    tasks, left = [], 0
+    for run in overlapping(entries) if schema.bucket > 0 else ([entry] for entry in entries):
+        found = [marks.get(entry.key()) for entry in run]
+        wanted = [one if one is not None and one.changed else None for one in found]
+        strange = [one is None and format_of(entry.file.file_name) == "parquet" for one, entry in zip(found, run, strict=True)]
+        left += sum(strange)
+        if any(wanted):
+            if not all(_replaceable(schema, entry) for entry in run):
+                left += sum(one is not None for one in wanted)
+            else:
+                tasks.append(MarkTask(inputs=tuple(run), marks=tuple(wanted)))
+    return Unmarked(tasks=tuple(tasks), left=left)
+
+
+def _replaceable(schema: Schema, entry: ManifestEntry) -> bool:
+    """Whether a copy may stand in its place: deleted rows are told by a file's name, and no partition mixes numbers of buckets."""
+    if entry.vector is not None or entry.file.external_path is not None:
+        return False
+    return schema.bucket <= 0 or entry.total_buckets == schema.bucket
+
+
+def marks_to_set(files: TableFiles, schema: Schema, entry: ManifestEntry, fields: Sequence[Field]) -> Marks | None:
+    """How a file would end with its columns marked; None for other formats and footers."""
+    if format_of(entry.file.file_name) != "parquet":
+        return None
+    return marks_of(files, files.data_path(schema, entry), fields)
+
+
+def marked_copies(files: TableFiles, schema: Schema, task: MarkTask, opening: Callable[[str], None], check: Check) -> list[NewFile]:
+    """Copy a task's files under names of their own; ``opening`` hears of each path before it is written."""
+    made = []
+    for entry, marks in zip(task.inputs, task.marks, strict=True):
+        check()
+        file = entry.file
+        name = f"{TABLE_OPTIONS.read(schema.options, 'data-file.prefix')}{uuid4()}-0.{_extension(file.file_name)}"
+        extra = {one: f"{name}-{uuid4()}.{format_of(one)}" for one in file.extra_files}
+        size = file.file_size if marks is None else marks.at + len(marks.end)
+        new = NewFile(
+            partition=entry.partition,
+            bucket=entry.bucket,
+            file=replace(file, file_name=name, file_size=size, extra_files=tuple(extra.values())),
+        )
+        target = as_entry(new, schema.bucket)
+        sources = [files.data_path(schema, entry), *files.extra_paths(schema, entry)]
+        targets = [files.data_path(schema, target), *files.extra_paths(schema, target)]
+        for path in targets:
+            opening(path)
+        for at, (source, path) in enumerate(zip(sources, targets, strict=True)):
+            _copy(files, source, path, None if at else marks)
+        made.append(new)
+    return made
+
+
+def _copy(files: TableFiles, source: str, target: str, marks: Marks | None) -> None:
+    io = files.io
+    with (
+        translating(source),
+        io.arrow().open_input_stream(io.arrow_path(source)) as reading,
+        translating(target),
+        io.arrow().open_output_stream(io.arrow_path(target)) as writing,
+    ):
+        left = marks.at if marks is not None else None
+        while data := reading.read(_CHUNK if left is None else min(_CHUNK, left)):
+            writing.write(data)
+            left = None if left is None else left - len(data)
+        if marks is not None:
+            writing.write(marks.end)
+
+
+def _extension(name: str) -> str:
+    """With the codec before it, where the name tells one."""
+    parts = name.split(".")
+    return ".".join(parts[-2:]) if len(parts) > 2 and parts[-2] in _CODECS else parts[-1]

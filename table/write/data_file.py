@@ -1,0 +1,267 @@
+"""One data file being written: Parquet or ORC, its size known as it grows, its statistics when it closes."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import time
+from abc import ABC, abstractmethod
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+
+from model.errors import InvalidData
+from model.schema.schema import Schema
+from table.format.formats import FileFormat
+from table.format.io.storage_errors import translating
+from table.format.manifest import DataFile, FileSource
+from table.format.parquet.metadata import footer_of, metadata_of
+from table.format.rows.stats import ColumnStats, StatsModes, merge_stats, stats_from_parquet, stats_of_batches
+from table.format.store import TableFiles
+
+
+class OpenFile(ABC):
+    """A data file being written."""
+
+    path: str
+    rows: int
+
+    def __init__(self, files: TableFiles, path: str) -> None:
+        self.path = path
+        self.rows = 0
+        self._files = files
+        with translating(path):
+            self._sink = files.io.arrow().open_output_stream(files.io.arrow_path(path))
+
+    def written(self) -> int:
+        """Bytes in the file so far."""
+        with translating(self.path):
+            return int(self._sink.tell())
+
+    def rows_that_fit(self, rows: pa.Table, target: int) -> int:
+        """How many of the rows bring the file to its target, by the bytes its rows have taken so far."""
+        if not self.rows or not self.written():
+            return int(rows.num_rows)
+        per_row = self.written() / self.rows
+        return int(min(rows.num_rows, max(1, round((target - self.written()) / per_row))))
+
+    def write(self, rows: pa.Table) -> None:
+        """Add a row group."""
+        with translating(self.path):
+            self._write(rows)
+        self.rows += rows.num_rows
+
+    def full(self, format_: FileFormat) -> bool:
+        """Whether the next row belongs to the next file."""
+        return self.written() >= format_.target_bytes * 0.95 or self.rows >= format_.target_rows
+
+    @abstractmethod
+    def _write(self, rows: pa.Table) -> None: ...
+
+    def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
+        """Finish the file; returns its size and the statistics of its columns."""
+        with translating(self.path):
+            self._finish()
+            size = self.written()
+            self._sink.close()
+        return size, self._stats_of(modes)
+
+    @abstractmethod
+    def _stats_of(self, modes: StatsModes) -> dict[str, ColumnStats]:
+        """The statistics of the finished file's columns."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """Write what ends a file of this format."""
+
+    def discard(self) -> None:
+        """Let go of a file that will be deleted; a full disk must not keep it open."""
+        for close in (self._finish, self._sink.close):
+            with contextlib.suppress(OSError, pa.ArrowException):
+                close()
+
+
+class _ParquetFile(OpenFile):
+    def __init__(self, files: TableFiles, format_: FileFormat, path: str, schema: pa.Schema) -> None:
+        super().__init__(files, path)
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            schema,
+            compression=format_.codec,
+            compression_level=format_.level,
+            use_dictionary=format_.dictionary,
+            store_decimal_as_integer=True,
+            store_schema=False,
+            version="2.6",
+            write_statistics=True,
+            write_page_checksum=True,
+        )
+
+    def _write(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+
+    def _finish(self) -> None:
+        self._writer.close()
+
+    def _stats_of(self, modes: StatsModes) -> dict[str, ColumnStats]:
+        return stats_from_parquet(self._writer.writer.metadata, modes.collected())
+
+
+class _Patient:
+    """A sink that keeps the first failure for later: Arrow's ORC writer ends the whole process where its close meets one."""
+
+    closed = False
+
+    def __init__(self, sink: pa.NativeFile) -> None:
+        self._sink = sink
+        self._failure: Exception | None = None
+
+    def write(self, data: bytes) -> int:
+        """Write, or drop what follows a failure: the file will be deleted."""
+        if self._failure is None:
+            try:
+                self._sink.write(data)
+            except Exception as failure:
+                self._failure = failure
+        return len(data)
+
+    def tell(self) -> int:
+        return int(self._sink.tell())
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None:
+        """The sink's owner closes it."""
+        self.closed = True
+
+    def check(self) -> None:
+        """Raise what was kept."""
+        if self._failure is not None:
+            raise self._failure
+
+
+class _OrcFile(OpenFile):
+    """ORC footers cannot be read here, so statistics are computed from the rows as they are written."""
+
+    def __init__(self, files: TableFiles, format_: FileFormat, path: str, schema: pa.Schema, modes: StatsModes) -> None:
+        super().__init__(files, path)
+        self._collected = modes.collected()
+        self._stats: list[dict[str, ColumnStats]] = []
+        codec = "uncompressed" if format_.codec == "none" else format_.codec
+        # The file's size is seen stripe by stripe, so a small target needs small stripes to be met.
+        stripe = min(format_.block_bytes, 64 << 20, max(64 << 10, format_.target_bytes // 16))
+        self._patient = _Patient(self._sink)
+        self._writer = orc.ORCWriter(pa.PythonFile(self._patient, mode="w"), compression=codec, stripe_size=stripe)
+
+    def _write(self, rows: pa.Table) -> None:
+        self._stats.append(stats_of_batches({f.name: (f.type, rows.column(f.name).chunks) for f in self._collected}))
+        self._writer.write(_orc_table(rows))
+        self._patient.check()
+
+    def _finish(self) -> None:
+        self._writer.close()
+        self._patient.check()
+
+    def _stats_of(self, modes: StatsModes) -> dict[str, ColumnStats]:
+        return merge_stats(self._stats)
+
+
+def _orc_table(rows: pa.Table) -> pa.Table:
+    """ORC has no TIME, which Paimon keeps as an INT of milliseconds there; raises `InvalidData` for what Arrow writes wrongly."""
+    for index, column in enumerate(rows.schema):
+        if pa.types.is_time(column.type):
+            rows = rows.set_column(index, pa.field(column.name, pa.int32(), column.nullable), rows.column(index).cast(pa.int32()))
+        elif pa.types.is_timestamp(column.type):
+            _check_orc_timestamps(column, rows.column(index))
+        elif pa.types.is_nested(column.type):
+            # Of a slice Arrow writes the rows at the array's beginning, without an error: only a copy begins where its rows do.
+            rows = rows.set_column(index, column, rows.column(index).take(pa.array(np.arange(rows.num_rows))))
+    return rows
+
+
+_ORC_SECONDS = 2**63 // 1_000_000_000 - 1
+
+
+def _check_orc_timestamps(column: pa.Field, values: pa.ChunkedArray) -> None:
+    """Arrow writes the fraction of a second before 1970 as negative, which no reader takes, and reads no time beyond 64 bits of them."""
+    second = {"ms": 1000, "us": 1_000_000}[column.type.unit]
+    numbers = values.cast(pa.int64())
+    whole = pc.multiply(pc.divide(numbers, second), second)
+    if pc.any(pc.and_(pc.less(numbers, 0), pc.not_equal(numbers, whole))).as_py():
+        raise InvalidData(
+            f"Column {column.name}: a time before 1970 with a fraction of a second cannot be written to ORC; "
+            "use 'file.format' = 'parquet' for this table."
+        )
+    ends = pc.min_max(numbers)
+    if ends["min"].is_valid and max(-ends["min"].as_py(), ends["max"].as_py()) > _ORC_SECONDS * second:
+        raise InvalidData(
+            f"Column {column.name}: a time before September 1677 or after April 2262 cannot be written to ORC, "
+            "whose files are read here in nanoseconds; use 'file.format' = 'parquet' for this table."
+        )
+
+
+def open_file(files: TableFiles, format_: FileFormat, path: str, schema: pa.Schema, modes: StatsModes) -> OpenFile:
+    """Begin a file at ``path``; raises `FileNotFoundError` where its directory is missing."""
+    with translating(path):
+        if format_.name == "orc":
+            return _OrcFile(files, format_, path, schema, modes)
+        return _ParquetFile(files, format_, path, schema)
+
+
+def describe(
+    schema: Schema,
+    modes: StatsModes,
+    path: str,
+    *,
+    size: int,
+    rows: int,
+    stats: dict[str, ColumnStats],
+    first_sequence: int,
+    source: FileSource = FileSource.APPEND,
+    external: bool = False,
+) -> DataFile:
+    """A finished file as a manifest will hold it."""
+    stored, cols = modes.store(stats)
+    bucketed = schema.bucket > 0
+    first = first_sequence if bucketed else 0
+    return DataFile(
+        file_name=path.rsplit("/", 1)[-1],
+        file_size=size,
+        row_count=rows,
+        value_stats=stored,
+        value_stats_cols=cols,
+        min_sequence_number=first,
+        max_sequence_number=first + max(rows - 1, 0),
+        schema_id=schema.id,
+        creation_time_millis=local_wall_millis(),
+        file_source=source,
+        external_path=path if external else None,
+    )
+
+
+def describe_parquet(
+    files: TableFiles,
+    schema: Schema,
+    path: str,
+    *,
+    first_sequence: int = 0,
+    modes: StatsModes | None = None,
+    source: FileSource = FileSource.APPEND,
+) -> DataFile:
+    """A Parquet file somebody else wrote, from its footer."""
+    modes = modes or StatsModes(schema)
+    with translating(path), files.io.arrow().open_input_file(files.io.arrow_path(path)) as file:
+        size = int(file.size())
+        metadata = metadata_of(footer_of(file))
+    stats = stats_from_parquet(metadata, modes.collected())
+    return describe(schema, modes, path, size=size, rows=metadata.num_rows, stats=stats, first_sequence=first_sequence, source=source)
+
+
+def local_wall_millis() -> int:
+    """The local wall clock stored as if it were UTC: how Paimon records when a file was made."""
+    now = time.time()
+    offset = dt.datetime.fromtimestamp(now).astimezone().utcoffset() or dt.timedelta()
+    return int(now * 1000) + int(offset.total_seconds() * 1000)

@@ -1,0 +1,371 @@
+"""Build the snapshot a commit asks for (`paimon-append.md` §6.1–6.3). Deciding and publishing it are `lake/commit/decide.py`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from model.commit_phase import CommitProgress
+from model.errors import InvalidOption, RewriteConflict, UnsupportedType
+from model.options.table import TABLE_OPTIONS, is_on
+from model.schema.schema import Schema
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Snapshot, told_operation
+from table.format.deletions import deleted_rows, deletions_of, index_after, key_of, with_vectors
+from table.format.manifest import DataFile, EntryKind, ManifestEntry, NewFile
+from table.format.manifest_columns import digest_of
+from table.format.rows.row_ids import with_row_ids
+from table.format.store import TableFiles
+from table.scan.skipping.partition_filter import Touched
+from table.write.manifest_merge import merged
+from table.write.sequences import BUCKETS, Buckets, in_sequence, raise_tops
+
+COMMITTED_BY = "sluice.committed-by"
+"""The property of a snapshot that names who was logged in when it was committed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest:
+    """What one writer wants committed."""
+
+    kind: CommitKind
+    adds: tuple[NewFile, ...] = ()
+    deletes: tuple[ManifestEntry, ...] = ()
+    """Live entries a rewrite takes away; the commit loses when one of them is gone."""
+    overwrite: Callable[[bytes], bool] | None = None
+    """Which partitions lose what they hold at the moment of the commit; evaluated anew at every attempt."""
+    commit_user: str
+    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
+    watermark: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    operation: str | None = None
+    """The operation in Paimon's word or in ours; see `model.snapshot.Operation`."""
+    statistics: str | None = None
+    """The statistics file an ANALYZE has written."""
+    in_place: bool = False
+    """Whether what is added holds rows of what goes, under numbers of theirs: rows are erased or changed where they stand."""
+    merge_manifests: bool = False
+    """Whether all manifests are merged on the occasion (``sys.compact_manifest``)."""
+    progress: CommitProgress = field(default_factory=CommitProgress, compare=False)
+    """How far it has come; the same for every copy of the request."""
+
+    @property
+    def takes_away(self) -> bool:
+        """Whether live rows go: no compaction, which puts the same rows in their place."""
+        return self.overwrite is not None or (bool(self.deletes) and self.kind is not CommitKind.COMPACT)
+
+    @property
+    def plain_append(self) -> bool:
+        """Whether the commit only adds: such a commit never conflicts and may share a snapshot with others."""
+        return self.kind is CommitKind.APPEND and not self.deletes and self.overwrite is None
+
+
+def everything(_: bytes) -> bool:
+    """An overwrite of the whole table."""
+    return True
+
+
+def build_snapshot(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest], *, uuid: str, time_millis: int
+) -> Snapshot:
+    """Write the manifests of the commit on top of ``latest`` and return its snapshot; the snapshot file is not written.
+
+    Several requests share one snapshot only when all are plain appends. Raises `RewriteConflict` when files a rewrite
+    takes away are gone or files it adds are there, or when a partition would mix bucket numbers; `InvalidOption` when an
+    append would mix them.
+    """
+    first = requests[0]
+    if len(requests) > 1 and not all(request.plain_append for request in requests):
+        raise ValueError("only plain appends share a snapshot")
+    if any(request.adds for request in requests):
+        check_writable(schema)
+    changes, buckets = _changes(files, schema, latest, requests)
+    index_manifest = _index_after(files, schema, latest, requests, changes)
+    next_row_id = (latest.next_row_id if latest else None) or 0
+    if is_on(schema.options, "row-tracking.enabled"):
+        changes, next_row_id = with_row_ids(changes, snapshot_id=latest.id + 1 if latest else 1, first=next_row_id)
+    types = [f.type for f in schema.partition_fields]
+    delta = files.new_manifests(changes, types, target=TABLE_OPTIONS.read(schema.options, "manifest.target-file-size"))
+    delta_name, delta_size = files.new_manifest_list(delta)
+    before = merged(files, schema, files.manifests_of(latest), everything=first.merge_manifests) if latest else []
+    base_name, base_size = files.new_manifest_list(before)
+    if buckets is not None:
+        BUCKETS.remember(files, delta_name, buckets)
+    added = sum(entry.file.row_count * (1 if entry.kind is EntryKind.ADD else -1) for entry in changes)
+    return Snapshot(
+        id=latest.id + 1 if latest else 1,
+        uuid=uuid,
+        schema_id=schema.id,
+        base_manifest_list=base_name,
+        base_manifest_list_size=base_size,
+        delta_manifest_list=delta_name,
+        delta_manifest_list_size=delta_size,
+        commit_user=first.commit_user,
+        commit_identifier=first.commit_identifier,
+        commit_kind=first.kind,
+        time_millis=max(time_millis, latest.time_millis if latest else 0),
+        total_record_count=(latest.total_record_count if latest else 0) + added,
+        delta_record_count=added,
+        index_manifest=index_manifest,
+        watermark=_watermark(latest, requests),
+        # Statistics tell of the least and the greatest value of a column, which may be what was erased.
+        statistics=first.statistics or (latest.statistics if latest and latest.schema_id == schema.id and not first.in_place else None),
+        properties=_properties(requests),
+        next_row_id=next_row_id,
+        operation=told_operation(first.operation)[0],
+    )
+
+
+def metadata_written(files: TableFiles, latest: Snapshot | None, snapshot: Snapshot) -> list[str]:
+    """The metadata files a built snapshot names and the one before it did not: what `build_snapshot` and its caller have written."""
+    before = {meta.file_name for meta in files.manifests_of(latest)} if latest else set()
+    names = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+    names += [meta.file_name for meta in files.manifests_of(snapshot) if meta.file_name not in before]
+    if snapshot.index_manifest and (latest is None or latest.index_manifest != snapshot.index_manifest):
+        names.append(snapshot.index_manifest)
+    paths = [files.layout.manifest(name) for name in names]
+    if snapshot.statistics and (latest is None or latest.statistics != snapshot.statistics):
+        paths.append(files.layout.statistics_file(snapshot.statistics))
+    return paths
+
+
+def _properties(requests: Sequence[CommitRequest]) -> Mapping[str, str]:
+    """The first request's and its operation where Paimon has no word for it, with everybody named whose rows share the snapshot."""
+    who = dict.fromkeys(name for request in requests if (name := request.properties.get(COMMITTED_BY)) is not None)
+    _, own = told_operation(requests[0].operation)
+    operation = {} if own is None else {OPERATION: own}
+    return {**requests[0].properties, **operation, **({} if len(who) < 2 else {COMMITTED_BY: ", ".join(who)})}
+
+
+def check_writable(schema: Schema) -> None:
+    """Raise `UnsupportedType` for a table whose rows lie in several files each."""
+    if is_on(schema.options, "data-evolution.enabled"):
+        raise UnsupportedType("The table has 'data-evolution.enabled' = 'true', which is not written here; use the client that made it.")
+
+
+def _index_after(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest], changes: Sequence[ManifestEntry]
+) -> str | None:
+    """The index manifest after the changes; raises `RewriteConflict` where rows of a file were deleted since a rewrite read it."""
+    if latest is None or latest.index_manifest is None:
+        return None
+    stays = {key_of(entry) for entry in changes if entry.kind is EntryKind.ADD}  # with another index of its values
+    known = deletions_of(files, schema, latest)
+    for entry in (entry for request in requests for entry in request.deletes):
+        if entry.vector != known.get(key_of(entry)) and key_of(entry) not in stays:
+            raise RewriteConflict(
+                f"Rows of file {entry.file.file_name} were deleted while it was rewritten; nothing was changed.",
+                resource_name=entry.file.file_name,
+            )
+    gone = {key_of(entry) for entry in changes if entry.kind is EntryKind.DELETE} - stays
+    return index_after(files, schema, latest, gone)
+
+
+def _watermark(latest: Snapshot | None, requests: Sequence[CommitRequest]) -> int | None:
+    """The largest known; Flink jobs without watermarks store Long.MIN, which means none."""
+    known = [request.watermark for request in requests]
+    if latest:
+        known.append(latest.watermark)
+    return max((mark for mark in known if mark is not None and mark > -(2**63)), default=None)
+
+
+def _changes(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest]
+) -> tuple[list[ManifestEntry], Buckets | None]:
+    """The delta's entries (deletions first), and the buckets after it where the table has such."""
+    first = requests[0]
+    if first.plain_append:
+        return _appended(files, schema, latest, requests)
+    if first.kind is CommitKind.ANALYZE:
+        return [], BUCKETS.of(files, latest) if schema.bucket > 0 else None
+    if first.kind is CommitKind.COMPACT or first.in_place:
+        return _compacted(files, schema, latest, first)
+    live, others = _overwritable(files, schema, latest, first)
+    tops = dict(others.tops)
+    deleted = _deleted(first, live)
+    gone = {entry.key() for entry in deleted}
+    survivors = [entry for entry in live if entry.key() not in gone]
+    adds = first.adds
+    if schema.bucket > 0:
+        _check_bucket_numbers(schema, survivors, adds)
+    raise_tops(tops, survivors)
+    # An overwrite restarts a replaced bucket's numbers at 0 as Paimon does.
+    shifted = in_sequence(adds, tops) if schema.bucket > 0 else [new.file for new in adds]
+    added = _entries(schema, adds, shifted)
+    _check_new(files, survivors, added)
+    raise_tops(tops, added)
+    deletions = [_deletion(entry) for entry in deleted]
+    numbers = others.numbers | {entry.total_buckets for entry in (*survivors, *added)}
+    return [*deletions, *added], Buckets(tops=tops, numbers=numbers) if schema.bucket > 0 else None
+
+
+def _overwritable(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, request: CommitRequest
+) -> tuple[list[ManifestEntry], Buckets]:
+    """The live files of the partitions an overwrite is about, and the buckets of all others."""
+    sums = files.bucket_sums(latest)
+    named = {entry.partition for entry in request.deletes} | {new.partition for new in request.adds}
+    about = {s.partition for s in sums if s.partition in named or (request.overwrite is not None and request.overwrite(s.partition))}
+    live = list(files.touched_entries(latest, Touched([f.type for f in schema.partition_fields], about))) if about else []
+    return live, Buckets.of_sums(s for s in sums if s.partition not in about)
+
+
+def _appended(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest]
+) -> tuple[list[ManifestEntry], Buckets | None]:
+    if schema.bucket <= 0:
+        return [entry for request in requests for entry in _entries(schema, request.adds, [new.file for new in request.adds])], None
+    before = BUCKETS.of(files, latest)
+    if before.numbers - {schema.bucket}:
+        _check_appendable(files, schema, latest, requests)
+    tops = dict(before.tops)
+    changes: list[ManifestEntry] = []
+    for request in requests:
+        added = _entries(schema, request.adds, in_sequence(request.adds, tops))
+        raise_tops(tops, added)
+        changes += added
+    return changes, Buckets(tops=tops, numbers=before.numbers | {schema.bucket})
+
+
+def _check_appendable(files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest]) -> None:
+    """Raise `InvalidOption` where rows go to a partition of another number of buckets: those of one key would be in two queues."""
+    adds = [new for request in requests for new in request.adds]
+    touched = Touched([f.type for f in schema.partition_fields], {new.partition for new in adds})
+    other = _of_other_number(schema, files.touched_entries(latest, touched), adds)
+    if other is not None:
+        raise InvalidOption(f"{_numbers_told(schema, other)} Rows can be inserted again afterwards.")
+
+
+def _compacted(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, request: CommitRequest
+) -> tuple[list[ManifestEntry], Buckets | None]:
+    """The changes of a compaction, or of rows erased in place: only their buckets are read, and what a bucket ends with stays."""
+    types = [f.type for f in schema.partition_fields]
+    places = {(e.partition, e.bucket) for e in request.deletes} | {(new.partition, new.bucket) for new in request.adds}
+    touched = Touched(types, {partition for partition, _ in places}, {bucket for _, bucket in places})
+    added = _entries(schema, request.adds, [new.file for new in request.adds])
+    live = _live(files, schema, latest, touched, [*request.deletes, *added])
+    deleted = _deleted(request, live)
+    gone = {entry.key() for entry in deleted}
+    survivors = [entry for entry in live if entry.key() not in gone]
+    _check_new(files, survivors, added)
+    changes = [*(_deletion(entry) for entry in deleted), *added]
+    if schema.bucket <= 0:
+        return changes, None
+    _check_bucket_numbers(schema, survivors, request.adds)
+    if request.in_place:
+        _check_places(survivors, deleted)
+    else:
+        _check_order(files, with_vectors(files, schema, latest, live), gone, added)
+    return changes, BUCKETS.of(files, latest)
+
+
+def _live(
+    files: TableFiles, schema: Schema, latest: Snapshot | None, touched: Touched, named: Sequence[ManifestEntry]
+) -> list[ManifestEntry]:
+    """The live files a compaction must know: those in its buckets, or without order and of very many those it names."""
+    if latest is not None and schema.bucket <= 0:
+        many = files.live_files([meta for meta in files.manifests_of(latest) if touched.may_hold(meta)])
+        if many is not None:
+            return list(many.of_keys({digest_of(entry) for entry in named}))
+    return list(files.touched_entries(latest, touched))
+
+
+def _check_order(files: TableFiles, live: Sequence[ManifestEntry], gone: set[tuple[object, ...]], added: Sequence[ManifestEntry]) -> None:
+    """Every file that stays has as many rewritten rows before it as it had: a queue's order is its promise.
+
+    Writers that do not count rows (pypaimon) may have appended, meanwhile, a file whose number lies inside the rewritten ones.
+    """
+    for key in {(entry.partition, entry.bucket) for entry in live}:
+        before = [entry for entry in live if (entry.partition, entry.bucket) == key]
+        new = [entry for entry in added if (entry.partition, entry.bucket) == key]
+        after = [entry for entry in before if entry.key() not in gone] + new
+        fresh = {entry.key() for entry in new}
+        if _rows_before(files, before, gone) != _rows_before(files, after, fresh):
+            raise RewriteConflict(
+                f"Bucket {key[1]} got rows meanwhile that belong between the merged ones; it is merged when it is looked at again.",
+                resource_name=before[0].file.file_name,
+            )
+
+
+def _check_places(survivors: Sequence[ManifestEntry], deleted: Sequence[ManifestEntry]) -> None:
+    """No file that stays has its first number among those of a file that is written anew: it would no longer be read where it was."""
+    for entry in survivors:
+        for gone in deleted:
+            same = (entry.partition, entry.bucket) == (gone.partition, gone.bucket)
+            if same and gone.file.min_sequence_number <= entry.file.min_sequence_number <= gone.file.max_sequence_number:
+                raise RewriteConflict(
+                    f"Bucket {entry.bucket} got rows meanwhile that belong between those of {gone.file.file_name}; nothing was changed.",
+                    resource_name=gone.file.file_name,
+                )
+
+
+def _rows_before(files: TableFiles, entries: Sequence[ManifestEntry], marked: set[tuple[object, ...]]) -> list[tuple[object, int]]:
+    """In reading order: each file that is not marked, with the marked rows before it."""
+    found: list[tuple[object, int]] = []
+    rows = 0
+    for entry in sorted(entries, key=lambda e: e.file.min_sequence_number):
+        if entry.key() in marked:
+            rows += entry.file.row_count - (0 if entry.vector is None else deleted_rows(files, entry.vector, entry.file.row_count))
+        else:
+            found.append((entry.key(), rows))
+    return found
+
+
+def _entries(schema: Schema, adds: Sequence[NewFile], files: Sequence[DataFile]) -> list[ManifestEntry]:
+    total = schema.bucket if schema.bucket > 0 else -1
+    return [
+        ManifestEntry(kind=EntryKind.ADD, partition=new.partition, bucket=new.bucket, total_buckets=total, file=file)
+        for new, file in zip(adds, files, strict=True)
+    ]
+
+
+def _deletion(entry: ManifestEntry) -> ManifestEntry:
+    return ManifestEntry(
+        kind=EntryKind.DELETE, partition=entry.partition, bucket=entry.bucket, total_buckets=entry.total_buckets, file=entry.file
+    )
+
+
+def _deleted(request: CommitRequest, live: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+    if request.overwrite is not None:
+        return [entry for entry in live if request.overwrite(entry.partition)]
+    present = {entry.key(): entry for entry in live}
+    lost = [entry for entry in request.deletes if entry.key() not in present]
+    if lost:
+        raise RewriteConflict(
+            f"File {lost[0].file.file_name} is no longer part of the table: someone rewrote or deleted it meanwhile.",
+            resource_name=lost[0].file.file_name,
+        )
+    return [present[entry.key()] for entry in request.deletes]
+
+
+def _check_new(files: TableFiles, survivors: Sequence[ManifestEntry], added: Sequence[ManifestEntry]) -> None:
+    """A rewrite adds no file that is there already (`paimon-append.md` §6.2 b): its rows would be read twice."""
+    present = {entry.key() for entry in survivors}
+    for entry in added:
+        if entry.key() in present:
+            raise RewriteConflict(
+                f"File {entry.file.file_name} is part of the table at {files.location} already; nothing was changed. "
+                "The same rewrite was committed before, or its files were made by a copy.",
+                resource_name=entry.file.file_name,
+            )
+        present.add(entry.key())
+
+
+def _check_bucket_numbers(schema: Schema, survivors: Sequence[ManifestEntry], adds: Sequence[NewFile]) -> None:
+    """A partition holds one number of buckets; a new number comes with an overwrite of the partition."""
+    other = _of_other_number(schema, survivors, adds)
+    if other is not None:
+        raise RewriteConflict(_numbers_told(schema, other), resource_name=other.file.file_name)
+
+
+def _of_other_number(schema: Schema, live: Iterable[ManifestEntry], adds: Sequence[NewFile]) -> ManifestEntry | None:
+    """A live file in a partition that is written and has another number of buckets than the schema says."""
+    written = {new.partition for new in adds}
+    return next((entry for entry in live if entry.partition in written and entry.total_buckets != schema.bucket), None)
+
+
+def _numbers_told(schema: Schema, other: ManifestEntry) -> str:
+    return (
+        f"The partition was written with {other.total_buckets} buckets and the table now has {schema.bucket}; "
+        "rewrite it with CALL sys.rescale, which keeps the order, or whole with INSERT OVERWRITE."
+    )

@@ -1,0 +1,339 @@
+"""Arrow batches as data files, by partition and bucket, in write order (`paimon-append.md` §2.5, 4.7, 9).
+
+Files are written where they will stay: one nobody's manifest names is invisible. A failure deletes what it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from model.errors import Unavailable
+from model.schema.schema import Schema
+from table.format.formats import FileFormat
+from table.format.manifest import EMPTY_ROW, DataFile, FileSource, NewFile
+from table.format.rows import binary_row
+from table.format.rows.arrow import arrow_schema
+from table.format.rows.stats import StatsModes
+from table.format.store import TableFiles
+from table.index.build import FileIndexes, attached
+from table.index.container import SUFFIX
+from table.write.bucket import buckets_of, internal_values
+from table.write.data_file import OpenFile, describe, open_file
+from table.write.spill import BufferRules, Spill
+
+_CHECK_BYTES = 256 << 10
+"""Uncompressed bytes gathered before a row group is considered, so that rolling sees real sizes often enough."""
+
+_ROUTED_TIMES = 4
+"""Times its memory a write takes in before all that waits is put aside or written."""
+
+_SLICE_BYTES, _COLUMN_BYTES = 300, 220
+"""What Arrow takes for a slice of a batch and for each of its columns, however few its rows are; measured."""
+
+_TRIES = 3
+"""A directory may go with a table that is dropped, again after it was made anew; what is written then is refused at the commit."""
+_MOST_OPEN_FILES = 200
+"""Files one write keeps open; a process may have 1024."""
+
+_Key = tuple[bytes, int]
+Opening = Callable[[str], object]
+
+
+def unheard(path: str) -> None:
+    """Nobody asks which files are made."""
+
+
+def write_batches(
+    files: TableFiles,
+    schema: Schema,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    source: FileSource = FileSource.APPEND,
+    opening: Opening = unheard,
+) -> list[NewFile]:
+    """Write rows that fit the schema (see `table.format.rows.cast.fit`); returns the files, not yet committed.
+
+    Rows of one (partition, bucket) keep their order; their files' sequence numbers count from 0.
+    ``opening`` is called with each path before a file is made there.
+    """
+    writer = TableWriter(files, schema, source=source, opening=opening)
+    try:
+        for batch in batches:
+            writer.write(batch)
+        return writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def write_bucket(
+    files: TableFiles, schema: Schema, partition: bytes, bucket: int, batches: Iterable[pa.RecordBatch], *, source: FileSource
+) -> list[DataFile]:
+    """Write rows that all belong to one (partition, bucket), in order; their sequence numbers count from 0 over the files."""
+    values = binary_row.decode([f.type for f in schema.partition_fields], partition)
+    directory = files.layout.bucket_dir(schema, values, bucket)
+    writer = _BucketWriter(files, schema, FileFormat.of(schema), StatsModes(schema), directory, source)
+    try:
+        for batch in batches:
+            writer.write(batch)
+        return writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+class TableWriter:
+    """Open files of one write, one per (partition, bucket).
+
+    Rows that do not fill a row group yet wait in memory, of which a write takes so much at most however many partitions its
+    rows go to (`write-buffer-size`); beyond it they wait on local disk where many partitions and buckets are open
+    (`write-buffer-spillable`, `write-max-writers-to-spill`), and go to files, small ones where too many are open, where not.
+    """
+
+    def __init__(self, files: TableFiles, schema: Schema, *, source: FileSource = FileSource.APPEND, opening: Opening = unheard) -> None:
+        self._files = files
+        self._schema = schema
+        self._source = source
+        self._opening = opening
+        self._open: dict[_Key, _BucketWriter] = {}
+        self._format = FileFormat.of(schema)
+        self._modes = StatsModes(schema)
+        self._rules = BufferRules.of(schema)
+        self._spill = Spill(self._rules)
+        self._routed = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Route the batch's rows to their files."""
+        for partition, values, bucket, rows in route(self._schema, batch):
+            key = (partition, bucket)
+            writer = self._open.get(key)
+            if writer is None:
+                directory = self._files.layout.bucket_dir(self._schema, values, bucket)
+                writer = _BucketWriter(self._files, self._schema, self._format, self._modes, directory, self._source)
+                writer.opening = self._opening
+                writer.aside = partial(self._spill.take, key)
+                self._open[key] = writer
+            writer.write(rows)
+        self._routed += batch.nbytes
+        self._keep_small()
+
+    def _keep_small(self) -> None:
+        """However many partitions rows go to, memory and open files stay bounded."""
+        most = self._rules.memory_bytes
+        # A few rows waiting for their like keep the whole batch they came in from being freed, so now and then all go.
+        if self._routed > _ROUTED_TIMES * most or sum(writer.pending_bytes for writer in self._open.values()) > most:
+            many = self._rules.writers is not None and len(self._open) > self._rules.writers
+            if many and not self._spill.full:
+                self._spill.put((key, rows) for key, writer in self._open.items() for rows in writer.put_aside())
+                self._routed = 0
+            else:
+                self._flush(0 if self._routed > _ROUTED_TIMES * most else most // 2)
+        opened = [writer for writer in self._open.values() if writer.is_open]
+        for writer in sorted(opened, key=lambda w: -w.open_bytes)[: max(0, len(opened) - _MOST_OPEN_FILES)]:
+            writer.close_file()
+
+    def _flush(self, to: int) -> None:
+        """Write rows to files, the fullest writers' first, until so many bytes are left."""
+        held = sum(writer.pending_bytes for writer in self._open.values())
+        if not to:
+            self._routed = 0
+        for at, writer in enumerate(sorted(self._open.values(), key=lambda w: -w.pending_bytes)):
+            if held <= to or not writer.pending_bytes:
+                return
+            held -= writer.pending_bytes
+            writer.flush()
+            if at >= _MOST_OPEN_FILES:
+                writer.close_file()
+
+    def finish(self) -> list[NewFile]:
+        """Close all files and describe them."""
+        try:
+            return [
+                NewFile(partition=partition, bucket=bucket, file=file)
+                for (partition, bucket), writer in self._open.items()
+                for file in writer.finish()
+            ]
+        finally:
+            self._spill.close()
+
+    def abort(self) -> None:
+        """Delete everything this write made."""
+        self._spill.close()
+        for writer in self._open.values():
+            writer.abort()
+
+
+def route(schema: Schema, batch: pa.RecordBatch) -> Iterator[tuple[bytes, tuple[object, ...], int, pa.RecordBatch]]:
+    """The batch split by partition and bucket, each part in the batch's order: row bytes, values, bucket, rows."""
+    if batch.num_rows == 0:
+        return
+    groups: np.ndarray[tuple[int], np.dtype[np.int64]] = np.zeros(batch.num_rows, dtype=np.int64)
+    distinct: list[tuple[object, ...]] = [()]
+    types = [f.type for f in schema.partition_fields]
+    if types:
+        columns = [internal_values(f.type, batch.column(batch.schema.get_field_index(f.name))) for f in schema.partition_fields]
+        seen: dict[tuple[object, ...], int] = {}
+        groups = np.fromiter((seen.setdefault(row, len(seen)) for row in zip(*columns, strict=True)), dtype=np.int64, count=batch.num_rows)
+        distinct = list(seen)
+    total = max(schema.bucket, 1)
+    keys = groups * total + (buckets_of(schema, batch) if schema.bucket > 1 else 0)
+    order = np.argsort(keys, kind="stable")
+    found, starts = np.unique(keys[order], return_index=True)
+    rows = batch if len(found) == 1 else batch.take(pa.array(order))
+    for key, start, end in zip(found.tolist(), starts.tolist(), [*starts[1:].tolist(), batch.num_rows], strict=True):
+        group, bucket = divmod(key, total)
+        values = distinct[group]
+        yield binary_row.encode_prefixed(types, values) if types else EMPTY_ROW, values, bucket, rows.slice(start, end - start)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Rows not yet in a row group."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    rows: int = 0
+    nbytes: int = 0
+
+
+class _BucketWriter:
+    """The files of one (partition, bucket), rolled at the target size."""
+
+    def __init__(
+        self, files: TableFiles, schema: Schema, format_: FileFormat, modes: StatsModes, directory: str, source: FileSource
+    ) -> None:
+        self._files = files
+        self._schema = schema
+        self._arrow = arrow_schema(schema.fields, with_ids=True)
+        self._slice_bytes = _SLICE_BYTES + _COLUMN_BYTES * len(schema.fields)
+        self._format = format_
+        self._modes = modes
+        self._directory = directory
+        self._source = source
+        self._id = uuid4()
+        self._count = 0
+        self._sequence = 0
+        self._pending = _Pending()
+        self._aside_bytes = self._aside_rows = 0
+        self.aside: Callable[[], Iterator[pa.RecordBatch]] = lambda: iter(())
+        """Gives back the rows that were put aside; they come before those that wait in memory."""
+        self.opening: Opening = unheard
+        self._file: OpenFile | None = None
+        self._index: FileIndexes | None = None
+        self._done: list[DataFile] = []
+        self._paths: list[str] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows behind those already written."""
+        at = 0
+        while at < batch.num_rows:
+            room = max(1, self._format.target_rows - (self._file.rows if self._file else 0) - self._pending.rows - self._aside_rows)
+            part = batch.slice(at, room)
+            self._pending.batches.append(part)
+            self._pending.rows += part.num_rows
+            self._pending.nbytes += part.nbytes
+            at += part.num_rows
+            if self._pending.nbytes + self._aside_bytes >= self._group_bytes() or part.num_rows == room:
+                self.flush()
+
+    @property
+    def pending_bytes(self) -> int:
+        """Memory of rows not yet in a row group; where many partitions get a row each, most of it holds no row."""
+        return self._pending.nbytes + self._slice_bytes * len(self._pending.batches)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a file is open."""
+        return self._file is not None
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes in the open file."""
+        return self._file.written() if self._file is not None else 0
+
+    def _group_bytes(self) -> int:
+        """Small targets need small row groups to be met; large ones need no more than the block size."""
+        return int(min(self._format.block_bytes, max(_CHECK_BYTES, self._format.target_bytes // 8)))
+
+    def put_aside(self) -> Iterator[pa.RecordBatch]:
+        """The rows in memory, as one batch, for who keeps them until `aside` asks for them."""
+        if self._pending.rows:
+            self._aside_bytes += self._pending.nbytes
+            self._aside_rows += self._pending.rows
+            rows = pa.Table.from_batches(self._pending.batches).combine_chunks()
+            self._pending = _Pending()
+            yield from rows.to_batches()
+
+    def flush(self) -> None:
+        """Write the rows that wait as a row group."""
+        if not self._pending.rows and not self._aside_rows:
+            return
+        rows = pa.Table.from_batches([*self.aside(), *self._pending.batches]).cast(self._arrow)
+        self._pending = _Pending()
+        self._aside_bytes = self._aside_rows = 0
+        while rows.num_rows:
+            file = self._file or self._begin()
+            fitting = file.rows_that_fit(rows, self._format.target_bytes)
+            part = rows.slice(0, fitting)
+            file.write(part)
+            if self._index is not None:
+                self._index.add(part)
+            rows = rows.slice(fitting)
+            if file.full(self._format):
+                self.close_file()
+
+    def _begin(self) -> OpenFile:
+        name = f"{self._format.prefix}{self._id}-{self._count}.{self._format.extension}"
+        path = f"{self._directory}/{name}"
+        self._count += 1
+        self.opening(path)
+        self._paths.append(path)
+        for left in reversed(range(_TRIES)):
+            try:
+                self._file = open_file(self._files, self._format, path, self._arrow, self._modes)
+                break
+            except FileNotFoundError as gone:
+                if not left:
+                    raise Unavailable(
+                        f"{name} of table {self._files.name} could not be made: its directory is removed each time."
+                    ) from gone
+                self._files.io.mkdirs(self._directory)
+        assert self._file is not None
+        self._index = FileIndexes.declared(self._schema)
+        return self._file
+
+    def close_file(self) -> None:
+        """Finish the open file, if any; later rows go to another."""
+        file = self._file
+        if file is None:
+            return
+        self._file = None
+        size, stats = file.close(self._modes)
+        first = self._sequence
+        self._sequence += file.rows
+        described = describe(
+            self._schema, self._modes, file.path, size=size, rows=file.rows, stats=stats, first_sequence=first, source=self._source
+        )
+        if self._index is not None:
+            self.opening(file.path + SUFFIX)
+            self._paths.append(file.path + SUFFIX)
+            described = attached(self._files, self._schema, file.path, described, self._index.container())
+        self._done.append(described)
+
+    def finish(self) -> list[DataFile]:
+        """Write what is pending and close the last file."""
+        self.flush()
+        self.close_file()
+        return self._done
+
+    def abort(self) -> None:
+        """Delete the files."""
+        if self._file is not None:
+            self._file.discard()
+        for path in self._paths:
+            self._files.io.delete(path)

@@ -1,0 +1,49 @@
+"""Statements that run until they are let go, for tests of what happens meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sql.execution.results import ResultSet
+from sql.statements.base import ExecutionContext
+
+
+@dataclass
+class Held:
+    """A statement that runs until it is let go; deaf to cancels."""
+
+    needs_spark: bool = False
+    reached: threading.Event = field(default_factory=threading.Event)
+    let_go: threading.Event = field(default_factory=threading.Event)
+    freed: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, context: ExecutionContext) -> ResultSet:
+        self.reached.set()
+        assert self.let_go.wait(120)
+        result = ResultSet.ok()
+        result.on_close(self.freed.set)
+        return result
+
+
+def in_background(action: Callable[[], Any]) -> Callable[[], Any]:
+    """Start an action; call what comes back to get its outcome."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append(action())
+        except Exception as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def join() -> Any:
+        thread.join(120)
+        assert outcome, "it has not ended in time"
+        return outcome[0]
+
+    return join

@@ -1,0 +1,200 @@
+"""A statement that goes on although it was told to stop: it loses its thread's place, readiness says so, and Spark is started anew."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from gateway.canceller import Canceller, Patience
+from gateway.gateway import Gateway
+from gateway.health import check_health
+from gateway.operation import Operation, OperationState
+from lake import Lake
+from model.errors import StatementTimeout
+from tests.fix_gateway import NoSpark
+from tests.gateway.held import Held
+from tests.gateway.test_executor import wait_for
+
+
+class Hanging:
+    """A Spark whose tasks do not end, and what it was told."""
+
+    def __init__(self) -> None:
+        self.canceled: list[str] = []
+        self.interrupted: list[str] = []
+        self.restarted: list[str] = []
+        self.stages: dict[str, set[tuple[str, int]]] = {}
+        self.live: list[tuple[str, int]] = []
+
+    def cancel(self, statement_id: str) -> None:
+        self.canceled.append(statement_id)
+
+    def interrupt(self, statement_id: str) -> None:
+        self.interrupted.append(statement_id)
+
+    def stages_of(self, statement_id: str) -> set[tuple[str, int]]:
+        return self.stages.pop(statement_id, set())
+
+    def live_tasks(self) -> list[tuple[str, int]]:
+        return self.live
+
+    def cores(self) -> int:
+        return 2
+
+    def restart(self, reason: str) -> None:
+        self.restarted.append(reason)
+
+
+@pytest.fixture
+def spark() -> Hanging:
+    return Hanging()
+
+
+@pytest.fixture
+def canceller(spark: Hanging) -> Iterator[Canceller]:
+    made = Canceller(spark, patience=Patience(interrupt=0.0, thread=0.0, told=0.0, starved=60.0, restart=2.5))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def operation() -> Operation:
+    made = Operation("SELECT 1")
+    made.move(OperationState.PENDING)
+    made.begin()
+    made.on_spark = True
+    return made
+
+
+def test_a_worker_that_does_not_end_loses_its_place_and_spark_is_started_anew(
+    canceller: Canceller, spark: Hanging, operation: Operation
+) -> None:
+    gave_up = threading.Event()
+
+    def give_up() -> bool:
+        gave_up.set()
+        return True
+
+    canceller.stop(operation, give_up)
+    assert gave_up.wait(60)
+    wait_for(lambda: bool(spark.restarted))
+    assert len(spark.canceled) >= 2, "Spark forgets a cancel that comes between two jobs"
+    assert operation.handle in spark.restarted[0]
+    assert operation.handle in spark.interrupted
+    wait_for(lambda: canceller.outliving() == [])
+
+
+def test_tasks_that_outlive_their_statement_are_told_and_end_with_spark(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
+    """Also where Spark has forgotten the job meanwhile."""
+    operation.worker_ended = True
+    spark.stages = {operation.handle: {("app-1", 7)}}
+    spark.live = [("app-1", 7), ("app-1", 7), ("app-1", 8)]
+    canceller.stop(operation)
+    wait_for(lambda: canceller.outliving() == [operation.handle])
+    wait_for(lambda: bool(spark.restarted))
+    assert spark.canceled == []
+    assert "2 tasks" in spark.restarted[0]
+
+
+def test_tasks_that_leave_nobody_a_core_end_with_spark_at_once(spark: Hanging, operation: Operation) -> None:
+    """Also where each of two statements holds only a part of them; one that holds a part alone is given its time."""
+    canceller = Canceller(spark, patience=Patience(starved=0.5, restart=60.0))
+    other = Operation("SELECT 2")
+    for one in (operation, other):
+        one.worker_ended = one.begun = True
+    spark.stages = {operation.handle: {("app-1", 7)}, other.handle: {("app-1", 8)}}
+    spark.live = [("app-1", 7)]
+    canceller.stop(operation)
+    wait_for(lambda: bool(canceller._stopping) and canceller._stopping[0].tasks == 1)
+    canceller._stopping[0].since -= 30
+    canceller.stop(other)
+    wait_for(lambda: len(canceller._stopping) == 1 and canceller._stopping[0].operation is operation)
+    assert spark.restarted == []
+    spark.stages, spark.live = {other.handle: {("app-1", 8)}}, [("app-1", 7), ("app-1", 8)]
+    canceller.stop(other)
+    wait_for(lambda: bool(spark.restarted))
+    wait_for(lambda: not canceller._stopping)
+    canceller.close()
+    assert len(spark.restarted) == 1
+    assert "2 tasks hold all its cores" in spark.restarted[0]
+    assert operation.handle in spark.restarted[0]
+    assert other.handle in spark.restarted[0]
+
+
+@pytest.mark.parametrize("waited_for", [True, False])
+def test_tasks_that_leave_nobody_a_core_end_sooner_where_somebody_waits_for_one(
+    spark: Hanging, operation: Operation, waited_for: bool
+) -> None:
+    looked = threading.Event()
+
+    def waiting() -> bool:
+        looked.set()
+        return waited_for
+
+    canceller = Canceller(spark, waiting=waiting, patience=Patience(waited_for=0.5, starved=600.0, restart=600.0))
+    operation.worker_ended = True
+    spark.stages, spark.live = {operation.handle: {("app-1", 7)}}, [("app-1", 7), ("app-1", 7)]
+    canceller.stop(operation)
+    wait_for(lambda: bool(spark.restarted) if waited_for else looked.is_set())
+    if not waited_for:
+        looked.clear()
+        assert looked.wait(60), "it looks again"
+        assert (spark.restarted, len(canceller._stopping)) == ([], 1)
+    canceller.close()
+
+
+def test_tasks_of_others_and_of_a_former_spark_do_not_count(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
+    operation.worker_ended = True
+    spark.stages = {operation.handle: {("app-1", 7)}}
+    spark.live = [("app-1", 8), ("app-2", 7)]
+    canceller.stop(operation)
+    wait_for(lambda: not canceller._stopping)
+    assert spark.restarted == []
+
+
+def test_a_statement_that_hangs_outside_spark_is_no_reason_to_start_spark_anew(
+    canceller: Canceller, spark: Hanging, operation: Operation
+) -> None:
+    operation.on_spark = False
+    gave_up = threading.Event()
+    canceller.stop(operation, lambda: gave_up.set() or True)  # type: ignore[func-returns-value]
+    assert gave_up.wait(60)
+    canceller._stopping[0].since -= 60
+    wait_for(lambda: len(spark.canceled) >= 3)
+    assert (canceller.outliving(), spark.restarted, spark.interrupted) == ([], [], [])
+    operation.worker_ended = True
+    wait_for(lambda: not canceller._stopping)
+
+
+def test_what_ends_in_time_is_forgotten(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
+    operation.worker_ended = True
+    canceller.stop(operation)
+    wait_for(lambda: canceller.outliving() == [])
+    assert spark.restarted == []
+
+
+def test_readiness_names_what_outlives(lake: Lake) -> None:
+    class Ready(NoSpark):
+        def __init__(self) -> None:
+            super().__init__()
+            self.ready = True
+
+        def check(self) -> None:
+            """It runs jobs."""
+
+    assert check_health(lake, Ready()).spark.ok
+    told = check_health(lake, Ready(), ["abc"]).spark
+    assert (told.ok, "statement abc" in told.detail) == (False, True)
+
+
+def test_a_stuck_statement_gives_its_slot_to_the_next(gateway: Gateway, held: Callable[..., Held], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gateway has one Spark thread; a statement that never comes back from Spark has its error, and the next one runs."""
+    monkeypatch.setattr(gateway._canceller, "_patience", Patience(thread=0.0))
+    stuck, following = held("stuck", needs_spark=True), held("following", needs_spark=True)
+    with pytest.raises(StatementTimeout):
+        gateway.run("SELECT stuck()", timeout=0.5)
+    following.let_go.set()
+    gateway.run("SELECT following()", timeout=20.0).close()
+    assert not stuck.let_go.is_set()

@@ -1,0 +1,324 @@
+"""Two lanes: what needs no Spark never waits behind what does; bounds, order in a session, draining."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from gateway.executor import Executor, Lane, StatementLimits, Steps
+from model.errors import TooManyStatements, Unavailable
+
+
+@pytest.fixture
+def executor() -> Iterator[Executor]:
+    running = Executor(local_threads=2, spark_threads=1, queue_limit=2, chain_limit=2)
+    yield running
+    running.close(2)
+
+
+def doing(action: Callable[[], object]) -> Steps:
+    action()
+    return
+    yield Lane.LOCAL
+
+
+def on_spark(action: Callable[[], object]) -> Steps:
+    yield Lane.SPARK
+    action()
+
+
+class Gate:
+    """Holds a worker until it is opened."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+
+    def __call__(self) -> None:
+        self.reached.set()
+        assert self.opened.wait(10)
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def test_local_work_passes_blocked_spark_work(executor: Executor) -> None:
+    gate, done = Gate(), threading.Event()
+    executor.submit(on_spark(gate))
+    executor.submit(on_spark(lambda: None))
+    assert gate.reached.wait(60)
+    executor.submit(doing(done.set))
+    assert done.wait(60)
+    gate.opened.set()
+
+
+def test_never_more_spark_work_at_once_than_threads() -> None:
+    executor = Executor(local_threads=4, spark_threads=2, queue_limit=100)
+    lock, now, most = threading.Lock(), 0, 0
+
+    def work() -> None:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.01)
+        with lock:
+            now -= 1
+
+    for _ in range(20):
+        executor.submit(on_spark(work))
+    assert executor.drain(10)
+    executor.close()
+    assert most == 2
+
+
+def test_a_full_queue_refuses_and_takes_again_when_there_is_room(executor: Executor) -> None:
+    gates = [Gate(), Gate()]
+    for gate in gates:
+        executor.submit(doing(gate))
+        assert gate.reached.wait(60)
+    executor.submit(doing(lambda: None))
+    executor.submit(doing(lambda: None))
+    with pytest.raises(TooManyStatements, match="2 statements already wait"):
+        executor.submit(doing(lambda: None))
+    for gate in gates:
+        gate.opened.set()
+    wait_for(lambda: executor.waiting(Lane.LOCAL) == 0)
+    executor.submit(doing(lambda: None))
+
+
+def test_work_that_finds_the_spark_queue_full_is_told(executor: Executor) -> None:
+    gate = Gate()
+    executor.submit(on_spark(gate))
+    assert gate.reached.wait(60)
+    for _ in range(2):
+        executor.submit(on_spark(lambda: None))
+    wait_for(lambda: executor.waiting(Lane.SPARK) == 2)
+    told: list[BaseException] = []
+
+    def steps() -> Steps:
+        try:
+            yield Lane.SPARK
+        except TooManyStatements as full:
+            told.append(full)
+
+    executor.submit(steps())
+    wait_for(lambda: bool(told))
+    gate.opened.set()
+
+
+def test_one_session_runs_one_after_another_in_order(executor: Executor) -> None:
+    chain, gate, seen = executor.chain(), Gate(), []
+    executor.submit(doing(gate), chain=chain)
+    assert gate.reached.wait(60)
+    executor.submit(on_spark(lambda: seen.append("second")), chain=chain)
+    executor.submit(doing(lambda: seen.append("third")), chain=chain)
+    with pytest.raises(TooManyStatements, match="in this session"):
+        executor.submit(doing(lambda: None), chain=chain)
+    other = threading.Event()
+    executor.submit(doing(other.set), chain=executor.chain())
+    assert other.wait(60)
+    assert seen == []
+    gate.opened.set()
+    wait_for(lambda: len(seen) == 2)
+    assert seen == ["second", "third"]
+
+
+def test_abandoned_work_gives_its_turn_to_the_next_at_once(executor: Executor) -> None:
+    chain, gate, done = executor.chain(), Gate(), threading.Event()
+    stuck = executor.submit(doing(gate), chain=chain)
+    assert gate.reached.wait(60)
+    executor.submit(doing(done.set), chain=chain)
+    executor.abandon(stuck)
+    assert done.wait(60)
+    gate.opened.set()
+
+
+def test_work_abandoned_in_a_queue_is_closed_without_waiting_for_spark(executor: Executor) -> None:
+    gate, closed, ran = Gate(), threading.Event(), threading.Event()
+    executor.submit(on_spark(gate))
+    assert gate.reached.wait(60)
+
+    def steps() -> Steps:
+        try:
+            yield Lane.SPARK
+            ran.set()
+        finally:
+            closed.set()
+
+    waiting = executor.submit(steps())
+    wait_for(lambda: executor.waiting(Lane.SPARK) == 1)
+    executor.abandon(waiting)
+    assert closed.wait(60)
+    gate.opened.set()
+    assert executor.drain(5)
+    assert not ran.is_set()
+
+
+def test_work_abandoned_in_a_session_never_starts(executor: Executor) -> None:
+    chain, gate, ran = executor.chain(), Gate(), threading.Event()
+    executor.submit(doing(gate), chain=chain)
+    assert gate.reached.wait(60)
+    executor.abandon(executor.submit(doing(ran.set), chain=chain))
+    gate.opened.set()
+    assert executor.drain(5)
+    assert not ran.is_set()
+
+
+def test_draining_refuses_new_work_and_waits_for_the_old(executor: Executor) -> None:
+    gate = Gate()
+    executor.submit(doing(gate))
+    assert gate.reached.wait(60)
+    assert not executor.drain(0.05)
+    with pytest.raises(Unavailable, match="stopping"):
+        executor.submit(doing(lambda: None))
+    with pytest.raises(Unavailable), executor.outside():
+        pass
+    gate.opened.set()
+    assert executor.drain(5)
+
+
+def test_draining_waits_for_work_on_the_callers_thread(executor: Executor) -> None:
+    with executor.outside():
+        assert not executor.drain(0.05)
+    assert executor.drain(1)
+
+
+def test_an_error_let_out_ends_the_work_and_not_the_thread(executor: Executor, caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> None:
+        raise RuntimeError("a bug")
+
+    for _ in range(5):
+        executor.submit(doing(broken))
+        wait_for(lambda: executor.waiting(Lane.LOCAL) == 0)
+    done = threading.Event()
+    executor.submit(doing(done.set))
+    assert done.wait(60)
+    assert "a bug" in caplog.text
+
+
+def test_threads_do_not_grow_with_work() -> None:
+    executor = Executor(local_threads=3, spark_threads=1, queue_limit=1000)
+    before = threading.active_count()
+    for _ in range(200):
+        executor.submit(on_spark(lambda: None))
+    assert executor.drain(10)
+    assert threading.active_count() == before
+    executor.close()
+
+
+def test_principals_take_turns_whatever_one_of_them_queued() -> None:
+    executor = Executor(local_threads=1, spark_threads=1, queue_limit=100)
+    gate, order, done = Gate(), list[str](), threading.Event()
+    try:
+        executor.submit(on_spark(gate), owner="loud")
+        assert gate.reached.wait(60)
+        for number in range(20):
+            executor.submit(on_spark(lambda number=number: order.append(f"loud {number}")), owner="loud")  # type: ignore[misc]
+        for number in range(2):
+            executor.submit(on_spark(lambda number=number: order.append(f"quiet {number}")), owner="quiet")  # type: ignore[misc]
+        executor.submit(on_spark(done.set), owner="third")
+        wait_for(lambda: executor.queued()["spark"] == 23)
+        gate.opened.set()
+        wait_for(lambda: len(order) == 22)
+        assert order.index("quiet 0") <= 1
+        assert order.index("quiet 1") <= 3
+        assert done.is_set()
+    finally:
+        executor.close(2)
+
+
+def test_one_principal_does_not_fill_the_queue() -> None:
+    executor = Executor(local_threads=1, spark_threads=1, queue_limit=10)
+    gate = Gate()
+    try:
+        executor.submit(doing(gate), owner="loud")
+        assert gate.reached.wait(60)
+        for _ in range(8):
+            executor.submit(doing(lambda: None), owner="loud")
+        with pytest.raises(
+            TooManyStatements, match="8 statements of loud wait already; the rest of the queue's 10 places is kept for others"
+        ):
+            executor.submit(doing(lambda: None), owner="loud")
+        executor.submit(doing(lambda: None), owner="quiet")
+    finally:
+        gate.opened.set()
+        executor.close(2)
+
+
+def test_a_quota_bounds_what_runs_and_waits_for_spark() -> None:
+    limits = {"few": StatementLimits(running=1, queued=2)}
+    executor = Executor(local_threads=1, spark_threads=3, limits=lambda owner: limits.get(owner, StatementLimits()))
+    first, other, ran, refused = Gate(), threading.Event(), list[int](), list[TooManyStatements]()
+
+    def counted(number: int) -> Steps:
+        try:
+            yield Lane.SPARK
+            ran.append(number)
+        except TooManyStatements as full:
+            refused.append(full)
+
+    try:
+        executor.submit(on_spark(first), owner="few")
+        assert first.reached.wait(60)
+        for number in range(3):
+            executor.submit(counted(number), owner="few")
+        wait_for(lambda: len(refused) == 1)
+        assert "the quota statements.queued = 2" in refused[0].message
+        executor.submit(on_spark(other.set), owner="many")
+        assert other.wait(60)
+        assert ran == [], "two threads are free, and one statement may run"
+        first.opened.set()
+        wait_for(lambda: sorted(ran) == [0, 1])
+    finally:
+        first.opened.set()
+        executor.close(2)
+
+
+def test_a_thread_that_does_not_come_back_is_replaced() -> None:
+    executor = Executor(local_threads=1, spark_threads=1)
+    gate, next_one = Gate(), threading.Event()
+    try:
+        work = executor.submit(on_spark(gate), owner="a")
+        assert gate.reached.wait(60)
+        assert not executor.give_up(work), "somebody still waits for it"
+        executor.abandon(work)
+        assert executor.give_up(work)
+        assert not executor.give_up(work)
+        assert executor.stuck() == 1
+        executor.submit(on_spark(next_one.set), owner="a")
+        assert next_one.wait(60), "the place of the stuck one was taken"
+        assert executor.drain(1)
+        gate.opened.set()
+        wait_for(lambda: executor.stuck() == 0)
+    finally:
+        gate.opened.set()
+        executor.close(2)
+
+
+def test_who_fills_spark_leaves_threads_to_others() -> None:
+    """A principal that runs nothing finds one of the kept threads; who has all others does not."""
+    executor = Executor(local_threads=2, spark_threads=2, kept_threads=1, queue_limit=100)
+    heavy, light, third = [Gate() for _ in range(4)], Gate(), threading.Event()
+    for gate in heavy:
+        executor.submit(on_spark(gate), owner="heavy")
+    assert heavy[0].reached.wait(60)
+    assert heavy[1].reached.wait(60)
+    wait_for(lambda: executor.waiting(Lane.SPARK) == 2)
+    executor.submit(on_spark(light), owner="light")
+    assert light.reached.wait(60)
+    assert not heavy[2].reached.is_set()
+    executor.submit(on_spark(third.set), owner="third")
+    wait_for(lambda: executor.waiting(Lane.SPARK) == 3)
+    light.opened.set()
+    assert third.wait(60)
+    assert (heavy[2].reached.is_set(), executor.waiting(Lane.SPARK)) == (False, 2), "a kept thread came free, and the queue's first stays"
+    for gate in heavy:
+        gate.opened.set()
+    assert executor.drain(60)
+    executor.close()

@@ -1,0 +1,50 @@
+"""Answers of Postgres that are lost on the way: what was decided counts once, with a key and without, and into partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from catalog import CatalogStore
+from gateway.gateway import Gateway
+from lake import EVERYBODY, Lake
+from tests.fix_gateway import NoSpark
+from tests.fix_postgres_proxy import Lost, PostgresProxy
+
+_DECIDES = "INSERT INTO table_snapshot"
+
+
+@pytest.fixture
+def far(postgres_proxy: PostgresProxy, tmp_path: Path) -> Iterator[Gateway]:
+    """A gateway whose way to Postgres may lose what is sent."""
+    catalog = CatalogStore(postgres_proxy.dsn)
+    lake = Lake(catalog, str(tmp_path / "warehouse"))
+    made = Gateway(lake, NoSpark())
+    yield made
+    made.close()
+    lake.close()
+    catalog.close()
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("partitions", ["", " PARTITIONED BY (d)"])
+@pytest.mark.parametrize("lost", Lost)
+def test_an_insert_lands_once_whatever_of_its_decision_is_lost(
+    far: Gateway, postgres_proxy: PostgresProxy, lost: Lost, partitions: str, key: str | None
+) -> None:
+    far.run(f"CREATE TABLE t (id INT, d INT){partitions}").close()
+    far.run("INSERT INTO t VALUES (0, 0)").close()
+    postgres_proxy.lose(_DECIDES, lost)
+    text = "INSERT INTO t VALUES (1, 1), (2, 2)"
+    answer = far.run(text, idempotency_key=key, caller=EVERYBODY).collect()
+    assert answer == [(2, 2)]
+    assert postgres_proxy.loss is not None
+    assert postgres_proxy.loss.begun
+    if lost is not Lost.QUESTION:
+        assert postgres_proxy.loss.answered.is_set(), "Postgres never did what was lost"
+    if key:
+        assert far.run(text, idempotency_key=key, caller=EVERYBODY).collect() == answer
+    assert sorted(far.run("SELECT id FROM t").collect()) == [(0,), (1,), (2,)]
+    assert far.run("SELECT COUNT(*) FROM t").collect() == [(3,)]

@@ -1,0 +1,136 @@
+"""Idempotency keys: a statement under one happens once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from gateway.gateway import Gateway
+from lake import Caller, Lake
+from model.errors import (
+    BadRequest,
+    IdempotencyInProgress,
+    IdempotencyMismatch,
+    TableNotExist,
+)
+from sql.execution.results import ResultSet
+from tests.fix_gateway import NoSpark
+from tests.gateway.held import Held, in_background
+from tests.sql.tables import make_table
+
+ME = Caller(principal="me", administrator=True)
+
+
+def test_an_insert_under_a_key_lands_once_also_after_a_restart(gateway: Gateway, lake: Lake, spark_stub: NoSpark) -> None:
+    make_table(lake, id="INT")
+    text = "INSERT INTO t VALUES (1), (2)"
+    first = gateway.run(text, idempotency_key="k", caller=ME).collect()
+    assert gateway.run(text, idempotency_key="k", caller=ME).collect() == first == [(2, 1)]
+    restarted = Gateway(Lake(lake.catalog, lake.warehouse), spark_stub)
+    assert restarted.run(text, idempotency_key="k", caller=ME).collect() == first
+    restarted.close()
+    assert gateway.run("SELECT COUNT(*) FROM t").collect() == [(2,)]
+
+
+def test_another_body_under_the_same_key_is_refused(gateway: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT")
+    gateway.run("INSERT INTO t VALUES (1)", idempotency_key="k").close()
+    with pytest.raises(IdempotencyMismatch):
+        gateway.run("INSERT INTO t VALUES (2)", idempotency_key="k")
+
+
+def test_a_key_whose_statement_runs_is_refused_meanwhile(gateway: Gateway, lake: Lake, held: Callable[..., Held]) -> None:
+    stuck = held()
+    make_table(lake, id="INT")
+    text = "INSERT INTO t SELECT held()"
+    outcome = in_background(lambda: gateway.run(text, idempotency_key="k"))
+    assert stuck.reached.wait(60)
+    with pytest.raises(IdempotencyInProgress):
+        gateway.run(text, idempotency_key="k")
+    stuck.let_go.set()
+    assert isinstance(outcome(), ResultSet)
+
+
+def test_a_failed_statement_gives_its_key_back(gateway: Gateway, lake: Lake) -> None:
+    for _ in range(2):
+        with pytest.raises(TableNotExist):
+            gateway.run("INSERT INTO t VALUES (1)", idempotency_key="k")
+    make_table(lake, id="INT")
+    assert gateway.run("INSERT INTO t VALUES (1)", idempotency_key="k").collect() == [(1, 1)]
+
+
+def test_a_key_covers_one_statement(gateway: Gateway) -> None:
+    with pytest.raises(BadRequest, match="covers one statement, and the text holds 2"):
+        gateway.run("SHOW DATABASES; SHOW DATABASES", idempotency_key="k")
+
+
+def test_a_query_may_have_a_key_which_changes_nothing(gateway: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT")
+    for rows in ([], [(1,)]):
+        assert gateway.run("SELECT * FROM t", idempotency_key="k").collect() == rows
+        gateway.run("INSERT INTO t VALUES (1)").close()
+
+
+def test_a_definition_under_a_key_is_answered_again(gateway: Gateway) -> None:
+    for _ in range(2):
+        assert gateway.run("CREATE DATABASE d", idempotency_key="k").collect() == [("OK",)]
+
+
+def test_requests_of_one_key_that_run_at_once_land_once(gateway: Gateway, lake: Lake) -> None:
+    """Neither sees the other before its commit: one of them decides, and the others answer what it did."""
+    make_table(lake, id="INT")
+    text = "INSERT INTO t VALUES (1), (2)"
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: gateway.run(text, idempotency_key="k", caller=ME).collect(), range(24)))
+    assert answers == [[(2, 1)]] * 24
+    assert gateway.run("SELECT COUNT(*) FROM t").collect() == [(2,)]
+
+
+def test_a_repeat_is_answered_where_it_could_not_be_done_again(gateway: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT")
+    text = "INSERT INTO t VALUES (1)"
+    first = gateway.run(text, idempotency_key="k", caller=ME).collect()
+    gateway.run("DROP TABLE t").close()
+    assert gateway.run(text, idempotency_key="k", caller=ME).collect() == first
+    with pytest.raises(IdempotencyMismatch):
+        gateway.run("INSERT INTO t VALUES (2)", idempotency_key="k", caller=ME)
+    with pytest.raises(TableNotExist):
+        gateway.run(text, idempotency_key="other", caller=ME)
+
+
+def test_rows_for_partitions_under_keys_are_counted_once(gateway: Gateway, lake: Lake) -> None:
+    table = make_table(lake, id="INT", d="INT", partition="d", options={})
+    for key in ("a", "b", "a", "b"):
+        gateway.run("INSERT INTO t VALUES (1, 1), (2, 1), (3, 2)", idempotency_key=key, caller=ME).close()
+    rows = {row.name: (row.record_count, row.file_count) for row in lake.partition_page(table)}
+    assert rows == {"d=1": (4, 2), "d=2": (2, 2)}
+
+
+def test_a_key_that_is_claimed_in_a_lost_race_is_kept_for_the_next_try(gateway: Gateway, lake: Lake) -> None:
+    """The first try claims the key and moves nothing: another process has committed meanwhile."""
+    make_table(lake, id="INT")
+    gateway.run("INSERT INTO t VALUES (0)").close()
+    other = Lake(lake.catalog, lake.warehouse)
+    theirs = Gateway(other, NoSpark())
+    for number in range(3):
+        theirs.run(f"INSERT INTO t VALUES ({number})", idempotency_key=f"theirs {number}", caller=ME).close()
+        for _ in range(2):
+            gateway.run(f"INSERT INTO t VALUES ({number})", idempotency_key=f"ours {number}", caller=ME).close()
+    assert gateway.run("SELECT COUNT(*) FROM t").collect() == [(7,)]
+    theirs.close()
+    other.close()
+
+
+def test_a_dead_servers_key_is_taken_over_by_a_short_insert(gateway: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT")
+    text = "INSERT INTO t VALUES (1)"
+    gateway.run(text, idempotency_key="k", caller=ME).close()
+    with lake.catalog.transaction() as tx:
+        tx.idempotency._conn.execute("UPDATE idempotency_key SET answer = NULL, owner = gen_random_uuid()")
+    with pytest.raises(IdempotencyInProgress):
+        gateway.run(text, idempotency_key="k", caller=ME)
+    with lake.catalog.transaction() as tx:
+        tx.idempotency._conn.execute("UPDATE idempotency_key SET lease_until = now() - interval '1 s'")
+    assert gateway.run(text, idempotency_key="k", caller=ME).collect() == [(1, 2)]

@@ -1,0 +1,95 @@
+"""Pages by token: every row once and in order, the newest page again, older ones empty, others refused."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.result_pages import Pages
+from model.errors import InvalidData, InvalidToken
+from model.schema.types import BigIntType, VarCharType
+from sql.execution.results import ResultColumn, ResultSet
+
+COLUMNS = (ResultColumn("n", BigIntType()),)
+
+
+def result_of(*sizes: int) -> ResultSet:
+    def batches() -> Iterator[pa.RecordBatch]:
+        at = 0
+        for size in sizes:
+            yield pa.RecordBatch.from_arrays([pa.array(range(at, at + size), pa.int64())], names=["n"])
+            at += size
+
+    return ResultSet.streaming(COLUMNS, batches)
+
+
+def numbers(pages: Pages, token: int) -> list[int]:
+    return [n for batch in pages.page(token).batches for n in batch.column(0).to_pylist()]
+
+
+@given(st.lists(st.integers(0, 40), max_size=8), st.integers(1, 15))
+def test_walking_the_tokens_gives_every_row_once_in_order(sizes: list[int], rows: int) -> None:
+    pages = Pages(result_of(*sizes), rows=rows)
+    seen: list[int] = []
+    token: int | None = 0
+    while token is not None:
+        page = pages.page(token)
+        assert page.rows <= rows
+        assert (page.next_token is None) == (page.rows == 0)
+        assert numbers(pages, token) == numbers(pages, token)  # asked again: the same
+        seen += numbers(pages, token)
+        token = page.next_token
+    assert seen == list(range(sum(sizes)))
+
+
+def test_a_page_read_past_comes_back_empty_with_the_same_next_token() -> None:
+    pages = Pages(result_of(10), rows=4)
+    pages.page(0)
+    pages.page(1)
+    again = pages.page(0)
+    assert (again.rows, again.next_token) == (0, 1)
+    assert numbers(pages, 1) == [4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("token", [-1, 1, 7])
+def test_a_token_never_handed_out_is_refused(token: int) -> None:
+    with pytest.raises(InvalidToken, match=f"no result page {token}"):
+        Pages(result_of(3)).page(token)
+
+
+def test_past_the_last_page_there_is_nothing() -> None:
+    pages = Pages(result_of(1))
+    assert pages.page(0).next_token == 1
+    assert pages.page(1).next_token is None
+    with pytest.raises(InvalidToken):
+        pages.page(2)
+
+
+def test_pages_are_bounded_by_bytes_too() -> None:
+    big = pa.RecordBatch.from_arrays([pa.array(["x" * 1000] * 100)], names=["s"])
+    result = ResultSet.streaming([ResultColumn("s", VarCharType())], lambda: iter([big]))
+    pages = Pages(result, bytes_=10_500)
+    assert 8 <= pages.page(0).rows <= 10
+
+
+def test_a_failure_while_reading_is_told_again_and_again() -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_arrays([pa.array([1], pa.int64())], names=["n"])
+        raise InvalidData("broken file")
+
+    pages = Pages(ResultSet.streaming(COLUMNS, batches), rows=1)
+    assert numbers(pages, 0) == [1]
+    for _ in range(2):
+        with pytest.raises(InvalidData, match="broken file"):
+            pages.page(1)
+
+
+def test_the_last_page_frees_the_result() -> None:
+    result = result_of(2)
+    pages = Pages(result, rows=2)
+    pages.page(0)
+    assert not result.closed
+    pages.page(1)
+    assert result.closed

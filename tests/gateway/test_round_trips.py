@@ -1,0 +1,72 @@
+"""The round trips to Postgres that each statement's answer waits for, as docs/scaling.md tells them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from catalog import CatalogStore
+from gateway.gateway import Gateway
+from lake import EVERYBODY, Lake
+from tests.fix_gateway import NoSpark
+from tests.fix_postgres_proxy import PostgresProxy
+
+_DOC = Path(__file__).parents[2] / "docs" / "scaling.md"
+_NOT_WAITED_FOR = (
+    r"pg_notify|FROM access_token|^\(prepares\)$|^UPDATE idempotency_key SET lease_until|^DELETE FROM idempotency_key WHERE created_at"
+)
+"""What threads of their own send, and what is sent once for many statements."""
+_TEN = ", ".join(f"({number}, {number})" for number in range(10))
+
+
+@pytest.fixture
+def far(postgres_proxy: PostgresProxy, tmp_path: Path) -> Iterator[Gateway]:
+    """A gateway whose round trips are counted."""
+    catalog = CatalogStore(postgres_proxy.dsn)
+    lake = Lake(catalog, str(tmp_path / "warehouse"), drop_retention=timedelta(days=1))
+    made = Gateway(lake, NoSpark())
+    yield made
+    made.close()
+    lake.close()
+    catalog.close()
+
+
+def told() -> dict[str, int]:
+    """The table of the document: statement, and how many round trips it takes now."""
+    rows = re.findall(r"^\| (?!statement|---)(.+?) \| *\d+ \| *(\d+) \|$", _DOC.read_text(), re.MULTILINE)
+    found: dict[str, int] = {}
+    for name, count in rows:
+        found[name if name not in found else f"{name} (partitions)"] = int(count)
+    return found
+
+
+def test_every_statement_takes_the_round_trips_that_the_document_tells(far: Gateway, postgres_proxy: PostgresProxy) -> None:
+    asked: dict[str, list[str]] = {}
+
+    def run(name: str, text: str, key: str | None = None) -> None:
+        postgres_proxy.reset()
+        far.run(text, idempotency_key=key, caller=EVERYBODY).close()
+        asked[name] = postgres_proxy.asked(without=_NOT_WAITED_FOR)
+
+    run("`CREATE DATABASE`", "CREATE DATABASE d")
+    run("`CREATE TABLE`", "CREATE TABLE t (id INT)")
+    run("the first `INSERT`", "INSERT INTO t VALUES (0)")
+    run("`INSERT INTO t VALUES (1)`", "INSERT INTO t VALUES (1)")
+    run("the same with an `Idempotency-Key`", "INSERT INTO t VALUES (2)", "k")
+    run("its repeat, answered from the key", "INSERT INTO t VALUES (2)", "k")
+    run("`SELECT` of a table", "SELECT id FROM t WHERE id > 0")
+    run("another `CREATE TABLE`", "CREATE TABLE p (id INT, d INT) PARTITIONED BY (d)")
+    run("the first into partitions", f"INSERT INTO p VALUES {_TEN}")
+    run("`INSERT` into 10 partitions", f"INSERT INTO p VALUES {_TEN}")
+    run("the same with an `Idempotency-Key` (partitions)", f"INSERT INTO p VALUES {_TEN}", "k2")
+    run("`ALTER TABLE … ADD COLUMN`", "ALTER TABLE t ADD COLUMN x INT")
+    run("`ALTER TABLE … RENAME TO`", "ALTER TABLE t RENAME TO u")
+    run("`DROP TABLE`, kept for `drop.retention`", "DROP TABLE p")
+    run("`DROP TABLE … PURGE`", "DROP TABLE u PURGE")
+    wanted = told()
+    assert {name: len(asked[name]) for name in wanted} == wanted, asked
+    assert far.run("SHOW TABLES").collect() == []

@@ -1,0 +1,204 @@
+"""Sessions and their operations: order, isolation, pages, cancel, idle expiry."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gateway.gateway import Gateway, GatewayLimits
+from gateway.operation import OperationState
+from gateway.result_pages import NotReady, ResultPage
+from lake import Lake
+from model.errors import (
+    BadRequest,
+    IllegalMove,
+    InvalidToken,
+    OperationNotExist,
+    SessionNotExist,
+    SqlSyntaxError,
+    StatementCanceled,
+    TooManyStatements,
+)
+from model.identifier import Identifier
+from tests.fix_gateway import NoSpark
+from tests.gateway.held import Held, in_background
+from tests.sql.tables import make_table
+
+
+def fetch_all(gateway: Gateway, session: str, operation: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    token: int | None = 0
+    while token is not None:
+        page = gateway.fetch(session, operation, token, wait=5)
+        assert isinstance(page, ResultPage)
+        for batch in page.batches:
+            rows += batch.to_pylist()
+        token = page.next_token
+    return rows
+
+
+def test_a_session_keeps_what_it_set_and_others_do_not_see_it(gateway: Gateway) -> None:
+    gateway.run("CREATE DATABASE d").close()
+    first, second = gateway.open_session("first", {"pipeline.name": "x"}), gateway.open_session()
+    gateway.run("USE d; SET 'table.local-time-zone' = 'Asia/Tokyo'", session=first).close()
+    assert gateway.session_properties(first) == {"pipeline.name": "x", "table.local-time-zone": "Asia/Tokyo"}
+    assert gateway.session_properties(second) == {}
+    for session, database in ((first, "d"), (second, "default")):
+        assert [list(row.values()) for row in fetch_all(gateway, session, gateway.submit(session, "SHOW CURRENT DATABASE"))] == [[database]]
+
+
+def test_configuring_a_session_takes_settings_and_refuses_queries(gateway: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT")
+    session = gateway.open_session()
+    gateway.configure_session(session, "SET 'pipeline.name' = 'y';")
+    assert gateway.session_properties(session) == {"pipeline.name": "y"}
+    for text in ("SELECT 1", "INSERT INTO t VALUES (1)", "INSERT INTO t SELECT 1"):
+        with pytest.raises(BadRequest, match="submit this one"):
+            gateway.configure_session(session, text)
+    assert lake.open(Identifier("default", "t")).latest() is None
+
+
+def test_an_operation_is_not_ready_until_it_has_run(gateway: Gateway, held: Callable[..., Held]) -> None:
+    stuck = held()
+    session = gateway.open_session()
+    operation = gateway.submit(session, "SELECT held()")
+    assert stuck.reached.wait(60)
+    assert gateway.status(session, operation) is OperationState.RUNNING
+    assert gateway.fetch(session, operation, 0) == NotReady()
+    with pytest.raises(InvalidToken):
+        gateway.fetch(session, operation, 1)
+    stuck.let_go.set()
+    page = gateway.fetch(session, operation, 0, wait=5)
+    assert isinstance(page, ResultPage)
+    assert [batch.to_pylist() for batch in page.batches] == [[{"result": "OK"}]]
+    assert gateway.status(session, operation) is OperationState.FINISHED
+    with pytest.raises(IllegalMove, match="is FINISHED and cannot be canceled"):
+        gateway.cancel(session, operation)
+
+
+def test_one_session_runs_its_statements_in_order(gateway: Gateway, held: Callable[..., Held]) -> None:
+    stuck = held()
+    session, other = gateway.open_session(), gateway.open_session()
+    gateway.submit(session, "SELECT held()")
+    second = gateway.submit(session, "SHOW DATABASES")
+    assert fetch_all(gateway, other, gateway.submit(other, "SHOW DATABASES")) != []
+    assert gateway.status(session, second) is OperationState.PENDING
+    stuck.let_go.set()
+    assert fetch_all(gateway, session, second) != []
+
+
+def test_the_next_statement_runs_though_the_one_canceled_before_it_is_stuck(gateway: Gateway, held: Callable[..., Held]) -> None:
+    stuck = held()
+    session = gateway.open_session()
+    first = gateway.submit(session, "SELECT held()")
+    assert stuck.reached.wait(60)
+    assert gateway.cancel(session, first) is OperationState.CANCELED
+    assert fetch_all(gateway, session, gateway.submit(session, "SHOW DATABASES")) != []
+    with pytest.raises(StatementCanceled):
+        gateway.fetch(session, first, 0)
+
+
+def test_an_error_in_the_text_shows_when_it_is_fetched(gateway: Gateway) -> None:
+    session = gateway.open_session()
+    operation = gateway.submit(session, "SELEC 1")
+    with pytest.raises(SqlSyntaxError):
+        gateway.fetch(session, operation, 0, wait=5)
+    assert gateway.status(session, operation) is OperationState.ERROR
+
+
+def test_closing_an_operation_twice_is_fine_and_then_it_is_gone(gateway: Gateway) -> None:
+    session = gateway.open_session()
+    operation = gateway.submit(session, "SHOW DATABASES")
+    for _ in range(2):
+        gateway.close_operation(session, operation)
+    with pytest.raises(OperationNotExist, match=operation):
+        gateway.status(session, operation)
+
+
+def test_closing_a_session_cancels_and_frees(gateway: Gateway, held: Callable[..., Held], spark_stub: NoSpark) -> None:
+    stuck = held()
+    session = gateway.open_session()
+    outcome = in_background(lambda: gateway.run("SELECT held()", session=session))
+    assert stuck.reached.wait(60)
+    gateway.close_session(session)
+    assert isinstance(outcome(), StatementCanceled)
+    assert spark_stub.released == [session]
+    for use in (gateway.heartbeat, gateway.close_session, gateway.session_properties):
+        with pytest.raises(SessionNotExist, match=session):
+            use(session)
+
+
+def test_there_are_only_so_many_sessions(gateway: Gateway) -> None:
+    sessions = [gateway.open_session() for _ in range(3)]
+    with pytest.raises(TooManyStatements, match="3 sessions"):
+        gateway.open_session()
+    gateway.close_session(sessions[0])
+    gateway.open_session()
+
+
+def test_an_idle_session_is_closed_but_not_while_it_works(lake: Lake, spark_stub: NoSpark, held: Callable[..., Held]) -> None:
+    gateway = Gateway(lake, spark_stub, limits=GatewayLimits(local_threads=2, session_idle_seconds=0.2))
+    gateway.start()
+    stuck = held()
+    idle, working = gateway.open_session(), gateway.open_session()
+    gateway.submit(working, "SELECT held()")
+    until = time.monotonic() + 60
+    while idle not in spark_stub.released:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    gateway.heartbeat(working)
+    with pytest.raises(SessionNotExist):
+        gateway.heartbeat(idle)
+    stuck.let_go.set()
+    gateway.close()
+
+
+def test_a_session_has_only_so_many_statements_waiting(gateway: Gateway, held: Callable[..., Held]) -> None:
+    held()
+    session = gateway.open_session()
+    for _ in range(5):
+        gateway.submit(session, "SELECT held()")
+    with pytest.raises(TooManyStatements, match="in this session"):
+        gateway.submit(session, "SELECT held()")
+
+
+def test_a_statement_canceled_before_it_ran_is_not_stopped_on_spark(
+    gateway: Gateway, held: Callable[..., Held], spark_stub: NoSpark
+) -> None:
+    stuck = held()
+    session = gateway.open_session()
+    first = gateway.submit(session, "SELECT held()")
+    assert stuck.reached.wait(60)
+    waiting = gateway.submit(session, "SHOW DATABASES")
+    gateway.cancel(session, waiting)
+    gateway.cancel(session, first)
+    until = time.monotonic() + 60
+    while len(spark_stub.canceled) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert set(spark_stub.canceled) == {first}
+
+
+def test_operations_nobody_closes_do_not_pile_up(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.sessions.MOST_OPERATIONS", 3)
+    session = gateway.open_session()
+    handles = []
+    for _ in range(5):
+        handles.append(gateway.submit(session, "SELEC 1"))
+        with pytest.raises(SqlSyntaxError):
+            gateway.fetch(session, handles[-1], 0, wait=5)
+    for gone in handles[:2]:
+        with pytest.raises(OperationNotExist):
+            gateway.status(session, gone)
+    assert [gateway.status(session, kept) for kept in handles[2:]] == [OperationState.ERROR] * 3
+
+
+def test_reset_brings_back_what_the_session_was_opened_with(gateway: Gateway) -> None:
+    session = gateway.open_session(properties={"pipeline.name": "x"})
+    gateway.run("SET 'pipeline.name' = 'y'; SET 'table.local-time-zone' = 'Asia/Tokyo'; RESET 'pipeline.name'", session=session).close()
+    assert gateway.session_properties(session) == {"pipeline.name": "x", "table.local-time-zone": "Asia/Tokyo"}
+    gateway.run("SET 'pipeline.name' = 'z'; RESET", session=session).close()
+    assert gateway.session_properties(session) == {"pipeline.name": "x"}

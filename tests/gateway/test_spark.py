@@ -1,0 +1,120 @@
+"""The gateway on a real Spark: statements that need it and others side by side, cancel, the spool's cap."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.gateway import Gateway, GatewayLimits, RunningStatement
+from lake import Lake
+from model.errors import ResultTooLarge, StatementCanceled
+from sql.spark.session.pool import SparkPool
+from tests.sql.tables import make_table
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.spark
+SLOW = "SELECT COUNT(*) FROM range(0, 20000000000, 1, 20000) WHERE sin(id) > 2"
+
+
+@pytest.fixture
+def on_spark(lake: Lake, pool: SparkPool) -> Iterator[Gateway]:
+    made = Gateway(lake, pool, limits=GatewayLimits(local_threads=4, spark_statements=2, result_bytes=100_000))
+    made.start()
+    yield made
+    made.close()
+
+
+def test_statements_with_and_without_spark_see_the_same_rows(on_spark: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT", s="STRING")
+    text = "INSERT INTO t VALUES (1, 'a'), (2, 'b'); INSERT INTO t SELECT id + 2, upper(s) FROM t; SELECT * FROM t"
+    assert on_spark.run(text).collect() == [(1, "a"), (2, "b"), (3, "A"), (4, "B")]
+    assert on_spark.run("SELECT SUM(id), MAX(s) FROM t").collect() == [(10, "b")]
+
+
+def test_what_is_to_be_known_of_a_table_is_told_by_spark_too(on_spark: Gateway, lake: Lake) -> None:
+    table = make_table(lake, id="INT")
+    with lake.catalog.transaction() as tx:
+        tx.tables.set_diverged(table.table_id, "snapshot-9")
+    lake.standing.look_around(tables=0)
+    for query in ("SELECT SUM(id), MAX(id) FROM t", "WITH a AS (SELECT id FROM t) SELECT x.id FROM a x JOIN a y ON x.id = y.id"):
+        with on_spark.run(query) as result:
+            assert [notice.partition(":")[0] for notice in result.notices] == ["Table default.t is shown as the catalog knows it"]
+
+
+def test_an_insert_by_spark_under_a_key_lands_once(on_spark: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT")
+    text = "INSERT INTO t SELECT id + 1 FROM (VALUES (1), (2)) AS v(id)"
+    first = on_spark.run(text, idempotency_key="k").collect()
+    assert on_spark.run(text, idempotency_key="k").collect() == first == [(2, 1)]
+    assert on_spark.run("SELECT COUNT(*) FROM t").collect() == [(2,)]
+
+
+def test_a_cancel_frees_the_client_and_then_spark(on_spark: Gateway, pool: SparkPool) -> None:
+    started: list[RunningStatement] = []
+    outcome: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            on_spark.run(SLOW, on_start=started.append)
+        except StatementCanceled as canceled:
+            outcome.append(canceled)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    tracker = pool.root().sparkContext.statusTracker()
+    try:
+        assert eventually(lambda: bool(started and tracker.getActiveJobsIds()), pause=0.05)
+    finally:  # a statement that goes on would hold Spark for all tests after this one
+        for statement in started:
+            statement.cancel()
+    thread.join(60)
+    assert outcome
+    assert eventually(lambda: not tracker.getActiveJobsIds(), pause=0.05)
+    assert on_spark.run("SELECT 1 + 1").collect() == [(2,)]
+
+
+def test_a_result_past_the_spools_cap_is_refused_and_leaves_nothing(on_spark: Gateway, warehouse: Path) -> None:
+    with pytest.raises(ResultTooLarge, match="past 100000 bytes"):
+        on_spark.run("SELECT id, uuid() AS u FROM range(200000)")
+    assert list((warehouse / ".sluice" / "spool").rglob("*.parquet")) == []
+
+
+def test_a_result_that_passes_the_cap_while_it_is_written_ends_there_and_says_so(on_spark: Gateway, warehouse: Path) -> None:
+    endless = "SELECT id, uuid() AS u FROM range(200000) UNION ALL SELECT id, 'x' FROM range(1000000000000000) WHERE sin(id) > 2"
+    with pytest.raises(ResultTooLarge, match="past 100000 bytes"):
+        on_spark.run(endless)
+    assert list((warehouse / ".sluice" / "spool").rglob("*.parquet")) == []
+
+
+def test_a_large_result_is_streamed_from_the_spool_and_its_files_go_with_it(on_spark: Gateway, warehouse: Path) -> None:
+    result = on_spark.run("SELECT id FROM range(150000) WHERE id % 10 = 0")
+    spool = warehouse / ".sluice" / "spool"
+    assert list(spool.rglob("*.parquet")) != []
+    assert sorted(row[0] for row in result.collect()) == list(range(0, 150_000, 10))
+    assert list(spool.rglob("*.parquet")) == []
+
+
+def test_a_sessions_time_zone_reaches_spark(on_spark: Gateway) -> None:
+    session = on_spark.open_session()
+    on_spark.run("SET 'table.local-time-zone' = 'Asia/Tokyo'", session=session).close()
+    assert on_spark.run("SELECT current_timezone()", session=session).collect() == [("Asia/Tokyo",)]
+    assert on_spark.run("SELECT current_timezone()").collect() == [("UTC",)]
+
+
+def test_explain_says_what_is_answered_without_spark(on_spark: Gateway, lake: Lake) -> None:
+    make_table(lake, id="INT", s="STRING")
+    on_spark.run("INSERT INTO t VALUES (1, 'a')").close()
+    ((local,),) = on_spark.run("EXPLAIN SELECT s FROM t WHERE id = 1").collect()
+    ((spark,),) = on_spark.run("EXPLAIN SELECT upper(s) FROM t WHERE id = 2").collect()
+    assert local.startswith("Answered in the gateway")
+    assert spark.startswith("== Tables ==")
+    assert "0 kept, 1 skipped" in spark
+
+
+@pytest.mark.parametrize("word", ["files", "partitions", "snapshots", "manifests", "tags", "buckets", "file_indexes"])
+def test_an_empty_system_table_can_be_read_by_spark(on_spark: Gateway, lake: Lake, word: str) -> None:
+    make_table(lake, partition="p", id="INT", p="STRING")
+    assert on_spark.run(f"SELECT count(DISTINCT 1 + 1), max(upper('a')) FROM t${word}").collect() == [(0, None)]

@@ -1,0 +1,1 @@
+"""Access, of `tests/lake`."""

@@ -1,0 +1,96 @@
+"""Tables written past the catalog: adopted where the foreign commits go on from ours, set aside where they contradict them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from catalog import CatalogStore
+from lake import Lake, LakeTable
+from model.errors import TableDiverged
+from table.write.snapshot_builder import build_snapshot
+from tests.lake.test_commit import T, append, names, snapshot_file
+from tests.lake.test_commit import table as table
+
+
+def write_past(table: LakeTable, name: str) -> None:
+    """Commit as a writer does that knows only the files."""
+    newest = table.files.latest_on_disk()
+    before = table.files.read_snapshot(newest) if newest else None
+    made = build_snapshot(table.files, table.schema, before, [append(name)], uuid=str(uuid4()), time_millis=1)
+    with table.files.snapshots() as place:
+        table.files.publish_snapshot(made, place)
+        table.files.write_hints(made.id, place)
+
+
+def test_foreign_commits_that_go_on_from_ours_are_adopted(lake: Lake, table: LakeTable, warehouse: Path) -> None:
+    lake.commit(table, append("ours"))
+    write_past(table, "theirs")
+    write_past(table, "theirs too")
+    with pytest.raises(TableDiverged):
+        lake.commit(table, append("b"))
+    assert lake.repair_table(T, dry_run=True).adopted == (2, 3)
+    assert names(table) == ["ours"]
+    done = lake.repair_table(T)
+    assert (done.adopted, done.set_aside) == ((2, 3), ())
+    lake.commit(table, append("b"))
+    assert names(table) == ["ours", "theirs", "theirs too", "b"]
+    assert (warehouse / "default.db/t/snapshot/LATEST").read_text() == "4"
+
+
+def test_a_table_first_written_past_the_catalog_is_adopted(lake: Lake, table: LakeTable) -> None:
+    write_past(table, "theirs")
+    assert lake.repair_table(T).adopted == (1,)
+    assert names(table) == ["theirs"]
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "not JSON"])
+def test_what_is_no_snapshot_is_set_aside(lake: Lake, table: LakeTable, warehouse: Path, text: str) -> None:
+    lake.commit(table, append("ours"))
+    snapshot_file(warehouse, 2).write_text(text)
+    done = lake.repair_table(T)
+    assert (done.adopted, done.set_aside) == ((), (2,))
+    assert Path(done.directory, "snapshot-2").read_text() == text
+    lake.commit(table, append("b"))
+    assert names(table) == ["ours", "b"]
+
+
+def test_a_history_that_is_not_ours_is_set_aside(lake: Lake, table: LakeTable, warehouse: Path) -> None:
+    lake.commit(table, append("ours"))
+    write_past(table, "theirs")
+    body = json.loads(snapshot_file(warehouse, 2).read_text())
+    snapshot_file(warehouse, 2).write_text(json.dumps(body | {"baseManifestList": body["deltaManifestList"]}))
+    assert lake.repair_table(T).set_aside == (2,)
+    assert names(table) == ["ours"]
+
+
+@pytest.mark.parametrize("garbage", [True, False])
+def test_a_foreign_file_after_the_decision_stops_later_commits_until_repaired(
+    catalog: CatalogStore, lake: Lake, table: LakeTable, warehouse: Path, garbage: bool
+) -> None:
+    def overtaken(step: str) -> None:
+        if step == "decided" and garbage:
+            snapshot_file(warehouse, 1).parent.mkdir(parents=True, exist_ok=True)
+            snapshot_file(warehouse, 1).write_text("{}")
+        elif step == "decided":
+            write_past(table, "theirs")
+
+    slow = Lake(catalog, str(warehouse), hook=overtaken)
+    slow.commit(table, append("ours"))
+    slow.close()
+    with pytest.raises(TableDiverged):
+        lake.commit(table, append("b"))
+    assert names(table) == ["ours"]
+    assert lake.repair_table(T).set_aside == (1,)
+    assert json.loads(snapshot_file(warehouse, 1).read_text())["uuid"]
+    lake.commit(table, append("b"))
+    assert names(lake.open(T)) == ["ours", "b"]
+
+
+def test_a_whole_table_needs_no_repair(lake: Lake, table: LakeTable) -> None:
+    lake.commit(table, append("a"))
+    done = lake.repair_table(T)
+    assert (done.adopted, done.set_aside) == ((), ())

@@ -1,0 +1,73 @@
+"""Partitions to which nothing comes any more are marked as done, by each of the actions, and again after late rows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from catalog import CatalogStore
+from lake import Lake, LakeTable
+from lake.rewrite.done import done_partitions
+from lake.rewrite.maintenance import maintain
+from table.write.data_file import local_wall_millis
+from tests.lake.kept import history
+from tests.lake.rewrite.test_compaction import append
+from tests.sql.tables import make_table
+
+HOUR = 3_600_000
+OPTIONS = {"bucket": "-1", "partition.idle-time-to-done": "1 h", "partition.time-interval": "1 d"}
+
+
+def partitioned(lake: Lake, **more: str) -> LakeTable:
+    return make_table(lake, options={**OPTIONS, **more}, partition="dt", id="INT", dt="STRING")
+
+
+def due(lake: Lake, table: LakeTable, hours: float) -> list[str]:
+    """The partitions that are to be marked so many hours from now."""
+    return [one.name for one in done_partitions(lake, table, now_millis=local_wall_millis() + int(hours * HOUR))]
+
+
+def test_a_partition_is_done_when_its_time_is_over_and_nothing_came(lake: Lake) -> None:
+    table = partitioned(lake)
+    append(lake, table, [1, 2, 3], dt=["2020-01-01", "no time", "2999-01-01"])
+    assert due(lake, table, 0.9) == []  # something came less than an hour ago
+    assert due(lake, table, 1.1) == ["dt=2020-01-01"]
+    assert due(lake, table, 24 * 365 * 1000) == ["dt=2020-01-01", "dt=2999-01-01"]
+
+
+@pytest.mark.parametrize("lacking", sorted(key for key in OPTIONS if key != "bucket"))
+def test_without_both_times_nothing_is_done(lake: Lake, lacking: str) -> None:
+    table = make_table(
+        lake, options={key: value for key, value in OPTIONS.items() if key != lacking}, partition="dt", id="INT", dt="STRING"
+    )
+    append(lake, table, [1], dt=["2020-01-01"])
+    assert due(lake, table, 100) == []
+
+
+def test_upkeep_marks_once_and_again_after_late_rows(lake: Lake, catalog: CatalogStore) -> None:
+    actions = "success-file,done-partition,mark-event"
+    table = partitioned(lake, **{"partition.mark-done-action": actions, "partition.idle-time-to-done": "0 s"})
+    append(lake, table, [1], dt=["2020-01-01"])
+    path = table.files.layout.success_file(table.schema, "dt=2020-01-01")
+
+    def marked() -> dict[str, int]:
+        maintain(lake, table)
+        return dict(json.loads(table.files.io.read(path)))
+
+    first = marked()
+    rows = {row.name: row.done for row in lake.partition_page(table)}
+    assert rows == {"dt=2020-01-01": True, "dt=2020-01-01.done": False}
+    assert marked() == first  # and not written again at each round
+    append(lake, table, [2], dt=["2020-01-01"])
+    later = marked()
+    assert later["creationTime"] == first["creationTime"]
+    assert later["modificationTime"] > first["modificationTime"]
+
+
+def test_partitions_expire_in_batches(lake: Lake) -> None:
+    options = {"bucket": "-1", "partition.expiration-time": "7 d", "partition.expiration-batch-size": "2"}
+    table = make_table(lake, options=options, partition="dt", id="INT", dt="STRING")
+    append(lake, table, list(range(5)), dt=[f"2020-01-0{n + 1}" for n in range(5)])
+    assert len(maintain(lake, table).partitions_gone) == 5
+    assert len(history(lake, table)) == 1 + 3  # two, two and one

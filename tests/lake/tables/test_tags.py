@@ -1,0 +1,145 @@
+"""Tags: made by hand and by themselves, renamed, replaced, ended; each keeps its snapshot's files and nothing more."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lake import Lake, LakeTable
+from lake.rewrite.auto_tags import create_automatic_tags, expire_tags
+from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rename_tag, replace_tag, tags_of
+from model.catalog_errors import TagAlreadyExist
+from model.errors import SnapshotNotExist, TagNotExist
+from model.identifier import Identifier
+from model.snapshot import CommitKind
+from table.write.snapshot_builder import CommitRequest
+from table.write.writer import write_batches
+from tests.lake.kept import at, data_files, keep, overwrite, six_commits, with_options
+from tests.lake.rewrite.test_compaction import append, batch_of, ids
+
+
+@pytest.fixture
+def table(lake: Lake) -> LakeTable:
+    return six_commits(lake)
+
+
+def test_tags_end_and_are_renamed(lake: Lake, table: LakeTable) -> None:
+    create_tag(lake, table, "short", retained=dt.timedelta(milliseconds=1))
+    create_tag(lake, table, "long", retained=dt.timedelta(days=1))
+    create_tag(lake, table, "ever", snapshot_id=2)
+    time.sleep(0.01)
+    assert [tag.name for tag in expire_tags(lake, table, dry_run=True)] == ["short"]
+    expire_tags(lake, table)
+    rename_tag(lake, table, "ever", "always")
+    assert [tag.name for tag in tags_of(lake, table)] == ["always", "long"]
+    assert {p.name for p in (Path(table.location) / "tag").iterdir()} == {"tag-always", "tag-long"}
+    with pytest.raises(TagAlreadyExist):
+        rename_tag(lake, table, "long", "always")
+    replace_tag(lake, table, "always", snapshot_id=4)
+    assert [tag.snapshot.id for tag in tags_of(lake, table)] == [4, 6]
+    assert [tag.name for tag in expire_tags(lake, table, older_than=dt.datetime.now() + dt.timedelta(days=1))] == ["always", "long"]
+
+
+def test_tags_are_made_for_periods_that_ended(lake: Lake, table: LakeTable) -> None:
+    options = {"tag.automatic-creation": "process-time", "tag.creation-delay": "10 min", "tag.num-retained-max": "2"}
+    daily = with_options(lake, table, **options)
+    assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 5, 0, 5)) == ["2026-01-03"]  # the delay is not over
+    assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 5, 0, 15)) == ["2026-01-04"]
+    assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 5, 23, 0)) == []
+    assert create_automatic_tags(lake, daily, now=dt.datetime(2026, 1, 9, 1, 0)) == ["2026-01-08"]
+    assert [tag.name for tag in tags_of(lake, daily)] == ["2026-01-04", "2026-01-08"]
+    complete = with_options(lake, daily, **{"tag.automatic-completion": "true", "tag.num-retained-max": "10"})
+    assert create_automatic_tags(lake, complete, now=dt.datetime(2026, 1, 12, 1, 0)) == ["2026-01-09", "2026-01-10", "2026-01-11"]
+
+
+def test_tags_follow_the_watermark_and_batches(lake: Lake, table: LakeTable) -> None:
+    hourly = with_options(lake, table, **{"tag.automatic-creation": "watermark", "tag.creation-period": "hourly"})
+    assert create_automatic_tags(lake, hourly) == []
+    lake.commit(hourly, CommitRequest(kind=CommitKind.APPEND, commit_user="u", watermark=-(2**63)))
+    assert create_automatic_tags(lake, hourly) == [], "Flink's writers send it where they have none"
+    mark = int(dt.datetime(2026, 1, 5, 7, 30, tzinfo=dt.UTC).timestamp() * 1000)
+    written = write_batches(hourly.files, hourly.schema, [batch_of(hourly, [9])])
+    lake.commit(hourly, CommitRequest(kind=CommitKind.APPEND, adds=tuple(written), commit_user="u", watermark=mark))
+    assert create_automatic_tags(lake, hourly) == ["2026-01-05 06"]
+    batch = with_options(lake, hourly, **{"tag.automatic-creation": "batch", "tag.batch.customized-name": "last"})
+    assert create_automatic_tags(lake, batch) == ["last"]
+    assert create_automatic_tags(lake, batch) == []
+    append(lake, batch, [10])
+    assert create_automatic_tags(lake, batch) == ["last"]
+
+
+def test_tags_keep_their_files_and_lose_them_with_the_tag(lake: Lake, table: LakeTable) -> None:
+    tag = create_tag(lake, table, "three", snapshot_id=3)
+    overwrite(lake, table, [100])
+    expire_snapshots(lake, table, keep(1))
+    assert at(table, tag.snapshot) == [0, 1, 2]
+    assert len(data_files(table)) == 4
+    assert delete_tag(lake, table, "three", dry_run=True).data_files == 3
+    assert delete_tag(lake, table, "three").data_files == 3
+    assert len(data_files(table)) == 1
+    assert ids(table) == [100]
+    with pytest.raises(TagNotExist):
+        delete_tag(lake, table, "three")
+
+
+def test_a_tag_dropped_between_others_leaves_theirs(lake: Lake, table: LakeTable) -> None:
+    tags = {n: create_tag(lake, table, f"t{n}", snapshot_id=n) for n in (2, 4, 5)}
+    overwrite(lake, table, [100])
+    expire_snapshots(lake, table, keep(1))
+    assert delete_tag(lake, table, "t4").data_files == 0
+    assert (at(table, tags[2].snapshot), at(table, tags[5].snapshot)) == ([0, 1], [0, 1, 2, 3, 4])
+    assert delete_tag(lake, table, "t5").data_files == 3
+    assert at(table, tags[2].snapshot) == [0, 1]
+
+
+def test_a_replaced_tag_lets_go_what_only_it_kept(lake: Lake, table: LakeTable) -> None:
+    create_tag(lake, table, "three", snapshot_id=3)
+    overwrite(lake, table, [100])
+    expire_snapshots(lake, table, keep(1))
+    assert replace_tag(lake, table, "three", dry_run=True)[1].data_files == 3
+    assert len(data_files(table)) == 4
+    tag, removed = replace_tag(lake, table, "three")
+    assert (tag.snapshot.id, removed.data_files, len(data_files(table))) == (7, 3, 1)
+    with pytest.raises(SnapshotNotExist):
+        replace_tag(lake, table, "three", snapshot_id=3)
+    assert at(table, tags_of(lake, table)[0].snapshot) == [100]
+
+
+FORGED: dict[str, Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]] = {
+    "more rows than there are": lambda own, other: own | {"totalRecordCount": own["totalRecordCount"] + 1},
+    "files twice": lambda own, other: own | {"baseManifestList": own["deltaManifestList"]},
+    "a list elsewhere": lambda own, other: own | {"baseManifestList": "../../../" + own["baseManifestList"]},
+    "a list that is not there": lambda own, other: own | {"deltaManifestList": "manifest-list-none-0"},
+    "another table's lists": lambda own, other: other,
+    "a schema of the future": lambda own, other: own | {"schemaId": 99},
+    "statistics elsewhere": lambda own, other: own | {"statistics": "../../../etc/passwd"},
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_tag_that_came_as_a_file_is_the_tables_own_or_none(
+    lake: Lake, table: LakeTable, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever may write files may make up a tag; a snapshot that was decided, or that has expired since, may be tagged by a file."""
+    place = Path(table.location)
+    own = json.loads((place / "snapshot" / "snapshot-6").read_text())
+    lake.create_table(Identifier("default", "other"), table.schema)
+    other = lake.open(Identifier("default", "other"))
+    append(lake, other, [1])
+    foreign = json.loads((Path(other.location) / "snapshot" / "snapshot-1").read_text())
+    (place / "tag").mkdir(exist_ok=True)
+    (place / "tag" / "tag-decided").write_text(json.dumps(own))
+    (place / "tag" / "tag-forgotten").write_text(json.dumps(own | {"id": 60}))
+    (place / "tag" / "tag-forged").write_text(json.dumps(FORGED[how](own, foreign) | {"id": 6}))
+    assert [tag.name for tag in tags_of(lake, table)] == ["decided", "forgotten"]
+    with pytest.raises(TagNotExist):
+        lake.tags.get(table, "forged")
+    told = [record.message for record in caplog.records if "tag forged" in record.message]
+    assert len(told) == 1
+    assert "is not taken for a tag" in told[0]

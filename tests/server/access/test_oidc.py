@@ -1,0 +1,240 @@
+"""Tokens of an OpenID Connect issuer at every endpoint, and what is no token of it."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+from joserfc import jwk
+
+from lake import Lake
+from model.errors import InvalidOption, NotAuthorized, Unavailable
+from server.access import oidc
+from server.access.oidc import OidcIssuer
+from server.flight.messages import packed
+from server.flight.server import FlightDoor
+from server.observe.metrics import metrics_of
+from server.process.services import Services
+from server.settings.oidc import OidcSettings
+from server.settings.settings import read_settings
+from tests.server.issuer import CLIENT, SECRET, Issuer, issuing
+from tests.server.protocols_of_a_module import Doors, doors
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with issuing() as made:
+        yield made
+
+
+@pytest.fixture
+def judge(issuer: Issuer) -> OidcIssuer:
+    return OidcIssuer(OidcSettings(issuer=issuer.url, audience=CLIENT, roles=(("data-team", "analyst"), ("platform", "admin"))))
+
+
+@pytest.fixture
+def settings(issuer: Issuer) -> dict[str, str]:
+    return {
+        "SLUICE_OIDC_ISSUER": issuer.url,
+        "SLUICE_OIDC_CLIENT_ID": CLIENT,
+        "SLUICE_OIDC_CLIENT_SECRET": SECRET,
+        "SLUICE_OIDC_ROLES": "data-team=analyst,platform=admin",
+    }
+
+
+@pytest.fixture
+def opened(dsn: str, tmp_path: Path, settings: dict[str, str]) -> Iterator[Doors]:
+    with doors(dsn, tmp_path, **settings) as made:
+        yield made
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def plain(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def encoded(header: dict[str, str]) -> str:
+    return plain(json.dumps(header).encode())
+
+
+def unsigned(issuer: Issuer) -> str:
+    _, claims, _ = issuer.token().split(".")
+    return f"{encoded({'alg': 'none', 'kid': 'first'})}.{claims}."
+
+
+def confused(issuer: Issuer) -> str:
+    """Signed with HS256, the published key being the secret."""
+    _, claims, _ = issuer.token().split(".")
+    signed = f"{encoded({'alg': 'HS256', 'kid': 'first'})}.{claims}"
+    key = issuer.keys[0]
+    assert isinstance(key, jwk.RSAKey)
+    return f"{signed}.{plain(hmac.digest(key.as_pem(private=False), signed.encode(), 'sha256'))}"
+
+
+def cut(issuer: Issuer) -> str:
+    head, claims, signature = issuer.token().split(".")
+    other = issuer.token(sub="eve").split(".")[1]
+    return f"{head}.{other if other != claims else 'e30'}.{signature}"
+
+
+BAD: dict[str, tuple[Callable[[Issuer], str], str]] = {
+    "expired": (lambda issuer: issuer.token(exp=int(time.time()) - 61), "expired"),
+    "without an end": (lambda issuer: issuer.token(exp=None), "'exp'"),
+    "not yet": (lambda issuer: issuer.token(nbf=int(time.time()) + 120), "'nbf'|signature"),
+    "another audience": (lambda issuer: issuer.token(aud="others"), "'aud'"),
+    "without an audience": (lambda issuer: issuer.token(aud=None), "'aud'"),
+    "another issuer": (lambda issuer: issuer.token(iss="https://evil.example"), "'iss'"),
+    "issued to another": (lambda issuer: issuer.token(aud=[CLIENT, "others"], azp="others"), "issued to 'others'"),
+    "not signed": (unsigned, "signed by 'none'"),
+    "signed by a secret": (confused, "signed by 'HS256'"),
+    "other claims": (cut, "signature"),
+    "a key of its own": (lambda issuer: issuer.token(key=jwk.RSAKey.generate_key(2048)), "signature"),
+    "an unknown key": (lambda issuer: issuer.token(kid="nobodys"), "no key 'nobodys'"),
+    "nobody": (lambda issuer: issuer.token(sub=None), "names nobody"),
+    "the administrator's name": (lambda issuer: issuer.token(sub="administrator"), "the server's own"),
+    "no JWT": (lambda issuer: "a.b.c", "no signed JWT"),
+}
+
+
+@pytest.mark.parametrize("how", BAD)
+def test_tokens_that_are_not_the_issuers_for_this_server_are_refused(issuer: Issuer, judge: OidcIssuer, how: str) -> None:
+    make, said = BAD[how]
+    with pytest.raises(NotAuthorized, match=said):
+        judge.identify(make(issuer))
+    found = judge.identify(issuer.token())
+    assert found is not None
+    assert (found.principal, sorted(found.roles)) == ("ada", ["analyst"])
+
+
+def test_a_little_skew_is_borne_and_what_is_no_jwt_is_somebody_elses(issuer: Issuer, judge: OidcIssuer) -> None:
+    assert judge.identify(issuer.token(exp=int(time.time()) - 30)) is not None
+    assert judge.identify("sluice-token") is None
+
+
+def test_keys_are_rotated_and_withdrawn_ones_count_no_longer(issuer: Issuer, judge: OidcIssuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = issuer.token()
+    assert judge.identify(old) is not None
+    issuer.rotate()
+    new = issuer.token(algorithm="ES256", kid="second")
+    with pytest.raises(NotAuthorized, match="no key 'second'"):  # asked a moment ago
+        judge.identify(new)
+    assert issuer.fetched == 1
+    monkeypatch.setattr(oidc, "_AGAIN_SECONDS", 0.0)
+    assert judge.identify(new) is not None
+    with pytest.raises(NotAuthorized, match="no key 'first'"):
+        judge.identify(old)
+
+
+def test_an_issuer_that_is_away_costs_no_one_who_is_known(issuer: Issuer, judge: OidcIssuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oidc, "_AGAIN_SECONDS", 0.0)
+    issuer.away = True
+    with pytest.raises(Unavailable, match="cannot be asked"):
+        judge.identify(issuer.token())
+    issuer.away = False
+    assert judge.identify(issuer.token()) is not None
+    issuer.away = True
+    monkeypatch.setattr(oidc, "_FRESH_SECONDS", 0.0)
+    assert judge.identify(issuer.token(sub="bob")) is not None
+    monkeypatch.setattr(oidc, "_STALE_SECONDS", 0.0)
+    with pytest.raises(Unavailable):
+        judge.identify(issuer.token())
+
+
+def test_every_protocol_takes_the_issuers_tokens_with_the_roles_of_their_groups(opened: Doors, issuer: Issuer, tmp_path: Path) -> None:
+    admin, ada = issuer.token(sub="root", groups=["platform"]), issuer.token()
+    with httpx.Client(base_url=opened.url) as http:
+
+        def sql(text: str, token: str) -> httpx.Response:
+            return http.post("/sql", content=text, headers=bearer(token) | {"Content-Type": "text/plain"})
+
+        assert http.post("/sql", content="SHOW TABLES").status_code == 401
+        assert sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1); CREATE ROLE analyst", admin).status_code == 200
+        refused = sql("SELECT * FROM t", ada)
+        assert (refused.status_code, "ada may not" in refused.text) == (403, True)
+        assert http.get("/v1/sluice/databases/default/tables/t", headers=bearer(ada)).status_code == 403
+        assert sql("GRANT SELECT ON t TO analyst", admin).status_code == 200
+        assert sql("SELECT * FROM t", ada).json()["rows"] == [[1]]
+        assert sql("SELECT * FROM t", issuer.token(groups=[])).status_code == 403
+        assert http.get("/v1/sluice/databases/default/tables/t", headers=bearer(ada)).status_code == 200
+        session = http.post("/v1/sessions", json={}, headers=bearer(ada)).json()["sessionHandle"]
+        assert http.get(f"/v1/sessions/{session}", headers=bearer(admin)).status_code != 200
+        assert http.post("/v1/sessions", json={}, headers=bearer(unsigned(issuer))).status_code == 401
+        made = http.post("/tokens", json={"name": "robot", "administrator": True}, headers=bearer(admin)).json()["token"]
+        assert sql("SHOW TABLES", made).status_code == 200
+    read = read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0"})
+    door = FlightDoor(Services(gateway=opened.gateway, settings=read), metrics_of(opened.app))
+    opened.gateway.lake.access.issuer = OidcIssuer(OidcSettings(issuer=issuer.url, audience=CLIENT, roles=(("data-team", "analyst"),)))
+    host, port = door.start()
+    try:
+        with fl.connect(f"grpc://{host}:{port}") as client:
+            command = fl.FlightDescriptor.for_command(packed("CommandStatementQuery", query="SELECT * FROM t"))
+            hers = fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {ada}".encode())])
+            info = client.get_flight_info(command, hers)
+            assert client.do_get(info.endpoints[0].ticket, hers).read_all() == pa.table({"a": pa.array([1], pa.int32())})
+            with pytest.raises(fl.FlightUnauthenticatedError, match="not taken"):
+                client.get_flight_info(command, fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {confused(issuer)}".encode())]))
+    finally:
+        door.stop(5)
+
+
+def test_pages_log_in_by_the_code_flow_and_only_where_it_was_begun(opened: Doors, issuer: Issuer) -> None:
+    with httpx.Client(base_url=opened.url) as browser, httpx.Client(base_url=opened.url) as other:
+        assert "/ui/login/issuer" in browser.get("/ui/login?next=/ui/catalog").text
+        away = browser.get("/ui/login/issuer?next=/ui/catalog")
+        asked = {name: value for name, (value,) in parse_qs(urlsplit(away.headers["location"]).query).items()}
+        assert asked["redirect_uri"] == f"{opened.url}/ui/login/callback"
+        back = httpx.get(away.headers["location"]).headers["location"]
+        stolen = other.get(back)
+        assert (stolen.status_code, "not begun in this browser" in stolen.text) == (401, True)
+        done = browser.get(back)
+        assert (done.status_code, done.headers["location"]) == (303, "/ui/catalog")
+        assert browser.get("/ui/catalog").status_code == 200
+        assert browser.get("/ui/settings").status_code == 403
+        assert browser.get(back).status_code == 401  # a code counts once, and so does its state
+        assert other.get("/ui/catalog").status_code == 303
+
+
+def test_a_login_whose_token_is_of_another_login_is_refused(opened: Doors, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign = issuer.token
+    with httpx.Client(base_url=opened.url) as browser:
+        away = browser.get("/ui/login/issuer")
+        back = httpx.get(away.headers["location"]).headers["location"]
+
+        def token(**claims: Any) -> str:
+            return sign(**(claims | {"nonce": "anothers"}))
+
+        monkeypatch.setattr(issuer, "token", token)
+        refused = browser.get(back)
+        assert (refused.status_code, "&#39;nonce&#39;" in refused.text or "'nonce'" in refused.text) == (401, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"SLUICE_OIDC_ISSUER": "http://login.example.org", "SLUICE_OIDC_AUDIENCE": "x"}, "an https URL"),
+        ({"SLUICE_OIDC_ISSUER": "https://login.example.org"}, "SLUICE_OIDC_AUDIENCE or SLUICE_OIDC_CLIENT_ID"),
+        ({"SLUICE_OIDC_AUDIENCE": "x"}, "SLUICE_OIDC_AUDIENCE is set without SLUICE_OIDC_ISSUER"),
+    ],
+)
+def test_settings_that_trust_nobody_or_anybody_are_refused(tmp_path: Path, given: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidOption, match=said):
+        read_settings({"SLUICE_DATA": str(tmp_path), **given})
+
+
+def test_a_server_that_trusts_an_issuer_is_never_open(lake: Lake, judge: OidcIssuer) -> None:
+    assert lake.access.open()
+    lake.access.issuer = judge
+    assert not lake.access.open()

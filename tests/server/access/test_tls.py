@@ -1,0 +1,162 @@
+"""HTTPS by setting: real certificates, real clients, files that are replaced and files that are no good."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import trustme
+
+import server.access.tls
+from gateway.gateway import Gateway
+from model.errors import InvalidOption
+from server.access.tls import TlsFiles
+from server.app import create_app
+from server.http.wsgi import HttpServer
+from server.process.services import Services
+from server.settings.settings import read_settings
+from tests.fix_server import StartServer
+from tests.waiting import eventually
+
+SLUICE = str(Path(sys.executable).parent / "sluice")
+
+
+class Files:
+    """A CA, and the files of a server that it vouches for."""
+
+    def __init__(self, directory: Path) -> None:
+        self.certificate, self.key, self.root = (directory / name for name in ("server.pem", "server.key", "ca.pem"))
+        self.issue()
+
+    def issue(self) -> None:
+        """Write a certificate of a new CA."""
+        ca = trustme.CA()
+        made = ca.issue_cert("127.0.0.1", "localhost")
+        ca.cert_pem.write_to_path(self.root)
+        self.certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
+        made.private_key_pem.write_to_path(self.key)
+
+    def trusting(self) -> ssl.SSLContext:
+        """What a client that knows the present CA uses."""
+        return ssl.create_default_context(cafile=self.root)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+@pytest.fixture
+def url(gateway: Gateway, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(server.access.tls, "_LOOK_SECONDS", 0.0)
+    settings = read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_LISTEN": "127.0.0.1:0", "SLUICE_DRAIN_SECONDS": "1"})
+    http = HttpServer(create_app(Services(gateway=gateway, settings=settings)), settings, tls=TlsFiles(files.certificate, files.key))
+    host, port = http.start_serving()
+    yield f"https://{host}:{port}"
+    gateway.drain(0)
+    http.stop_serving()
+
+
+def address(url: str) -> tuple[str, int]:
+    parsed = httpx.URL(url)
+    assert parsed.port is not None
+    return parsed.host, parsed.port
+
+
+def test_statements_and_bodies_pass_over_https(url: str, files: Files) -> None:
+    with httpx.Client(base_url=url, verify=files.trusting()) as client:
+        assert client.post("/sql", content="CREATE TABLE t (id INT, s STRING)").status_code == 200
+        body = "".join(f'{{"id":{number},"s":"{"x" * 100}"}}\n' for number in range(20_000))
+        loaded = client.post("/tables/default/t/rows", content=body, headers={"Content-Type": "application/x-ndjson"})
+        assert loaded.json()["rows"] == 20_000
+        for _ in range(3):  # on one kept connection
+            assert len(client.post("/sql", content="SELECT * FROM t").json()["rows"]) == 20_000
+
+
+def test_who_does_not_know_the_ca_gets_nothing(url: str) -> None:
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx.get(f"{url}/livez")
+
+
+def test_plain_http_is_told_what_is_wrong(url: str, files: Files) -> None:
+    answer = httpx.get(url.replace("https:", "http:") + "/livez")
+    assert (answer.status_code, answer.text) == (400, "This port speaks HTTPS only; begin the URL with it.\n")
+    assert httpx.get(f"{url}/livez", verify=files.trusting()).status_code == 200
+
+
+def test_clients_that_say_nothing_keep_nobody_out(url: str, files: Files) -> None:
+    with contextlib.ExitStack() as silent:
+        for _ in range(20):
+            silent.enter_context(socket.create_connection(address(url)))
+        assert httpx.get(f"{url}/livez", verify=files.trusting(), timeout=30).status_code == 200
+
+
+def test_two_requests_in_one_record_are_both_answered(url: str, files: Files) -> None:
+    """What OpenSSL has decrypted no selector tells of."""
+    request = f"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Padding: {'x' * 7000}\r\n\r\n".encode()
+    with socket.create_connection(address(url), timeout=10) as raw, files.trusting().wrap_socket(raw, server_hostname="127.0.0.1") as tls:
+        tls.sendall(request * 2)
+        got = b""
+        while got.count(b'{"status":"ok"}') < 2:
+            got += (some := tls.recv(65536))
+            assert some
+
+
+def test_a_replaced_certificate_is_taken_up_and_a_bad_one_is_not(url: str, files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    old = files.trusting()
+    files.issue()
+    assert httpx.get(f"{url}/livez", verify=files.trusting()).status_code == 200
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{url}/livez", verify=old)
+    files.certificate.write_text("no certificate")
+    assert httpx.get(f"{url}/livez", verify=files.trusting()).status_code == 200
+    assert "The certificate in force stays" in caplog.text
+
+
+def test_files_that_cannot_be_used_are_named(files: Files, tmp_path: Path) -> None:
+    with pytest.raises(InvalidOption, match=r"SLUICE_TLS_KEY: .*absent cannot be read: No such file"):
+        TlsFiles(files.certificate, tmp_path / "absent")
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(InvalidOption, match="does not belong to the certificate"):
+        TlsFiles(files.certificate, Files(other).key)
+    with pytest.raises(InvalidOption, match="no certificate and key in PEM form"):
+        TlsFiles(files.root, files.root)
+    with pytest.raises(InvalidOption, match="set together"):
+        read_settings({"SLUICE_TLS_KEY": str(files.key)})
+
+
+def test_a_key_with_a_passphrase_is_refused_and_not_asked_for(files: Files) -> None:
+    from cryptography.hazmat.primitives import serialization as form
+
+    key = form.load_pem_private_key(files.key.read_bytes(), None)
+    files.key.write_bytes(key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.BestAvailableEncryption(b"secret")))
+    with pytest.raises(InvalidOption, match="has a passphrase"):
+        TlsFiles(files.certificate, files.key)
+
+
+@pytest.mark.spark
+def test_a_server_its_command_and_its_own_spark_over_https(
+    start_server: StartServer, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(files.root))
+    running = start_server(SLUICE_TLS_CERTIFICATE=str(files.certificate), SLUICE_TLS_KEY=str(files.key))
+    assert running.url.startswith("https://")
+    command = [SLUICE, "sql", "--url", running.url]
+    done = subprocess.run([*command, "CREATE TABLE t (id INT); CREATE TABLE u (id INT); SHOW TABLES"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.count("\n")) == (0, 5), done.stderr
+    # A job's source asks the server for its table, which no certificate of the server's is made out for.
+    running.sql("SET 'execution.runtime-mode' = 'streaming'; INSERT INTO u SELECT id + 1 FROM t")
+    running.sql("INSERT INTO t VALUES (41)")
+    assert eventually(lambda: running.sql("SELECT * FROM u") == [[42]], 120), running.words()
+    monkeypatch.delenv("SSL_CERT_FILE")
+    refused = subprocess.run([*command, "SHOW TABLES"], capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "set SSL_CERT_FILE to the file with that CA" in refused.stderr

@@ -1,0 +1,272 @@
+"""Catalog and files copied together and put back: all into an empty machine, and single tables into a catalog that goes on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow.parquet as pq
+import pytest
+
+import server.commands.backup
+from catalog import CatalogStore
+from catalog.backup.holds import BACKUP, holding
+from gateway.gateway import Gateway, GatewayLimits
+from lake import Lake
+from lake.register.copies import copy_to
+from lake.rewrite.maintenance import maintain
+from model.catalog_errors import BackupRunning
+from model.errors import IllegalMove, Unavailable
+from model.identifier import MAIN_BRANCH, Identifier
+from model.snapshot import Snapshot
+from server.commands.backup import backup, restore, restore_parts
+from server.settings.settings import Settings, read_settings
+from tests.lake.register.damage import data_files, forget_metadata
+from tests.server.conftest import NoSpark
+from workers.pool import WorkerPool
+
+ORDERS = Identifier("shop", "orders")
+TABLES = (
+    "CREATE DATABASE shop",
+    "CREATE TABLE shop.orders (id INT, day STRING) PARTITIONED BY (day) WITH ('file-index.bloom-filter.columns' = 'id')",
+    "INSERT INTO shop.orders VALUES (1, 'a b'), (2, 'ü')",
+    "CALL sys.create_tag('shop.orders', 'kept')",
+    "INSERT INTO shop.orders VALUES (3, 'a b')",
+    "CALL sys.create_branch('shop.orders', 'b', 'kept')",
+    "INSERT INTO shop.orders$branch_b VALUES (9, 'x')",
+    "CREATE TABLE shop.queue (id INT) WITH ('bucket' = '2', 'bucket-key' = 'id')",
+    "INSERT INTO shop.queue VALUES (1), (2), (3)",
+    "CREATE ROLE reader",
+    "GRANT SELECT ON shop.orders TO ROLE reader",
+    "CREATE POLICY mine ON shop.orders TO ROLE reader USING (id = 1)",
+)
+ASKED = ("shop.orders", "shop.orders$branch_b", "shop.queue")
+
+
+class Server:
+    """A gateway on a catalog, without HTTP and Spark."""
+
+    def __init__(self, dsn: str, warehouse: Path, workers: WorkerPool) -> None:
+        self.dsn = dsn
+        self.catalog = CatalogStore(dsn)
+        self.lake = Lake(self.catalog, str(warehouse))
+        self.gateway = Gateway(self.lake, NoSpark(), limits=GatewayLimits(local_threads=2, spark_statements=1), workers=workers)
+        self.gateway.start()
+
+    def run(self, *texts: str) -> None:
+        for text in texts:
+            self.gateway.run(text).close()
+
+    def rows(self, text: str) -> list[tuple[Any, ...]]:
+        with self.gateway.run(text) as result:
+            return sorted(result.collect(), key=str)
+
+    def history(self, name: str) -> dict[str, list[str]]:
+        """The rows of every snapshot and tag, as their files hold them; and those that a SELECT sees."""
+        database, _, rest = name.partition(".")
+        table, _, branch = rest.partition("$branch_")
+        opened = self.lake.open(Identifier(database, table, branch or MAIN_BRANCH))
+        found = {str(one.id): one for one in self.lake.snapshots(opened)}
+        found |= {row.name: Snapshot.from_json(row.snapshot) for row in self.lake.tags.all(opened)}
+        read = {}
+        for key, snapshot in found.items():
+            paths = [opened.files.data_path(opened.schema, entry) for entry in opened.files.live_entries(snapshot)]
+            read[key] = sorted(str(row) for path in paths for row in pq.ParquetFile(path).read().to_pylist())
+        return read | {"SELECT": [str(row) for row in self.rows(f"SELECT * FROM {name}")]}
+
+    def close(self) -> None:
+        self.gateway.close()
+        self.lake.close()
+        self.catalog.close()
+
+
+Open = Callable[[str], Server]
+
+
+@pytest.fixture
+def opened(tmp_path: Path, workers: WorkerPool) -> Iterator[Open]:
+    made: list[Server] = []
+
+    def open_(dsn: str) -> Server:
+        made.append(Server(dsn, tmp_path / "warehouse", workers))
+        return made[-1]
+
+    yield open_
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def shop(opened: Open, dsn: str) -> Server:
+    made = opened(dsn)
+    made.run(*TABLES)
+    return made
+
+
+@pytest.fixture
+def of(tmp_path: Path) -> Callable[[str], Settings]:
+    base = {"SLUICE_DATA": str(tmp_path / "none"), "SLUICE_WAREHOUSE": str(tmp_path / "warehouse")}
+    return lambda dsn: read_settings(base | {"SLUICE_CATALOG_DSN": dsn})
+
+
+Of = Callable[[str], Settings]
+
+
+def test_an_empty_machine_has_every_row_again(shop: Server, opened: Open, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+    before = [shop.history(name) for name in ASKED]
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    assert backup(of(shop.dsn), file, files_to=copy)[1] == []
+    shop.run("INSERT INTO shop.orders VALUES (77, 'later')", "DROP TABLE shop.queue")
+    told, _ = backup(of(shop.dsn), tmp_path / "b2", files_to=copy)  # a copy may serve several backups
+    assert "were there already" in told
+    shutil.rmtree(tmp_path / "warehouse")
+    told, differences = restore(of(empty_dsn), file, replace=False, files_from=copy)
+    assert (differences, "were copied" in told) == ([], True)
+    forget_metadata()
+    other = opened(empty_dsn)
+    assert [other.history(name) for name in ASKED] == before
+    for name in ("shop.orders", "shop.orders$branch_b", "shop.queue"):
+        assert other.rows(f"CALL sys.check_table('{name}', deep => true)") == []
+    assert other.rows("SHOW POLICIES ON shop.orders") == shop.rows("SHOW POLICIES ON shop.orders")
+    other.run("INSERT INTO shop.orders VALUES (4, 'ü')", "INSERT INTO shop.queue VALUES (4)")
+    assert len(other.rows("SELECT * FROM shop.orders")) == 4
+
+
+def test_what_a_backup_names_stays_while_it_runs(shop: Server, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that would take files away is refused while files are copied; writes go on, and are not in the copy."""
+    shop.run("CREATE TABLE shop.gone (id INT)", "INSERT INTO shop.gone VALUES (1)", "DROP TABLE IF EXISTS shop.none")
+    shop.run("ALTER TABLE shop.orders SET ('snapshot.num-retained.min' = '1', 'snapshot.num-retained.max' = '1')")
+    refused = []
+    copying = copy_to
+
+    def meanwhile(*arguments: Any, **named: Any) -> Any:
+        for text in (
+            "CALL sys.expire_snapshots(`table` => 'shop.orders', retain_max => 1, retain_min => 1)",
+            "CALL sys.delete_tag('shop.orders', 'kept')",
+            "CALL sys.rollback_to('shop.orders', 1)",
+            "CALL sys.delete_branch('shop.orders', 'b')",
+            "CALL sys.fast_forward('shop.orders', 'b')",
+            "DROP TABLE shop.gone PURGE",
+        ):
+            with pytest.raises(BackupRunning, match="the backup, which began at"):
+                shop.run(text)
+            refused.append(text)
+        assert maintain(shop.lake, shop.lake.open(ORDERS)).waits
+        shop.run("INSERT INTO shop.orders VALUES (5, 'x')", "CREATE TABLE shop.fresh (id INT)", "DROP TABLE shop.fresh")
+        with pytest.raises(IllegalMove, match="Another backup"):
+            backup(of(shop.dsn), tmp_path / "second")
+        return copying(*arguments, **named)
+
+    monkeypatch.setattr(server.commands.backup, "copy_to", meanwhile)
+    monkeypatch.setattr("catalog.backup.holds._WAIT", "200ms")
+    assert backup(of(shop.dsn), tmp_path / "b", files_to=str(tmp_path / "copy"))[1] == []
+    assert len(refused) == 6
+    done = maintain(shop.lake, shop.lake.open(ORDERS))
+    assert (done.waits, done.snapshots.snapshots != ()) == (False, True)
+    shop.run("CALL sys.delete_tag('shop.orders', 'kept')", "DROP TABLE shop.gone PURGE")
+    names = {path.name for path in (tmp_path / "copy/shop.db/orders/snapshot").iterdir()}
+    assert names == {"snapshot-1", "snapshot-2"}
+
+
+def test_a_backup_whose_hold_was_lost_is_none(shop: Server, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copying = copy_to
+
+    def cut(*arguments: Any, **named: Any) -> Any:
+        with psycopg.connect(shop.dsn, autocommit=True) as conn:
+            conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", (BACKUP,))
+        return copying(*arguments, **named)
+
+    monkeypatch.setattr(server.commands.backup, "copy_to", cut)
+    with pytest.raises(Unavailable, match="make another one"):
+        backup(of(shop.dsn), tmp_path / "b", files_to=str(tmp_path / "copy"))
+    assert not (tmp_path / "b").exists()
+    shop.run("CALL sys.delete_tag('shop.orders', 'kept')")
+
+
+def test_what_is_decided_before_a_hold_is_waited_for(shop: Server) -> None:
+    with shop.catalog.transaction() as tx, pytest.MonkeyPatch.context() as patch:
+        tx.holds.require_no_backup("This")
+        patch.setattr("catalog.backup.holds._WAIT", "100ms")
+        with pytest.raises(IllegalMove, match="Another backup"):
+            holding(shop.dsn).__enter__()
+    with holding(shop.dsn) as check:
+        check()
+
+
+def test_one_table_comes_back_alone(shop: Server, of: Of, tmp_path: Path) -> None:
+    """With its tag, branch, grant and policy; nothing else of the catalog goes back in time."""
+    before = [shop.history(name) for name in ASKED]
+    policies, grants = shop.rows("SHOW POLICIES ON shop.orders"), shop.rows("SHOW GRANTS ON shop.orders")
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    backup(of(shop.dsn), file, files_to=copy)
+    shop.run("DROP TABLE shop.orders PURGE", "INSERT INTO shop.queue VALUES (4)")
+    assert not (tmp_path / "warehouse/shop.db/orders").exists()
+    told, differences = restore_parts(of(shop.dsn), file, tables=[ORDERS], files_from=copy)
+    assert "shop.orders is as of" in told
+    assert [(one.statement, "may SELECT again" in one.what) for one in differences] == [
+        ("REVOKE SELECT ON TABLE `shop`.`orders` FROM `reader`", True)
+    ]
+    forget_metadata()
+    assert [shop.history(name) for name in ASKED[:2]] == before[:2]
+    assert shop.rows("SHOW POLICIES ON shop.orders") == policies
+    assert shop.rows("SHOW GRANTS ON shop.orders") == grants
+    assert len(shop.rows("SELECT * FROM shop.queue")) == 4
+    assert shop.rows("CALL sys.check_table('shop.orders', deep => true)") == []
+    shop.run("INSERT INTO shop.orders VALUES (4, 'ü')")
+    assert len(shop.rows("SELECT * FROM shop.orders")) == 4
+
+
+def test_a_table_that_is_there_is_restored_beside_it(shop: Server, of: Of, tmp_path: Path) -> None:
+    """From the warehouse's own files where they are there; the two share nothing."""
+    backup(of(shop.dsn), file := tmp_path / "b")
+    shop.run("TRUNCATE TABLE shop.orders", "INSERT INTO shop.orders VALUES (8, 'new')")
+    with pytest.raises(IllegalMove, match=r"shop\.orders is there: `--table shop\.orders --as NEW`"):
+        restore_parts(of(shop.dsn), file, tables=[ORDERS])
+    old = Identifier("shop", "orders_old")
+    restore_parts(of(shop.dsn), file, tables=[ORDERS], to=old)
+    assert shop.rows("SELECT * FROM shop.orders_old") == [(1, "a b"), (2, "ü"), (3, "a b")]
+    assert shop.rows("SELECT * FROM shop.orders_old$branch_b") == shop.rows("SELECT * FROM shop.orders$branch_b")
+    assert len(shop.rows("SHOW POLICIES ON shop.orders_old")) == 1
+    assert shop.rows("SELECT * FROM shop.orders") == [(8, "new")]
+    shop.run("DROP TABLE shop.orders PURGE")
+    forget_metadata()
+    assert shop.rows("CALL sys.check_table('shop.orders_old', deep => true)") == []
+
+
+def test_a_single_table_is_refused_with_the_reason(shop: Server, of: Of, tmp_path: Path) -> None:
+    backup(of(shop.dsn), file := tmp_path / "b")
+    with pytest.raises(IllegalMove, match=r"The backup has no table shop\.none"):
+        restore_parts(of(shop.dsn), file, tables=[Identifier("shop", "none")])
+    shop.run("ALTER TABLE shop.queue RENAME TO queue_2")
+    with pytest.raises(IllegalMove, match="is there under another name"):
+        restore_parts(of(shop.dsn), file, tables=[Identifier("shop", "queue")])
+    shop.lake.drop_retention = timedelta(days=1)
+    shop.run("DROP TABLE shop.orders")
+    with pytest.raises(IllegalMove, match=r"UNDROP TABLE shop\.orders brings it back"):
+        restore_parts(of(shop.dsn), file, tables=[ORDERS])
+    (lost, *_) = data_files(tmp_path / "warehouse/shop.db/orders")
+    lost.unlink()
+    with pytest.raises(IllegalMove, match=rf"Not all files of shop\.orders could be copied; nothing was changed: {lost} is missing"):
+        restore_parts(of(shop.dsn), file, tables=[ORDERS], to=Identifier("shop", "copy"))
+    assert ("copy",) not in shop.rows("SHOW TABLES IN shop")
+
+
+def test_a_database_comes_back_alone(shop: Server, of: Of, tmp_path: Path) -> None:
+    shop.run("GRANT DESCRIBE ON DATABASE shop TO ROLE reader", "CREATE TABLE other (id INT)")
+    before = [shop.history(name) for name in ASKED]
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    backup(of(shop.dsn), file, files_to=copy)
+    shop.run("DROP DATABASE shop CASCADE", "INSERT INTO other VALUES (1)")
+    told, differences = restore_parts(of(shop.dsn), file, databases=["shop"], files_from=copy)
+    assert "shop.orders, shop.queue are as of" in told
+    assert {one.statement for one in differences} >= {"REVOKE SELECT ON TABLE `shop`.`orders` FROM `reader`"}
+    forget_metadata()
+    assert [shop.history(name) for name in ASKED] == before
+    assert len(shop.rows("SHOW GRANTS ON DATABASE shop")) == 1
+    assert shop.rows("SELECT * FROM other") == [(1,)]
+    with pytest.raises(IllegalMove, match="is there"):
+        restore_parts(of(shop.dsn), file, databases=["shop"], files_from=copy)

@@ -1,0 +1,1 @@
+"""Observe, of `tests/server`."""

@@ -1,0 +1,1 @@
+"""Process, of `tests/server`."""

@@ -1,0 +1,75 @@
+"""An embedded Postgres of an older major version: brought to this one with all it holds, the old one kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from migrations import newest, upgrade
+from model.errors import Unavailable
+from server.process import postgres as embedded
+from server.process import postgres_upgrade
+from server.process.postgres import EmbeddedPostgres
+
+OLD = "16"
+
+
+def binaries() -> Path:
+    return postgres_upgrade.binaries_by_version(embedded._binaries().parent.parent)[OLD]
+
+
+@pytest.fixture
+def old_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data directory whose catalog an older Postgres made, with rows."""
+    with monkeypatch.context() as patched:
+        older = tmp_path / f"pginstall{OLD}"
+        older.symlink_to(binaries().parent)
+        patched.setattr(embedded, "_binaries", lambda: older / "bin")
+        postgres = EmbeddedPostgres(tmp_path / "data")
+        dsn = postgres.start()
+        upgrade(dsn, "0003")
+        with psycopg.connect(dsn) as conn:
+            assert conn.info.server_version // 10000 == int(OLD)
+            conn.execute("INSERT INTO sluice_database (name) VALUES ('kept')")
+        postgres.stop()
+    return tmp_path / "data"
+
+
+def kept_row(dsn: str) -> tuple[int, bool]:
+    with psycopg.connect(dsn) as conn:
+        row = conn.execute("SELECT count(*) FROM sluice_database WHERE name = 'kept'").fetchone()
+        return conn.info.server_version // 10000, row == (1,)
+
+
+@pytest.mark.slow
+def test_it_is_brought_to_this_version_and_kept(old_cluster: Path) -> None:
+    postgres = EmbeddedPostgres(old_cluster)
+    dsn = postgres.start()
+    upgrade(dsn)
+    assert kept_row(dsn) == (int(embedded._binaries().parent.name.removeprefix("pginstall")), True)
+    with psycopg.connect(dsn) as conn:
+        assert conn.execute("SELECT version_num FROM alembic_version").fetchone() == (newest(),)
+    postgres.stop()
+    assert (old_cluster / f"postgres.{OLD}/PG_VERSION").read_text().strip() == OLD
+    (old_cluster / "postgres").rename(old_cluster / "postgres.upgrading")  # as where the power went between the two renames
+    again = EmbeddedPostgres(old_cluster)
+    assert kept_row(again.start())[1]
+    again.stop()
+
+
+@pytest.mark.slow
+def test_what_fails_leaves_the_old_one_as_it_was(old_cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_upgrade, "_others", lambda dsn: ["somebody's"])
+    postgres = EmbeddedPostgres(old_cluster)
+    with pytest.raises(Unavailable, match="run pg_upgrade 16"):
+        postgres.start()
+    postgres.stop()
+    assert (old_cluster / "postgres/PG_VERSION").read_text().strip() == OLD
+    assert not (old_cluster / "postgres.upgrading").exists()
+    assert not (old_cluster / f"postgres.{OLD}").exists()
+    monkeypatch.undo()
+    monkeypatch.setattr(embedded, "binaries_by_version", lambda root: {})
+    with pytest.raises(Unavailable, match="sluice backup"):
+        EmbeddedPostgres(old_cluster).start()

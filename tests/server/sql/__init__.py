@@ -1,0 +1,1 @@
+"""Sql, of `tests/server`."""

@@ -1,0 +1,189 @@
+"""Statements submitted to be asked for later, and what else may be said about a run: `max_rows`, `dry_run`."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
+import pytest
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from gateway.gateway import Gateway
+from lake import EVERYBODY
+from sql.execution.results import ResultSet
+from tests.gateway.held import Held
+from tests.server.protocols_of_a_module import Doors, doors
+from tests.waiting import eventually
+
+ROWS = 12_000
+
+
+@pytest.fixture(scope="module")
+def opened(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    with doors(module_dsn, tmp_path_factory.mktemp("async"), SLUICE_TOKEN="root") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def gateway(opened: Doors) -> Gateway:
+    return opened.gateway
+
+
+@pytest.fixture(scope="module")
+def client(opened: Doors) -> FlaskClient:
+    app = opened.app.test_client()
+    app.environ_base["HTTP_AUTHORIZATION"] = "Bearer root"
+    app.post("/sql", data="CREATE TABLE numbers (n INT, s STRING)")
+    body = io.BytesIO()
+    table = pa.table({"n": pa.array(range(ROWS), pa.int32()), "s": [f"row {n}" for n in range(ROWS)]})
+    with ipc.new_stream(body, table.schema) as writer:
+        writer.write_table(table)
+    app.post("/tables/default/numbers/rows", data=body.getvalue(), content_type="application/vnd.apache.arrow.stream")
+    return app
+
+
+def submit(client: FlaskClient, statement: str, **members: Any) -> TestResponse:
+    answer = client.post("/sql", json={"statement": statement, "async": True, **members})
+    assert answer.status_code == 202, answer.text
+    return answer
+
+
+def numbers(answer: TestResponse) -> list[int]:
+    assert answer.status_code == 200, answer.text
+    return [row[0] for row in json.loads(answer.text)["rows"]]
+
+
+def test_a_statement_is_submitted_polled_and_its_pages_are_read_twice(client: FlaskClient) -> None:
+    submitted = submit(client, "SELECT n, s FROM numbers")
+    at = submitted.headers["Location"]
+    assert at == f"/statements/{submitted.json['statementId']}"  # type: ignore[index]
+    done = client.get(f"{at}?wait=30").json
+    assert done is not None
+    assert done["state"] == "FINISHED"
+    assert done["result"] == f"{at}/result"
+    assert done["expiresAt"] > "2026"
+    pages, following = [], f"{at}/result?page=0"
+    while following:
+        answer = client.get(following)
+        pages.append((following, numbers(answer)))
+        following = answer.headers.get("Link", "").partition(">")[0].removeprefix("<")
+    assert len(pages) > 2
+    assert sorted(n for _, page in pages for n in page) == list(range(ROWS))
+    assert [numbers(client.get(path)) for path, _ in reversed(pages)] == [page for _, page in reversed(pages)]
+    assert sorted(numbers(client.get(f"{at}/result"))) == list(range(ROWS))
+    arrow = client.get(f"{at}/result?page=1", headers={"Accept": "application/vnd.apache.arrow.stream"})
+    assert ipc.open_stream(arrow.data).read_all().column("n").to_pylist() == pages[1][1]
+    assert client.get(f"{at}/result?page=1", headers={"Accept": "text/csv"}).text.startswith(f"n,s\n{pages[1][1][0]},")
+    beyond = client.get(f"{at}/result?page={len(pages)}")
+    assert (beyond.status_code, beyond.json["errorClass"]) == (400, "InvalidToken")  # type: ignore[index]
+    assert client.delete(at).status_code == 200
+    assert client.get(at).status_code == client.get(f"{at}/result").status_code == 404
+
+
+def test_the_header_and_the_query_ask_for_it_as_well(client: FlaskClient) -> None:
+    asked = client.post("/sql", data="SELECT COUNT(*) FROM numbers", headers={"Prefer": "wait=5, respond-async"})
+    assert (asked.status_code, asked.headers["Preference-Applied"]) == (202, "respond-async")
+    assert numbers(client.get(asked.headers["Location"] + "/result?wait=30")) == [ROWS]
+    asked = client.post("/sql?async=true&max_rows=1", data="SELECT n FROM numbers ORDER BY n", headers={"X-Request-Id": "mine"})
+    assert client.get("/statements/mine?wait=30").json["statementId"] == asked.json["statementId"]  # type: ignore[index]
+    none = submit(client, "SELECT n FROM numbers WHERE n < 0").headers["Location"]
+    assert numbers(client.get(f"{none}/result?page=0&wait=30")) == []
+
+
+def test_a_failure_is_told_when_it_is_asked_for(client: FlaskClient) -> None:
+    at = submit(client, "SELECT *\nFROM nothing").headers["Location"]
+    status = client.get(f"{at}?wait=30").json
+    assert status is not None
+    assert (status["state"], status["error"]["errorClass"], status["error"]["line"]) == ("ERROR", "TableNotExist", 2)
+    for _ in range(2):
+        answer = client.get(f"{at}/result?page=0")
+        assert (answer.status_code, answer.json["errorClass"]) == (404, "TableNotExist")  # type: ignore[index]
+    stream = submit(client, "SELECT * FROM numbers", mode="streaming").headers["Location"]
+    assert "read as they come" in client.get(f"{stream}/result?wait=30").json["detail"]  # type: ignore[index]
+
+
+def test_it_runs_once_under_a_key_and_belongs_to_its_submitter(client: FlaskClient) -> None:
+    client.post("/sql", data="CREATE TABLE once (n INT)")
+    for _ in range(2):
+        at = client.post(
+            "/sql", json={"statement": "INSERT INTO once VALUES (?)", "parameters": [1], "async": True}, headers={"Idempotency-Key": "k1"}
+        ).headers["Location"]
+        assert numbers(client.get(f"{at}/result?wait=30")) == [1]
+    assert client.post("/sql", data="SELECT COUNT(*) FROM once").json["rows"] == [[1]]  # type: ignore[index]
+    name = uuid4().hex
+    secret = client.post("/tokens", json={"name": name}).json["token"]  # type: ignore[index]
+    other = {"Authorization": f"Bearer {secret}"}
+    for answer in (client.get(at, headers=other), client.get(f"{at}/result", headers=other), client.delete(at, headers=other)):
+        assert answer.status_code == 404
+    assert client.get(at).status_code == 200
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    one = Held(False)
+    monkeypatch.setattr("gateway.script.build", lambda tree: one)
+    yield one
+    one.let_go.set()
+
+
+def test_what_runs_is_told_and_canceled(client: FlaskClient, held: Held) -> None:
+    at = submit(client, "SELECT held()").headers["Location"]
+    assert eventually(lambda: client.get(at).json["state"] == "RUNNING")  # type: ignore[index]
+    waiting = client.get(f"{at}/result?page=0")
+    assert (waiting.status_code, waiting.headers["Location"], waiting.json["state"]) == (202, at, "RUNNING")  # type: ignore[index]
+    assert client.delete(at).json["state"] == "CANCELED"  # type: ignore[index]
+    assert client.get(at).status_code == 404
+
+
+def test_what_nobody_asks_for_goes(gateway: Gateway) -> None:
+    kept = gateway.keep("SHOW DATABASES")
+    assert kept.operation.wait(30)
+    read = kept.result()
+    gateway.kept.expire()
+    assert gateway.kept.find(kept.operation.handle, EVERYBODY) is kept
+    kept._seconds = -1
+    gateway.kept.expire()
+    assert gateway.kept.find(kept.operation.handle, EVERYBODY) is None
+    assert kept.operation.result is not None
+    assert kept.operation.result.closed
+    with pytest.raises(Exception, match="let go"):
+        read.collect()
+
+
+def test_more_rows_than_wanted_are_cut_off_and_it_says_so(client: FlaskClient) -> None:
+    cut = client.post("/sql", json={"statement": "SELECT n FROM numbers", "max_rows": 10})
+    assert (len(cut.json["rows"]), cut.json["truncated"]) == (10, True)  # type: ignore[index]
+    assert "truncated" not in client.post("/sql?max_rows=10", data="SELECT n FROM numbers WHERE n < 10").json  # type: ignore[operator]
+    assert client.post("/sql?max_rows=0", data="SELECT n FROM numbers", headers={"Accept": "text/csv"}).text == "n\n"
+    assert len(client.post("/sql?max_rows=3", data="SELECT n FROM numbers LIMIT 5").json["rows"]) == 3  # type: ignore[index]
+    assert client.post("/sql?max_rows=-1", data="SELECT 1").status_code == 400
+
+
+def test_a_cut_result_lets_the_rest_go() -> None:
+    closed = []
+    whole = ResultSet.of_strings(("a",), [("1",), ("2",)])
+    whole.on_close(lambda: closed.append(True))
+    cut = whole.limited(1)
+    assert (cut.collect(), cut.truncated, closed) == ([("1",)], True, [True])
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("DROP TABLE numbers", "The DROP statement can be read; nothing was run."),
+        ("INSERT OVERWRITE numbers SELECT 1, 'x'", "There is no Spark"),
+        ("CALL sys.expire_snapshots('default.numbers')", "true"),
+        ("SELECT 1; SELECT 2", "A dry run takes one statement"),
+        ("SELEC", "a statement such as SELECT"),
+    ],
+)
+def test_a_dry_run_changes_nothing(client: FlaskClient, statement: str, said: str) -> None:
+    answer = client.post("/sql", json={"statement": statement, "dry_run": True})
+    assert said in answer.text
+    assert client.post("/sql", data="SELECT COUNT(*) FROM numbers").json["rows"] == [[ROWS]]  # type: ignore[index]

@@ -1,0 +1,47 @@
+"""Records of texts that erase rows say nothing of what they named."""
+
+from __future__ import annotations
+
+from gateway.operation import Operation, OperationState
+from gateway.recent import RecentStatements
+from model.errors import AnalysisError
+from model.options.option import masked_text
+from server.access.audit import row_of
+from sql.execution.results import ResultSet
+
+
+def test_what_was_to_be_forgotten_is_in_no_record() -> None:
+    text = "DELETE FROM `t 4711` WHERE name = 'O''Hara \\' 4711' AND id IN (4711, 1.5e3) -- 4711"
+    stars = "******"
+    assert masked_text(text) == f"DELETE FROM `t 4711` WHERE name = {stars} AND id IN ({stars}, {stars}) {stars}"
+    call = "CALL sys . `erase`(`table` => 't', `where` => 'id = 4711"
+    assert masked_text(call) == f"CALL sys . `erase`(`table` => {stars}, `where` => {stars}"
+    assert "4711" not in masked_text("SELECT 1;\ndelete  from t where id = 4711; SELECT 2")
+    operation = Operation("DELETE FROM t WHERE name LIKE 'O''Hara%' AND id = '4711'")
+    operation.begin()
+    operation.fail(AnalysisError("Value '4711' is no INT at O''Hara%."))
+    kept = RecentStatements()
+    kept.note(operation)
+    (ended,) = kept.newest()
+    assert ended.text == f"DELETE FROM t WHERE name LIKE {stars} AND id = {stars}"
+    assert ended.error == f"Value '{stars}' is no INT at {stars}."
+    assert row_of(operation).action.startswith(f"{ended.text} /* rows: unknown, sha256 of the text: ")
+
+
+def test_how_many_rows_were_erased_is_told() -> None:
+    operation = Operation("CALL sys.erase('t', 'id = 4711')")
+    operation.move(OperationState.PENDING)
+    operation.begin()
+    result = ResultSet.ok()
+    result.erased_rows = 2
+    operation.succeed(result)
+    assert row_of(operation).action.startswith("CALL sys.erase(******, ******) /* rows: 2, sha256 of the text: ")
+
+
+def test_the_audit_log_keeps_what_was_named_where_it_shall() -> None:
+    operation = Operation("DELETE FROM t WHERE id = 4711; SET 'db.password' = 'hush'")
+    operation.begin()
+    operation.fail(AnalysisError("no"))
+    action = row_of(operation, erasures=True).action
+    assert action.startswith("DELETE FROM t WHERE id = 4711; SET 'db.password' = '******' /* rows: unknown, sha256 of the text: ")
+    assert "4711" not in operation.masked

@@ -1,0 +1,108 @@
+"""`POST /tables/{database}/{table}/rows`: bodies in four formats, each one commit."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from tests.running import ARROW
+from tests.server.sql.test_statements import assert_problem, run
+from tests.workers.damaged import reaching, stream
+
+TABLE = pa.table({"word": ["a", None], "id": pa.array([1, 2], pa.int32())})
+
+
+def parquet() -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(TABLE, sink)
+    return sink.getvalue()
+
+
+def arrow() -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, TABLE.schema) as writer:
+        writer.write_table(TABLE)
+    return sink.getvalue()
+
+
+BODIES = {
+    "application/vnd.apache.parquet": parquet(),
+    "application/vnd.apache.arrow.stream": arrow(),
+    "text/csv": b"word,id\na,1\n,2\n",
+    "application/x-ndjson": b'{"word":"a","id":1}\n{"id":2,"word":null}\n',
+}
+
+
+@pytest.fixture
+def words(client: FlaskClient) -> FlaskClient:
+    assert run(client, "CREATE TABLE words (id BIGINT, word STRING)").status_code == 200
+    return client
+
+
+def post(client: FlaskClient, body: bytes, content_type: str, **headers: str) -> TestResponse:
+    sent = {key.replace("_", "-"): value for key, value in headers.items()}
+    return client.post("/tables/default/words/rows", data=body, content_type=content_type, headers=sent)
+
+
+def rows(client: FlaskClient) -> list[list[object]]:
+    found: list[list[object]] = json.loads(run(client, "SELECT * FROM words").data)["rows"]
+    return found
+
+
+@pytest.mark.parametrize("content_type", BODIES)
+def test_each_format_appends_by_column_name(words: FlaskClient, content_type: str) -> None:
+    response = post(words, BODIES[content_type], content_type)
+    assert json.loads(response.data) == {"rows": 2, "snapshotId": 1, "replayed": False}
+    assert rows(words) == [[1, "a"], [2, None]]
+
+
+def test_a_key_makes_a_body_repeatable(words: FlaskClient) -> None:
+    body = BODIES["text/csv"]
+    assert json.loads(post(words, body, "text/csv", Idempotency_Key="k").data)["replayed"] is False
+    assert json.loads(post(words, body, "text/csv", Idempotency_Key="k").data) == {"rows": 2, "snapshotId": 1, "replayed": True}
+    assert_problem(post(words, body + b"b,3\n", "text/csv", Idempotency_Key="k"), 422, "IdempotencyMismatch")
+    assert len(rows(words)) == 2
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "status", "error_class"),
+    [
+        ("application/vnd.apache.parquet", b"PAR1 not really PAR1", 400, "InvalidData"),
+        ("application/vnd.apache.parquet", b"", 400, "InvalidData"),
+        ("application/vnd.apache.arrow.stream", arrow()[:-40], 400, "InvalidData"),
+        ("application/x-ndjson", b'{"id":"x"}\n', 400, "InvalidData"),
+        ("text/html", b"<p>", 415, "UnsupportedMediaType"),
+        ("", b"x", 415, "UnsupportedMediaType"),
+    ],
+)
+def test_bodies_that_cannot_be_read_change_nothing(
+    words: FlaskClient, content_type: str, body: bytes, status: int, error_class: str
+) -> None:
+    assert_problem(post(words, body, content_type), status, error_class)
+    assert rows(words) == []
+
+
+def test_an_unknown_table_is_told(words: FlaskClient) -> None:
+    response = words.post("/tables/default/nowhere/rows", data=b"a\n1\n", content_type="text/csv")
+    assert_problem(response, 404, "TableNotExist")
+
+
+@pytest.mark.parametrize("size", [100, 1 << 20, 2_000_000_000])
+def test_a_value_that_reaches_past_its_buffer_is_refused_and_named(words: FlaskClient, size: int) -> None:
+    """320 bytes whose one BYTES column says that it is longer than they are: the server's own memory would be stored."""
+    assert run(words, "CREATE TABLE reached (v BYTES)").status_code == 200
+    response = words.post("/tables/default/reached/rows", data=stream(reaching(size)), content_type=ARROW)
+    assert "Column v (binary) is damaged" in assert_problem(response, 400, "InvalidData")["detail"]
+    assert json.loads(run(words, "SELECT * FROM reached").data)["rows"] == []
+
+
+def test_a_damaged_arrow_message_is_the_clients(words: FlaskClient) -> None:
+    body = bytearray(arrow())
+    body[8:40] = b"\xff" * 32
+    assert_problem(post(words, bytes(body), ARROW), 400, "InvalidData")

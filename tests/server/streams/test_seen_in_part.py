@@ -1,0 +1,113 @@
+"""Who sees only a part of a table is told nothing of the rest: not by counts, sizes, partitions or paths, at no endpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from gateway.gateway import Gateway
+from model.errors import Forbidden, SnapshotNotExist
+from model.identifier import Identifier
+from model.snapshot import CommitKind
+from table.write.snapshot_builder import CommitRequest
+from tests.server.access.test_access import As, ada, admin
+
+__all__ = ["ada", "admin"]
+TABLES = ("filtered", "masked", "narrow")
+SHOWN, HIDDEN = "ada_sees_this", "nobody_sees_this"
+
+
+@pytest.fixture
+def tables(admin: As, ada: As) -> As:
+    """Tables with a row filter, a mask, a column grant for ada, each with 3 rows in two partitions, and a tag."""
+    for name in TABLES:
+        admin.sql(f"CREATE TABLE {name} (id INT, s STRING, day STRING) PARTITIONED BY (day)")
+        assert admin.sql(f"INSERT INTO {name} VALUES (1, 'a', '{HIDDEN}'), (2, 'b', '{SHOWN}'), (3, 'c', '{HIDDEN}')")[0] == 200
+        admin.sql(f"CALL sys.create_tag('{name}', 'kept')")
+        admin.sql(f"GRANT SELECT {'(id)' if name == 'narrow' else ''} ON {name} TO ada")
+    assert admin.sql(f"CREATE POLICY p ON filtered TO ada USING (day = '{SHOWN}')")[0] == 200
+    assert admin.sql("CREATE MASKING POLICY p ON masked (s) TO ada USING (NULL)")[0] == 200
+    return ada
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_system_tables_tell_no_counts(tables: As, name: str) -> None:
+    for kind in ("files", "partitions", "buckets", "manifests", "debt", "compaction", "statistics", "file_key_ranges"):
+        assert tables.sql(f"SELECT * FROM {name}${kind}") == (403, "Forbidden"), kind
+    counts = "total_record_count, delta_record_count"
+    assert tables.sql(f"SELECT snapshot_id, {counts} FROM {name}$snapshots") == (200, [[1, None, None]])
+    assert tables.sql(f"SELECT tag_name, record_count FROM {name}$tags") == (200, [["kept", None]])
+    sizes = "record_count, file_size_in_bytes, file_count, last_file_creation_time"
+    assert tables.sql(f"SELECT {sizes} FROM sys.tables WHERE table_name = '{name}'") == (200, [[None] * 4])
+    assert tables.sql(f"CALL sys.doctor('{name}')") == (403, "Forbidden")
+    assert tables.sql("SELECT * FROM sys.partitions") == (200, [])
+
+
+def test_how_far_event_time_has_come_is_not_told(tables: As, admin: As, gateway: Gateway) -> None:
+    table = gateway.lake.open(Identifier("default", "filtered"))
+    gateway.lake.commit(table, CommitRequest(kind=CommitKind.APPEND, commit_user="u", watermark=5_000))
+    asked = {"scan.watermark": "5000"}
+    assert gateway.lake.scan(table, asked).snapshot is not None
+    ada = gateway.lake.for_caller(gateway.lake.access.caller(tables._headers["Authorization"].removeprefix("Bearer ")))
+    with pytest.raises(SnapshotNotExist, match="watermark of at least 5000"):
+        ada.scan(table, asked)
+    for bound in ("4999", "5001"):  # a stream that ends there would tell
+        with pytest.raises(Forbidden, match="streams of a part"):
+            ada.follow(ada.open(Identifier("default", "filtered")), {"scan.bounded.watermark": bound})
+    assert admin.sql("SELECT snapshot_id, watermark FROM filtered$snapshots") == (200, [[1, None], [2, 5_000]])
+    assert tables.sql("SELECT watermark, next_row_id FROM filtered$snapshots") == (200, [[None, None]] * 2)
+    told = tables.call("GET", "/v1/sluice/databases/default/tables/filtered/snapshots/2")[1]
+    assert "commitKind" in told["snapshot"]
+    assert not {"watermark", "nextRowId"} & set(told["snapshot"]), told
+
+
+def test_who_sees_all_is_told_all(tables: As, admin: As) -> None:
+    assert admin.sql("SELECT total_record_count FROM filtered$snapshots") == (200, [[3]])
+    assert admin.sql("SELECT record_count, file_count FROM sys.tables WHERE table_name = 'filtered'") == (200, [[3, 2]])
+    admin.sql("DROP POLICY p ON filtered")
+    assert tables.sql("SELECT record_count FROM sys.tables WHERE table_name = 'filtered'") == (200, [[3]])
+
+
+def _numbers(answer: Any) -> list[object]:
+    """Every count in an answer."""
+    if isinstance(answer, list):
+        return [found for one in answer for found in _numbers(one)]
+    if not isinstance(answer, dict):
+        return []
+    own = [value for key, value in answer.items() if key.endswith(("RecordCount", "recordCount", "fileCount", "SizeInBytes"))]
+    return own + [found for one in answer.values() for found in _numbers(one)]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_rest_catalog_tells_no_counts(tables: As, admin: As, name: str) -> None:
+    below = f"/v1/sluice/databases/default/tables/{name}"
+    for path in ("snapshot", "snapshots", "snapshots/1", "snapshots/LATEST", "snapshots/kept", "tags/kept"):
+        status, answer = tables.call("GET", f"{below}/{path}")
+        assert status == 200
+        assert set(_numbers(answer)) == {0}, path
+        assert 3 in _numbers(admin.call("GET", f"{below}/{path}")[1]), path
+    assert tables.call("GET", f"{below}/partitions")[0] == 403
+    # Whoever commits by REST carries the counts on, and would break them if they were not true.
+    admin.sql(f"GRANT UPDATE ON {name} TO ada")
+    assert tables.call("GET", f"{below}/snapshot")[1]["snapshot"]["recordCount"] == 3
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_pages_tell_no_counts(client: FlaskClient, tables: As, admin: As, name: str) -> None:
+    def page(who: As, path: str) -> tuple[int, str]:
+        answer = client.get(f"/ui/{path}", headers=who._headers)
+        return answer.status_code, answer.text
+
+    for tab in ("files", "snapshots", "upkeep", "consumers"):
+        assert page(tables, f"tables/default/{name}/{tab}")[0] == 403, tab
+        assert page(admin, f"tables/default/{name}/{tab}")[0] == 200, tab
+    status, text = page(tables, f"tables/default/{name}")
+    assert status == 200
+    assert "not told" in text
+    assert not [word for word in (HIDDEN, "Latest commits", "Rows over time") if word in text]
+    assert "Latest commits" in page(admin, f"tables/default/{name}")[1]
+    status, text = page(tables, "catalog?database=default&order=rows")
+    assert (status, text.count('data-label="Rows">3<')) == (200, 0)
+    assert page(admin, "catalog?database=default&order=rows")[1].count('data-label="Rows">3<') == len(TABLES)

@@ -1,0 +1,331 @@
+"""The Spark source without Spark, read as a stream: its planner and its tasks as Spark calls them, on a real server over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from gateway.gateway import Gateway
+from lake import Lake
+from lake.rewrite.compaction import compact, plan
+from model.errors import Forbidden, InvalidOption, LakeError, NotAuthorized, SnapshotNotExist, StreamChanged
+from model.identifier import Identifier
+from model.predicate import And, Compare, In, IsNull, Op, Or
+from model.schema.change import AddColumn, RenameColumn, SchemaChange, UpdateColumnType
+from model.schema.schema import column, new_schema
+from model.schema.types import parse_type
+from model.snapshot import CommitKind
+from pyspark_sluice.pieces import Split
+from pyspark_sluice.position import Position
+from pyspark_sluice.pushed import predicate_of, predicate_text
+from pyspark_sluice.source import DefaultSource
+from pyspark_sluice.stream import StreamReader
+from table.scan.entry_scan import plan_scan
+from table.scan.read import read_batches
+from table.write.snapshot_builder import CommitRequest
+from table.write.writer import write_batches
+
+T = Identifier("default", "t")
+SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261121"))
+BUCKETS = 8
+KEYS = 24
+"""Ids of each commit's rows: enough for every bucket to get some."""
+
+
+@pytest.fixture
+def lake(gateway: Gateway) -> Lake:
+    return gateway.lake
+
+
+STARTED: list[StreamReader] = []
+
+
+@pytest.fixture(autouse=True)
+def stopped() -> Iterator[None]:
+    """Stops every reader of a test and waits until its thread has ended."""
+    yield
+    while STARTED:
+        STARTED.pop().stop()
+    until = time.monotonic() + 15
+    while any(thread.name == "sluice-listen" for thread in threading.enumerate()) and time.monotonic() < until:
+        time.sleep(0.05)
+
+
+def reader_of(url: str, **options: str) -> StreamReader:
+    """A planner as Spark starts one, in a process of its own."""
+    given = {"uri": url, "path": "default.t"} | {key.replace("_", "."): value for key, value in options.items()}
+    source = DefaultSource(given)
+    schema = source.schema()
+    reader: StreamReader = pickle.loads(pickle.dumps(source)).streamReader(schema)
+    STARTED.append(reader)
+    return reader
+
+
+def numbered(lake: Lake, writer: int, number: int) -> None:
+    """One commit: a row for each key, with the writer and its commit's number."""
+    table = lake.open(T)
+    names = table.schema.field_names
+    rows = {"id": range(KEYS), names[1]: [writer] * KEYS, names[2]: [number] * KEYS}
+    fields = {field.name: field for field in table.schema.fields}
+    kinds = {"id": pa.int64(), names[1]: pa.int32(), names[2]: pa.int32()}
+    columns = [pa.array(list(rows[name]), kinds[name]) if name in rows else pa.nulls(KEYS, pa.string()) for name in fields]
+    batch = pa.RecordBatch.from_arrays(columns, names=list(fields))
+    adds = tuple(write_batches(table.files, table.schema, [batch]))
+    lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=adds, commit_user=f"w{writer}"))
+
+
+class Driver:
+    """What Spark does with a source: it logs how far a batch goes, runs it, and after a crash runs the logged batch again."""
+
+    def __init__(self, url: str, moments: random.Random) -> None:
+        self._url = url
+        self._moments = moments
+        self.rows: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        self.kills = 0
+        self._reader = self._started()
+        self.offset = self._reader.initialOffset()
+
+    def _started(self) -> StreamReader:
+        """Micro-batches of odd sizes, so that they end inside snapshots and files."""
+        limit = self._moments.choice([{"maxRowsPerTrigger": "37"}, {"maxFilesPerTrigger": "5"}, {"maxBytesPerTrigger": "20 kb"}, {}])
+        return reader_of(self._url, columns='["id", "writer", "number"]', scan_mode="from-snapshot", **{"scan_snapshot-id": "1"}, **limit)
+
+    def kill(self) -> None:
+        self._reader.stop()
+        self._reader = self._started()
+        self.kills += 1
+
+    def batch(self, *, kills: bool) -> bool:
+        """One micro-batch, perhaps with a crash on the way; False where there was nothing new."""
+        end = json.loads(json.dumps(self._reader.latestOffset(self.offset, self._reader.getDefaultReadLimit())))
+        if end == self.offset:
+            return False
+        found = self._read(end)
+        if kills and self._moments.random() < 0.3:
+            self.kill()
+            assert self._read(end) == found, "a logged batch gave other rows when it was repeated"
+        for bucket, rows in found.items():
+            self.rows[bucket] += rows
+        self._reader.commit(end)
+        self.offset = end
+        return True
+
+    def _read(self, end: dict[str, Any]) -> dict[int, list[tuple[int, int, int]]]:
+        found: dict[int, list[tuple[int, int, int]]] = {}
+        for split in self._reader.partitions(self.offset, end):
+            assert isinstance(split, Split)
+            (bucket,) = {piece.planned.bucket for piece in split.pieces}
+            assert bucket not in found, "a bucket was given to two tasks"
+            task = pickle.loads(pickle.dumps((self._reader, split)))
+            found[bucket] = [row for batch in task[0].read(task[1]) for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
+        return found
+
+
+def order_campaign(url: str, lake: Lake, *, writers: int, commits: int, kills: int) -> None:
+    """Writers number their rows, compaction goes on, the schema changes twice; the stream is killed and resumed."""
+    options = {"bucket": str(BUCKETS), "bucket-key": "id", "compaction.min.file-num": "5"}
+    lake.create_table(T, new_schema([column("id", "BIGINT"), column("writer", "INT"), column("number", "INT")], options=options))
+    over = threading.Event()
+    done = [0]
+
+    def write(writer: int) -> None:
+        for number in range(commits):
+            numbered(lake, writer, number)
+            done[0] += 1
+
+    def disturb() -> None:
+        changes: list[SchemaChange] = [AddColumn(name="extra", type=parse_type("STRING")), RenameColumn(name="extra", to="other")]
+        while not over.wait(0.05):
+            if changes and done[0] > (3 - len(changes)) * writers * commits // 3:
+                lake.alter_table(T, [changes.pop(0)])
+            table = lake.open(T)
+            compact(lake.commit, table, plan(table, full=False))
+        assert not changes
+
+    driver = Driver(url, random.Random(SEED))
+    with ThreadPoolExecutor(writers + 1) as threads:
+        writing = [threads.submit(write, number) for number in range(writers)]
+        disturbing = threads.submit(disturb)
+        while not all(future.done() for future in writing):
+            driver.batch(kills=driver.kills < kills)
+        over.set()
+        for future in (*writing, disturbing):
+            future.result()
+    while driver.kills < kills:
+        driver.kill()
+    while driver.batch(kills=False):
+        pass
+    table = lake.open(T)
+    assert any(s.commit_kind is CommitKind.COMPACT for s in lake.history.page(table, below=None, limit=100_000))
+    held: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for planned in plan_scan(table.files, table.schema, table.latest()).files:
+        for batch in read_batches(table.files, table.schema, [planned]):
+            held[planned.bucket] += zip(*(batch.column(at).to_pylist() for at in range(3)), strict=True)
+    assert len(held) == BUCKETS
+    assert sum(map(len, held.values())) == writers * commits * KEYS
+    for bucket, rows in held.items():
+        assert driver.rows[bucket] == rows, f"bucket {bucket} came in another order than it was written"
+
+
+def test_each_bucket_comes_in_write_order_whatever_happens(url: str, lake: Lake) -> None:
+    order_campaign(url, lake, writers=4, commits=15, kills=8)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+def test_eight_thousand_commits_and_thirty_kills(url: str, lake: Lake) -> None:
+    order_campaign(url, lake, writers=8, commits=1000, kills=30)
+
+
+@pytest.fixture
+def queue(lake: Lake) -> Lake:
+    """Three commits of three rows each to one bucket."""
+    lake.create_table(T, new_schema([column("id", "BIGINT"), column("n", "INT")], options={"bucket": "1", "bucket-key": "id"}))
+    for number in range(3):
+        append(lake, number)
+    return lake
+
+
+def append(lake: Lake, number: int, *, watermark: int | None = None) -> None:
+    table = lake.open(T)
+    batch = pa.RecordBatch.from_arrays([pa.array([0, 1, 2], pa.int64()), pa.array([number] * 3, pa.int32())], names=["id", "n"])
+    adds = tuple(write_batches(table.files, table.schema, [batch]))
+    lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=adds, commit_user="u", watermark=watermark))
+
+
+def rows(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[int, int]]:
+    splits = reader.partitions(start, end)
+    return [row for split in splits for batch in reader.read(split) for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
+
+
+def test_admission_takes_what_it_is_told_and_all_when_it_is_told_so(url: str, queue: Lake) -> None:
+    reader = reader_of(url, maxRowsPerTrigger="4")
+    start = reader.initialOffset()
+    assert start == {"snapshot": 3, "whole": True}
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert end == {"snapshot": 3, "whole": True, "files": 1, "rows": 1}
+    assert rows(reader, start, end) == [(0, 0), (1, 0), (2, 0), (0, 1)]
+    assert rows(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [(1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]
+    by_bytes = reader_of(url, maxBytesPerTrigger="1 b")
+    assert by_bytes.latestOffset(start, by_bytes.getDefaultReadLimit()) == {"snapshot": 3, "whole": True, "files": 0, "rows": 1}
+    by_files = reader_of(url, maxFilesPerTrigger="2")
+    assert len(rows(by_files, start, by_files.latestOffset(start, by_files.getDefaultReadLimit()))) == 6
+
+
+def test_available_now_ends_with_what_is_there(url: str, queue: Lake) -> None:
+    reader = reader_of(url)
+    start = reader.initialOffset()
+    reader.prepareForTriggerAvailableNow()
+    append(queue, 3)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert (end["snapshot"], len(rows(reader, start, end))) == (4, 9)
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_a_commit_is_heard_of_and_its_stream_ends_at_the_watermark(url: str, queue: Lake) -> None:
+    reader = reader_of(url, scan_mode="latest", scan_bounded_watermark="100")
+    offset = reader.initialOffset()
+    for watermark in (None, 100, 200):
+        append(queue, 9, watermark=watermark)
+    until = time.monotonic() + 60
+    while not offset.get("end") and time.monotonic() < until:
+        offset = reader.latestOffset(offset, ReadAllAvailable())
+    assert (offset["snapshot"], offset["end"]) == (6, True)
+    assert reader.latestOffset(offset, ReadAllAvailable()) == offset
+    reader.stop()
+
+
+def test_a_consumer_goes_on_where_it_was(url: str, queue: Lake) -> None:
+    reader = reader_of(url, **{"consumer-id": "c", "scan_snapshot-id": "2"})
+    assert reader.initialOffset() == {"snapshot": 2}
+    reader.commit({"snapshot": 3, "after": "x"})
+    assert queue.consumers(queue.open(T)) == {"c": 3}
+    assert reader_of(url, **{"consumer-id": "c"}).initialOffset() == {"snapshot": 3}
+
+
+def test_what_ends_a_stream(url: str, queue: Lake) -> None:
+    reader = reader_of(url, **{"scan_snapshot-id": "1"})
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    table = queue.open(T)
+    queue.history.rollback_to_snapshot(table, 1)
+    append(queue, 7)
+    append(queue, 8)
+    append(queue, 9)
+    again = reader_of(url)
+    with pytest.raises(SnapshotNotExist, match="rolled back"):
+        again.latestOffset(end, ReadAllAvailable())
+    pinned = reader_of(url)
+    start = pinned.initialOffset()
+    queue.alter_table(T, [UpdateColumnType(name="n", type=parse_type("BIGINT"))])
+    table = queue.open(T)
+    batch = pa.RecordBatch.from_arrays([pa.array([0], pa.int64()), pa.array([2**40], pa.int64())], names=["id", "n"])
+    adds = tuple(write_batches(table.files, table.schema, [batch]))
+    queue.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=adds, commit_user="u"))
+    with pytest.raises(StreamChanged, match="BIGINT"):
+        rows(pinned, start, {"snapshot": start["snapshot"] + 2})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"path": "t"}, "is no table"),
+        ({"maxRowsPerTrigger": "0"}, "maxRowsPerTrigger"),
+        ({"columns": "id"}, "JSON list"),
+        ({"filter": "{}"}, "no condition"),
+        ({"scan_mode": "latest-delta"}, "belongs to batch reads"),
+        ({"scam_mode": "latest"}, "scan.mode"),
+    ],
+)
+def test_options_that_mean_nothing(url: str, queue: Lake, options: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidOption, match=said):
+        reader_of(url, **options).initialOffset()
+
+
+def test_a_token_is_wanted_and_a_part_of_a_table_is_not_given(url: str, queue: Lake) -> None:
+    _, admin = queue.permissions.create_token("root", administrator=True)
+    _, ada = queue.permissions.create_token("ada")
+    with pytest.raises(NotAuthorized):
+        reader_of(url)
+    with pytest.raises(LakeError):
+        reader_of(url, token=ada)
+    reader = reader_of(url, token=admin)
+    offset = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    queue.permissions.create_token("other", administrator=True)
+    queue.permissions.revoke_token("root")
+    with pytest.raises((NotAuthorized, Forbidden)):
+        look_for_ever(reader, offset)
+
+
+def look_for_ever(reader: StreamReader, offset: dict[str, Any]) -> None:
+    """As an idle query does; at most for 20 seconds."""
+    for _ in range(200):
+        reader.latestOffset(offset, ReadAllAvailable())
+        time.sleep(0.1)
+
+
+def test_conditions_survive_being_an_option() -> None:
+    import datetime as dt
+    from decimal import Decimal
+
+    parts = (
+        Compare("a", Op.EQ, 1), Compare("b", Op.STARTS_WITH, "x"), In("c", (Decimal("1.5"), Decimal("2"))), IsNull("d", negated=True),
+        Compare("e", Op.LT, dt.datetime(2026, 1, 1, 1, 2, 3)), Or((Compare("f", Op.GE, dt.date(2026, 1, 1)), Compare("g", Op.NE, b"\0"))),
+    )  # fmt: skip
+    assert predicate_of(predicate_text(And(parts))) == And(parts)
+
+
+def test_a_position_is_the_same_text_again() -> None:
+    for body in ({"snapshot": 1}, {"snapshot": 2, "whole": True, "since": 5, "files": 1, "rows": 0, "after": "u", "end": True}):
+        assert Position.from_json(json.loads(json.dumps(body))).to_json() == body

@@ -1,0 +1,1 @@
+"""Analysis, of `tests/sql`."""

@@ -1,0 +1,126 @@
+"""What a query's tree tells about its tables, filters and size."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from sqlglot import exp
+
+from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate
+from model.schema.schema import column, new_schema
+from sql.analysis.bounds import row_bound
+from sql.analysis.predicates import pushed
+from sql.analysis.references import replace_reference, table_references
+from sql.analysis.to_spark import spark_sql
+from sql.dialect import parse_one
+
+SCHEMA = new_schema(
+    [column("a", "INT"), column("s", "STRING"), column("d", "DATE"), column("ts", "TIMESTAMP(3)"), column("f", "DOUBLE")],
+    options={"bucket": "-1"},
+)
+
+
+def push(text: str, table: str = "t") -> Predicate | None:
+    reference = next(r for r in table_references(parse_one(text)) if r.parts[-1] == table)
+    return pushed(reference, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("where", "predicate"),
+    [
+        ("a = 1", Compare("a", Op.EQ, 1)),
+        ("1 < a", Compare("a", Op.GT, 1)),
+        ("t.a >= -5 AND s = 'x'", And((Compare("a", Op.GE, -5), Compare("s", Op.EQ, "x")))),
+        ("a = 1 OR s = 'x'", Or((Compare("a", Op.EQ, 1), Compare("s", Op.EQ, "x")))),
+        ("a = 1 OR upper(s) = 'x'", None),
+        ("a IN (1, 2, NULL)", In("a", (1, 2))),
+        ("a NOT IN (1, 2)", None),
+        ("a BETWEEN 1 AND 3", And((Compare("a", Op.GE, 1), Compare("a", Op.LE, 3)))),
+        ("s IS NULL", IsNull("s")),
+        ("s IS NOT NULL", IsNull("s", negated=True)),
+        ("s LIKE 'ab%c'", Compare("s", Op.STARTS_WITH, "ab")),
+        ("s LIKE '%c'", None),
+        ("d = DATE '2024-01-01'", Compare("d", Op.EQ, dt.date(2024, 1, 1))),
+        ("ts > TIMESTAMP '2024-01-01 00:00:00'", Compare("ts", Op.GT, dt.datetime(2024, 1, 1))),
+        ("a = '1'", None),
+        ("s = 1", None),
+        ("NOT (a = 1)", None),
+        ("a + 1 = 2", None),
+        ("other.a = 1", None),
+        ("nosuch = 1", None),
+    ],
+)
+def test_conditions_become_predicates_only_where_that_is_certain(where: str, predicate: Predicate | None) -> None:
+    assert push(f"SELECT * FROM t WHERE {where}") == predicate
+
+
+@pytest.mark.parametrize(
+    ("text", "predicate"),
+    [
+        ("SELECT * FROM u LEFT JOIN t ON u.x = t.a WHERE t.a = 1", Compare("a", Op.EQ, 1)),
+        ("SELECT * FROM u LEFT JOIN t ON u.x = t.a WHERE t.a IS NULL", None),
+        ("SELECT * FROM u LEFT JOIN t ON u.x = t.a AND t.s = 'x'", Compare("s", Op.EQ, "x")),
+        ("SELECT * FROM t LEFT JOIN u ON u.x = t.a AND t.s = 'x'", None),
+        ("SELECT * FROM t JOIN u ON u.x = t.a AND t.s = 'x'", Compare("s", Op.EQ, "x")),
+        ("SELECT * FROM t FULL JOIN u ON u.x = t.a AND t.s = 'x'", None),
+        ("SELECT * FROM t RIGHT JOIN u ON t.a = u.x WHERE t.a IS NULL", None),
+        ("SELECT * FROM t, u WHERE t.a = 1 AND a = 2", Compare("a", Op.EQ, 1)),
+        ("SELECT * FROM (SELECT * FROM t WHERE a = 1) WHERE s = 'x'", Compare("a", Op.EQ, 1)),
+        ("SELECT * FROM t AS x(s, a) WHERE x.a = 1", None),
+        ("SELECT * FROM t TABLESAMPLE (5 ROWS) WHERE a = 1", None),
+        ("SELECT * FROM t PIVOT (max(f) FOR s IN ('x', 'y')) WHERE a = 1", None),
+        ("SELECT * FROM u WHERE EXISTS (SELECT 1 FROM t WHERE t.a = 1 AND t.s = u.s)", Compare("a", Op.EQ, 1)),
+    ],
+)
+def test_joins_do_not_let_a_predicate_lose_rows(text: str, predicate: Predicate | None) -> None:
+    assert push(text) == predicate
+
+
+def test_a_recursive_query_names_itself() -> None:
+    text = "WITH RECURSIVE t AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM t WHERE a < 5) SELECT * FROM t JOIN u ON true"
+    assert [r.name for r in table_references(parse_one(text))] == ["u"]
+
+
+def test_a_join_hint_names_no_table_of_its_own() -> None:
+    assert [r.name for r in table_references(parse_one("SELECT /*+ BROADCAST(t) */ * FROM t"))] == ["t"]
+
+
+def test_a_view_in_a_tables_place_answers_to_its_qualified_name() -> None:
+    tree = parse_one("SELECT d.t.a, t.s, t.r.x FROM d.t WHERE d.t.a > 1")
+    replace_reference(table_references(tree)[0], "v")
+    assert spark_sql(tree) == "SELECT t.a, t.s, t.r.x FROM `v` AS `t` WHERE t.a > 1"
+
+
+def test_names_given_by_with_are_no_tables() -> None:
+    text = "WITH t AS (SELECT * FROM t), u AS (SELECT * FROM t) SELECT * FROM t JOIN u JOIN d.t ON true WHERE a IN (SELECT a FROM t)"
+    assert sorted(r.name for r in table_references(parse_one(text))) == ["d.t", "t"]
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("SELECT 1", 1),
+        ("SELECT count(*) FROM t", 1),
+        ("SELECT a FROM t", 50),
+        ("SELECT a FROM t LIMIT 7", 7),
+        ("SELECT a, count(*) FROM t GROUP BY a", 50),
+        ("SELECT a FROM t UNION ALL SELECT 1", 51),
+        ("SELECT explode(array(1, 2)) FROM t", None),
+        ("SELECT * FROM t LATERAL VIEW explode(a) x AS y", None),
+        ("SELECT * FROM range(1000)", None),
+        ("SELECT * FROM range(1000) LIMIT 10", 10),
+        ("SELECT * FROM (SELECT * FROM t LIMIT 3) x", 3),
+        ("SELECT sum(a) OVER (ORDER BY a) FROM t", 50),
+        ("SELECT * FROM t JOIN t AS u ON true", 51 * 51),
+    ],
+)
+def test_how_many_rows_a_query_gives_at_most(text: str, bound: int | None) -> None:
+    def rows_of(table: exp.Table) -> int | None:
+        return 50
+
+    assert row_bound(parse_one(text), rows_of) == bound
+
+
+def test_an_aggregate_over_nothing_gives_a_row() -> None:
+    assert row_bound(parse_one("SELECT median(a) FROM t"), lambda table: 0) == 1

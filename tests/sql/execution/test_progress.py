@@ -1,0 +1,138 @@
+"""Long calls say how far they are, and a cancel at any of their steps leaves the table as it was, with no file more."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.gateway import Gateway
+from gateway.operation import Operation
+from lake import Caller, Lake, LakeTable
+from model.errors import OperationNotExist, StatementCanceled
+from model.identifier import Identifier
+from sql.execution.cancellation import Cancellation
+from sql.execution.progress import Progress, ProgressRecord, SparkStage, SparkWatch
+from tests.gateway.held import Held, in_background
+from tests.maintenance.test_coordinator import until
+
+
+@pytest.fixture
+def table(gateway: Gateway, lake: Lake) -> LakeTable:
+    gateway.run("CREATE TABLE t (p INT, id INT) PARTITIONED BY (p) WITH ('bucket' = '-1')").close()
+    for n in range(5):
+        gateway.run(f"INSERT INTO t VALUES (1, {n}), (2, {n}), (3, {n})").close()
+    return lake.open(Identifier("default", "t"))
+
+
+def files(table: LakeTable) -> set[str]:
+    return {str(path) for path in Path(table.location).rglob("*") if path.is_file()}
+
+
+def test_a_cancel_at_any_step_of_a_compaction_changes_nothing(gateway: Gateway, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, latest = files(table), table.latest()
+    real = Cancellation.check
+    seen: list[ProgressRecord] = []
+    stopped: list[Operation] = []
+    for at in itertools.count(1):
+        steps = itertools.count(1)
+
+        def check(self: Cancellation, steps: Any = steps, at: int = at) -> None:
+            if next(steps) == at:
+                (operation,) = gateway.running()
+                seen.append(gateway.progress(operation))
+                stopped.append(operation)
+                operation.cancel()
+            real(self)
+
+        monkeypatch.setattr(Cancellation, "check", check)
+        try:
+            gateway.run("CALL sys.compact('t')").close()
+            break
+        except StatementCanceled:
+            until(lambda: stopped[-1].worker_ended)
+            assert (files(table), table.latest()) == (before, latest), at
+    assert at > 8  # before the plan, at each partition and file of it, before the commit
+    stages = [record for record in seen if record.stage == "merging files of default.t"]
+    assert {record.total for record in stages} == {15}
+    assert max(record.done for record in stages) >= 5
+    assert table.latest() != latest
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("CALL sys.rewrite_file_index('t')", 5),
+        ("CALL sys.remove_orphan_files('t', older_than => '2020-01-01 00:00:00')", 4),
+        ("CALL sys.compact_database(including_tables => 't')", 8),
+        ("CALL sys.expire_partitions('t', expiration_time => '1 d')", 1),
+        ("CALL sys.compact_manifest('t')", 1),
+    ],
+)
+def test_a_cancel_at_any_step_of_a_long_call_does_no_harm(
+    gateway: Gateway, table: LakeTable, monkeypatch: pytest.MonkeyPatch, text: str, steps: int
+) -> None:
+    gateway.run("ALTER TABLE t SET ('file-index.bloom-filter.columns' = 'id')").close()
+    rows = sorted(gateway.run("SELECT * FROM t").collect())
+    real = Cancellation.check
+    for at in itertools.count(1):
+        counted = itertools.count(1)
+        stopped: list[Operation] = []
+
+        def check(self: Cancellation, counted: Any = counted, at: int = at, stopped: list[Operation] = stopped) -> None:
+            if next(counted) == at:
+                stopped += gateway.running()
+                stopped[0].cancel()
+            real(self)
+
+        monkeypatch.setattr(Cancellation, "check", check)
+        try:
+            gateway.run(text).close()
+        except StatementCanceled:
+            until(lambda stopped=stopped: stopped[0].worker_ended)  # type: ignore[misc]
+        monkeypatch.setattr(Cancellation, "check", real)
+        assert sorted(gateway.run("SELECT * FROM t").collect()) == rows
+        if not stopped:
+            break
+    assert at > steps
+
+
+def test_progress_is_told_to_whose_statement_it_is(gateway: Gateway, held: Callable[..., Held]) -> None:
+    statement = held()
+    join = in_background(lambda: gateway.run("SELECT held()", name="mine").close())
+    assert statement.reached.wait(20)
+    operation = gateway.running_statement("mine")
+    assert gateway.running_statement(operation.handle) is operation
+    operation.progress.begin("working", total=4, total_bytes=100)
+    operation.progress.advance(1, 25)
+    told = {"stage": "working", "done": 1, "total": 4, "bytesDone": 25, "bytesTotal": 100, "stages": []}
+    assert gateway.progress(operation).to_json() == told
+    with pytest.raises(OperationNotExist):
+        gateway.running_statement("mine", caller=Caller(principal="somebody"))
+    assert gateway.running_statement("mine", caller=Caller(principal="root", administrator=True)) is operation
+    statement.let_go.set()
+    join()
+    with pytest.raises(OperationNotExist):
+        gateway.running_statement("mine")
+
+
+def test_tasks_of_spark_stand_in_where_nothing_else_is_counted() -> None:
+    stages = [
+        SparkStage(id=7, name="scan", done=1, active=0, failed=0, total=1),
+        SparkStage(id=8, name="join", done=2, active=4, failed=1, total=7),
+    ]
+    watch = SparkWatch({"a": stages}.get)
+    progress = Progress()
+    assert watch.look("b", progress.record()) == ProgressRecord()
+    assert watch.look("a", progress.record()) == ProgressRecord(stage="Spark tasks", done=3, total=8, stages=tuple(stages))
+    progress.begin("merging", total=2)
+    assert watch.look("a", progress.record()) == ProgressRecord(stage="merging", total=2, stages=tuple(stages))
+
+    def away(statement_id: str) -> list[SparkStage] | None:
+        raise RuntimeError(statement_id)
+
+    assert SparkWatch(away).look("a", ProgressRecord(stage="sorting")) == ProgressRecord(stage="sorting")
+    watch.close()

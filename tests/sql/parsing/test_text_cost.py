@@ -1,0 +1,73 @@
+"""What a text may cost before it runs: its words are counted first, and what is nested by the thousand is the client's error."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import pytest
+
+from gateway.gateway import Gateway
+from model.errors import SqlError, SqlSyntaxError, StatementTooLarge, Unavailable
+from sql.analysis.references import table_references
+from sql.dialect import parse_one
+from sql.parsing.size import check_words
+
+DEEP: dict[str, Callable[[int], str]] = {
+    "unions": lambda n: " UNION ALL ".join(["SELECT 1 AS a"] * n),
+    "parentheses": lambda n: "SELECT " + "(" * n + "1" + ")" * n,
+    "calls": lambda n: "SELECT " + "upper(" * n + "'a'" + ")" * n,
+    "subqueries": lambda n: "SELECT * FROM (" * n + "SELECT 1" + ")" * n,
+    "nots": lambda n: "SELECT " + "NOT " * n + "true",
+    "minuses": lambda n: "SELECT " + "- " * n + "1",
+    "cases": lambda n: "SELECT " + "CASE WHEN true THEN " * n + "1" + " END" * n,
+    "types": lambda n: "SELECT CAST(NULL AS " + "ARRAY<" * n + "INT" + ">" * n + ")",
+    "elements": lambda n: "SELECT a" + "[0]" * n + " FROM (SELECT 1 AS a)",
+    "fields": lambda n: "SELECT a" + ".b" * n + " FROM (SELECT 1 AS a)",
+}
+
+
+@pytest.mark.parametrize("kind", DEEP)
+@pytest.mark.parametrize("times", [300, 3000])
+def test_what_is_too_deep_is_the_clients_error(gateway: Gateway, kind: str, times: int) -> None:
+    """On a gateway without Spark: what comes so far as to need it says so, and nothing else but the text's own errors is told."""
+    with contextlib.suppress(SqlError, Unavailable):
+        gateway.run(DEEP[kind](times))
+    assert gateway.run("SELECT 1").collect() == [(1,)]
+
+
+def test_a_type_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(SqlSyntaxError, match="A type is nested too deeply"):
+        parse_one(DEEP["types"](51))
+    parse_one(f"SELECT {', '.join(['CAST(a AS ARRAY<INT>)'] * 60)} FROM t")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT a FROM t WHERE a IN (" + ",".join(["1"] * 30_000) + ")", "SELECT " + "+" * 60_000 + "1", "SELECT /* a */ " * 60_000],
+    ids=["list", "signs", "words"],
+)
+def test_words_are_counted_before_a_text_is_parsed(gateway: Gateway, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.script.split", lambda text: pytest.fail("the text was taken apart"))
+    with pytest.raises(StatementTooLarge, match="more than 50000 words"):
+        gateway.run(text)
+
+
+def test_comments_and_literals_are_one_word() -> None:
+    check_words("SELECT '" + "a, " * 60_000 + "' -- " + "b, " * 60_000 + "\n/* " + "c, " * 60_000 + " */ FROM `" + "d " * 60_000 + "`")
+
+
+def test_many_plain_rows_are_read_without_a_parser(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE t (a BIGINT, b STRING)").close()
+    rows = ", ".join(f"({n}, 'x')" for n in range(20_000))
+    assert gateway.run(f"INSERT INTO t VALUES {rows}").affected_rows == 20_000
+
+
+def test_a_name_is_a_with_querys_only_where_it_is_known() -> None:
+    def read(text: str) -> list[str]:
+        return sorted(reference.name for reference in table_references(parse_one(text)))
+
+    assert read("WITH a AS (SELECT * FROM a), b AS (SELECT * FROM a) SELECT * FROM b, c") == ["a", "c"]
+    assert read("WITH a AS (SELECT * FROM b), b AS (SELECT 1) SELECT * FROM a") == ["b"]
+    assert read("WITH RECURSIVE a AS (SELECT 1 UNION ALL SELECT * FROM a) SELECT * FROM a") == []
+    assert read("WITH a AS (WITH b AS (SELECT * FROM a) SELECT * FROM b) SELECT * FROM a") == ["a"]

@@ -1,0 +1,115 @@
+"""Tables in which another client deletes rows by deletion vectors: read, appended to, merged, expired and checked by SQL."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from gateway.gateway import Gateway
+from model.errors import TableDamaged, UnsupportedType
+from model.identifier import Identifier
+from model.snapshot import CommitKind, Snapshot
+from table.format.deletions import with_vectors
+from table.scan.entry_scan import plan_scan
+from table.scan.read import read_batches
+from tests.lake.register.damage import BREAKS
+from tests.table.vectors import with_deleted
+
+T = Identifier("default", "t")
+
+
+@pytest.fixture
+def place(gateway: Gateway, warehouse: Path) -> Path:
+    """A table of three files of four rows."""
+    gateway.run("CREATE TABLE t (id INT, v STRING) WITH ('bucket' = '-1')")
+    for n in range(0, 12, 4):
+        gateway.run("INSERT INTO t VALUES " + ", ".join(f"({n + i}, 'v')" for i in range(4)))
+    return warehouse / "default.db/t"
+
+
+def delete(gateway: Gateway, *ids: int) -> None:
+    """As a client does it: what was deleted before stays so."""
+    table = gateway.lake.open(T)
+    latest = table.latest()
+    assert latest is not None
+    rows = {e.file.file_name: [i % 4 for i in ids if i // 4 == at] for at, e in enumerate(table.files.live_entries(latest))}
+    made = with_deleted(table.files, replace(latest, id=latest.id + 1, uuid=str(uuid4()), commit_kind=CommitKind.OVERWRITE), rows)
+    empty, size = table.files.new_manifest_list([])
+    base, base_size = table.files.new_manifest_list(table.files.manifests_of(latest))
+    made = replace(
+        made, base_manifest_list=base, base_manifest_list_size=base_size, delta_manifest_list=empty, delta_manifest_list_size=size
+    )
+    gateway.lake.decide_repaired(table, made, base=latest.key)
+
+
+def ids(gateway: Gateway, at: Snapshot | None = None) -> list[int]:
+    """What the table holds, or held at a snapshot."""
+    if at is None:
+        return sorted(row[0] for row in gateway.run("SELECT id FROM t WHERE id >= 0").collect())
+    table = gateway.lake.open(T)
+    planned = plan_scan(table.files, table.schema, at).files
+    return sorted(n for batch in read_batches(table.files, table.schema, planned) for n in batch.column("id").to_pylist())
+
+
+def test_deleted_rows_stay_deleted_whatever_is_done_to_the_table(gateway: Gateway, place: Path) -> None:
+    delete(gateway, 0, 5, 7)
+    left = [1, 2, 3, 4, 6, 8, 9, 10, 11]
+    assert ids(gateway) == left
+    assert gateway.run("SELECT COUNT(*) FROM t").collect() == [(9,)]
+    assert gateway.run("SELECT COUNT(*) FROM t$read_optimized").collect() == [(9,)]
+    gateway.run("INSERT INTO t VALUES (12, 'new')")
+    assert ids(gateway) == [*left, 12]
+    gateway.run("CALL sys.rewrite_file_index('t')")
+    assert ids(gateway) == [*left, 12]
+    gateway.run("CALL sys.create_tag('t', 'before')")
+    tagged = gateway.lake.open(T).latest()
+    gateway.run("CALL sys.compact(`table` => 't', compact_strategy => 'full')")
+    assert ids(gateway) == [*left, 12]
+    table = gateway.lake.open(T)
+    latest = table.latest()
+    assert latest is not None
+    assert (latest.index_manifest, latest.total_record_count) == (None, 10)
+    assert gateway.run("CALL sys.check_table('t', deep => true)").collect() == []
+    gateway.run("CALL sys.expire_snapshots(`table` => 't', retain_max => 1, retain_min => 1)")
+    for path in place.rglob("*"):
+        os.utime(path, (1, 1))
+    gateway.run("CALL sys.remove_orphan_files('t')")
+    assert ids(gateway, tagged) == [*left, 12], "the tag's vectors are there"
+    gateway.run("CALL sys.delete_tag('t', 'before')")
+    assert list((place / "index").iterdir()) == []
+
+
+def test_time_travel_sees_what_was_deleted_by_then(gateway: Gateway, place: Path) -> None:
+    delete(gateway, 1)
+    delete(gateway, 1, 2)
+    table = gateway.lake.open(T)
+    entries = with_vectors(table.files, table.schema, table.latest(), table.files.live_entries(table.latest()))
+    assert [entry.vector is not None for entry in entries] == [True, False, False]
+    assert ids(gateway, table.files.read_snapshot(4)) == [0, *range(2, 12)]
+    gateway.run("CALL sys.rollback_to('t', 3)")
+    assert ids(gateway) == list(range(12))
+
+
+def test_sql_deletes_no_rows_beside_a_client_that_notes_them(gateway: Gateway, place: Path) -> None:
+    gateway.run("ALTER TABLE t SET ('rows.erasable' = 'true')")
+    delete(gateway, 1)
+    with pytest.raises(UnsupportedType, match="deletion vectors"):
+        gateway.run("DELETE FROM t WHERE id = 3")
+    gateway.run("CALL sys.compact(`table` => 't', compact_strategy => 'full')")
+    gateway.run("DELETE FROM t WHERE id = 3")
+    assert ids(gateway) == [0, 2, *range(4, 12)]
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_a_damaged_vector_is_found(gateway: Gateway, place: Path, how: str) -> None:
+    delete(gateway, 3)
+    (file,) = (place / "index").iterdir()
+    BREAKS[how](file)
+    found = gateway.run("CALL sys.check_table('t', deep => true)").collect()
+    assert [row[3] for row in found] == [str(file)]
+    with pytest.raises(TableDamaged, match=file.name):
+        ids(gateway)

@@ -1,0 +1,106 @@
+"""CALL sys.erase: afterwards no file of the warehouse and no row of Postgres holds the value, raw or decoded."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import fastavro
+import psycopg
+import pyarrow.parquet as pq
+import pytest
+
+from gateway.gateway import Gateway
+from lake import Lake
+from lake.rewrite.orphans import remove_orphan_files
+from model.errors import SqlSyntaxError, UnsupportedStatement
+from model.identifier import Identifier
+from tests.fix_gateway import Ask
+
+T = Identifier("default", "t")
+VALUE = "Erika Mustermann 4711"
+SEEN = "Erika Must"
+"""Bounds in manifests are cut."""
+
+
+def decoded(path: Path) -> str:
+    """All a file says, as it lies there and as its format reads it."""
+    raw = path.read_bytes()
+    told = raw.decode("latin-1")
+    if raw.startswith(b"Obj\x01"):
+        with path.open("rb") as file:
+            told += repr(list(fastavro.reader(file)))
+    elif path.suffix == ".parquet":
+        told += repr(pq.read_table(path).to_pylist()) + str(pq.read_metadata(path).to_dict())
+    return told
+
+
+def holders(warehouse: Path, dsn: str) -> list[str]:
+    """Where the value is found."""
+    found = [path.name for path in warehouse.rglob("*") if path.is_file() and SEEN in decoded(path)]
+    with psycopg.connect(dsn) as conn:
+        tables = conn.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        for (table,) in tables:
+            with conn.cursor().copy(f'COPY "{table}" TO STDOUT') as rows:
+                if SEEN.encode() in b"".join(bytes(row) for row in rows):
+                    found.append(table)
+    return found
+
+
+@pytest.fixture
+def people(ask: Ask) -> None:
+    options = "'bucket' = '1', 'rows.erasable' = 'true', 'file-index.bloom-filter.columns' = 'name', 'write-only' = 'true'"
+    ask(f"CREATE TABLE t (id INT, name STRING) WITH ({options})")
+    ask(f"INSERT INTO t VALUES (1, 'Ada'), (2, '{VALUE}'), (3, 'Dan')")
+    ask("INSERT INTO t VALUES (4, 'Bob')")
+    ask("CALL sys.create_tag('t', 'with')")
+
+
+CALL = f"CALL sys.erase(`table` => 't', `where` => 'name = ''{VALUE}''')"
+
+
+@pytest.mark.usefixtures("people")
+def test_nothing_holds_the_value_afterwards(ask: Ask, lake: Lake, warehouse: Path, dsn: str) -> None:
+    ask("CALL sys.create_branch('t', 'b', 'with')")
+    ask("DELETE FROM t WHERE id = 2")
+    assert len(holders(warehouse, dsn)) > 2, "the search finds what is there"
+    told = ask(CALL[:-1] + ", dry_run => true)")
+    held = [("table", "default.t", 0), ("branch", "b", 1), ("tag", "with", 1), ("tag", "with of branch b", 1)]
+    assert [row[:3] for row in told][:4] == held
+    done = ask(CALL)
+    assert [row[:3] for row in done][:4] == held
+    (way,) = (left for what, _, _, left, _ in done if what == "snapshots of branch")
+    assert way.startswith("CALL sys.delete_branch('default.t', 'b')")
+    ask("CALL sys.delete_branch('t', 'b')")
+    (left,) = (row for row in ask(CALL) if row[3])
+    assert left[0] == "files nothing refers to"
+    remove_orphan_files(lake, lake.open(T), older_than_millis=time.time_ns() // 1_000_000, check=lambda: None)
+    assert [row for row in ask(CALL) if row[3]] == []
+    assert holders(warehouse, dsn) == []
+    assert ask("SELECT id, name FROM t") == [(1, "Ada"), (3, "Dan"), (4, "Bob")]
+
+
+@pytest.mark.usefixtures("people")
+def test_without_branches_one_call_is_enough(gateway: Gateway, warehouse: Path, dsn: str) -> None:
+    with gateway.run(CALL) as result:
+        assert result.erased_rows == 1
+        done = result.collect()
+    assert [row[:4] for row in done if row[0] in ("table", "tag")] == [("table", "default.t", 1, None), ("tag", "with", 1, None)]
+    assert [row for row in done if row[3]] == []
+    assert holders(warehouse, dsn) == []
+
+
+@pytest.mark.usefixtures("people")
+def test_dropped_tables_of_the_name_are_told(ask: Ask, lake: Lake) -> None:
+    with pytest.raises(SqlSyntaxError):
+        ask("CALL sys.erase('t', 'id = 1; DROP TABLE t')")
+    assert len(ask("SELECT id FROM t")) == 4
+    lake.drop_retention = timedelta(days=1)
+    ask("CREATE TABLE u (id INT) WITH ('rows.erasable' = 'true'); INSERT INTO u VALUES (1); DROP TABLE u")
+    ask("CREATE TABLE u (id INT) WITH ('rows.erasable' = 'true'); INSERT INTO u VALUES (1), (2)")
+    (dropped,) = (row for row in ask("CALL sys.erase('u', 'id = 1')") if row[0] == "dropped table")
+    assert dropped[3] == f"PURGE TABLE default.u WITH ID {dropped[1]}"
+    ask("ALTER TABLE t SET ('rows.erasable' = 'false')")
+    with pytest.raises(UnsupportedStatement, match=r"rows\.erasable"):
+        ask(CALL)

@@ -1,0 +1,126 @@
+"""File indexes through SQL: written by every writer, used by reads, made later, expired with their files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lake import Lake
+from model.errors import InvalidOption
+from model.identifier import Identifier
+from sql.analysis.predicates import pushed
+from sql.analysis.references import table_references
+from sql.dialect import parse_one
+from table.scan.entry_scan import plan_scan
+from tests.fix_gateway import Ask
+
+Kept = Callable[[str], int]
+OPTIONS = (
+    "'bucket'='-1', 'file-index.in-manifest-threshold'='0 b', 'file-index.bloom-filter.columns'='id, at', "
+    "'file-index.bloom-filter.id.items'='100', "
+    "'file-index.bloom-filter.at.items'='100', 'file-index.bloom-filter.id.fpp'='0.001', 'file-index.bitmap.columns'='kind'"
+)
+
+
+@pytest.fixture
+def kept(lake: Lake) -> Kept:
+    """How many files of the table a condition leaves."""
+
+    def count(condition: str) -> int:
+        (reference,) = table_references(parse_one(f"SELECT * FROM t WHERE {condition}"))
+        table = lake.open(Identifier("default", "t"))
+        return len(plan_scan(table.files, table.schema, table.latest(), pushed(reference, table.schema)).files)
+
+    return count
+
+
+@pytest.fixture
+def filled(ask: Ask) -> Ask:
+    """Four files whose ranges overlap wholly, so that statistics leave none out."""
+    ask(f"CREATE TABLE t (id BIGINT, kind STRING, at TIMESTAMP(3)) WITH ({OPTIONS})")
+    for n in range(4):
+        rows = [f"({i}, '{'even' if n % 2 else 'odd'}{n}', TIMESTAMP '2024-01-0{n + 1} 00:00:00')" for i in range(n, 400, 4)]
+        ask("INSERT INTO t VALUES " + ", ".join([*rows, f"({1000 + n}, NULL, NULL)", f"({-1 - n}, 'zz', NULL)", f"({-9 - n}, 'aa', NULL)"]))
+    return ask
+
+
+def test_files_are_left_out(filled: Ask, kept: Kept) -> None:
+    assert filled("SELECT id FROM t WHERE id = 7") == [(7,)]
+    assert kept("id = 7") == 1
+    assert kept("id IN (5, 6)") == 2
+    assert kept("kind = 'odd2'") == 1
+    assert kept("kind = 'odd2' AND id = 2") == 1
+    assert kept("kind = 'odd2' OR kind = 'even1'") == 2
+    assert kept("kind = 'zz'") == 4
+    assert kept("id > 7") == 4
+    assert len(filled("SELECT id FROM t WHERE kind IS NULL")) == 4
+
+
+def test_indexes_are_shown(filled: Ask) -> None:
+    shown = sorted(filled("SELECT column_name, index_type, storage_type, is_empty FROM t$file_indexes"))
+    assert shown == [
+        (c, k, "FILE", False) for c, k in (("at", "bloom-filter"), ("id", "bloom-filter"), ("kind", "bitmap")) for _ in range(4)
+    ]
+
+
+def test_compaction_writes_them_and_expiry_removes_them(filled: Ask, warehouse: Path, kept: Kept) -> None:
+    assert len(list(warehouse.rglob("*.index"))) == 4
+    filled("CALL sys.compact(`table` => 't', compact_strategy => 'full')")
+    assert kept("id = 399") == 1
+    assert kept("id = 5000") == 0
+    filled("CALL sys.expire_snapshots(`table` => 't', retain_max => 1)")
+    assert len(list(warehouse.rglob("*.index"))) == 1
+    assert sorted(id_ for (id_,) in filled("SELECT id FROM t")) == [*range(-12, -8), *range(-4, 400), *range(1000, 1004)]
+
+
+def test_indexes_come_later_and_go(ask: Ask, warehouse: Path, kept: Kept) -> None:
+    ask("CREATE TABLE t (id BIGINT, note STRING)")
+    for n in range(3):
+        ask(f"INSERT INTO t VALUES ({n}, 'x'), ({n + 10}, NULL)")
+    ask("ALTER TABLE t RENAME note TO remark")
+    ask("ALTER TABLE t SET ('file-index.bloom-filter.columns'='id', 'file-index.bloom-filter.id.items'='10')")
+    assert kept("id = 5") == 3
+    assert ask("CALL sys.rewrite_file_index(`table` => 't', dry_run => true)")[0][:2] == (1, 3)
+    assert ask("SELECT * FROM t$file_indexes") == []
+    assert ask("CALL sys.rewrite_file_index('t')")[0][:2] == (1, 3)
+    assert ask("SELECT storage_type FROM t$file_indexes") == [("EMBEDDED",)] * 3
+    assert kept("id = 5") == 0
+    ask("ALTER TABLE t SET ('file-index.in-manifest-threshold'='0 b')")
+    ask("CALL sys.rewrite_file_index('t')")
+    assert len(list(warehouse.rglob("*.index"))) == 3
+    ask("CALL sys.expire_snapshots(`table` => 't', retain_max => 1)")
+    assert ask("SELECT id FROM t") == [(0,), (10,), (1,), (11,), (2,), (12,)]
+    ask("ALTER TABLE t RENAME id TO number")
+    assert kept("number = 5") == 0
+    ask("ALTER TABLE t RESET ('file-index.bloom-filter.columns', 'file-index.bloom-filter.number.items')")
+    assert ask("CALL sys.rewrite_file_index('t')")[0][:2] == (1, 3)
+    ask("CALL sys.expire_snapshots(`table` => 't', retain_max => 1)")
+    assert list(warehouse.rglob("*.index")) == []
+    assert len(ask("SELECT * FROM t")) == 6
+
+
+def test_a_rollback_keeps_the_rows(ask: Ask, warehouse: Path) -> None:
+    ask("CREATE TABLE t (id BIGINT) WITH ('file-index.in-manifest-threshold'='0 b')")
+    ask("INSERT INTO t VALUES (1), (2)")
+    ask("ALTER TABLE t SET ('file-index.bloom-filter.columns'='id', 'file-index.bloom-filter.id.items'='10')")
+    ask("CALL sys.rewrite_file_index('t')")
+    ask("CALL sys.rollback_to('t', 1)")
+    assert ask("SELECT id FROM t") == [(1,), (2,)]
+    assert list(warehouse.rglob("*.index")) == []
+
+
+def test_an_index_that_is_gone_or_broken_hides_nothing(filled: Ask, warehouse: Path) -> None:
+    from table.index.skip import _READ
+
+    first, second, *_ = sorted(warehouse.rglob("*.index"))
+    first.unlink()
+    second.write_bytes(second.read_bytes()[:40])
+    _READ.clear()
+    assert sorted(filled("SELECT id FROM t WHERE id IN (4, 5, 6, 7)")) == [(4,), (5,), (6,), (7,)]
+
+
+def test_a_column_with_an_index_is_not_dropped(filled: Ask) -> None:
+    with pytest.raises(InvalidOption, match="there is no column kind"):
+        filled("ALTER TABLE t DROP (kind)")

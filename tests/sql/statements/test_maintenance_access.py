@@ -1,0 +1,88 @@
+"""Maintenance takes the right to change the table, and system tables show nothing a policy hides."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.gateway import Gateway
+from lake import Lake
+from model.errors import Forbidden, LakeError
+from sql.system.names import _ABOUT_ROWS
+from tests.lake.access.test_access import user
+from tests.sql.tables import make_table
+
+CALLS = [
+    "CALL sys.compact('t')",
+    "CALL sys.compact_manifest('t')",
+    "CALL sys.expire_snapshots('t')",
+    "CALL sys.rollback_to('t', 1)",
+    "CALL sys.create_tag('t', 'x')",
+    "CALL sys.replace_tag('t', 'x', 1)",
+    "CALL sys.rename_tag('t', 'x', 'y')",
+    "CALL sys.delete_tag('t', 'x')",
+    "CALL sys.expire_tags('t')",
+    "CALL sys.drop_partition('t', 'name=a')",
+    "CALL sys.mark_partition_done('t', 'name=a')",
+    "CALL sys.expire_partitions('t')",
+    "CALL sys.reset_consumer('t', 'c', 1)",
+    "CALL sys.clear_consumers('t')",
+    "CALL sys.rescale('t')",
+    "CALL sys.trigger_tag_automatic_creation('t')",
+    "ALTER TABLE t DROP IF EXISTS PARTITION (id = 9)",
+    "CALL sys.remove_orphan_files('t')",
+    "CALL sys.create_branch('t', 'b')",
+    "CALL sys.fast_forward('t', 'b')",
+]
+
+
+@pytest.fixture
+def ada(lake: Lake, gateway: Gateway) -> str:
+    make_table(lake, id="INT", name="STRING")
+    gateway.run("INSERT INTO t VALUES (1, 'a'), (50, 'b')").close()
+    return user(lake, "ada")
+
+
+TAKES_AWAY = ("expire_snapshots", "rollback_to", "replace_tag", "delete_tag", "remove_orphan_files", "fast_forward")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_maintenance_takes_update_or_delete(gateway: Gateway, lake: Lake, ada: str, call: str) -> None:
+    with pytest.raises(Forbidden):
+        gateway.run(call, caller=lake.access.caller(ada))
+    gateway.run("GRANT SELECT ON t TO ada").close()
+    with pytest.raises(Forbidden):
+        gateway.run(call, caller=lake.access.caller(ada))
+    gateway.run("GRANT UPDATE ON t TO ada").close()
+    takes_away = any(f"sys.{name}(" in call for name in TAKES_AWAY)
+    assert isinstance(outcome(gateway, lake, ada, call), Forbidden) is takes_away
+    gateway.run("GRANT DELETE ON t TO ada").close()
+    assert not isinstance(outcome(gateway, lake, ada, call), Forbidden)  # some have nothing to do here, and say so
+
+
+def outcome(gateway: Gateway, lake: Lake, who: str, call: str) -> LakeError | None:
+    try:
+        gateway.run(call, caller=lake.access.caller(who)).close()
+    except LakeError as problem:
+        return problem
+    return None
+
+
+@pytest.mark.parametrize("kind", sorted(_ABOUT_ROWS))
+def test_a_policy_hides_what_shows_values(gateway: Gateway, lake: Lake, ada: str, kind: str) -> None:
+    gateway.run("GRANT SELECT ON t TO ada").close()
+    gateway.run(f"SELECT * FROM t${kind}", caller=lake.access.caller(ada)).close()
+    gateway.run("CREATE POLICY low ON t TO ada USING (id < 10)").close()
+    for query in (f"SELECT * FROM t${kind}", f"SELECT COUNT(*) FROM t${kind}", f"SELECT 1 FROM t${kind} GROUP BY 1"):
+        with pytest.raises(LakeError) as refused:
+            gateway.run(query, caller=lake.access.caller(ada)).collect()
+        assert isinstance(refused.value, Forbidden) or "no Spark" in refused.value.message
+    gateway.run("SELECT snapshot_id FROM t$snapshots", caller=lake.access.caller(ada)).close()
+
+
+def test_tables_one_may_not_see_are_not_listed(gateway: Gateway, lake: Lake, ada: str) -> None:
+    make_table(lake, "secret", id="INT")
+    gateway.run("GRANT SELECT ON t TO ada").close()
+    seen = gateway.run("SELECT table_name FROM sys.tables", caller=lake.access.caller(ada)).collect()
+    assert seen == [("t",)]
+    with pytest.raises(Forbidden):
+        gateway.run("SELECT * FROM secret$snapshots", caller=lake.access.caller(ada))

@@ -1,0 +1,121 @@
+"""Of every option of a table one holds: it works, it is kept for others, or it is refused; generated from the declarations."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.gateway import Gateway
+from model.errors import InvalidOption
+from model.options.file_index import COLUMNS
+from model.options.maintenance import PRECOMMIT_COMPACT
+from model.options.option import Option
+from model.options.table import TABLE_OPTIONS
+from model.options.write import DISABLE_EXPLICIT_CASTS
+
+ROOT = Path(__file__).parents[3]
+ROOMS = ("catalog", "gateway", "jobs", "lake", "maintenance", "model", "pyspark_sluice", "server", "sql", "table", "workers")
+_DECLARED = ("model/options/write.py", "model/options/maintenance.py", "model/options/scan.py")
+_SINGLE = frozenset({"type", "manifest.compression", "partition.mark-done-action.mode"})
+"""Options of one value, which is what is done anyway."""
+_BY_NAME = (PRECOMMIT_COMPACT, DISABLE_EXPLICIT_CASTS, *COLUMNS)
+"""Options that the code reads by their declaration."""
+
+
+def by_kind(kind: str) -> list[Any]:
+    """The options of which one of `works`, `kept` and `off` holds."""
+    return [pytest.param(option, id=option.key) for option in TABLE_OPTIONS if _kind(option) == kind]
+
+
+def _kind(option: Option[Any]) -> str:
+    if option.parser.kind == "false":
+        return "off"
+    return "kept" if option.kept else "works"
+
+
+@cache
+def sources() -> dict[str, str]:
+    found = {str(path.relative_to(ROOT)): path.read_text() for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    return {path: text for path, text in found.items() if not path.startswith("sql/connectors/")}
+
+
+def readers(key: str) -> list[str]:
+    """Where the code names an option, beside its declaration."""
+    return [path for path, text in sources().items() if f'"{key}"' in text and path not in _DECLARED]
+
+
+@pytest.mark.parametrize("option", by_kind("works"))
+def test_what_works_is_read(option: Option[Any]) -> None:
+    assert option.key in _SINGLE or option in _BY_NAME or readers(option.key)
+
+
+@pytest.mark.parametrize("option", by_kind("kept"))
+def test_what_is_kept_for_others_is_read_nowhere_and_said_so(option: Option[Any]) -> None:
+    named = {"model/options/table.py", "model/options/rules.py"}  # which of them a hint may hold, and what they say together
+    assert set(readers(option.key)) <= named
+    assert option.kept in option.meaning()
+    (told,) = TABLE_OPTIONS.idle({option.key: option.default_text()})
+    assert told.startswith(f"WARNING: option '{option.key}' is kept for other clients and has no effect here: ")
+
+
+@pytest.mark.parametrize("option", by_kind("off"))
+def test_what_is_not_there_cannot_be_switched_on(option: Option[Any]) -> None:
+    assert option.parse("false") is False
+    with pytest.raises(InvalidOption, match=option.key):
+        option.parse("true")
+
+
+def test_create_and_alter_warn_of_options_without_effect(gateway: Gateway) -> None:
+    def told(text: str) -> list[str]:
+        with gateway.run(text) as result:
+            return [notice.split("'")[1] for notice in result.notices]
+
+    assert told("CREATE TABLE t (a INT) WITH ('page-size' = '32 kb', 'target-file-size' = '1 mb')") == ["page-size"]
+    assert told("ALTER TABLE t SET ('read.batch-size' = '7', 'write-only' = 'true', 'sort-spill-threshold' = '9')") == [
+        "read.batch-size",
+        "sort-spill-threshold",
+    ]
+    assert told("ALTER TABLE t RESET ('read.batch-size')") == []
+    assert gateway.run("SELECT * FROM t").collect() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("'snapshot.num-retained.min' = '5', 'snapshot.num-retained.max' = '4'", "may not be above"),
+        ("'snapshot.num-retained.max' = '4'", "'snapshot.num-retained.min' = '10' and"),
+        ("'partition.expiration-time' = '1 d'", "PARTITIONED BY"),
+        ("'partition.idle-time-to-done' = '1 h'", "PARTITIONED BY"),
+        ("'metadata.stats-mode' = 'some'", "one of none, counts, full"),
+        ("'fields.a.stats-mode' = 'truncate(0)'", "one of none, counts, full"),
+        ("'scan.mode' = 'from-timestamp', 'scan.timestamp' = 'yesterday'", "a time such as"),
+        ("'partition.mark-done-action' = 'http-report'", "success-file, done-partition, mark-event"),
+        ("'partition.mark-done-action.mode' = 'watermark'", "process-time"),
+    ],
+)
+def test_values_are_checked_when_they_are_set(gateway: Gateway, options: str, says: str) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        gateway.run(f"CREATE TABLE t (a INT) WITH ({options})").close()
+    gateway.run("CREATE TABLE t (a INT)").close()
+    with pytest.raises(InvalidOption, match=says):
+        gateway.run(f"ALTER TABLE t SET ({options})").close()
+
+
+def test_options_that_belong_together_are_given_together(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE t (a INT, p STRING) PARTITIONED BY (p)").close()
+    with pytest.raises(InvalidOption, match="belong together"):
+        gateway.run("ALTER TABLE t SET ('partition.time-interval' = '1 d')").close()
+    gateway.run("ALTER TABLE t SET ('partition.time-interval' = '1 d', 'partition.idle-time-to-done' = '1 h')").close()
+    with pytest.raises(InvalidOption, match="belong together"):
+        gateway.run("ALTER TABLE t RESET ('partition.time-interval')").close()
+    gateway.run("ALTER TABLE t SET ('snapshot.num-retained.min' = '2', 'snapshot.num-retained.max' = '2')").close()
+
+
+def test_a_commit_user_has_the_tables_prefix(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE t (a INT) WITH ('commit.user-prefix' = 'etl')").close()
+    gateway.run("INSERT INTO t VALUES (1)").close()
+    ((user,),) = gateway.run("SELECT commit_user FROM t$snapshots").collect()
+    assert user.startswith("etl_")

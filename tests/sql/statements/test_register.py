@@ -1,0 +1,268 @@
+"""CALL sys.register_table, migrate_table, migrate_file: in place, all or nothing, only from where the server may read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from catalog import CatalogStore
+from gateway.gateway import Gateway
+from lake import Lake
+from model.errors import Forbidden, InvalidName, InvalidOption, InvalidSchema, LakeError, SqlError, TableAlreadyExist
+from model.identifier import Identifier
+from tests.fix_gateway import NoSpark
+from tests.lake.access.test_access import user
+
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "s": ["a", None]})
+
+
+@pytest.fixture
+def imports(tmp_path: Path) -> Path:
+    found = tmp_path / "imports"
+    found.mkdir()
+    return found
+
+
+@pytest.fixture
+def lake(catalog: CatalogStore, warehouse: Path, imports: Path) -> Iterator[Lake]:
+    made = Lake(catalog, str(warehouse), import_dirs=[str(imports)])
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def hive(imports: Path) -> Path:
+    """Two partitions, one of whose files lacks its ending."""
+    for name in ("day=2024-01-01/a.parquet", "day=2024-01-01/000000_0", "day=__HIVE_DEFAULT_PARTITION__/b.parquet"):
+        path = imports / "hive" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(ROWS, path)
+    return imports / "hive"
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
+
+
+def test_a_dry_run_tells_and_changes_nothing(gateway: Gateway, lake: Lake, hive: Path) -> None:
+    before = names(hive)
+    told = gateway.run(f"CALL sys.migrate_table(source_type => 'hive', table => '{hive}', target_table => 'm', dry_run => true)").collect()
+    assert told == [
+        ("table", "default.m (`id` BIGINT, `s` STRING, `day` DATE) PARTITIONED BY (`day`)"),
+        ("rename", f"{hive}/day=2024-01-01/000000_0 to 000000_0.parquet"),
+        ("partition day=2024-01-01", f"2 files, 4 rows, {2 * (hive / 'day=2024-01-01/a.parquet').stat().st_size} bytes"),
+        ("partition day=NULL", f"1 files, 2 rows, {(hive / 'day=2024-01-01/a.parquet').stat().st_size} bytes"),
+    ]
+    assert names(hive) == before
+    assert lake.list_tables("default") == []
+
+
+def test_a_directory_becomes_a_table_where_it_lies(gateway: Gateway, lake: Lake, hive: Path, warehouse: Path) -> None:
+    inodes = {path.stat().st_ino for path in hive.rglob("*") if path.is_file()}
+    gateway.run(f"CALL sys.migrate_table(connector => 'hive', source_table => '{hive}', target_table => 'm', parallelism => 2)")
+    rows = gateway.run("SELECT id, s, day FROM m").collect()
+    day = dt.date(2024, 1, 1)
+    assert sorted(map(repr, rows)) == sorted(map(repr, [(1, "a", day), (2, None, day)] * 2 + [(1, "a", None), (2, None, None)]))
+    assert gateway.run("SHOW PARTITIONS m").collect() == [("day=2024-01-01",), ("day=__DEFAULT_PARTITION__",)]
+    assert {path.stat().st_ino for path in hive.rglob("*") if path.is_file()} == inodes
+    assert not list((warehouse / "default.db" / "m").rglob("*.parquet"))
+    assert [row[1:5] for row in gateway.run("CALL sys.rewrite_files('m')").collect()] == [(0, 0, 2, None), (0, 0, 1, None)]
+    gateway.run("INSERT INTO m VALUES (3, 'c', DATE '2024-01-02')")
+    assert gateway.run("SELECT id FROM m WHERE day = DATE '2024-01-02'").collect() == [(3,)]
+    gateway.run("DROP TABLE m")
+    assert names(hive) == ["day=2024-01-01/000000_0.parquet", "day=2024-01-01/a.parquet", "day=__HIVE_DEFAULT_PARTITION__/b.parquet"]
+
+
+def test_all_or_nothing(gateway: Gateway, lake: Lake, hive: Path) -> None:
+    before = names(hive)
+    gateway.run("CREATE TABLE taken (id INT)")
+    call = f"CALL sys.migrate_table(table => '{hive}', target_table => '{{}}'{{}})"
+    for target, rest, error in (
+        ("taken", "", TableAlreadyExist),
+        ("nowhere.m", "", LakeError),
+        ("m", ", options => 'bucket=4'", InvalidSchema),
+        ("m", ", options => 'bukcet=4'", InvalidOption),
+        ("m", ", options => 'x'", InvalidOption),
+        ("m", ", delete_origin => false", InvalidOption),
+        ("m", ", source_type => 'iceberg'", InvalidOption),
+        ("m", ", parallelism => 0", InvalidOption),
+        ("a$b", "", LakeError),
+    ):
+        with pytest.raises(error):
+            gateway.run(call.format(target, rest))
+        assert names(hive) == before
+    pq.write_table(pa.table({"id": ["x"]}), hive / "day=2024-01-01" / "z.parquet")
+    with pytest.raises(InvalidSchema, match="Column id is BIGINT"):
+        gateway.run(call.format("m", ""))
+    assert lake.list_tables("default") == ["taken"]
+    with pytest.raises(SqlError, match="needs target_table"):
+        gateway.run(f"CALL sys.migrate_table('hive', '{hive}')")
+
+
+def test_files_are_added_to_a_table(gateway: Gateway, lake: Lake, hive: Path) -> None:
+    gateway.run("CREATE TABLE m (id BIGINT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
+    gateway.run("INSERT INTO m VALUES (9, 'z', DATE '2024-01-01')")
+    call = f"CALL sys.migrate_file(source_type => 'hive', source_table => '{hive}', target_table => 'default.m'"
+    assert len(gateway.run(call + ", dry_run => true)").collect()) == 4
+    assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(1,)]
+    gateway.run(call + ")")
+    assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(7,)]
+    assert len(gateway.run("SELECT id FROM m WHERE day = DATE '2024-01-01'").collect()) == 5
+    gateway.run("CREATE TABLE q (id BIGINT, s STRING, day DATE) PARTITIONED BY (day)")
+    gateway.run("CREATE TABLE n (id BIGINT NOT NULL, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
+    gateway.run("CREATE TABLE o (id INT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
+    gateway.run("CREATE TABLE p (id BIGINT, s STRING) WITH ('bucket' = '-1')")
+    for table, says in (("q", "'bucket' = '-1' only"), ("n", "NOT NULL"), ("o", "Column id is BIGINT"), ("p", "is partitioned by")):
+        with pytest.raises(InvalidSchema, match=says):
+            gateway.run(f"CALL sys.migrate_file(source_table => '{hive}', target_table => '{table}')")
+
+
+def test_only_import_directories_are_taken_over(gateway: Gateway, hive: Path, imports: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    pq.write_table(ROWS, outside / "a.parquet")
+    (imports / "link").symlink_to(outside)
+    (imports / "files").mkdir()
+    (imports / "files" / "a.parquet").symlink_to(outside / "a.parquet")
+    for place in (outside, imports / "link", imports / "files", f"{imports}/../outside", "/", "relative"):
+        with pytest.raises((Forbidden, InvalidOption)):
+            gateway.run(f"CALL sys.migrate_table(table => '{place}', target_table => 'm')")
+        with pytest.raises(LakeError):
+            gateway.run(f"CALL sys.register_table('m', '{place}')")
+
+
+@pytest.fixture
+def lying(gateway: Gateway, imports: Path, warehouse: Path) -> Path:
+    """A Paimon table the catalog does not know."""
+    gateway.run("CREATE TABLE t (id INT); INSERT INTO t VALUES (1); ALTER TABLE t ADD (s STRING); INSERT INTO t VALUES (2, 'b')")
+    shutil.copytree(warehouse / "default.db" / "t", imports / "lying")
+    return imports / "lying"
+
+
+def test_a_table_is_registered_as_it_is(gateway: Gateway, lake: Lake, lying: Path) -> None:
+    gateway.run(f"CALL sys.register_table(table => 'r', path => 'file://{lying}')")
+    assert gateway.run("SELECT * FROM r").collect() == [(1, None), (2, "b")]
+    assert gateway.run("INSERT INTO r VALUES (3, 'c')").collect() == [(1, 3)]
+    assert gateway.run("SELECT COUNT(*) FROM r").collect() == [(3,)]
+    assert (lying / "snapshot" / "snapshot-3").exists()
+    with pytest.raises(InvalidName, match="already"):
+        gateway.run(f"CALL sys.register_table('r2', '{lying}')")
+    restarted = Gateway(Lake(lake.catalog, lake.warehouse), NoSpark())
+    assert restarted.run("SELECT COUNT(*) FROM r").collect() == [(3,)]
+    restarted.close()
+    gateway.run("DROP TABLE r")
+    assert (lying / "snapshot" / "snapshot-3").exists()
+    gateway.run(f"CALL sys.register_table('again', '{lying}')")
+    assert gateway.run("SELECT COUNT(*) FROM again").collect() == [(3,)]
+
+
+def test_branches_and_tags_come_along(gateway: Gateway, lake: Lake, imports: Path, warehouse: Path) -> None:
+    gateway.run("CREATE TABLE b (id INT); INSERT INTO b VALUES (1); CALL sys.create_tag('b', 'one'); INSERT INTO b VALUES (2)")
+    gateway.run("CALL sys.create_branch('b', 'from_tag', 'one'); CALL sys.create_branch('b', 'empty')")
+    gateway.run("INSERT INTO `b$branch_from_tag` VALUES (10); ALTER TABLE `b$branch_empty` ADD (s STRING)")
+    shutil.copytree(warehouse / "default.db" / "b", imports / "b")
+    gateway.run(f"CALL sys.register_table('r', '{imports / 'b'}')")
+    assert sorted(gateway.run("SELECT id FROM r").collect()) == [(1,), (2,)]
+    assert sorted(gateway.run("SELECT id FROM `r$branch_from_tag`").collect()) == [(1,), (10,)]
+    assert gateway.run("SELECT * FROM `r$branch_empty`").collect() == []
+    gateway.run("INSERT INTO `r$branch_empty` VALUES (7, 'x'); INSERT INTO `r$branch_from_tag` VALUES (11)")
+    assert gateway.run("SELECT * FROM `r$branch_empty`").collect() == [(7, "x")]
+    assert [tag.name for tag in lake.tags.all(lake.open(Identifier("default", "r")))] == ["one"]
+    gateway.run("CALL sys.fast_forward('r', 'from_tag')")
+    assert sorted(gateway.run("SELECT id FROM r").collect()) == [(1,), (10,), (11,)]
+    (imports / "b" / "branch" / "branch-broken").mkdir()
+    gateway.run("DROP TABLE r")
+    with pytest.raises(InvalidSchema, match="branch-broken"):
+        gateway.run(f"CALL sys.register_table('r', '{imports / 'b'}')")
+
+
+def test_what_is_no_append_table_is_not_registered(gateway: Gateway, lying: Path) -> None:
+    schema = lying / "schema" / "schema-1"
+    text = schema.read_text()
+    for broken, says in (
+        (text.replace('"primaryKeys": []', '"primaryKeys": ["id"]'), "primary key"),
+        ("{", "is no schema"),
+        (text.replace('"options": {', '"options": {"type": "format-table", '), "format-table"),
+        (
+            text.replace('"options": {', '"options": {"commit.callbacks": "evil.Callback", '),
+            r"'commit.callbacks' in .*/schema/schema-1: it names a program",
+        ),
+    ):
+        assert broken != text
+        schema.write_text(broken)
+        with pytest.raises(InvalidSchema, match=says):
+            gateway.run(f"CALL sys.register_table('r', '{lying}')")
+    schema.write_text(text)
+    (lying / "snapshot" / "snapshot-2").rename(lying / "snapshot" / "snapshot-4")
+    with pytest.raises(InvalidSchema, match="snapshot-4 holds snapshot 2"):
+        gateway.run(f"CALL sys.register_table('r', '{lying}')")
+
+
+def test_an_old_schema_or_a_branch_brings_no_option_that_readers_would_run(gateway: Gateway, lying: Path) -> None:
+    schema = lying / "schema" / "schema-0"
+    text = schema.read_text()
+    harmful = text.replace('"options": {', '"options": {"s3.endpoint": "http://evil.example", ')
+    schema.write_text(harmful)
+    with pytest.raises(InvalidSchema, match=r"'s3.endpoint' in .*/schema/schema-0: "):
+        gateway.run(f"CALL sys.register_table('r', '{lying}')")
+    schema.write_text(text)
+    branch = lying / "branch" / "branch-evil" / "schema"
+    branch.mkdir(parents=True)
+    (branch / "schema-0").write_text(harmful)
+    with pytest.raises(InvalidSchema, match=r"'s3.endpoint' in .*/branch-evil/schema/schema-0: "):
+        gateway.run(f"CALL sys.register_table('r', '{lying}')")
+    (branch / "schema-0").write_text(text.replace('"options": {', '"options": {"s3.storage-class": "STANDARD_IA", '))
+    gateway.run(f"CALL sys.register_table('r', '{lying}')")
+
+
+def test_files_that_lack_their_partition_are_not_registered(gateway: Gateway, imports: Path, warehouse: Path) -> None:
+    gateway.run("CREATE TABLE p (id BIGINT, day STRING) PARTITIONED BY (day) WITH ('bucket' = '-1'); INSERT INTO p VALUES (1, 'x')")
+    shutil.copytree(warehouse / "default.db" / "p", imports / "p")
+    (file,) = (imports / "p").rglob("*.parquet")
+    pq.write_table(pa.table({"id": pa.array([1], pa.int64())}), file)
+    with pytest.raises(InvalidSchema, match="does not hold the partition column day"):
+        gateway.run(f"CALL sys.register_table('r', '{imports / 'p'}')")
+
+
+def test_both_take_createtable(gateway: Gateway, lake: Lake, hive: Path, lying: Path) -> None:
+    secret = user(lake, "ada")
+    gateway.run("GRANT SELECT ON t TO ada")
+    calls = (f"CALL sys.register_table('r', '{lying}')", f"CALL sys.migrate_table(table => '{hive}', target_table => 'm')")
+    for call in calls:
+        with pytest.raises(Forbidden, match="CREATETABLE"):
+            gateway.run(call, caller=lake.access.caller(secret))
+    gateway.run("GRANT CREATETABLE ON DATABASE `default` TO ada")
+    for call in calls:
+        gateway.run(call, caller=lake.access.caller(secret))
+    gateway.run("INSERT INTO m VALUES (5, 'own', DATE '2024-01-01')", caller=lake.access.caller(secret))
+
+
+def test_a_directory_of_directories_becomes_tables_each_by_itself(gateway: Gateway, lake: Lake, hive: Path, imports: Path) -> None:
+    gateway.run("CREATE DATABASE d").close()
+    whole = imports / "whole"
+    for name in ("plain", "_hidden"):
+        (whole / name).mkdir(parents=True)
+        pq.write_table(ROWS, whole / name / "a.parquet")
+    (whole / "bad").mkdir()
+    (whole / "bad" / "a.parquet").write_bytes(b"no parquet")
+    hive.rename(whole / "parted")
+    call = f"CALL sys.migrate_database(source_type => 'hive', database => '{whole}', target_database => 'd'"
+    told = gateway.run(f"{call}, dry_run => true)").collect()
+    assert [row[:2] for row in told] == [("d.bad", "failed"), ("d.parted", "migrated"), ("d.plain", "migrated")]
+    assert lake.list_tables("d") == []
+    done = gateway.run(f"{call})").collect()
+    assert [row[:-1] for row in done] == [row[:-1] for row in told]
+    assert lake.list_tables("d") == ["parted", "plain"]
+    assert gateway.run("SELECT id, s FROM d.plain").collect() == [(1, "a"), (2, None)]
+    assert [row[1] for row in gateway.run(f"{call})").collect()] == ["failed", "failed", "failed"]  # they are there
+    with pytest.raises(Forbidden):
+        gateway.run(f"CALL sys.migrate_database(database => '{imports.parent}')").close()
+    ada = user(lake, "ada")
+    with pytest.raises(Forbidden):
+        gateway.run(f"{call})", caller=lake.access.caller(ada)).close()

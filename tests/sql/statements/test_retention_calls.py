@@ -1,0 +1,146 @@
+"""CALL procedures about what is kept, each with its dry run."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.gateway import Gateway
+from lake import Lake
+from lake.tables.consumers import ConsumerProgress
+from model.errors import AnalysisError, ConsumerTaken, LakeError, SnapshotNotExist, TagNotExist
+from model.identifier import Identifier
+from table.format.consumers import write_consumer
+
+Ask = Callable[[str], list[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def ask(gateway: Gateway) -> Ask:
+    def run(text: str) -> list[tuple[Any, ...]]:
+        with gateway.run(text) as result:
+            return result.collect()
+
+    run("CREATE TABLE t (id INT)")
+    for n in range(6):
+        run(f"INSERT INTO t VALUES ({n})")
+    return run
+
+
+def test_expire_snapshots(ask: Ask) -> None:
+    assert ask("CALL sys.expire_snapshots('t')")[0][0] == 0  # ten and an hour are kept
+    assert ask("CALL sys.expire_snapshots(`table` => 't', retain_max => 4, dry_run => true)")[0][:3] == (2, 1, 2)
+    assert ask("CALL sys.expire_snapshots('t', 4)")[0][:3] == (2, 1, 2)
+    tomorrow = (dt.datetime.now(dt.UTC) + dt.timedelta(days=1)).strftime("%Y-%m-%d %H:%M:%S")
+    done = ask(f"CALL sys.expire_snapshots(`table` => 't', retain_min => 1, older_than => '{tomorrow}', max_deletes => 1)")
+    assert done[0][:3] == (1, 3, 3)
+    assert ask("CALL sys.expire_snapshots(`table` => 't', options => 'snapshot.num-retained.min=2,snapshot.time-retained=0 s')")[0][0] == 1
+    assert ask("SELECT snapshot_id FROM t$snapshots") == [(5,), (6,)]
+    assert ask("SELECT id FROM t") == [(n,) for n in range(6)]
+    with pytest.raises(AnalysisError, match="below retain_min"):
+        ask("CALL sys.expire_snapshots(`table` => 't', retain_min => 5, retain_max => 2)")
+    with pytest.raises(AnalysisError, match="one snapshot stays"):
+        ask("CALL sys.expire_snapshots(`table` => 't', retain_max => 0)")
+
+
+def test_tags(ask: Ask) -> None:
+    ask("CALL sys.create_tag('t', 'two', 2)")
+    ask("CALL sys.create_tag(`table` => 't', tag => 'day', time_retained => '1 d')")
+    ask("CALL sys.rename_tag('t', 'two', 'zwei')")
+    ask("CALL sys.replace_tag(`table` => 't', tag => 'zwei', snapshot_id => 3)")
+    assert ask("SELECT tag_name, snapshot_id, time_retained FROM t$tags") == [("day", 6, "PT24H"), ("zwei", 3, None)]
+    made = ask("CALL sys.create_tag_from_timestamp('t', 'first', 0)")
+    assert made[0][:2] == ("first", 1)
+    with pytest.raises(SnapshotNotExist):
+        ask("CALL sys.create_tag_from_watermark('t', 'w', 5)")
+    assert ask("CALL sys.expire_tags(`table` => 't', older_than => '2020-01-01')") == []
+    gone = ask("CALL sys.expire_tags(`table` => 't', older_than => '2999-01-01', dry_run => true)")
+    assert gone == [("day", True), ("first", True), ("zwei", True)]
+    assert [row[0] for row in ask("CALL sys.delete_tag(`table` => 't', tag => 'zwei,first', dry_run => true)")] == ["zwei", "first"]
+    ask("CALL sys.delete_tag('t', 'zwei,first')")
+    assert ask("SELECT tag_name FROM t$tags") == [("day",)]
+    assert ask("CALL sys.expire_tags(`table` => 't', older_than => '2999-01-01')") == [("day", False)]
+    with pytest.raises(TagNotExist):
+        ask("CALL sys.replace_tag('t', 'zwei', 3)")
+
+
+def test_rollback(ask: Ask) -> None:
+    ask("CALL sys.create_tag('t', 'four', 4)")
+    assert ask("CALL sys.rollback_to(`table` => 't', snapshot_id => 5, dry_run => true)")[0][:2] == (6, 5)
+    assert ask("CALL sys.rollback_to('t', 5)")[0][:3] == (6, 5, 0)
+    assert ask("CALL sys.rollback_to('t', 'four')")[0][:2] == (5, 4)
+    assert ask("SELECT id FROM t") == [(n,) for n in range(4)]
+    ((millis,),) = ask("SELECT commit_time FROM t$snapshots WHERE snapshot_id = 2")
+    assert ask(f"CALL sys.rollback_to(`table` => 't', `timestamp` => '{millis}')")[0][1] == 2
+    assert ask("SELECT COUNT(*) FROM t$tags") == [(0,)]
+    ask("INSERT INTO t VALUES (7)")
+    assert ask("SELECT id FROM t") == [(0,), (1,), (7,)]
+    with pytest.raises(AnalysisError, match="takes one of"):
+        ask("CALL sys.rollback_to('t')")
+    with pytest.raises(SnapshotNotExist):
+        ask("CALL sys.rollback_to_watermark('t', 1)")
+
+
+def test_partitions(ask: Ask) -> None:
+    today = dt.date.today().isoformat()
+    ask("CREATE TABLE p (dt STRING, h STRING, id INT) PARTITIONED BY (dt, h) WITH ('bucket' = '-1')")
+    ask(f"INSERT INTO p VALUES ('2020-01-01', '05', 1), ('2020-01-01', '06', 2), ('{today}', '00', 3)")
+    call = "CALL sys.expire_partitions(`table` => 'p', expiration_time => '1 d', timestamp_pattern => '$dt $h:00:00'"
+    assert [row[0] for row in ask(f"{call}, max_expires => 1, dry_run => true)")] == ["dt=2020-01-01/h=05"]
+    assert [row[0] for row in ask(f"{call}, timestamp_formatter => 'yyyy-MM-dd HH:mm:ss', max_expires => 1)")] == ["dt=2020-01-01/h=05"]
+    assert ask("CALL sys.expire_partitions(`table` => 'p', expiration_time => '1 d', expire_strategy => 'update-time')") == []
+    assert ask("CALL sys.mark_partition_done('p', 'dt=2020-01-01,h=06')")[0][0] == "dt=2020-01-01/h=06"
+    assert ask("SELECT partition FROM p$partitions WHERE done = true") == [("dt=2020-01-01/h=06",)]
+    assert ask("CALL sys.drop_partition(`table` => 'p', partitions => 'dt=2020-01-01', dry_run => true)")[0][1:3] == (1, 1)
+    ask("CALL sys.drop_partition('p', 'dt=2020-01-01')")
+    assert ask("SELECT id FROM p") == [(3,)]
+    with pytest.raises(AnalysisError, match="says no time"):
+        ask("CALL sys.expire_partitions('p')")
+    with pytest.raises(LakeError, match="only yyyy"):
+        ask("CALL sys.expire_partitions(`table` => 'p', expiration_time => '1 d', timestamp_formatter => 'EEE')")
+
+
+def test_consumers(ask: Ask, lake: Lake) -> None:
+    table = lake.open(Identifier("default", "t"))
+    for name in ("a1", "a2", "b"):
+        write_consumer(table.files, name, 2)
+    assert ask("CALL sys.reset_consumer(`table` => 't', consumer_id => 'b', next_snapshot_id => 4)") == [("b", 2, 4, False)]
+    assert ask("SELECT * FROM t$consumers WHERE consumer_id = 'b'") == [("b", 4)]
+    with pytest.raises(SnapshotNotExist):
+        ask("CALL sys.reset_consumer('t', 'b', 99)")
+    ask("CALL sys.reset_consumer('t', 'b')")
+    clear = "CALL sys.clear_consumers(`table` => 't', including_consumers => 'a.*', excluding_consumers => '.*2'"
+    assert ask(f"{clear}, dry_run => true)") == [("a1", True)]
+    assert ask(f"{clear})") == [("a1", False)]
+    assert ask("SELECT consumer_id FROM t$consumers") == [("a2",)]
+
+
+def test_a_stream_that_reads_under_a_name_does_not_undo_what_is_said_of_it(ask: Ask, lake: Lake) -> None:
+    table = lake.open(Identifier("default", "t"))
+    for number, call in enumerate(("CALL sys.reset_consumer('t', 'c', 2)", "CALL sys.clear_consumers('t')")):
+        progress, _ = ConsumerProgress.take(lake.catalog, table, "c")
+        progress.tell(table, 3)
+        ask(call)
+        with pytest.raises(ConsumerTaken):
+            progress.tell(table, 4)
+        assert ask("SELECT * FROM t$consumers") == [("c", 2)][number:]
+
+
+def test_orphans(ask: Ask, lake: Lake) -> None:
+    table = lake.open(Identifier("default", "t"))
+    orphan = Path(table.location) / "bucket-0" / "data-left-0.parquet"
+    orphan.write_bytes(b"12345")
+    assert ask("CALL sys.remove_orphan_files('t')")[0][1] == 0
+    os.utime(orphan, (0, 0))
+    assert ask("CALL sys.remove_orphan_files(`table` => 'default.*', dry_run => true)")[0][:3] == ("default.t", 1, 5)
+    assert orphan.exists()
+    assert ask("CALL sys.remove_orphan_files(`table` => 't', older_than => '2020-01-01 00:00:00', parallelism => 2)")[0][1:3] == (1, 5)
+    assert not orphan.exists()
+    assert ask("SELECT COUNT(*) FROM t") == [(6,)]
+    with pytest.raises(LakeError, match="future"):
+        ask("CALL sys.remove_orphan_files(`table` => '*', older_than => '2999-01-01')")

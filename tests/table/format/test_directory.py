@@ -1,0 +1,65 @@
+"""A hand on a directory: files land in the directory itself, wherever it is by now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model.errors import Unavailable
+from table.format.io.file_io import LocalFileIO
+
+
+def test_what_is_updated_is_never_longer_than_what_was_written(tmp_path: Path) -> None:
+    with LocalFileIO().directory(str(tmp_path / "deep")) as place:
+        for text in (b"9", b"10", b"99", b"100", b"7", b"8"):  # 7: a rollback
+            place.update("LATEST", text)
+            assert place.read("LATEST") == text
+    assert [found.name for found in (tmp_path / "deep").iterdir()] == ["LATEST"]
+
+
+def test_a_held_directory_is_followed_where_it_moves_and_never_made_anew(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    with LocalFileIO().directory(str(old)) as place:
+        assert place.create("snapshot-1", b"one")
+        old.rename(new)
+        old.mkdir()  # somebody else's, under the old name
+        assert place.create("snapshot-2", b"two")
+        assert not place.create("snapshot-1", b"another")
+        place.update("LATEST", b"2")
+        assert sorted(path.name for path in new.iterdir()) == ["LATEST", "snapshot-1", "snapshot-2"]
+        assert place.read("snapshot-1") == b"one"
+        assert list(old.iterdir()) == []
+        for path in new.iterdir():
+            path.unlink()
+        new.rmdir()
+        with pytest.raises(FileNotFoundError):
+            place.create("snapshot-3", b"three")
+    with pytest.raises(FileNotFoundError), LocalFileIO().directory(str(new), make=False):
+        pass
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda io, place: io.mkdirs(place),
+        lambda io, place: io.add(f"{place}/file", b"one"),
+        lambda io, place: io.write(f"{place}/file", b"one"),
+        lambda io, place: io.directory(place).__enter__(),
+    ],
+    ids=["mkdirs", "add", "write", "directory"],
+)
+def test_a_directory_that_cannot_be_made_because_its_parent_is_removed_is_told_as_such(
+    tmp_path: Path, make: Callable[[LocalFileIO, str], object]
+) -> None:
+    parent = tmp_path / "dropped"
+    parent.mkdir()
+    handle = os.open(parent, os.O_RDONLY)
+    parent.rmdir()
+    try:
+        with pytest.raises(Unavailable, match="No such file or directory"):
+            make(LocalFileIO(), f"/proc/self/fd/{handle}/snapshot")
+    finally:
+        os.close(handle)

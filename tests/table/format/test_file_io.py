@@ -1,0 +1,157 @@
+"""Where bytes lie: one winner of a name, no room, and the spellings of a local place."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import resource
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from model.errors import InvalidOption, StorageFull, Unavailable
+from model.schema.schema import Schema, column, new_schema
+from table.format.io.file_io import LocalFileIO, file_io_for, local_path
+from table.format.io.storage_errors import storage_error
+from table.format.manifest import NewFile
+from table.format.rows.arrow import arrow_schema
+from table.format.store import TableFiles
+from table.scan.entry_scan import plan_scan
+from table.scan.read import read_batches
+from table.write.snapshot_builder import CommitRequest
+from table.write.writer import write_batches
+from tests.table.write.test_snapshot_builder import append, commit
+
+multiprocessing.get_context("forkserver").set_forkserver_preload([__name__])
+CONTENDERS = 16
+ROUNDS = 10
+
+
+def contend(me: int, directory: str, gate: Any, wins: Any) -> None:
+    """Try to create each of the files at the same moment as all others."""
+    io = LocalFileIO()
+    for number in range(ROUNDS):
+        gate.wait(60)
+        if io.create(f"{directory}/new/snapshot-{number}", f"{me},".encode() * 20_000):
+            wins.put((number, me))
+
+
+@pytest.mark.parametrize("kind", ["processes", "threads"])
+def test_of_sixteen_who_create_one_file_exactly_one_wins(tmp_path: Path, kind: str) -> None:
+    context = multiprocessing.get_context("forkserver")
+    wins: Any = context.SimpleQueue()
+    gate = threading.Barrier(CONTENDERS) if kind == "threads" else context.Barrier(CONTENDERS)
+    make: Callable[..., Any] = threading.Thread if kind == "threads" else context.Process
+    contenders = [make(target=contend, args=(me, str(tmp_path), gate, wins)) for me in range(CONTENDERS)]
+    for one in contenders:
+        one.start()
+    for one in contenders:
+        one.join(120)
+    winners = []
+    while not wins.empty():
+        winners.append(wins.get())
+    assert sorted(number for number, _ in winners) == list(range(ROUNDS))
+    for number, winner in winners:
+        assert (tmp_path / "new" / f"snapshot-{number}").read_bytes() == f"{winner},".encode() * 20_000
+    assert len(list((tmp_path / "new").iterdir())) == ROUNDS, "nobody left a temporary file"
+
+
+def in_a_process_without_room(work: Callable[[str], None], directory: str) -> str:
+    """The work's failure in a process that may write files of 64 kB; that is refused as a full disk is, in the kernel."""
+    context = multiprocessing.get_context("forkserver")
+    told, tell = context.Pipe(duplex=False)
+    process = context.Process(target=_limited, args=(work, directory, tell))
+    process.start()
+    try:
+        assert told.poll(60), "the process gave no answer"
+        return str(told.recv())
+    finally:
+        process.join(60)
+
+
+def _limited(work: Callable[[str], None], directory: str, tell: Any) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
+    try:
+        work(directory)
+        tell.send("it was written")
+    except Exception as failure:
+        tell.send(f"{type(failure).__name__}: {getattr(failure, 'whole', failure)}")
+
+
+def write_metadata(directory: str) -> None:
+    LocalFileIO().write(f"{directory}/manifest-1", bytes(200_000))
+
+
+def create_metadata(directory: str) -> None:
+    LocalFileIO().create(f"{directory}/snapshot-1", bytes(200_000))
+
+
+def a_schema(format_: str) -> Schema:
+    return new_schema([column("id", "BIGINT"), column("v", "BYTES")], options={"bucket": "-1", "file.format": format_})
+
+
+def rows(schema: Schema, count: int) -> pa.RecordBatch:
+    values = [(i * 2654435761 % 2**64).to_bytes(8, "little") for i in range(count)]
+    return pa.RecordBatch.from_pydict({"id": range(count), "v": values}, schema=arrow_schema(schema.fields))
+
+
+def write_parquet(directory: str) -> None:
+    schema = a_schema("parquet")
+    write_batches(TableFiles(LocalFileIO(), directory), schema, [rows(schema, 100_000)])
+
+
+def write_orc(directory: str) -> None:
+    schema = a_schema("orc")
+    write_batches(TableFiles(LocalFileIO(), directory), schema, [rows(schema, 100_000)])
+
+
+@pytest.mark.parametrize("work", [write_metadata, create_metadata, write_parquet, write_orc])
+def test_no_room_is_told_as_such_and_nothing_stays(tmp_path: Path, work: Callable[[str], None]) -> None:
+    told = in_a_process_without_room(work, str(tmp_path))
+    assert told.startswith("StorageFull: No room left to write "), told
+    assert str(tmp_path) in told
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_what_is_no_lack_of_room_is_not_told_as_one() -> None:
+    assert isinstance(storage_error(OSError(errno.ENOSPC, "x"), "/p"), StorageFull)
+    assert isinstance(storage_error(OSError(errno.EDQUOT, "x"), "/p"), StorageFull)
+    assert type(storage_error(OSError(errno.EACCES, "x"), "/p")) is Unavailable
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://", "file://localhost"])
+def test_a_local_place_may_be_spelled_as_a_uri(tmp_path: Path, scheme: str) -> None:
+    place = f"{scheme}{tmp_path}/a b%20c"
+    files = TableFiles(file_io_for(place), place)
+    schema = a_schema("parquet")
+    files.write_schema(schema)
+    snapshot = commit(files, schema, None, append())
+    with files.snapshots() as directory:
+        assert files.publish_snapshot(snapshot, directory)
+        files.write_hints(1, directory)
+    assert (files.latest_on_disk(), files.snapshot_ids()) == (1, [1])
+    (new,) = write_batches(files, schema, [rows(schema, 3)])
+    snapshot = commit(files, schema, snapshot, append_of(new))
+    assert [b.num_rows for b in read_batches(files, schema, plan_scan(files, schema, snapshot).files)] == [3]
+    assert (tmp_path / "a b%20c" / "bucket-0" / new.file.file_name).exists()
+    files.io.rename(f"{place}/schema/schema-0", f"{place}/moved/schema-0")
+    assert files.io.exists(f"{place}/moved/schema-0")
+    files.io.delete_tree(place)
+    assert list(tmp_path.iterdir()) == []
+
+
+def append_of(new: NewFile) -> CommitRequest:
+    return replace(append(), adds=(new,))
+
+
+def test_a_uri_of_another_machine_is_refused() -> None:
+    assert local_path("/x") == local_path("file:/x") == local_path("file:///x") == "/x"
+    assert local_path("s3://b/x") == "s3://b/x"
+    for location in ("file://elsewhere/x", "file://x"):
+        with pytest.raises(InvalidOption, match=r"file:///path"):
+            local_path(location)

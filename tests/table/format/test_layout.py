@@ -1,0 +1,49 @@
+"""Directories of partitions are named as Paimon names them (`paimon-append.md` §1.2)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pytest
+
+from model.schema.schema import column, new_schema
+from model.schema.types import parse_type
+from table.format.layout import TableLayout, escape, partition_dirs, partition_text
+
+NOON = dt.datetime(2024, 1, 1, 12, 34, 56, 789_000)
+
+
+@pytest.mark.parametrize(
+    ("spelled", "value", "legacy", "plain"),
+    [
+        ("INT", 5, "5", "5"),
+        ("BOOLEAN", True, "true", "true"),
+        ("DATE", dt.date(2024, 1, 1), "19723", "2024-01-01"),
+        ("TIME(0)", 3_723_000, "3723000", "01:02:03"),
+        ("TIMESTAMP(3)", NOON, "2024-01-01T12:34:56.789", "2024-01-01 12:34:56.789"),
+        ("TIMESTAMP(6)", dt.datetime(2024, 1, 1), "2024-01-01T00:00", "2024-01-01 00:00:00.000000"),
+        ("DECIMAL(10, 2)", Decimal("1.50"), "1.50", "1.50"),
+        ("DOUBLE", 1.0, "1.0", "1.0"),
+        ("DOUBLE", 1e10, "1.0E10", "1.0E10"),
+        ("FLOAT", 0.1, "0.1", "0.1"),
+    ],
+)
+def test_values_as_text(spelled: str, value: object, legacy: str, plain: str) -> None:
+    assert partition_text(parse_type(spelled), value, legacy=True) == legacy
+    assert partition_text(parse_type(spelled), value, legacy=False) == plain
+
+
+def test_null_empty_and_blank_share_a_directory() -> None:
+    schema = new_schema([column("p", "STRING"), column("v", "INT")], partition_keys=["p"], options={"bucket": "-1"})
+    assert {partition_dirs(schema, (value,))[0] for value in (None, "", "  ")} == {"p=__DEFAULT_PARTITION__"}
+
+
+def test_what_is_escaped_and_what_is_not() -> None:
+    assert escape("a b/é=中:%") == "a b%2Fé%3D中%3A%25"
+
+
+def test_directories_follow_the_partition_keys() -> None:
+    columns = [column("a", "INT"), column("b", "STRING"), column("v", "INT")]
+    schema = new_schema(columns, partition_keys=["b", "a"], options={"bucket": "-1"})
+    assert TableLayout("/w/d.db/t/").bucket_dir(schema, ("x y", 7), 0) == "/w/d.db/t/b=x y/a=7/bucket-0"

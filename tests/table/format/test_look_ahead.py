@@ -1,0 +1,78 @@
+"""Readers that stand still hold little, however many there are and however well their files are compressed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from model.schema.schema import column, new_schema
+from model.snapshot import CommitKind
+from table.format.io import look_ahead
+from table.format.io.file_io import LocalFileIO
+from table.format.io.look_ahead import Budget, in_order
+from table.format.rows.arrow import arrow_schema
+from table.format.store import TableFiles
+from table.scan.entry_scan import plan_scan
+from table.scan.read import read_batches
+from table.write.snapshot_builder import CommitRequest, build_snapshot
+from table.write.writer import write_batches
+from tests.waiting import eventually
+
+MB = 1 << 20
+ROWS, FILES, READERS = 20_000, 4, 8
+
+
+def batches(size: int, count: int) -> Iterator[pa.RecordBatch]:
+    for at in range(count):
+        yield pa.record_batch({"n": pa.array([at] * (size // 8))})
+
+
+def test_rows_that_compress_well_are_read_in_batches_of_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look_ahead, "BUDGET", Budget(32 * MB))
+    files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
+    schema = new_schema([column("id", "BIGINT"), column("s", "STRING")], options={"bucket": "-1"})
+    names = arrow_schema(schema.fields)
+    written = []
+    for at in range(FILES):
+        rows = {"id": list(range(ROWS)), "s": ["x" * 1000 + f"{at} {row}" for row in range(ROWS)]}
+        written += write_batches(files, schema, [pa.RecordBatch.from_pydict(rows, schema=names)])
+    request = CommitRequest(kind=CommitKind.APPEND, adds=tuple(written), commit_user="u")
+    snapshot = build_snapshot(files, schema, None, [request], uuid="u", time_millis=5)
+    planned = plan_scan(files, schema, snapshot).files
+    assert len(planned) == FILES
+    before = pa.total_allocated_bytes()
+    readers = [read_batches(files, schema, planned) for _ in range(READERS)]
+    for reader in readers:
+        assert next(reader).nbytes < 16 * MB
+
+    def held() -> int:
+        return int(pa.total_allocated_bytes() - before) // MB
+
+    # All of the rows would be 8 readers × 80 MB.
+    seen: list[int] = []
+    eventually(lambda: seen.append(held()) or len(seen) > 20)  # type: ignore[func-returns-value]
+    assert max(seen) < 300, seen
+    for reader in readers:
+        assert sum(batch.num_rows for batch in reader) > ROWS
+    assert look_ahead.BUDGET.has_room()
+
+
+def test_what_a_consumer_waits_for_is_read_whatever_others_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = Budget(MB)
+    monkeypatch.setattr(look_ahead, "BUDGET", budget)
+    streams = [lambda: batches(MB, 5) for _ in range(3)]
+    standing = [in_order(streams, window=3, most_bytes=64 * MB) for _ in range(4)]
+    for reader in standing:
+        next(reader)
+    eventually(lambda: not budget.has_room())
+    assert [batch.column(0)[0].as_py() for batch in in_order(streams, window=3, most_bytes=64 * MB)] == [0, 1, 2, 3, 4] * 3
+    threads = threading.active_count()
+    for reader in standing:
+        reader.close()  # type: ignore[attr-defined]
+    assert eventually(budget.has_room)
+    assert threading.active_count() < threads
+    assert budget._held == 0

@@ -1,0 +1,97 @@
+"""A footer in which anything was changed is refused or read; it never ends the process that looks at it."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from table.format.parquet.metadata import footer_of, metadata_of
+from table.format.parquet.thrift import NotCompact, Reader
+
+ROOT = Path(__file__).parents[3]
+ROWS = pa.table(
+    {"id": [1, 2, 3], "s": ["a", "b", None], "d": [0.5, 1.5, 2.5], "words": pa.array([["x", "y"], [], None], pa.list_(pa.string()))}
+)
+_LOOK = """
+import sys
+from table.format.parquet.metadata import metadata_of
+footer, outcomes = sys.stdin.buffer.read(), {"read": 0, "refused": 0}
+for at in range(len(footer)):
+    for bit in range(8):
+        changed = footer[:at] + bytes([footer[at] ^ 1 << bit]) + footer[at + 1:]
+        try:
+            metadata = metadata_of(changed)
+            for group in range(metadata.num_row_groups):
+                for column in range(metadata.row_group(group).num_columns):
+                    metadata.row_group(group).column(column).to_dict()
+            outcomes["read"] += 1
+        except Exception:
+            outcomes["refused"] += 1
+print(outcomes["read"] + outcomes["refused"])
+"""
+
+
+def written(rows: pa.Table = ROWS) -> bytes:
+    """A Parquet file as the server writes it: with statistics of sizes."""
+    out = io.BytesIO()
+    pq.write_table(rows, out, use_dictionary=False, compression="zstd", row_group_size=2)
+    return out.getvalue()
+
+
+def footer() -> bytes:
+    return footer_of(pa.BufferReader(written()))
+
+
+def test_no_flipped_bit_of_a_footer_ends_the_process() -> None:
+    told = footer()
+    done = subprocess.run([sys.executable, "-c", _LOOK], cwd=ROOT, input=told, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert int(done.stdout) == 8 * len(told)
+
+
+def test_what_is_told_stays_but_the_statistics_of_sizes() -> None:
+    whole, plain = pq.read_metadata(io.BytesIO(written())), metadata_of(footer())
+    assert plain.schema.equals(whole.schema)
+    for group in range(whole.num_row_groups):
+        for column in range(whole.num_columns):
+            known, told = whole.row_group(group).column(column).to_dict(), plain.row_group(group).column(column).to_dict()
+            assert {name for name in known if known[name] != told[name]} <= {"size_statistics"}
+    wide = pa.table({f"c{n}": [n] for n in range(40)})
+    assert metadata_of(footer_of(pa.BufferReader(written(wide)))).row_group(0).column(39).statistics.max == 39
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"PAR1", b"PAR1\0\0\0\0PAR1"[4:], b"no Parquet at all", written()[:-4] + b"PARE", b"PAR1" + b"\xff\xff\xff\x7fPAR1"],
+)
+def test_a_file_without_a_footer_is_refused(data: bytes) -> None:
+    with pytest.raises(pa.ArrowInvalid):
+        footer_of(pa.BufferReader(data))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x49\xf1" + b"\xff" * 9 + b"\x01",  # a list of 2^63 truths
+        b"\x49" + b"\x19" * 100_000,  # lists in lists
+        b"\x4c" + b"\x1c" * 100_000,
+        b"\x46" + b"\x80" * 1_000_000,  # a number without end
+        b"\x48\xff\xff\xff\xff\x0f",  # a text of 4 GB
+    ],
+)
+def test_a_hostile_footer_is_refused_at_once(data: bytes) -> None:
+    with pytest.raises(pa.ArrowException):
+        metadata_of(data)
+
+
+def test_a_number_has_at_most_64_bits() -> None:
+    assert Reader(b"\xff" * 9 + b"\x01").varint() == 2**64 - 1
+    with pytest.raises(NotCompact):
+        Reader(b"\xff" * 11).varint()

@@ -1,0 +1,1 @@
+"""Retention, of `tests/table`."""

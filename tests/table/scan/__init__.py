@@ -1,0 +1,1 @@
+"""Scan, of `tests/table`."""

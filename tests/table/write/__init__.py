@@ -1,0 +1,1 @@
+"""Write, of `tests/table`."""
