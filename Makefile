@@ -7,7 +7,7 @@ UV := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv --quiet --no-progress pip
 # The jar of Paimon's module for Spark 4.1, of which there is no release: tests that use it run where it is.
 SLUICE_TEST_PAIMON_SPARK_JAR ?= $(abspath ../shared/jars/paimon-spark-4.1_2.13-2.1-SNAPSHOT.jar)
 export SLUICE_TEST_PAIMON_SPARK_JAR
-SERVER_ROOMS := model catalog table lake workers sql jobs maintenance gateway server sluice migrations pyspark_sluice
+SERVER_PACKAGES := model catalog table lake workers sql jobs maintenance gateway server sluice migrations pyspark_sluice
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{ printf "  %-12s %s\n", $$1, $$2 }'

@@ -1,4 +1,4 @@
-"""The command ``sluice``: `sql` and `load` are HTTP clients; `serve` and `migrate` start the rooms."""
+"""The command ``sluice``: `sql` and `load` are HTTP clients; `serve` and `migrate` start the server."""
 
 from __future__ import annotations
 

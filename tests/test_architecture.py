@@ -1,4 +1,4 @@
-"""Imports run downhill, files stay readable, and only one room knows Spark."""
+"""Imports run downhill, files stay readable, and only one package knows Spark."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def imports(file: Path) -> Iterator[tuple[str, bool]]:
             yield (node.module or "").partition(".")[0], id(node) in inner
 
 
-def files(room: str) -> list[Path]:
-    """The Python files of a room."""
-    return sorted((ROOT / room).rglob("*.py"))
+def files(package: str) -> list[Path]:
+    """The Python files of a package."""
+    return sorted((ROOT / package).rglob("*.py"))
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
-def test_a_room_imports_only_downhill(room: str) -> None:
-    for file in files(room):
-        uphill = {name for name, _ in imports(file) if name in MAY_IMPORT} - MAY_IMPORT[room] - {room}
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_a_package_imports_only_downhill(package: str) -> None:
+    for file in files(package):
+        uphill = {name for name, _ in imports(file) if name in MAY_IMPORT} - MAY_IMPORT[package] - {package}
         assert not uphill, f"{file.relative_to(ROOT)} imports {uphill}"
 
 
@@ -65,9 +65,9 @@ def test_model_needs_nothing_but_the_standard_library() -> None:
         assert {name for name, _ in imports(file)} <= set(sys.stdlib_module_names) | {"model"}, file
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
-def test_only_the_spark_room_imports_pyspark(room: str) -> None:
-    for file in files(room):
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_only_the_spark_package_imports_pyspark(package: str) -> None:
+    for file in files(package):
         if not file.relative_to(ROOT).as_posix().startswith(SPARK):
             assert "pyspark" not in {name for name, _ in imports(file)}, file
 
@@ -85,16 +85,16 @@ def test_pyspark_and_pandas_are_not_imported_at_the_start() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
-def test_files_can_be_read_in_one_sitting(room: str) -> None:
-    long = {str(file.relative_to(ROOT)): lines for file in files(room) if (lines := len(file.read_text().splitlines())) > LONGEST_FILE}
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_files_can_be_read_in_one_sitting(package: str) -> None:
+    long = {str(file.relative_to(ROOT)): lines for file in files(package) if (lines := len(file.read_text().splitlines())) > LONGEST_FILE}
     assert not long
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
-def test_private_ways_into_the_jvm_are_not_taken(room: str) -> None:
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_private_ways_into_the_jvm_are_not_taken(package: str) -> None:
     """The same code must run on every kind of Spark master (`architecture.md`); the pool forgets a dead JVM, which has no public way."""
-    for file in files(room):
+    for file in files(package):
         text = file.read_text()
         assert "._jvm." not in text, file
         assert "._jdf" not in text, file

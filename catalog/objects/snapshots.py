@@ -67,7 +67,7 @@ class Note:
 
 
 def values_of_added(added: Added | None) -> dict[str, object]:
-    """What the statements of this room call its parts."""
+    """What the statements of this package call its parts."""
     if added is None:
         return {"records": 0, "size": 0, "files": 0, "last": 0, "counted": False, "listed": False}
     return {

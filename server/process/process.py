@@ -119,7 +119,7 @@ def serve(settings: Settings) -> None:
     stop = Stop()
     tls = _tls(settings)
     gc.disable()  # what is being loaded stays, and looking through it again and again is a fifth of the start
-    loading = threading.Thread(target=_load_rooms, name="sluice-load", daemon=True)
+    loading = threading.Thread(target=_load_packages, name="sluice-load", daemon=True)
     loading.start()  # Postgres starts meanwhile
     make_private(settings.data)
     with contextlib.ExitStack() as cleanup:
@@ -136,7 +136,7 @@ def _tls(settings: Settings) -> TlsFiles | None:
     return TlsFiles(settings.tls_certificate, settings.tls_key)
 
 
-def _load_rooms() -> None:
+def _load_packages() -> None:
     """Import what serving needs; what is wrong with it shows when it is used."""
     with contextlib.suppress(Exception):
         do_without_pandas()

@@ -32,7 +32,7 @@ def plan_values(insert: ValuesInsert, context: ExecutionContext) -> Statement | 
 
 
 def plan_locally(tree: exp.Expr, context: ExecutionContext) -> Statement | None:
-    """The statement where this room can answer it with Spark's own meaning, or None: then it goes the usual way."""
+    """The statement where this package can answer it with Spark's own meaning, or None: then it goes the usual way."""
     try:
         match tree:
             case exp.Insert():

@@ -77,7 +77,7 @@ def plan_insert(insert: ValuesInsert, context: ExecutionContext) -> LiteralInser
 
 
 def _has_only(node: exp.Expr, *known: str) -> bool:
-    """Whether nothing is said in a node but these parts: a clause this room does not know must not be overlooked."""
+    """Whether nothing is said in a node but these parts: a clause this package does not know must not be overlooked."""
     return all(key in known for key, value in node.args.items() if value)
 
 

@@ -16,7 +16,7 @@ from sql.parameters.placeholders import PARAMETER
 
 
 class NotLocal(Exception):
-    """No error: something this room does not answer itself, so that the statement goes to Spark."""
+    """No error: something this package does not answer itself, so that the statement goes to Spark."""
 
 
 class Kind(StrEnum):

@@ -1,4 +1,4 @@
-"""What a query over one table may name, and the few clauses read alike everywhere in this room."""
+"""What a query over one table may name, and the few clauses read alike everywhere in this package."""
 
 from __future__ import annotations
 

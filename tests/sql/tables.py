@@ -1,4 +1,4 @@
-"""Tables the tests of this room need, made without SQL."""
+"""Tables the tests of this package need, made without SQL."""
 
 from __future__ import annotations
 

