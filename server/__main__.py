@@ -88,8 +88,10 @@ def _table(text: str) -> Identifier:
 
 def _tell(done: str, differences: Sequence[Difference]) -> int:
     print(done)
-    for one in differences:
-        print(f"{one.table}: {one.what}." + (f" {one.statement};" if one.statement else " Bring the files back."))
+    for difference in differences:
+        print(
+            f"{difference.table}: {difference.what}." + (f" {difference.statement};" if difference.statement else " Bring the files back.")
+        )
     return _DIFFERENT if differences else 0
 
 
@@ -99,14 +101,14 @@ def check(*, deep: bool, as_json: bool, threads: int) -> NoReturn:
     def work(settings: Settings) -> int:
         from server.commands.check import check_warehouse
 
-        found = []
+        faults = []
         for table, fault in check_warehouse(settings, deep=deep, threads=threads, told=lambda line: print(line, file=sys.stderr)):
-            found.append({"table": table, **asdict(fault)})
+            faults.append({"table": table, **asdict(fault)})
             if not as_json:
                 print(f"{table}: {fault.file} {fault.problem}")
         if as_json:
-            print(json.dumps(found, indent=1))
-        return int(bool(found))
+            print(json.dumps(faults, indent=1))
+        return int(bool(faults))
 
     run(work)
 
@@ -125,13 +127,13 @@ def doctor(*, as_json: bool) -> NoReturn:
     def work(settings: Settings) -> int:
         from server.commands.doctor import FAIL, examine
 
-        found = examine(settings, java_home=os.environ.get("JAVA_HOME"))
+        findings = examine(settings, java_home=os.environ.get("JAVA_HOME"))
         if as_json:
-            print(json.dumps([asdict(one) for one in found], indent=1))
+            print(json.dumps([asdict(finding) for finding in findings], indent=1))
         else:
-            for one in found:
-                print(f"{one.level:4}  {one.check}: {one.detail}" + (f"\n      {one.way_out}" if one.way_out else ""))
-        return int(any(one.level == FAIL for one in found))
+            for finding in findings:
+                print(f"{finding.level:4}  {finding.check}: {finding.detail}" + (f"\n      {finding.way_out}" if finding.way_out else ""))
+        return int(any(finding.level == FAIL for finding in findings))
 
     run(work)
 

@@ -72,8 +72,8 @@ def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
 
 def _name_request() -> None:
     """Keep a client's own id where it is one, so that both logs speak of the same request."""
-    given = request.headers.get("X-Request-Id", "")
-    g.request_id = given if _SANE_ID.fullmatch(given) else f"{random.getrandbits(128):032x}"
+    name = request.headers.get("X-Request-Id", "")
+    g.request_id = name if _SANE_ID.fullmatch(name) else f"{random.getrandbits(128):032x}"
     ORIGIN.set(Origin(door=door(request.path), address=request.remote_addr, request_id=g.request_id))
 
 

@@ -52,17 +52,17 @@ def check_access(services: Services) -> None:
 
 def caller() -> Caller:
     """Who sent the request being answered."""
-    found = g.caller
-    assert isinstance(found, Caller)
-    return found
+    known = g.caller
+    assert isinstance(known, Caller)
+    return known
 
 
 def _caller(services: Services) -> Caller:
     access = services.gateway.lake.access
     open_ = access.open()
     _check_origin(services, open_=open_)
-    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    token = given.strip() if scheme.lower() == "bearer" and given.strip() else None
+    scheme, _, credential = request.headers.get("Authorization", "").partition(" ")
+    token = credential.strip() if scheme.lower() == "bearer" and credential.strip() else None
     if token is None:
         check_login(services.gateway.lake)
     if token is None and not open_ and (visiting := visiting_token()) is not None:

@@ -103,17 +103,19 @@ class DataTokens:
             answer: Mapping[str, Any] = self._client().assume_role(**request)
         except (BotoCoreError, ClientError) as problem:
             raise Unavailable(f"The store's token service gives no credentials of the role {role}: {problem}") from problem
-        found = answer["Credentials"]
+        credentials = answer["Credentials"]
         options = {
-            "fs.s3.accessKeyId": found["AccessKeyId"],
-            "fs.s3.accessKeySecret": found["SecretAccessKey"],
-            "fs.s3.securityToken": found["SessionToken"],
+            "fs.s3.accessKeyId": credentials["AccessKeyId"],
+            "fs.s3.accessKeySecret": credentials["SecretAccessKey"],
+            "fs.s3.securityToken": credentials["SessionToken"],
             # Java's spelling of the same.
-            "s3.access-key": found["AccessKeyId"],
-            "s3.secret-key": found["SecretAccessKey"],
-            "s3.session-token": found["SessionToken"],
+            "s3.access-key": credentials["AccessKeyId"],
+            "s3.secret-key": credentials["SecretAccessKey"],
+            "s3.session-token": credentials["SessionToken"],
         }
-        return DataToken(options=dict(self._settings.data_token) | options, expires_at_millis=_millis(found["Expiration"].timestamp()))
+        return DataToken(
+            options=dict(self._settings.data_token) | options, expires_at_millis=_millis(credentials["Expiration"].timestamp())
+        )
 
     def _client(self) -> Any:
         with self._lock:

@@ -119,7 +119,7 @@ class OidcIssuer:
         """A login by the authorization code flow; raises `Unavailable`."""
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-        asked = {
+        query = {
             "response_type": "code",
             "client_id": self._client_id(),
             "redirect_uri": redirect_url,
@@ -130,7 +130,7 @@ class OidcIssuer:
             "code_challenge_method": "S256",
         }
         endpoint = self._endpoint("authorization_endpoint")
-        url = f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
+        url = f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
         return Login(url=url, state=state, nonce=nonce, verifier=verifier)
 
     def finish_login(self, code: str, *, nonce: str, verifier: str, redirect_url: str) -> Identity:
@@ -162,8 +162,8 @@ class OidcIssuer:
         if reserved_principal(name):
             raise _refused(f"'{name}' is a name of the server's own")
         groups = claims.get(self.settings.groups_claim)
-        held = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
-        roles = frozenset(role for group, role in self.settings.roles if group in held)
+        names = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
+        roles = frozenset(role for group, role in self.settings.roles if group in names)
         return Identity(principal=name, roles=roles, expires_at=float(claims["exp"]) + self.settings.skew_seconds)
 
     def _client_id(self) -> str:
@@ -172,10 +172,10 @@ class OidcIssuer:
         return self.settings.client_id
 
     def _endpoint(self, name: str) -> str:
-        found = self._published().document.get(name)
-        if not isinstance(found, str):
+        endpoint = self._published().document.get(name)
+        if not isinstance(endpoint, str):
             raise self._away(f"its document names no {name}")
-        return found
+        return endpoint
 
     def _key(self, header: Mapping[str, Any]) -> jwk.Key:
         """The published key a token names; fetched anew where it is not known."""
@@ -191,30 +191,30 @@ class OidcIssuer:
         raise _refused("it names no key of the issuer's" if kid is None else f"the issuer has no key '{str(kid)[:80]}'")
 
     def _provider_is_fresh(self) -> bool:
-        found = self._provider
-        return found is not None and time.monotonic() - found.at < _FRESH_SECONDS
+        provider = self._provider
+        return provider is not None and time.monotonic() - provider.at < _FRESH_SECONDS
 
     def _published(self, *, unknown: bool = False) -> _Provider:
         """What the issuer publishes; fetched anew when it is old, or where a key in it is ``unknown``."""
-        found = self._provider
-        if found is not None and self._provider_is_fresh() and not unknown:
-            return found
+        provider = self._provider
+        if provider is not None and self._provider_is_fresh() and not unknown:
+            return provider
         with self._lock:
             now = time.monotonic()
-            if self._provider is not found and self._provider is not None:  # another thread has fetched it meanwhile
+            if self._provider is not provider and self._provider is not None:  # another thread has fetched it meanwhile
                 return self._provider
-            if now - self._tried >= _AGAIN_SECONDS or found is None:
+            if now - self._tried >= _AGAIN_SECONDS or provider is None:
                 self._tried = now
                 try:
-                    self._provider = found = self._fetch()
+                    self._provider = provider = self._fetch()
                     self._judged.clear()
                 except (httpx.HTTPError, ValueError, JoseError) as problem:
                     _log.warning("The keys of the issuer %s could not be fetched: %s", self.settings.issuer, problem)
-                    if found is None or now - found.at > _STALE_SECONDS:
+                    if provider is None or now - provider.at > _STALE_SECONDS:
                         raise self._away(problem) from None
-            if now - found.at > _STALE_SECONDS:
+            if now - provider.at > _STALE_SECONDS:
                 raise self._away("its keys are too old")
-            return found
+            return provider
 
     def _fetch(self) -> _Provider:
         with httpx.Client(timeout=_TIMEOUT_SECONDS, follow_redirects=False) as client:
@@ -228,10 +228,10 @@ class OidcIssuer:
         if not isinstance(published, list):
             raise ValueError("its keys are no list")
         keys = []
-        for one in published:
-            if isinstance(one, dict) and one.get("kty") in _KEY_TYPES and one.get("use", "sig") == "sig":
+        for key in published:
+            if isinstance(key, dict) and key.get("kty") in _KEY_TYPES and key.get("use", "sig") == "sig":
                 try:
-                    keys.append(jwk.import_key(one))
+                    keys.append(jwk.import_key(key))
                 except (JoseError, ValueError):  # of a kind that is not known here; the others count
                     _log.info("A key of the issuer %s is of no kind that is known here", self.settings.issuer)
         return _Provider(document, tuple(keys), time.monotonic())
@@ -250,10 +250,10 @@ def _document(client: httpx.Client, url: str) -> dict[str, Any]:
             body += piece
             if len(body) > _LONGEST_DOCUMENT:
                 raise ValueError(f"{url} answers more than {_LONGEST_DOCUMENT} bytes")
-    found = orjson.loads(bytes(body))
-    if not isinstance(found, dict):
+    document = orjson.loads(bytes(body))
+    if not isinstance(document, dict):
         raise ValueError(f"{url} answers no JSON object")
-    return found
+    return document
 
 
 def _header(token: str) -> dict[str, Any]:

@@ -52,15 +52,15 @@ class TlsFiles:
         return self._certificate.read_bytes(), self._key.read_bytes()
 
     def _look(self) -> Stamp:
-        found = []
+        stamps = []
         for name, path in (("SLUICE_TLS_CERTIFICATE", self._certificate), ("SLUICE_TLS_KEY", self._key)):
             try:
                 with path.open("rb") as file:
                     stat = os.fstat(file.fileno())
             except OSError as problem:
                 raise InvalidOption(f"{name}: {path} cannot be read: {problem.strerror}.") from None
-            found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
-        return tuple(found)
+            stamps.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        return tuple(stamps)
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

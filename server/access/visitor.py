@@ -94,18 +94,18 @@ def begin_login(**kept: str) -> None:
 
 def begun_login() -> dict[str, str]:
     """What `begin_login` kept, once; empty where this browser began none."""
-    found = session.pop(_LOGIN, None)
-    return found if isinstance(found, dict) else {}
+    login = session.pop(_LOGIN, None)
+    return login if isinstance(login, dict) else {}
 
 
 def visiting_identity() -> Identity | None:
     """Who this browser logged in as by the issuer; None for one that did not, or whose call is no page's."""
     if not _counts():
         return None
-    found = session.get(_IDENTITY)
-    if not isinstance(found, dict):
+    identity = session.get(_IDENTITY)
+    if not isinstance(identity, dict):
         return None
-    return Identity(principal=str(found["principal"]), roles=frozenset(found["roles"]), expires_at=float(found["until"]))
+    return Identity(principal=str(identity["principal"]), roles=frozenset(identity["roles"]), expires_at=float(identity["until"]))
 
 
 def check_login(lake: Lake) -> None:
@@ -151,18 +151,18 @@ def visiting_token() -> bytes | None:
 
 def form_secret() -> str:
     """What every form of this browser carries."""
-    found = session.get(_SECRET)
-    if not isinstance(found, str):
+    secret = session.get(_SECRET)
+    if not isinstance(secret, str):
         session.permanent = True
-        found = session[_SECRET] = secrets.token_urlsafe(24)
-    return found
+        secret = session[_SECRET] = secrets.token_urlsafe(24)
+    return secret
 
 
 def form_is_ours() -> bool:
     """Whether the request carries the secret of this browser's forms."""
-    kept = session.get(_SECRET)
-    given = request.headers.get(FORM_HEADER) or request.form.get(FORM_FIELD, "")
-    return isinstance(kept, str) and hmac.compare_digest(kept.encode(), given.encode())
+    secret = session.get(_SECRET)
+    sent = request.headers.get(FORM_HEADER) or request.form.get(FORM_FIELD, "")
+    return isinstance(secret, str) and hmac.compare_digest(secret.encode(), sent.encode())
 
 
 def check_form() -> None:

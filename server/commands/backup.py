@@ -100,8 +100,8 @@ def backup(settings: Settings, path: Path, *, files_to: str | None = None) -> tu
                 path.unlink(missing_ok=True)
                 raise
     size = path.stat().st_size
-    told = f"{path}: {head.rows} rows of {len(head.tables)} tables as of {head.created_at}, revision {head.revision}, {size:,} bytes"
-    return told + ("" if copied is None else f"; {_told(copied)} to {files_to}"), [] if copied is None else _troubles(copied)
+    summary = f"{path}: {head.rows} rows of {len(head.tables)} tables as of {head.created_at}, revision {head.revision}, {size:,} bytes"
+    return summary + ("" if copied is None else f"; {_told(copied)} to {files_to}"), [] if copied is None else _troubles(copied)
 
 
 def _told(copied: WarehouseCopy) -> str:
@@ -151,14 +151,14 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
         try:
             if copied is not None:
                 _publish(catalog, settings)
-            found = list(_of_identity(catalog, settings, known=any(table.name == "catalog_state" for table in head.tables)))
-            found += differences(catalog, settings.warehouse)
-            found += _given_again(before, _grants(dsn)) if before is not None else []
+            differing = list(_of_identity(catalog, settings, known=any(table.name == "catalog_state" for table in head.tables)))
+            differing += differences(catalog, settings.warehouse)
+            differing += _given_again(before, _grants(dsn)) if before is not None else []
         finally:
             catalog.close()
     elsewhere = "" if head.warehouse == settings.warehouse else f"; it was made of the warehouse {head.warehouse}"
-    told = f"{path}: {head.rows} rows as of {head.created_at} are the catalog now{elsewhere}"
-    return told + ("" if copied is None else f"; {_told(copied)}"), found + ([] if copied is None else _troubles(copied))
+    summary = f"{path}: {head.rows} rows as of {head.created_at} are the catalog now{elsewhere}"
+    return summary + ("" if copied is None else f"; {_told(copied)}"), differing + ([] if copied is None else _troubles(copied))
 
 
 def _files_back(path: Path, settings: Settings, files_from: str) -> WarehouseCopy:
@@ -212,14 +212,14 @@ def restore_parts(
             restore_tables(dsn, path, parts, databases=databases)
             restored = {part.table_id for part in parts}
             lake.recover()
-            found = [one for one in differences(catalog, settings.warehouse) if one.table in {str(part.name) for part in parts}]
-            found += _given_again([], [g for g in _grants(dsn) if _is_of(g, parts, databases)])
+            differing = [each for each in differences(catalog, settings.warehouse) if each.table in {str(part.name) for part in parts}]
+            differing += _given_again([], [g for g in _grants(dsn) if _is_of(g, parts, databases)])
         finally:
             lake.close()
             catalog.close()
     names = ", ".join(str(part.name) for part in parts)
-    told = f"{path}: {names or ', '.join(databases)} {'is' if len(restored) == 1 else 'are'} as of {head.created_at}"
-    return told + (f"; {_told(copied)}" if copied.tables else ""), found + _troubles(copied)
+    summary = f"{path}: {names or ', '.join(databases)} {'is' if len(restored) == 1 else 'are'} as of {head.created_at}"
+    return summary + (f"; {_told(copied)}" if copied.tables else ""), differing + _troubles(copied)
 
 
 def _is_of(grant: Grant, parts: Sequence[Part], databases: Sequence[str]) -> bool:

@@ -50,34 +50,37 @@ Check = Iterator[Finding]
 
 def examine(settings: Settings, *, java_home: str | None = None) -> list[Finding]:
     """Look at everything; what is away hides nothing else."""
-    found = [
+    findings = [
         *_guarded("python", _python),
         *_guarded("java", lambda: _java(java_home)),
         *_guarded("spark", _spark),
         *_guarded("disk", lambda: _disk(settings)),
     ]
-    found += _guarded("server", lambda: _server(settings))
+    findings += _guarded("server", lambda: _server(settings))
     with ExitStack() as cleanup:
         try:
             dsn = cleanup.enter_context(present_dsn(settings))
             at = revision_of(dsn)
         except LakeError as problem:
-            return [*found, Finding(check="postgres", level=FAIL, detail=problem.message, way_out="Start it, or set SLUICE_CATALOG_DSN.")]
-        found.append(_migrated(at))
+            return [
+                *findings,
+                Finding(check="postgres", level=FAIL, detail=problem.message, way_out="Start it, or set SLUICE_CATALOG_DSN."),
+            ]
+        findings.append(_migrated(at))
         if at != newest():
-            return found
+            return findings
         catalog = CatalogStore(dsn, max_connections=2)
         cleanup.callback(catalog.close)
         lake = Lake(catalog, settings.warehouse)
         cleanup.callback(lake.close)
-        found += _guarded("warehouse", lambda: _warehouse(lake))
-        found += _guarded("identity", lambda: _identity(lake))
-        found += _guarded("clock", lambda: _clock(catalog))
-        found += _guarded("expiry", lambda: _expiry(lake))
-        found += _guarded("commit", lambda: _commit(catalog))
-        found += _guarded("catalog", lambda: of_catalog(overview(catalog)))
-        found += _guarded("tables", lambda: of_tables(differences(catalog, settings.warehouse)))
-    return found
+        findings += _guarded("warehouse", lambda: _warehouse(lake))
+        findings += _guarded("identity", lambda: _identity(lake))
+        findings += _guarded("clock", lambda: _clock(catalog))
+        findings += _guarded("expiry", lambda: _expiry(lake))
+        findings += _guarded("commit", lambda: _commit(catalog))
+        findings += _guarded("catalog", lambda: of_catalog(overview(catalog)))
+        findings += _guarded("tables", lambda: of_tables(differences(catalog, settings.warehouse)))
+    return findings
 
 
 def _guarded(check: str, look: Callable[[], Check]) -> list[Finding]:
@@ -201,14 +204,14 @@ def _commit(catalog: CatalogStore) -> Check:
     yield Finding(check="commit", level=level, detail=f"a commit of Postgres takes {median * 1000:.1f} ms", way_out=way_out)
 
 
-def of_tables(found: Iterable[Difference]) -> Check:
+def of_tables(differing: Iterable[Difference]) -> Check:
     """Tables whose files are newer or older than the catalog, and those it does not know: a restored or lagging catalog has them."""
-    for one in found:
-        way_out = f"{one.statement};" if one.statement else "Only a copy of the files brings it back."
+    for difference in differing:
+        way_out = f"{difference.statement};" if difference.statement else "Only a copy of the files brings it back."
         yield Finding(
             check="tables",
-            level=FAIL if one.known else WARN,
-            detail=f"{one.table}: {one.what}",
+            level=FAIL if difference.known else WARN,
+            detail=f"{difference.table}: {difference.what}",
             way_out=way_out,
         )
 

@@ -105,9 +105,9 @@ class Actions:
 
 
 def _request(body: bytes, name: str) -> Any:
-    found, request = unpacked(body)
-    if found != name:
-        raise BadRequest(f"The action takes a {name}, not a {found}.")
+    message, request = unpacked(body)
+    if message != name:
+        raise BadRequest(f"The action takes a {name}, not a {message}.")
     return request
 
 
@@ -115,10 +115,10 @@ def _value(value: Any) -> str | None:
     """An option's value as text; None for one without a value, which forgets the option."""
     for kind in ("string_value", "bool_value", "int64_value", "double_value", "string_list_value"):
         if value.HasField(kind):
-            given = getattr(value, kind)
+            raw = getattr(value, kind)
             if kind == "string_list_value":
-                return ",".join(given.values)
-            return json.dumps(given) if kind == "bool_value" else str(given)
+                return ",".join(raw.values)
+            return json.dumps(raw) if kind == "bool_value" else str(raw)
     return None
 
 

@@ -77,15 +77,15 @@ class CallHeaders:
     @classmethod
     def of(cls, context: Any) -> CallHeaders:
         """The headers gRPC has read."""
-        given: dict[str, list[str]] = {}
+        values: dict[str, list[str]] = {}
         for key, value in context.invocation_metadata():
-            given.setdefault(key.lower(), []).append(_text(value))
-        authorizations = set(given.get("authorization", []))
-        asked = (given.get("x-request-id") or [""])[0]
+            values.setdefault(key.lower(), []).append(_text(value))
+        authorizations = set(values.get("authorization", []))
+        request_id = (values.get("x-request-id") or [""])[0]
         return cls(
             token=token_of(authorizations.pop()) if len(authorizations) == 1 else None,  # who says to be two is nobody
-            cookie=_cookie(given.get("cookie", [])),
-            request_id=asked if _SANE_ID.fullmatch(asked) else f"{random.getrandbits(128):032x}",
+            cookie=_cookie(values.get("cookie", [])),
+            request_id=request_id if _SANE_ID.fullmatch(request_id) else f"{random.getrandbits(128):032x}",
         )
 
 
@@ -94,14 +94,14 @@ def token_of(header: str) -> str | None:
     import base64
     import binascii
 
-    scheme, _, given = header.strip().partition(" ")
-    given = given.strip()
+    scheme, _, token = header.strip().partition(" ")
+    token = token.strip()
     if scheme.lower() == "bearer":
-        return given or None
+        return token or None
     if scheme.lower() != "basic":
         return None
     try:  # Go's clients leave the padding out
-        return base64.b64decode(given + "=" * (-len(given) % 4)).decode().partition(":")[2] or None
+        return base64.b64decode(token + "=" * (-len(token) % 4)).decode().partition(":")[2] or None
     except (binascii.Error, UnicodeDecodeError):
         return None
 

@@ -58,9 +58,9 @@ class ClientSessions:
 
     def open(self, call: Call) -> str:
         """The handle of the call's session, which is opened where it has none."""
-        found = self.find(call)
-        if found is not None:
-            return found
+        session = self.find(call)
+        if session is not None:
+            return session
         handle = self._gateway.open_session("flight", caller=call.caller)
         client = _Client(handle=handle, principal=call.caller.principal, cookie=uuid4().hex, peer=call.peer)
         with self._lock:

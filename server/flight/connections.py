@@ -25,34 +25,34 @@ def endpoint(peer: str) -> Endpoint | None:
 
 def connected() -> set[Endpoint | None]:
     """The other ends of this process's TCP connections."""
-    return {_remote(one) for one in _established()}
+    return {_remote(connection) for connection in _established()}
 
 
 def cut(other: Endpoint, port: int) -> bool:
     """Close the connection from another end to a port of ours, which fails all its calls; False where there is none."""
-    for held in _held(port, other):
+    for opened in _held(port, other):
         with contextlib.suppress(OSError):  # it ends by itself just now
-            held.shutdown(socket.SHUT_RDWR)
+            opened.shutdown(socket.SHUT_RDWR)
             return True
     return False
 
 
 def _held(port: int, other: Endpoint) -> Iterator[socket.socket]:
     """The connection from another end to a port of ours, good until the next is asked for."""
-    for one in _established():
-        if one.laddr.port == port and _remote(one) == other:
-            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(one.fd)) as held:
-                if _end(held.getpeername()) == _remote(one):  # the number may be another connection's by now
-                    yield held
+    for connection in _established():
+        if connection.laddr.port == port and _remote(connection) == other:
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fd)) as duplicate:
+                if _end(duplicate.getpeername()) == _remote(connection):  # the number may be another connection's by now
+                    yield duplicate
 
 
 def _established() -> list[Any]:
-    found = psutil.Process().net_connections(kind="tcp")
-    return [one for one in found if one.raddr and one.status == psutil.CONN_ESTABLISHED]
+    connections = psutil.Process().net_connections(kind="tcp")
+    return [connection for connection in connections if connection.raddr and connection.status == psutil.CONN_ESTABLISHED]
 
 
-def _remote(one: Any) -> Endpoint:
-    return _end(one.raddr)
+def _remote(connection: Any) -> Endpoint:
+    return _end(connection.raddr)
 
 
 def _end(address: Sequence[Any]) -> Endpoint:

@@ -43,8 +43,8 @@ def flight_failure(error: BaseException, id_: str) -> FlightFailure:
     default = _CODE.INVALID_ARGUMENT if failure.status < 500 else _CODE.INTERNAL
     code = _BY_CLASS.get(failure.error_class) or _BY_STATUS.get(failure.status, default)
     text = _text(failure).encode()
-    shown = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + b"..."
-    return FlightFailure(failure.status, code, shown.decode(errors="ignore"))
+    cut = text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + b"..."
+    return FlightFailure(failure.status, code, cut.decode(errors="ignore"))
 
 
 def _text(failure: Failure) -> str:

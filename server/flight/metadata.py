@@ -69,12 +69,12 @@ def _tables(lake: Lake, command: Any) -> pa.Table:
     types = set(command.table_types) or set(TYPES)
     rows: list[tuple[Any, ...]] = []
     for database in _databases(lake, command):
-        found = [one for one in _of_database(lake, database, types, with_schema=command.include_schema) if fits(one[0])]
-        for name, type_, columns in sorted(found, key=lambda one: one[0]):
+        matching = [listed for listed in _of_database(lake, database, types, with_schema=command.include_schema) if fits(listed[0])]
+        for name, type_, columns in sorted(matching, key=lambda one: one[0]):
             row: tuple[Any, ...] = (CATALOG, database, name, type_)
             if columns is not None:
-                shown = schemas.table_schema(columns, catalog=CATALOG, database=database, table=name)
-                row = (*row, shown.serialize().to_pybytes())
+                schema = schemas.table_schema(columns, catalog=CATALOG, database=database, table=name)
+                row = (*row, schema.serialize().to_pybytes())
             rows.append(row)
     return _table(schemas.TABLES_WITH_SCHEMA if command.include_schema else schemas.TABLES, rows)
 

@@ -60,23 +60,23 @@ class Results:
     def take(self, ticket: bytes, principal: str) -> ResultSet:
         """The result of a ticket, which is its reader's from now on; raises `OperationNotExist`."""
         with self._lock:
-            found = self._held.get(ticket)
-            if found is None or found.principal != principal:
+            pending = self._held.get(ticket)
+            if pending is None or pending.principal != principal:
                 raise OperationNotExist(
                     "There is no result under this ticket: it was fetched before, canceled, or waited too long. Run the statement again."
                 )
             self._read[ticket] = self._held.pop(ticket)
-        found.result.on_close(lambda: self._forget(ticket))
-        return found.result
+        pending.result.on_close(lambda: self._forget(ticket))
+        return pending.result
 
     def cancel(self, ticket: bytes, principal: str) -> bool:
         """Free the result of a ticket, also while it is read; False where there is none."""
         with self._lock:
-            found = self._held.get(ticket) or self._read.get(ticket)
-            if found is None or found.principal != principal:
+            pending = self._held.get(ticket) or self._read.get(ticket)
+            if pending is None or pending.principal != principal:
                 return False
             self._held.pop(ticket, None)
-        found.result.close()
+        pending.result.close()
         return True
 
     def _forget(self, ticket: bytes) -> None:
@@ -87,7 +87,7 @@ class Results:
         """Free what nobody came for in so many seconds."""
         until = time.monotonic() - seconds
         with self._lock:
-            late = [ticket for ticket, held in self._held.items() if held.since < until]
+            late = [ticket for ticket, pending in self._held.items() if pending.since < until]
             results = [self._held.pop(ticket).result for ticket in late]
         for result in results:
             result.close()
@@ -97,8 +97,8 @@ class Results:
         self.tend(-1)
         with self._lock:
             reading = list(self._read.values())
-        for held in reading:
-            held.result.close()
+        for pending in reading:
+            pending.result.close()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,10 +120,10 @@ class PreparedStatement:
         if len(names) != batch.num_columns:
             raise InvalidParameter(f"The statement takes {len(names)} parameters, and {batch.num_columns} were sent.")
         named = any(not name.isdigit() for name in names)
-        one = batch.slice(number, 1)
+        row = batch.slice(number, 1)
         if named and set(batch.schema.names) == set(names):
-            one = one.select(names)
-        columns = [_as_wanted(column, field.type) for column, field in zip(one.columns, self.parameters, strict=True)]
+            row = row.select(names)
+        columns = [_as_wanted(column, field.type) for column, field in zip(row.columns, self.parameters, strict=True)]
         return Parameters.from_arrow(pa.RecordBatch.from_arrays(columns, names), 0, named=named)
 
     def only_row(self) -> Parameters:
@@ -137,9 +137,9 @@ class PreparedStatement:
 
     def size(self) -> int:
         """Bytes it holds."""
-        kept = _ANALYSED_BYTES if self.analysed is not None else 0
+        analysed = _ANALYSED_BYTES if self.analysed is not None else 0
         columns = len(self.schema) + len(self.parameters)
-        return len(self.text) + sum(int(batch.nbytes) for batch in self.bound) + 1000 + _COLUMN_BYTES * columns + kept
+        return len(self.text) + sum(int(batch.nbytes) for batch in self.bound) + 1000 + _COLUMN_BYTES * columns + analysed
 
 
 def _as_wanted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -174,15 +174,15 @@ class PreparedStatements:
     def get(self, handle: bytes, principal: str) -> PreparedStatement:
         """A statement by handle; raises `OperationNotExist`."""
         with self._lock:
-            found = self._kept.get(handle)
-            if found is not None and found.principal == principal and handle in (own := self._of[principal]):
+            statement = self._kept.get(handle)
+            if statement is not None and statement.principal == principal and handle in (own := self._of[principal]):
                 own.move_to_end(handle)
-        if found is None or found.principal != principal:
+        if statement is None or statement.principal != principal:
             raise OperationNotExist(
                 "There is no prepared statement of this handle on this server: it was closed, "
                 f"or gave way to newer ones, of which one user may have {MOST_PREPARED}. Prepare it again."
             )
-        return found
+        return statement
 
     def bind(self, handle: bytes, statement: PreparedStatement, batches: list[pa.RecordBatch]) -> None:
         """Give a statement its parameters."""
@@ -194,14 +194,14 @@ class PreparedStatements:
     def analysed(self, statement: PreparedStatement) -> Analysed | None:
         """What was found when the statement was prepared, to the first who runs it."""
         with self._lock:
-            found, statement.analysed = statement.analysed, None
-        return found
+            analysed, statement.analysed = statement.analysed, None
+        return analysed
 
     def close(self, handle: bytes, principal: str) -> None:
         """Forget a statement of the principal's own; twice is fine, and of another's nothing is told."""
         with self._lock:
-            found = self._kept.get(handle)
-            if found is not None and found.principal == principal:
+            statement = self._kept.get(handle)
+            if statement is not None and statement.principal == principal:
                 del self._kept[handle]
                 self._of[principal].pop(handle, None)
                 if not self._of[principal]:

@@ -79,8 +79,8 @@ class Puts:
             raise NotImplementedHere("Rows are not ingested into temporary tables here; name a table of the catalog.")
         if command.HasField("catalog") and command.catalog not in ("", CATALOG):
             raise BadRequest(f"There is no catalog {command.catalog}; the catalog is called {CATALOG}.")
-        asked = command.table_definition_options
-        create, exists = _CREATE.get(asked.if_not_exist), _EXISTS.get(asked.if_exists)
+        definition = command.table_definition_options
+        create, exists = _CREATE.get(definition.if_not_exist), _EXISTS.get(definition.if_exists)
         if create is None or exists is None:
             raise BadRequest("An ingest says what to do where the table exists (fail, append, replace) and where not (create, fail).")
         target = Identifier(command.schema or self._database(call), command.table)

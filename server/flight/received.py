@@ -58,8 +58,8 @@ class Message:
             if offset < 0 or length < 0:
                 raise BadRequest("The rows cannot be read: a buffer begins or ends before its message.")
             if compressed and length:
-                told = _number("q", self.body, offset)
-                length = length - 8 if told == -1 else told
+                unfolded = _number("q", self.body, offset)
+                length = length - 8 if unfolded == -1 else unfolded
                 if length < 0:
                     raise BadRequest("The rows cannot be read: a compressed buffer tells a negative size.")
             total += length
@@ -104,10 +104,10 @@ class ReceivedRows:
         ahead: list[Message] = []
         for message in self._messages:
             ahead.append(message)
-            if sum(one.rows for one in ahead) > 1 or len(ahead) > 2:
+            if sum(batch.rows for batch in ahead) > 1 or len(ahead) > 2:
                 break
         self._messages = itertools.chain(ahead, self._messages)
-        return sum(one.rows for one in ahead) > 1
+        return sum(batch.rows for batch in ahead) > 1
 
     def as_file(self, schema: pa.Schema | None = None) -> IO[bytes]:
         """The stream as a file for a worker, with other names of the columns where a schema is given."""

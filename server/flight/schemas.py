@@ -137,12 +137,12 @@ def _named(values: dict[str, str]) -> dict[str, str]:
 
 
 def _type_metadata(type_: DataType) -> dict[str, str]:
-    found = {"TYPE_NAME": type_.with_nullable(True).sql()}
+    metadata = {"TYPE_NAME": type_.with_nullable(True).sql()}
     match type_:
         case DecimalType(precision=precision, scale=scale):
-            found |= {"PRECISION": str(precision), "SCALE": str(scale)}
+            metadata |= {"PRECISION": str(precision), "SCALE": str(scale)}
         case TimestampType(precision=precision) | LocalZonedTimestampType(precision=precision) | TimeType(precision=precision):
-            found |= {"SCALE": str(precision)}
+            metadata |= {"SCALE": str(precision)}
         case CharType(length=length) | VarCharType(length=length) | BinaryType(length=length) | VarBinaryType(length=length):
-            found |= {"PRECISION": str(min(length, _LONGEST))}
-    return _named(found)
+            metadata |= {"PRECISION": str(min(length, _LONGEST))}
+    return _named(metadata)

@@ -28,9 +28,9 @@ def _flight_data(message: pa.Message) -> bytes:
 
 def _size(number: int) -> bytes:
     """A number as protobuf's varint."""
-    found = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    encoded.append(number)
+    return bytes(encoded)

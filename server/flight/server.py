@@ -69,17 +69,17 @@ class FlightDoor:
         listen = self._services.settings.flight_listen
         assert listen is not None
         host, port = listen
-        shown = f"[{host}]" if ":" in host else host
+        written = f"[{host}]" if ":" in host else host
         try:
             self._server = FlightServer(
                 self,
-                f"{shown}:{port}",
+                f"{written}:{port}",
                 message_bytes=self._services.settings.flight_message_bytes,
                 tls=None if self._tls is None else self._tls.pem(),
             )
         except OSError as problem:
             raise InvalidOption(
-                f"SLUICE_FLIGHT_LISTEN names {shown}:{port}, where this server cannot listen: another program may have the port. "
+                f"SLUICE_FLIGHT_LISTEN names {written}:{port}, where this server cannot listen: another program may have the port. "
                 "Name another one, 0 for any that is free, or 'off' to do without Flight SQL."
             ) from problem
         self._keeper.start()
@@ -124,9 +124,9 @@ class FlightDoor:
     def one(self, context: Context, method: str, request: bytes) -> bytes:
         """Answer a call that has one answer."""
         work = {"GetFlightInfo": self._flight_info, "GetSchema": self._schema}[method]
-        call, found = self._answered(context, method, lambda call: work(call, parsed("FlightDescriptor", request)))
+        call, answer = self._answered(context, method, lambda call: work(call, parsed("FlightDescriptor", request)))
         call.begin_answer()
-        return found
+        return answer
 
     def many(self, context: Context, method: str, request: bytes) -> Iterator[bytes]:
         """Answer a call that has several answers."""
@@ -178,8 +178,8 @@ class FlightDoor:
     def _schema(self, call: Call, descriptor: Any) -> bytes:
         """The columns the descriptor would give."""
         name, command = unpacked(_command(descriptor))
-        found = metadata_schema(name, command) if is_metadata(name) else self._statements.schema(call, name, command)
-        return bytes(message("SchemaResult", schema=bytes(found.serialize())).SerializeToString())
+        schema = metadata_schema(name, command) if is_metadata(name) else self._statements.schema(call, name, command)
+        return bytes(message("SchemaResult", schema=bytes(schema.serialize())).SerializeToString())
 
     def _several(self, call: Call, method: str, request: bytes) -> Iterator[bytes]:
         match method:
@@ -188,7 +188,7 @@ class FlightDoor:
                 bodies = self._actions.act(call, action.type, action.body)
                 return iter([message("Result", body=body).SerializeToString() for body in bodies])
             case "ListActions":
-                return iter([message("ActionType", type=name, description=told).SerializeToString() for name, told in ACTIONS.items()])
+                return iter([message("ActionType", type=name, description=text).SerializeToString() for name, text in ACTIONS.items()])
         return iter(())  # ListFlights: there is nothing to list
 
     def _rows(self, call: Call, ticket: Any, send: Send) -> RowsAnswer:
@@ -215,7 +215,7 @@ class FlightDoor:
         if first is None:
             raise BadRequest("The call ended before its first message, which says what the rows are for.")
         name, command = unpacked(_command(first.flight_descriptor))
-        sent = (Message(one.data_header, one.data_body) for one in itertools.chain([first], messages) if one.data_header)
+        sent = (Message(part.data_header, part.data_body) for part in itertools.chain([first], messages) if part.data_header)
         return iter([self._puts.put(call, name, command, ReceivedRows(sent, self._services.settings.rows_bytes))])
 
     def _received(self, call: Call, requests: Iterator[bytes]) -> Iterator[Any]:

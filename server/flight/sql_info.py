@@ -202,7 +202,7 @@ def sql_info(wanted: Sequence[int]) -> pa.Table:
     values = pa.UnionArray.from_dense(
         pa.array(kinds, pa.int8()),
         pa.array(offsets, pa.int32()),
-        [pa.array(held, union.field(at).type) for at, held in enumerate(children)],
+        [pa.array(child, union.field(at).type) for at, child in enumerate(children)],
         [union.field(at).name for at in range(union.num_fields)],
     )
     return pa.Table.from_arrays([pa.array(chosen, pa.uint32()), values], schema=SQL_INFO)

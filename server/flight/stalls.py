@@ -73,7 +73,11 @@ class Stalls:
         """Cut the connections to a port on which only clients are waited for, and nothing has moved for too long."""
         until = time.monotonic() - self._seconds
         with self._lock:
-            stalled = {endpoint(peer) for peer, one in self._connections.items() if one.waiting and not one.at_work and one.moved < until}
+            stalled = {
+                endpoint(peer)
+                for peer, connection in self._connections.items()
+                if connection.waiting and not connection.at_work and connection.moved < until
+            }
         for end in stalled:
             if end is not None and cut(end, port):
                 _log.warning(
@@ -84,9 +88,9 @@ class Stalls:
 
     def _move(self, peer: str, *, at_work: int, waiting: int = 0) -> None:
         with self._lock:
-            one = self._connections.setdefault(peer, _Connection())
-            one.at_work += at_work
-            one.waiting += waiting
-            one.moved = time.monotonic()
-            if not one.at_work and not one.waiting:
+            connection = self._connections.setdefault(peer, _Connection())
+            connection.at_work += at_work
+            connection.waiting += waiting
+            connection.moved = time.monotonic()
+            if not connection.at_work and not connection.waiting:
                 del self._connections[peer]

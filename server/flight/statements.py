@@ -154,8 +154,8 @@ def _stream(call: Call, result: ResultSet, schema: pa.Schema) -> Iterator[pa.Rec
             if call.gone():
                 return
             if batch.num_rows:
-                shown = pa.RecordBatch.from_arrays(batch.columns, schema=schema) if batch.num_columns else batch
-                yield from pieces(shown)
+                described = pa.RecordBatch.from_arrays(batch.columns, schema=schema) if batch.num_columns else batch
+                yield from pieces(described)
             elif result.waiting is not None:
                 yield batch
     finally:

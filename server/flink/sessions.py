@@ -33,9 +33,9 @@ def info() -> Response:
 @bp.post("/sessions")
 def open_session() -> Response:
     """Open a session with the client's properties."""
-    given = body()
-    name = member(given, "sessionName", str)
-    return answer({"sessionHandle": services().gateway.open_session(name, strings(given, "properties"), caller=caller())})
+    sent = body()
+    name = member(sent, "sessionName", str)
+    return answer({"sessionHandle": services().gateway.open_session(name, strings(sent, "properties"), caller=caller())})
 
 
 @bp.get("/sessions/<session>")
@@ -63,11 +63,11 @@ def configure_session(session: str) -> Response:
     """Run a statement that shapes the session."""
     if requested_version() < Version.V2:
         abort(404)
-    given = body()
-    timeout = member(given, "executionTimeout", int) or 0
+    sent = body()
+    timeout = member(sent, "executionTimeout", int) or 0
     if timeout < 0:
         raise UnsupportedStatement("executionTimeout must not be negative.")
-    text = member(given, "statement", str, required=True)
+    text = member(sent, "statement", str, required=True)
     try:
         services().gateway.configure_session(handle(session), text, timeout=timeout / 1000 if timeout else None, caller=caller())
     except BadRequest as refusal:  # the request is well formed, so this protocol calls it no bad request
@@ -80,8 +80,8 @@ def complete_statement(session: str) -> Response:
     """Candidates for what stands at a position; the request is a GET with a body."""
     if requested_version() < Version.V2:
         abort(404)
-    given = body()
-    text = member(given, "statement", str, required=True)
-    position = member(given, "position", int)
-    found = services().gateway.complete(handle(session), text, len(text) if position is None else position, caller=caller())
-    return answer({"candidates": found})
+    sent = body()
+    text = member(sent, "statement", str, required=True)
+    position = member(sent, "position", int)
+    candidates = services().gateway.complete(handle(session), text, len(text) if position is None else position, caller=caller())
+    return answer({"candidates": candidates})

@@ -25,11 +25,11 @@ ZONE = "table.local-time-zone"
 @bp.post("/sessions/<session>/statements")
 def submit(session: str) -> Response:
     """Queue a statement; what is wrong with it shows when its result is fetched."""
-    given = body()
-    if (member(given, "executionTimeout", int) or 0) > 0:
+    sent = body()
+    if (member(sent, "executionTimeout", int) or 0) > 0:
         raise UnsupportedStatement("executionTimeout is not supported here; POST /sql has a timeout.")
-    text = member(given, "statement", str, required=True)
-    operation = services().gateway.submit(handle(session), text, strings(given, "executionConfig"), caller=caller())
+    text = member(sent, "statement", str, required=True)
+    operation = services().gateway.submit(handle(session), text, strings(sent, "executionConfig"), caller=caller())
     return answer({"operationHandle": operation})
 
 
@@ -44,8 +44,8 @@ def fetch(session: str, operation: str, token: str) -> Response:
         return page_body(page, format_, gateway.session_properties(session).get(ZONE), uri)
 
     def of_stream(over: bool) -> bytes | None:
-        found = gateway.fetch(handle(session), handle(operation), number, empty=over)
-        return None if isinstance(found, NotReady) else written(found)
+        page = gateway.fetch(handle(session), handle(operation), number, empty=over)
+        return None if isinstance(page, NotReady) else written(page)
 
     waiting = gateway.rows_to_come(handle(session), handle(operation), wait=FIRST_PAGE_SECONDS)
     if waiting is not None and can_be_held():
@@ -63,11 +63,11 @@ def _token(text: str) -> int:
 def _row_format() -> RowFormat:
     if requested_version() < Version.V2:
         return RowFormat.JSON
-    given = request.args.get("rowFormat", RowFormat.JSON)
+    name = request.args.get("rowFormat", RowFormat.JSON)
     try:
-        return RowFormat(given.upper())
+        return RowFormat(name.upper())
     except ValueError:
-        raise BadRequest(f"rowFormat is JSON or PLAIN_TEXT, not {given!r}.") from None
+        raise BadRequest(f"rowFormat is JSON or PLAIN_TEXT, not {name!r}.") from None
 
 
 class _uri:  # noqa: N801 - used as the function it is

@@ -66,8 +66,8 @@ def page_body(page: ResultPage, format_: RowFormat, zone: str | None, uri: Calla
     if page.job_id is not None:
         head["jobID"] = page.job_id
     head["resultKind"] = page.kind
-    told = json_type if format_ is RowFormat.JSON else (lambda type_: type_)
-    columns = [{"name": c.name, "logicalType": logical_type(told(c.type)), "comment": c.comment} for c in page.columns]
+    type_json = json_type if format_ is RowFormat.JSON else (lambda type_: type_)
+    columns = [{"name": c.name, "logicalType": logical_type(type_json(c.type)), "comment": c.comment} for c in page.columns]
     rows = b",".join(row_objects(batch, page.columns, format_, zone) for batch in page.batches)
     start, end = orjson.dumps(head)[:-1], b"}"
     if page.next_token is not None:

@@ -46,18 +46,18 @@ def write_parquet(columns: Sequence[ResultColumn], batches: Batches, tell: Tell,
     sink = _Sink()
     schema = result_schema(columns)
     writer = pq.ParquetWriter(pa.PythonFile(sink, mode="w"), schema, compression="zstd")
-    held: list[pa.RecordBatch] = []
+    batches_ahead: list[pa.RecordBatch] = []
     size = 0
     try:
         for batch in batches:
-            held.append(batch)
+            batches_ahead.append(batch)
             size += batch.nbytes
             if size >= _GROUP_BYTES:
-                writer.write_table(pa.Table.from_batches(held, schema))
-                held, size = [], 0
+                writer.write_table(pa.Table.from_batches(batches_ahead, schema))
+                batches_ahead, size = [], 0
                 yield sink.taken()
-        if size or any(batch.num_rows for batch in held):
-            writer.write_table(pa.Table.from_batches(held, schema))
+        if size or any(batch.num_rows for batch in batches_ahead):
+            writer.write_table(pa.Table.from_batches(batches_ahead, schema))
     except Exception as failure:
         tell(failure)
         raise BrokenStream from failure

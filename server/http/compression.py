@@ -90,18 +90,18 @@ class PlainBody(io.RawIOBase):
         return len(data)
 
     def _piece(self, most: int) -> bytes:
-        given = b""
+        piece = b""
         while True:
             if self._part.eof:  # one stream may follow another, as `cat a.gz b.gz` makes it
-                given, self._part, self._begun = self._part.unused_data, self._make(), False
-            if data := self._part.decompress(given, most):
+                piece, self._part, self._begun = self._part.unused_data, self._make(), False
+            if data := self._part.decompress(piece, most):
                 self._begun = True
                 return data
             if self._part.eof:
                 continue
-            given = self._stream.read(_CHUNK)
-            self._came += len(given)
-            if not given:
+            piece = self._stream.read(_CHUNK)
+            self._came += len(piece)
+            if not piece:
                 if self._begun:
                     raise BadRequest(f"The request's body ended in the middle of its {self._encoding} stream.")
                 return b""
@@ -153,7 +153,7 @@ def _accepted(*, arrow: bool) -> str | None:
     Arrow is made faster than gzip writes, and clients accept gzip without thinking of it: it is compressed for those that want zstd more.
     """
     accepted = request.accept_encodings
-    zstd_wish, gzip_wish = (accepted.quality(one) for one in ("zstd", "gzip"))
+    zstd_wish, gzip_wish = (accepted.quality(coding) for coding in ("zstd", "gzip"))
     if arrow:
         return "zstd" if zstd_wish > gzip_wish else None
     if max(zstd_wish, gzip_wish) <= 0:

@@ -221,15 +221,15 @@ class Connection(asyncio.Protocol):
             self._refuse(refused(HTTPStatus.NOT_IMPLEMENTED, "This server is no proxy."))
             return
         lines = [f"{head.method} {head.url.decode('latin-1')} HTTP/{head.version}".encode("latin-1")]
-        lines += [b"%b: %b" % one for one in head.headers if one[0] not in (b"upgrade", b"http2-settings", b"connection")]
+        lines += [b"%b: %b" % header for header in head.headers if header[0] not in (b"upgrade", b"http2-settings", b"connection")]
         self._parser = httptools.HttpRequestParser(self)
         self.data_received(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     # What an exchange asks
 
-    def hold(self, reason: str, held: bool) -> None:
+    def hold(self, reason: str, stopped: bool) -> None:
         before = bool(self._holds)
-        (self._holds.add if held else self._holds.discard)(reason)
+        (self._holds.add if stopped else self._holds.discard)(reason)
         if self._transport is None or self.lost or before == bool(self._holds) or self._transport.is_closing():
             return
         if self._holds:

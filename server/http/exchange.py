@@ -38,7 +38,7 @@ class Site:
 class Reading(Protocol):
     """What an exchange asks of its connection; by the event loop."""
 
-    def hold(self, reason: str, held: bool) -> None:
+    def hold(self, reason: str, stopped: bool) -> None:
         """Read no more for a reason, or let the reason go."""
         ...
 

@@ -37,23 +37,23 @@ class Gate:
         self._total = 0
         self._groups: dict[Group, dict[Closable, None]] = {}
 
-    def enter(self, one: Closable, address: str) -> None:
+    def enter(self, connection: Closable, address: str) -> None:
         """A connection was made from an address."""
         self._total += 1
-        self._join(one, ("address", _network(address)))
+        self._join(connection, ("address", _network(address)))
         if self._total > self.most:
-            self._make_room(one)
+            self._make_room(connection)
 
-    def prove(self, one: Closable, principal: str) -> None:
+    def prove(self, connection: Closable, principal: str) -> None:
         """A connection showed who speaks through it."""
         group = ("principal", principal)
-        if one.group != group:
-            self._part(one)
-            self._join(one, group)
+        if connection.group != group:
+            self._part(connection)
+            self._join(connection, group)
 
-    def leave(self, one: Closable) -> None:
+    def leave(self, connection: Closable) -> None:
         """A connection has ended."""
-        if self._part(one):
+        if self._part(connection):
             self._total -= 1
 
     def make_room(self) -> None:
@@ -65,20 +65,20 @@ class Gate:
         proved = sum(len(members) for (kind, _), members in self._groups.items() if kind == "principal")
         return {"authenticated": proved, "unauthenticated": self._total - proved}
 
-    def _join(self, one: Closable, group: Group) -> None:
-        one.group = group
+    def _join(self, connection: Closable, group: Group) -> None:
+        connection.group = group
         members = self._groups.setdefault(group, {})
-        members[one] = None
+        members[connection] = None
         if len(members) > self._per_group:
-            self._dismiss_one_of(group, but=one)
+            self._dismiss_one_of(group, but=connection)
 
-    def _part(self, one: Closable) -> bool:
-        members = self._groups.get(one.group)
-        if members is None or one not in members:
+    def _part(self, connection: Closable) -> bool:
+        members = self._groups.get(connection.group)
+        if members is None or connection not in members:
             return False
-        del members[one]
+        del members[connection]
         if not members:
-            del self._groups[one.group]
+            del self._groups[connection.group]
         return True
 
     def _make_room(self, but: Closable | None) -> None:
@@ -88,10 +88,10 @@ class Gate:
             but.dismiss()
 
     def _dismiss_one_of(self, group: Group, *, but: Closable | None) -> bool:
-        for one in self._groups[group]:
-            if one is not but and one.waits:
-                self.leave(one)
-                one.dismiss()
+        for connection in self._groups[group]:
+            if connection is not but and connection.waits:
+                self.leave(connection)
+                connection.dismiss()
                 return True
         return False
 

@@ -43,13 +43,13 @@ class IncomingBody:
 
     def spill(self) -> Callable[[], None]:
         """What writes all that has come to the file, on a thread that may wait for a disk; raises `OSError`."""
-        held, self._held, self._held_bytes = self._held, [], 0
+        pieces, self._held, self._held_bytes = self._held, [], 0
 
         def write() -> None:
             if self._file is None:
                 self._directory.mkdir(parents=True, exist_ok=True)
                 self._file = tempfile.TemporaryFile(dir=self._directory, prefix="body-")  # noqa: SIM115 - `close` closes it
-            self._file.writelines(held)
+            self._file.writelines(pieces)
             self._file.flush()
 
         return write

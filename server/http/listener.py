@@ -53,15 +53,15 @@ class Listener:
         self._loop.remove_reader(self._socket)
         self._socket.close()
         self._empty.clear()
-        for one in list(self._open):
-            one.finish()
+        for connection in list(self._open):
+            connection.finish()
         if self._open:
             try:
                 await asyncio.wait_for(self._empty.wait(), seconds)
             except TimeoutError:
                 _log.info("%d connections are cut: their answers took longer than the drain", len(self._open))
-        for one in list(self._open):
-            one.dismiss()
+        for connection in list(self._open):
+            connection.dismiss()
         await asyncio.sleep(0)
 
     def _accept(self) -> None:
@@ -145,21 +145,21 @@ class Listener:
         knock.socket.close()
         self._forget(knock)
 
-    def _forget(self, one: Connection | Knock) -> None:
-        self._open.discard(one)
+    def _forget(self, connection: Connection | Knock) -> None:
+        self._open.discard(connection)
         if not self._open:
             self._empty.set()
 
     def _look(self) -> None:
         now = self._loop.time()
-        self._end([one for one in self._open if one.deadline < now])
+        self._end([connection for connection in self._open if connection.deadline < now])
 
     def _end(self, overdue: list[Connection | Knock]) -> None:
         """Some at a time: thousands that came together are overdue together, and who asks meanwhile is not to wait for all of them."""
         now = self._loop.time()
-        for one in overdue[:_ENDED_AT_ONCE]:
-            if one.deadline < now and one in self._open:
-                one.overdue()
+        for connection in overdue[:_ENDED_AT_ONCE]:
+            if connection.deadline < now and connection in self._open:
+                connection.overdue()
         if rest := overdue[_ENDED_AT_ONCE:]:
             self._loop.call_soon(self._end, rest)
         elif not self._socket_closed():

@@ -75,9 +75,9 @@ class SerialWorkers:
             while True:
                 while not self._called:
                     self._idle += 1
-                    told = self._called_for.wait(IDLE_SECONDS)
+                    called = self._called_for.wait(IDLE_SECONDS)
                     self._idle -= 1
-                    if not told and not self._called:
+                    if not called and not self._called:
                         self._alive -= 1
                         return None
                 self._called = False

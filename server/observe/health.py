@@ -45,11 +45,11 @@ def ready() -> Response:
 
 def _tables(health: Health) -> PartHealth:
     """The tables that need a hand, by name as far as the caller may see them."""
-    sees = [one for one in health.troubles if caller().sees(table_resource(one.table))]
-    named = [f"{one.table}: {one.problem}; {one.statement}" for one in sees[:_MOST_NAMED]]
+    sees = [trouble for trouble in health.troubles if caller().sees(table_resource(trouble.table))]
+    named = [f"{trouble.table}: {trouble.problem}; {trouble.statement}" for trouble in sees[:_MOST_NAMED]]
     count = len(health.troubles)
-    told = f"{count} {'table needs' if count == 1 else 'tables need'} a hand. " if count else ""
-    return PartHealth(ok=not count, detail=(told + " ".join(named)).strip())
+    summary = f"{count} {'table needs' if count == 1 else 'tables need'} a hand. " if count else ""
+    return PartHealth(ok=not count, detail=(summary + " ".join(named)).strip())
 
 
 def _answer(body: dict[str, object], status: int) -> Response:

@@ -60,14 +60,14 @@ class Masker:
 def context() -> dict[str, str]:
     """What the thread is working for: request, statement, who asked, through which door."""
     origin = ORIGIN.get()
-    found = {
+    facts = {
         "request_id": origin.request_id,
         "statement_id": STATEMENT.get(),
         "principal": origin.principal,
         "door": origin.door if origin.request_id else None,
         "trace_id": trace_id(),
     }
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in facts.items() if value}
 
 
 class TextFormatter(logging.Formatter):
@@ -94,18 +94,18 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON; facts of its own are members beside the context's."""
         moment = dt.datetime.fromtimestamp(record.created, dt.UTC)
-        found: dict[str, Any] = {
+        line: dict[str, Any] = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "thread": record.threadName,
             "message": self._masker.mask(record.getMessage()),
         }
-        found |= context()
-        found |= {key: self._masker.mask(v) if isinstance(v, str) else v for key, v in getattr(record, "facts", {}).items()}
+        line |= context()
+        line |= {key: self._masker.mask(v) if isinstance(v, str) else v for key, v in getattr(record, "facts", {}).items()}
         if record.exc_info and record.exc_info[0] is not None:
-            found["exception"] = self._masker.mask(self.formatException(record.exc_info))
-        return orjson.dumps(found, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+            line["exception"] = self._masker.mask(self.formatException(record.exc_info))
+        return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
 class OncePerMinute(logging.Filter):
@@ -131,8 +131,8 @@ class OncePerMinute(logging.Filter):
                 self._held[key] += 1
                 return False
             self._told[key] = None
-            held = self._held.pop(key, 0)
-        more = f" ({held} more like it since the last one)" if held else ""
+            suppressed = self._held.pop(key, 0)
+        more = f" ({suppressed} more like it since the last one)" if suppressed else ""
         said = record.getMessage()
         words = "" if problem.message in said else f": {problem.message}"
         record.msg, record.args = f"{said}{words}{_cause_of(problem)}{more}", ()

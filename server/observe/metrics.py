@@ -98,9 +98,9 @@ class Metrics:
 
 def metrics_of(app: Flask) -> Metrics:
     """The figures of an app's server, for its other doors."""
-    found = app.extensions[_EXTENSION]
-    assert isinstance(found, Metrics)
-    return found
+    metrics = app.extensions[_EXTENSION]
+    assert isinstance(metrics, Metrics)
+    return metrics
 
 
 def measure(app: Flask, gateway: Gateway) -> None:

@@ -75,9 +75,9 @@ class OfServer:
             debts = gateway.upkeep.debts()
             most = dict(sorted(debts.items(), key=lambda one: -one[1].files)[:_MOST_SERIES])
             files = "Small files of the tables this server looks after."
-            yield GaugeMetricFamily("sluice_compaction_debt_files", files, value=sum(one.files for one in debts.values()))
-            yield GaugeMetricFamily("sluice_compaction_debt_bytes", "Their size.", value=sum(one.size for one in debts.values()))
-            named = {table: one.files for table, one in most.items()}
+            yield GaugeMetricFamily("sluice_compaction_debt_files", files, value=sum(debt.files for debt in debts.values()))
+            yield GaugeMetricFamily("sluice_compaction_debt_bytes", "Their size.", value=sum(debt.size for debt in debts.values()))
+            named = {table: debt.files for table, debt in most.items()}
             yield _gauges("sluice_table_debt_files", f"{files[:-1]}, the worst by name.", "table", named)
             yield GaugeMetricFamily("sluice_upkeep_failing", "Tables whose upkeep fails now.", value=len(gateway.upkeep.failing()))
 
@@ -94,9 +94,9 @@ class Seen:
         """All families, without the samples that name what is hidden."""
         for family in self._registry.collect():
             if any("table" in sample.labels or "job" in sample.labels for sample in family.samples):
-                shown = Metric(family.name, family.documentation, family.type)
-                shown.samples = [sample for sample in family.samples if self._visible(sample.labels.get("table"))]
-                yield shown
+                visible = Metric(family.name, family.documentation, family.type)
+                visible.samples = [sample for sample in family.samples if self._visible(sample.labels.get("table"))]
+                yield visible
             else:
                 yield family
 
@@ -105,7 +105,7 @@ class Seen:
         if database not in self._tables:
             try:
                 names = self._lake.list_tables(database)
-                hidden = {table for _, table in seen_in_part(self._lake, [(database, one) for one in names])}
+                hidden = {table for _, table in seen_in_part(self._lake, [(database, table_name) for table_name in names])}
                 self._tables[database] = frozenset(names) - hidden
             except LakeError:
                 self._tables[database] = frozenset()

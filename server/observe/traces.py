@@ -85,8 +85,8 @@ def tracing(endpoint: str) -> Iterator[Maker]:
 
 def _named() -> dict[str, str]:
     """What the environment calls this service, which `Resource.create` would have the defaults above win over."""
-    found = Resource.create().attributes
-    name = str(found.get("service.name", ""))
+    attributes = Resource.create().attributes
+    name = str(attributes.get("service.name", ""))
     return {} if name.startswith("unknown_service") else {"service.name": name}
 
 

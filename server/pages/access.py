@@ -190,12 +190,12 @@ def make_grant() -> ResponseReturnValue:
     days = _LIVES.get(form.get("days", ""))
     until = "" if days is None else f" UNTIL '{dt.datetime.now(dt.UTC) + dt.timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}'"
     resource = _resource(form)
-    given = access_of(form.get("access", ""))
+    access = access_of(form.get("access", ""))
     columns = ""
     if resource.type is ResourceType.COLUMN:
         names = tuple(part.strip() for part in form.get("columns", "").split(",") if part.strip())
         columns = f" ({', '.join(quote(name) for name in Columns(names=names).names)})"
-    return _act(f"GRANT {given}{columns} ON {resource.sql()} TO {quote(_named('principal'))}{until}")
+    return _act(f"GRANT {access}{columns} ON {resource.sql()} TO {quote(_named('principal'))}{until}")
 
 
 @bp.post("/access/grants/revoke")

@@ -35,7 +35,7 @@ class CatalogPage:
     @property
     def everything(self) -> int:
         """Tables and views of all databases."""
-        return sum(one.tables + one.views for one in self.databases)
+        return sum(database.tables + database.views for database in self.databases)
 
     @property
     def found(self) -> str:
@@ -54,19 +54,19 @@ def catalog() -> ResponseReturnValue:
     search = request.args.get("q", "").strip().replace("\0", "")[:_MOST_SEARCH]
     order = request.args.get("order", "name")
     order = order if order in ORDERS else "name"
-    given = request.args.get("from", "0")
-    offset = int(given) if given.isdigit() and len(given) < 10 else 0
+    start = request.args.get("from", "0")
+    offset = int(start) if start.isdigit() and len(start) < 10 else 0
     if database is not None:
         lake.database(database)
-    found = tables(lake, database=database, search=search or None, order=order, offset=offset, limit=_PAGE)
+    listed = tables(lake, database=database, search=search or None, order=order, offset=offset, limit=_PAGE)
     page = CatalogPage(
         databases=databases(lake),
         database=database,
         search=search,
         order=order,
-        tables=found,
-        total=found[0].total if found else 0,
-        total_views=found[0].total_views if found else 0,
+        tables=listed,
+        total=listed[0].total if listed else 0,
+        total_views=listed[0].total_views if listed else 0,
         offset=offset,
     )
     return render("catalog.html", here="Catalog", page=page)

@@ -68,8 +68,8 @@ def ago(value: Any) -> Markup | str:
 
 def moment(value: Any) -> Markup | str:
     """A time to the second, in UTC."""
-    found = moment_of(value)
-    return _NONE if found is None else _time(found, f"{found:%Y-%m-%d %H:%M:%S}")
+    instant = moment_of(value)
+    return _NONE if instant is None else _time(instant, f"{instant:%Y-%m-%d %H:%M:%S}")
 
 
 def _time(moment: dt.datetime, text: str) -> Markup:

@@ -44,8 +44,8 @@ def log_in_now() -> ResponseReturnValue:
 @bp.get("/login/issuer")
 def log_in_elsewhere() -> ResponseReturnValue:
     """Send the browser to the issuer, where people log in."""
-    found = _issuer()
-    login = found.begin_login(_callback(found))
+    issuer = _issuer()
+    login = issuer.begin_login(_callback(issuer))
     begin_login(state=login.state, nonce=login.nonce, verifier=login.verifier, next=local_address(request.args.get("next", "")))
     return redirect(login.url, 303)
 
@@ -53,17 +53,17 @@ def log_in_elsewhere() -> ResponseReturnValue:
 @bp.get("/login/callback")
 def come_back() -> ResponseReturnValue:
     """Take the issuer's answer, of a login that this browser began and of no other."""
-    found, begun = _issuer(), begun_login()
+    issuer, begun = _issuer(), begun_login()
     following = local_address(begun.get("next", ""))
     if not hmac.compare_digest(begun.get("state", "").encode() or b"-", request.args.get("state", "").encode()):
         return _asked(following, problem="The login was not begun in this browser, or it is over; log in again.")
-    if request.args.get("iss", found.settings.issuer) != found.settings.issuer:
+    if request.args.get("iss", issuer.settings.issuer) != issuer.settings.issuer:
         return _asked(following, problem="The answer came from another issuer; log in again.")
     if problem := request.args.get("error_description") or request.args.get("error"):
         return _asked(following, problem=f"The issuer refused: {problem[:200]}")
     try:
-        code, callback = request.args.get("code", ""), _callback(found)
-        identity = found.finish_login(code, nonce=begun["nonce"], verifier=begun["verifier"], redirect_url=callback)
+        code, callback = request.args.get("code", ""), _callback(issuer)
+        identity = issuer.finish_login(code, nonce=begun["nonce"], verifier=begun["verifier"], redirect_url=callback)
     except (NotAuthorized, Unavailable) as problem_told:
         return _asked(following, problem=problem_told.message)
     log_in_as(identity)
@@ -71,10 +71,10 @@ def come_back() -> ResponseReturnValue:
 
 
 def _issuer() -> OidcIssuer:
-    found = services().oidc
-    if found is None or found.settings.client_id is None:
+    issuer = services().oidc
+    if issuer is None or issuer.settings.client_id is None:
         raise BadRequest("Pages log in by tokens here; SLUICE_OIDC_ISSUER and SLUICE_OIDC_CLIENT_ID add an issuer.")
-    return found
+    return issuer
 
 
 def _callback(issuer: OidcIssuer) -> str:
@@ -82,8 +82,8 @@ def _callback(issuer: OidcIssuer) -> str:
 
 
 def _asked(following: str, *, problem: str = "") -> ResponseReturnValue:
-    found = services().oidc
-    elsewhere = found is not None and found.settings.client_id is not None
+    issuer = services().oidc
+    elsewhere = issuer is not None and issuer.settings.client_id is not None
     return render("login.html", here="", status=401 if problem else 200, following=following, problem=problem, elsewhere=elsewhere)
 
 

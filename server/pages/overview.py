@@ -62,11 +62,11 @@ class OverviewPage:
     @property
     def calm(self) -> bool:
         """Whether nothing needs a hand."""
-        found = self.attention
+        attention = self.attention
         health = self.health
         well = health.postgres.ok and health.warehouse.ok and health.disk.ok and (health.spark.ok or self.spark_starts)
         well = well and health.clock.ok and not (health.catalog.detail or self.damaged)
-        return well and not (self.troubled or found.debts or found.lagging or found.leases)
+        return well and not (self.troubled or attention.debts or attention.lagging or attention.leases)
 
 
 @bp.get("/")
@@ -75,25 +75,25 @@ def overview() -> ResponseReturnValue:
     """The server at a glance."""
     gateway = services().gateway
     lake = gateway.lake.for_caller(caller())
-    operations = [one for one in gateway.running() if caller().administrator or one.principal == caller().principal]
+    operations = [entry for entry in gateway.running() if caller().administrator or entry.principal == caller().principal]
     jobs = lake.jobs.all()
     health = gateway.health()
     page = OverviewPage(
         health=health,
-        damaged=[one for one in health.troubles if caller().sees(table_resource(one.table))][:_MOST_RUNNING],
+        damaged=[entry for entry in health.troubles if caller().sees(table_resource(entry.table))][:_MOST_RUNNING],
         spark_starts=not gateway.spark_ready(),
         databases=databases(lake),
         running=[
             Running(
-                handle=one.handle,
-                text=one.masked[:_MOST_CHARS],
-                principal=one.principal,
-                door=one.origin.door,
-                state=str(one.state),
-                seconds=time.time() - one.submitted,
-                mine=one.principal == caller().principal,
+                handle=entry.handle,
+                text=entry.masked[:_MOST_CHARS],
+                principal=entry.principal,
+                door=entry.origin.door,
+                state=str(entry.state),
+                seconds=time.time() - entry.submitted,
+                mine=entry.principal == caller().principal,
             )
-            for one in operations[:_MOST_RUNNING]
+            for entry in operations[:_MOST_RUNNING]
         ],
         running_total=len(operations),
         sessions=gateway.open_sessions(),

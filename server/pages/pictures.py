@@ -47,10 +47,19 @@ def histogram(steps: Sequence[Step], *, small_below: int, width: int = 560, heig
     bars = []
     for i, step in enumerate(steps):
         high = 0.0 if not step.files else max(2.0, (height - 4) * step.files / most)
-        told = f"{plural(step.files, 'file')} from {size(step.low)} to {size(step.high)}, {size(step.size)} together"
+        summary = f"{plural(step.files, 'file')} from {size(step.low)} to {size(step.high)}, {size(step.size)} together"
         warn = step.high <= small_below
         bars.append(
-            Bar(x=i * wide + 1, y=height - high, width=wide - 2, height=high, label=size(step.low), told=told, files=step.files, warn=warn)
+            Bar(
+                x=i * wide + 1,
+                y=height - high,
+                width=wide - 2,
+                height=high,
+                label=size(step.low),
+                told=summary,
+                files=step.files,
+                warn=warn,
+            )
         )
     return Bars(width=max(round(wide * len(steps)), 1), height=height, bars=tuple(bars))
 
@@ -128,8 +137,8 @@ def heat_map(shares: Sequence[BucketShare], *, by: str = "size", most: int = 40)
         for j, share in enumerate(by_partition[name][:_MOST_CELLS])
     ]
     lines = [_partition_line(name, by_partition[name], y=i * (CELL + GAP)) for i, name in enumerate(chosen)]
-    held = [share.size if by == "age" else weight(share) for share in shares]
-    fullest, mean = max(held, default=0), sum(held) / len(held) if held else 0
+    weights = [share.size if by == "age" else weight(share) for share in shares]
+    fullest, mean = max(weights, default=0), sum(weights) / len(weights) if weights else 0
     columns = min(_MOST_CELLS, max((len(by_partition[name]) for name in chosen), default=0))
     return Heat(
         cells=tuple(cells),
@@ -154,12 +163,12 @@ def _partition_line(name: str, buckets: Sequence[BucketShare], *, y: int) -> Par
     return PartitionLine(
         name=name,
         y=y,
-        files=sum(one.files for one in buckets),
-        rows=sum(one.rows for one in buckets),
-        size=sum(one.size for one in buckets),
+        files=sum(bucket.files for bucket in buckets),
+        rows=sum(bucket.rows for bucket in buckets),
+        size=sum(bucket.size for bucket in buckets),
         buckets=len(buckets),
-        oldest_millis=min(one.oldest_millis for one in buckets),
-        newest_millis=max(one.newest_millis for one in buckets),
+        oldest_millis=min(bucket.oldest_millis for bucket in buckets),
+        newest_millis=max(bucket.newest_millis for bucket in buckets),
     )
 
 
@@ -190,13 +199,13 @@ def growth(snapshots: Sequence[Snapshot], *, width: int = 560, height: int = 96)
         thin = [*thin, last]
     points: list[str] = []
     before: float | None = None
-    for one in thin:
-        x = width * (one.time_millis - first.time_millis) / length
-        y = height - 3 - (height - 6) * (one.total_record_count - low) / most
+    for snapshot in thin:
+        x = width * (snapshot.time_millis - first.time_millis) / length
+        y = height - 3 - (height - 6) * (snapshot.total_record_count - low) / most
         if before is not None:
             points.append(f"{x:.1f},{before:.1f}")
         points.append(f"{x:.1f},{y:.1f}")
         before = y
-    told = f"From {count(first.total_record_count)} to {plural(last.total_record_count, 'row')} in {len(snapshots)} snapshots"
+    summary = f"From {count(first.total_record_count)} to {plural(last.total_record_count, 'row')} in {len(snapshots)} snapshots"
     area = f"0,{height} {' '.join(points)} {width},{height}"
-    return Line(line=" ".join(points), area=area, width=width, height=height, told=told, first=first, last=last)
+    return Line(line=" ".join(points), area=area, width=width, height=height, told=summary, first=first, last=last)

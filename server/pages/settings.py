@@ -57,13 +57,13 @@ def settings() -> ResponseReturnValue:
     caller().administers()
     wanted = request.args.get("q", "").strip()
     every = [_shown(option, services().settings) for option in SERVER_OPTIONS]
-    found = [one for one in every if _matches(one, wanted.lower())]
+    matching = [setting for setting in every if _matches(setting, wanted.lower())]
     return render(
         "settings.html",
         here="Settings",
-        groups=_grouped(found),
+        groups=_grouped(matching),
         wanted=wanted,
-        given=sum(one.given for one in every),
+        given=sum(setting.given for setting in every),
         count=len(every),
     )
 
@@ -73,26 +73,26 @@ def _matches(setting: ShownSetting, wanted: str) -> bool:
 
 
 def _shown(option: Option[Any], settings: Settings) -> ShownSetting:
-    given = settings.given.get(option.key)
+    raw = settings.given.get(option.key)
     return ShownSetting(
         key=option.key,
         variable=variable(option),
-        value=_value(option, given, settings),
+        value=_value(option, raw, settings),
         default=option.default_text(),
-        given=given is not None,
+        given=raw is not None,
         kind=option.parser.kind.replace("\\|", "|"),
         doc=option.doc,
     )
 
 
-def _value(option: Option[Any], given: str | None, settings: Settings) -> str:
+def _value(option: Option[Any], raw: str | None, settings: Settings) -> str:
     if option.key == CATALOG_DSN.key:
-        return "" if given is None else _without_password(given)
+        return "" if raw is None else _without_password(raw)
     if option.key == WAREHOUSE.key:
         return settings.warehouse
     if option.key == DATA.key:
         return str(settings.data)
-    text = option.default_text() if given is None else given.strip()
+    text = option.default_text() if raw is None else raw.strip()
     return masked(option.key, text) if text else ""
 
 
@@ -104,10 +104,10 @@ def _without_password(dsn: str) -> str:
         return MASK
 
 
-def _grouped(found: Sequence[ShownSetting]) -> list[SettingGroup]:
+def _grouped(matching: Sequence[ShownSetting]) -> list[SettingGroup]:
     grouped: dict[str, list[ShownSetting]] = {title: [] for title in (*(title for title, _ in _GROUPS), _OTHER)}
-    for one in found:
-        grouped[next((title for title, keys in _GROUPS if _among(one.key, keys)), _OTHER)].append(one)
+    for setting in matching:
+        grouped[next((title for title, keys in _GROUPS if _among(setting.key, keys)), _OTHER)].append(setting)
     return [SettingGroup(title=title, settings=settings) for title, settings in grouped.items() if settings]
 
 

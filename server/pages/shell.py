@@ -145,12 +145,12 @@ def theme() -> ResponseReturnValue:
     return answer
 
 
-def local_address(given: str) -> str:
+def local_address(address: str) -> str:
     """Where to go back to: a page of ours, whatever was asked for."""
-    inside = given.startswith(f"{PAGES}/") and "\\" not in given and not any(ord(c) < 0x20 for c in given)
-    return given if inside else url_for("pages.overview")
+    inside = address.startswith(f"{PAGES}/") and "\\" not in address and not any(ord(c) < 0x20 for c in address)
+    return address if inside else url_for("pages.overview")
 
 
 def _theme() -> str:
-    found = request.cookies.get(_THEME, "")
-    return found if found in _THEMES else "system"
+    theme = request.cookies.get(_THEME, "")
+    return theme if theme in _THEMES else "system"

@@ -29,10 +29,10 @@ def line(points: Sequence[tuple[float, float]], *, most_points: int = 120) -> Li
         return None
     begin, end = points[0][0], points[-1][0]
     step = max(1, len(points) // most_points)
-    shown = [max(points[at : at + step], key=lambda point: point[1]) for at in range(0, len(points) - 1, step)] + [points[-1]]
+    thinned = [max(points[at : at + step], key=lambda point: point[1]) for at in range(0, len(points) - 1, step)] + [points[-1]]
     most = max(value for _, value in points)
     scale = most or 1.0
-    placed = [(100 * (at - begin) / (end - begin), 100 - 100 * value / scale) for at, value in shown]
+    placed = [(100 * (at - begin) / (end - begin), 100 - 100 * value / scale) for at, value in thinned]
     path = "M" + "L".join(f"{x:.2f} {y:.2f}" for x, y in placed)
     area = f"{path}L{placed[-1][0]:.2f} 100L{placed[0][0]:.2f} 100Z"
     return Line(path=path, area=area, least=min(v for _, v in points), most=most, last=points[-1][1], begin=begin, end=end)

@@ -110,20 +110,20 @@ def run_form() -> ResponseReturnValue:
     A script that takes a ``part`` of the page is told 200 also of a failure: it shows it, and to browsers other answers are complaints.
     """
     form = request.form
-    asked = Asked(statement=form.get("statement", ""), database=form.get("database", ""), live=form.get("live") == "yes")
-    if not asked.statement.strip():
-        return _page(asked, trouble=_trouble(BadRequest("There is no statement to run; write one above."), ""), status=400)
+    form_values = Asked(statement=form.get("statement", ""), database=form.get("database", ""), live=form.get("live") == "yes")
+    if not form_values.statement.strip():
+        return _page(form_values, trouble=_trouble(BadRequest("There is no statement to run; write one above."), ""), status=400)
     try:
         if form.get("action") == "explain":
-            return _page(asked, picture=_explained(asked))
+            return _page(form_values, picture=_explained(form_values))
         began = time.monotonic()
-        result = _started(asked)
+        result = _started(form_values)
         if result.waiting is not None and can_be_held():
-            return _live_later(asked, result, result.waiting, began)
-        return _page(asked, result=_ran(asked, result, began))
+            return _live_later(form_values, result, result.waiting, began)
+        return _page(form_values, result=_ran(form_values, result, began))
     except LakeError as refused:
-        trouble = _trouble(refused, asked.statement)
-        return _page(asked, trouble=trouble, status=200 if form.get("part") == "yes" else trouble.failure.status)
+        trouble = _trouble(refused, form_values.statement)
+        return _page(form_values, trouble=trouble, status=200 if form.get("part") == "yes" else trouble.failure.status)
 
 
 @bp.post("/sql/live")
@@ -165,12 +165,12 @@ def complete_text() -> ResponseReturnValue:
     if position is None or position < 0:
         raise BadRequest("A position is a number of characters.")
     text, database = request.args.get("text", ""), request.args.get("database", "")
-    found = services().gateway.complete(None, text, position, database=database, caller=caller())
-    return Response(json.dumps({"candidates": found[:100]}), mimetype="application/json", headers={"Cache-Control": "no-store"})
+    candidates = services().gateway.complete(None, text, position, database=database, caller=caller())
+    return Response(json.dumps({"candidates": candidates[:100]}), mimetype="application/json", headers={"Cache-Control": "no-store"})
 
 
 def _page(
-    asked: Asked,
+    form_values: Asked,
     *,
     result: Rows | None = None,
     picture: Mapping[str, Any] | None = None,
@@ -182,7 +182,7 @@ def _page(
         "sql.html",
         here="SQL",
         status=status,
-        asked=asked,
+        asked=form_values,
         databases=lake.list_databases(),
         result=result,
         picture=_pictured(picture) if picture else None,
@@ -198,18 +198,20 @@ def _page(
 # Running
 
 
-def _started(asked: Asked) -> ResultSet:
-    settings = {MODE: "streaming"} if asked.live else {}
-    return services().gateway.run(asked.statement, database=asked.database or None, settings=settings, caller=caller(), name=request_id())
+def _started(form_values: Asked) -> ResultSet:
+    settings = {MODE: "streaming"} if form_values.live else {}
+    return services().gateway.run(
+        form_values.statement, database=form_values.database or None, settings=settings, caller=caller(), name=request_id()
+    )
 
 
-def _ran(asked: Asked, result: ResultSet, began: float) -> Rows:
+def _ran(form_values: Asked, result: ResultSet, began: float) -> Rows:
     with result:
         rows, more = _live(result) if result.unbounded else _first(result)
-    return _shown(asked, result, rows, more, began)
+    return _shown(form_values, result, rows, more, began)
 
 
-def _live_later(asked: Asked, result: ResultSet, waiting: Waiting, began: float) -> Response:
+def _live_later(form_values: Asked, result: ResultSet, waiting: Waiting, began: float) -> Response:
     """The page of what comes in the next moments; nobody's thread waits for it."""
     batches, rows = result.batches(), list[tuple[Any, ...]]()
 
@@ -221,9 +223,9 @@ def _live_later(asked: Asked, result: ResultSet, waiting: Waiting, began: float)
                     break
                 if not batch.num_rows:
                     return None
-            page = _page(asked, result=_shown(asked, result, rows, True, began))
+            page = _page(form_values, result=_shown(form_values, result, rows, True, began))
         except LakeError as refused:
-            page = _page(asked, trouble=_trouble(refused, asked.statement))
+            page = _page(form_values, trouble=_trouble(refused, form_values.statement))
         result.close()
         return make_response(page).get_data()
 
@@ -233,7 +235,7 @@ def _live_later(asked: Asked, result: ResultSet, waiting: Waiting, began: float)
     return answer
 
 
-def _shown(asked: Asked, result: ResultSet, rows: Sequence[Sequence[Any]], more: bool, began: float) -> Rows:
+def _shown(form_values: Asked, result: ResultSet, rows: Sequence[Sequence[Any]], more: bool, began: float) -> Rows:
     types = [str(column.type) for column in result.columns]
     return Rows(
         columns=[(column.name, type_) for column, type_ in zip(result.columns, types, strict=True)],
@@ -242,7 +244,7 @@ def _shown(asked: Asked, result: ResultSet, rows: Sequence[Sequence[Any]], more:
         more=more,
         seconds=time.monotonic() - began,
         live=result.unbounded,
-        query=_asks_only(asked.statement) and not result.unbounded,
+        query=_asks_only(form_values.statement) and not result.unbounded,
         notices=result.notices,
     )
 
@@ -298,16 +300,16 @@ def _trouble(error: LakeError, statement: str) -> Trouble:
 # EXPLAIN as a picture
 
 
-def _explained(asked: Asked) -> Mapping[str, Any]:
-    text = _EXPLAIN + asked.statement.rstrip().rstrip(";")
+def _explained(form_values: Asked) -> Mapping[str, Any]:
+    text = _EXPLAIN + form_values.statement.rstrip().rstrip(";")
     try:
-        with services().gateway.run(text, database=asked.database or None, caller=caller(), name=request_id()) as result:
-            ((found,),) = result.collect()
+        with services().gateway.run(text, database=form_values.database or None, caller=caller(), name=request_id()) as result:
+            ((plan,),) = result.collect()
     except LakeError as refused:
         if refused.line == 1 and refused.column is not None:  # the place in what was written here
             refused.column = max(1, refused.column - len(_EXPLAIN))
         raise
-    return dict(json.loads(found))
+    return dict(json.loads(plan))
 
 
 _FATES = (("kept", "read"), ("partition", "skipped by partition"), ("bucket", "skipped by bucket"), ("statistics", "skipped by statistics"))
@@ -321,13 +323,13 @@ def _pictured_table(table: Mapping[str, Any]) -> Mapping[str, Any]:
     """The table's files by partition, largest first, and how many met which fate."""
     fates = table["fates"]
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for one in fates or ():
-        groups.setdefault(one["partition"] or "all files", []).append(one)
-    largest = max((one["bytes"] for one in fates or ()), default=0)
-    counts = [(name, label, [one for one in fates or () if one["fate"] == name]) for name, label in _FATES]
-    legend = [(name, label, len(ones), sum(one["bytes"] for one in ones)) for name, label, ones in counts if ones]
-    shown = [(name, sum(one["fate"] == "kept" for one in ones), ones) for name, ones in sorted(groups.items())]
-    return {**table, "groups": shown, "largest": largest, "legend": legend, "labels": dict(_FATES)}
+    for file in fates or ():
+        groups.setdefault(file["partition"] or "all files", []).append(file)
+    largest = max((file["bytes"] for file in fates or ()), default=0)
+    counts = [(name, label, [file for file in fates or () if file["fate"] == name]) for name, label in _FATES]
+    legend = [(name, label, len(ones), sum(file["bytes"] for file in ones)) for name, label, ones in counts if ones]
+    lines = [(name, sum(file["fate"] == "kept" for file in ones), ones) for name, ones in sorted(groups.items())]
+    return {**table, "groups": lines, "largest": largest, "legend": legend, "labels": dict(_FATES)}
 
 
 # What ran before
@@ -336,10 +338,10 @@ def _pictured_table(table: Mapping[str, Any]) -> Mapping[str, Any]:
 def _past() -> Iterator[Past]:
     """The caller's statements, the newest first, each text once: from the audit log, or of this server where none is kept."""
     seen: set[str] = set()
-    for one in _all_past():
-        if one.text not in seen and not one.text.startswith(_EXPLAIN):
-            seen.add(one.text)
-            yield one
+    for statement in _all_past():
+        if statement.text not in seen and not statement.text.startswith(_EXPLAIN):
+            seen.add(statement.text)
+            yield statement
         if len(seen) == _PAST:
             return
 

@@ -88,26 +88,26 @@ def tab(name: str, label: str, *, data: bool = True, counts: bool = False) -> Ca
 def table(database: str, name: str, tab: str = "overview") -> ResponseReturnValue:
     """One side of a table."""
     lake, head = head_of(database, name)
-    found = TABS.get(tab)
-    if found is None or (found.data and head.kind is not None):
+    chosen = TABS.get(tab)
+    if chosen is None or (chosen.data and head.kind is not None):
         return render("missing.html", here="Catalog", status=404, what=f"page {tab} of table {head.table}")
-    return render_tab(lake, head, found)
+    return render_tab(lake, head, chosen)
 
 
-def render_tab(lake: Lake, head: TableHead, found: Tab, **more: Any) -> ResponseReturnValue:
+def render_tab(lake: Lake, head: TableHead, chosen: Tab, **more: Any) -> ResponseReturnValue:
     """A side of a table as a page; ``more`` beside what it is handed always."""
-    if found.counts and not head.told:
-        lake.require_whole(head.opened, found.label.lower())
-    template, values = f"table/{found.name}.html", more
+    if chosen.counts and not head.told:
+        lake.require_whole(head.opened, chosen.label.lower())
+    template, values = f"table/{chosen.name}.html", more
     try:
-        if head.damage is not None and found.data:
+        if head.damage is not None and chosen.data:
             raise head.damage
-        values = {**found.values(lake, head), **more}
+        values = {**chosen.values(lake, head), **more}
     except TableDamaged as damage:
         lake.standing.met(damage)
         head, template = replace(head, damage=damage), "table/damaged.html"
-    tabs = [TABS[one] for one in _ORDER if one in TABS and (head.kind is None or not TABS[one].data)]
-    return render(template, here="Catalog", head=head, tabs=tabs, tab=found, **values)
+    tabs = [TABS[name] for name in _ORDER if name in TABS and (head.kind is None or not TABS[name].data)]
+    return render(template, here="Catalog", head=head, tabs=tabs, tab=chosen, **values)
 
 
 def head_of(database: str, name: str) -> tuple[Lake, TableHead]:
@@ -124,15 +124,15 @@ def head_of(database: str, name: str) -> tuple[Lake, TableHead]:
         latest, counts = (lake.totals(opened) if kind is None else None) or (None, None)
     except TableDamaged as met:
         damage = met
-    told = lake.tells_counts(opened)
+    counted = lake.tells_counts(opened)
     resource = table_resource(identifier)
     return lake, TableHead(
         table=identifier,
         opened=opened,
         kind=kind,
         snapshot=latest,
-        counts=counts if told else None,
-        told=told,
+        counts=counts if counted else None,
+        told=counted,
         may_write=lake.caller.may(Access.UPDATE, resource),
         may_delete=lake.caller.may(Access.DELETE, resource),
         may_alter=lake.caller.may(Access.ALTER, resource),

@@ -62,12 +62,12 @@ class OptionLine:
 @tab("options", "Options")
 def options(lake: Lake, head: TableHead) -> Mapping[str, Any]:
     """Every option a table may have, those that are set first."""
-    given = masked_all(head.opened.schema.options)
-    lines = [_line(TABLE_OPTIONS.get(key), key, value) for key, value in sorted(given.items())]
-    rest = [_line(option, option.key, None) for option in TABLE_OPTIONS if option.key not in given]
+    written = masked_all(head.opened.schema.options)
+    lines = [_line(TABLE_OPTIONS.get(key), key, value) for key, value in sorted(written.items())]
+    rest = [_line(option, option.key, None) for option in TABLE_OPTIONS if option.key not in written]
     edited = request.args.get("edit", "")
     known = TABLE_OPTIONS.get(edited) if edited else None
-    return {"given": lines, "rest": rest, "edited": _line(known, edited, given.get(edited)) if edited else None}
+    return {"given": lines, "rest": rest, "edited": _line(known, edited, written.get(edited)) if edited else None}
 
 
 def _line(option: Option[Any] | None, key: str, value: str | None) -> OptionLine:
@@ -164,8 +164,8 @@ def _statement(head: TableHead, action: str) -> tuple[str, str]:
 _ACCESSES = ("SELECT", "UPDATE", "ALTER", "DROP", "GRANT", "ALL")
 
 
-def _access(given: str) -> str:
-    return given if given in _ACCESSES else "SELECT"
+def _access(text: str) -> str:
+    return text if text in _ACCESSES else "SELECT"
 
 
 @bp.post("/tables/<database>/<name>/do/<action>")

@@ -35,12 +35,12 @@ def overview(lake: Lake, head: TableHead) -> Mapping[str, Any]:
         raise head.damage
     if head.kind is not None:
         return {"growth": None, "sums": None, "recent": [], "buckets": None}
-    kept = lake.history.page(head.opened, below=None, limit=_GROWTH_SNAPSHOTS)[::-1] if head.told else []
+    snapshots = lake.history.page(head.opened, below=None, limit=_GROWTH_SNAPSHOTS)[::-1] if head.told else []
     sums: FileSums | None = None
     with contextlib.suppress(Forbidden):
         sums = file_sums(lake, head.opened, head.snapshot)
     return {
-        "growth": growth(kept),
+        "growth": growth(snapshots),
         "sums": sums,
         "recent": snapshot_page(lake, head.opened, below=None, limit=_RECENT) if head.told else [],
         "buckets": bucket_count(head.opened.schema.options),
@@ -119,13 +119,13 @@ def _snippets(head: TableHead) -> list[Snippet]:
         ["  --conf spark.sql.catalog.sluice=org.apache.paimon.spark.SparkCatalog"]
         + [f"  --conf spark.sql.catalog.sluice.{key}={value}" for key, value in rest.items()]
     )
-    given = "\n".join(f'    "{key}": "{value}",' for key, value in rest.items())
-    found = [
+    pairs = "\n".join(f'    "{key}": "{value}",' for key, value in rest.items())
+    snippets = [
         Snippet(client="curl", text=f"curl -s {url}/sql{header} \\\n  -d '{shell}'", note="Add -H 'Accept: text/csv' for CSV."),
         Snippet(
             client="pypaimon",
             text=(
-                f"from pypaimon import CatalogFactory\n\ncatalog = CatalogFactory.create({{\n{given}\n}})\n"
+                f"from pypaimon import CatalogFactory\n\ncatalog = CatalogFactory.create({{\n{pairs}\n}})\n"
                 f"builder = catalog.get_table({name!r}).new_read_builder()\n"
                 "table = builder.new_read().to_arrow(builder.new_scan().plan().splits())"
             ),
@@ -138,7 +138,7 @@ def _snippets(head: TableHead) -> list[Snippet]:
     ]
     if (flight := _flight_address()) is not None:
         key = '{"adbc.flight.sql.authorization_header": "Bearer $SLUICE_TOKEN"}' if needs_token else "{}"
-        found.append(
+        snippets.append(
             Snippet(
                 client="ADBC (Arrow Flight SQL)",
                 text=(
@@ -149,7 +149,7 @@ def _snippets(head: TableHead) -> list[Snippet]:
                 ),
             )
         )
-    return found
+    return snippets
 
 
 def _flight_address() -> str | None:

@@ -36,16 +36,16 @@ def view(database: str, name: str) -> ResponseReturnValue:
     """One view; raises `ViewNotExist` or `Forbidden`."""
     identifier = Identifier(database, name)
     row = services().gateway.lake.for_caller(caller()).views.get(identifier)
-    found = View.from_json(row.body)
-    queries = sorted(found.dialects.items())
-    if found.query not in found.dialects.values():
-        queries.insert(0, ("query", found.query))
+    definition = View.from_json(row.body)
+    queries = sorted(definition.dialects.items())
+    if definition.query not in definition.dialects.values():
+        queries.insert(0, ("query", definition.query))
     page = ViewPage(
         name=identifier,
         row=row,
-        view=found,
+        view=definition,
         queries=queries,
-        options=masked_all(found.options),
+        options=masked_all(definition.options),
         sample=select(identifier, limit=_SAMPLE_ROWS),
     )
     return render("view.html", here="Catalog", page=page)

@@ -8,8 +8,8 @@ from model.sql_text import literal, quote
 
 def call(procedure: str, **arguments: str | int | bool | Identifier | None) -> str:
     """A CALL with named arguments, tables by their names; None leaves one out."""
-    given = ", ".join(f"{_named(name)} => {_value(value)}" for name, value in arguments.items() if value is not None)
-    return f"CALL sys.{procedure}({given})"
+    written = ", ".join(f"{_named(name)} => {_value(value)}" for name, value in arguments.items() if value is not None)
+    return f"CALL sys.{procedure}({written})"
 
 
 def _named(name: str) -> str:
@@ -26,6 +26,6 @@ def _value(value: str | int | bool | Identifier) -> str:
 
 def select(table: Identifier, *, limit: int | None = None, **hints: str) -> str:
     """A SELECT of all columns; hints are options with underscores where their keys have dashes, and two of them for a dot."""
-    given = ", ".join(f"'{key.replace('__', '.').replace('_', '-')}' = {literal(value)}" for key, value in hints.items())
-    hint = f" /*+ OPTIONS({given}) */" if given else ""
+    written = ", ".join(f"'{key.replace('__', '.').replace('_', '-')}' = {literal(value)}" for key, value in hints.items())
+    hint = f" /*+ OPTIONS({written}) */" if written else ""
     return f"SELECT * FROM {table.quoted()}{hint}{'' if limit is None else f' LIMIT {limit}'}"

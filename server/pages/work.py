@@ -76,18 +76,18 @@ def shown_job(job: Job) -> ShownJob:
 @in_menu("Jobs")
 def jobs() -> ResponseReturnValue:
     """Streaming INSERTs: those that need somebody first, then the running ones, then what ended."""
-    found = [shown_job(job) for job in services().gateway.lake.for_caller(caller()).jobs.all()]
+    jobs_shown = [shown_job(job) for job in services().gateway.lake.for_caller(caller()).jobs.all()]
     order = [JobState.FAILED, JobState.RESTARTING, JobState.RUNNING, JobState.CREATED, JobState.STOPPED, JobState.FINISHED]
-    found.sort(key=lambda one: order.index(one.job.state))
-    going = [one for one in found if not one.job.state.ended]
+    jobs_shown.sort(key=lambda one: order.index(one.job.state))
+    going = [entry for entry in jobs_shown if not entry.job.state.ended]
     return render(
         "jobs.html",
         here="Jobs",
-        jobs=found,
-        running=sum(one.job.state is JobState.RUNNING for one in found),
-        troubled=sum(one.job.state in (JobState.FAILED, JobState.RESTARTING) for one in found),
-        rate=sum(one.rate or 0 for one in going),
-        farthest=max((one.behind for one in going if one.behind is not None), default=None),
+        jobs=jobs_shown,
+        running=sum(entry.job.state is JobState.RUNNING for entry in jobs_shown),
+        troubled=sum(entry.job.state in (JobState.FAILED, JobState.RESTARTING) for entry in jobs_shown),
+        rate=sum(entry.rate or 0 for entry in going),
+        farthest=max((entry.behind for entry in going if entry.behind is not None), default=None),
         most=services().settings.jobs.most,
     )
 
@@ -95,15 +95,15 @@ def jobs() -> ResponseReturnValue:
 @bp.get("/jobs/<job_id>")
 def job(job_id: str) -> ResponseReturnValue:
     """One job with its last hour."""
-    found = services().gateway.lake.for_caller(caller()).jobs.get(_uuid(job_id))
-    sources = [_source(int(number) + 1, one) for number, many in found.source.items() for one in many]
+    record = services().gateway.lake.for_caller(caller()).jobs.get(_uuid(job_id))
+    sources = [_source(int(number) + 1, source) for number, many in record.source.items() for source in many]
     return render(
         "job.html",
         here="Jobs",
-        shown=shown_job(found),
-        job=found,
-        statement=masked_text(found.statement),
-        settings=sorted(masked_all(found.settings).items()),
+        shown=shown_job(record),
+        job=record,
+        statement=masked_text(record.statement),
+        settings=sorted(masked_all(record.settings).items()),
         sources=sources,
     )
 
@@ -120,13 +120,13 @@ class ShownSource:
     """Of the last batch."""
 
 
-def _source(insert: int, told: Mapping[str, Any]) -> ShownSource:
+def _source(insert: int, progress: Mapping[str, Any]) -> ShownSource:
     return ShownSource(
         insert=insert,
-        name=str(told.get("description", "–")),
-        read=_offset(told.get("endOffset")),
-        there=_offset(told.get("latestOffset")),
-        rows=told.get("numInputRows"),
+        name=str(progress.get("description", "–")),
+        read=_offset(progress.get("endOffset")),
+        there=_offset(progress.get("latestOffset")),
+        rows=progress.get("numInputRows"),
     )
 
 
@@ -180,18 +180,18 @@ def running_texts() -> list[RunningText]:
     gateway, me = services().gateway, caller()
     return [
         RunningText(
-            handle=one.handle,
-            principal=one.principal,
-            door=one.origin.door,
-            text=one.masked,
-            state=one.state.value,
-            seconds=max(0.0, time.time() - one.submitted),
-            submitted=dt.datetime.fromtimestamp(one.submitted, dt.UTC),
-            progress=gateway.progress(one),
-            limit=one.timeout,
+            handle=operation.handle,
+            principal=operation.principal,
+            door=operation.origin.door,
+            text=operation.masked,
+            state=operation.state.value,
+            seconds=max(0.0, time.time() - operation.submitted),
+            submitted=dt.datetime.fromtimestamp(operation.submitted, dt.UTC),
+            progress=gateway.progress(operation),
+            limit=operation.timeout,
         )
-        for one in gateway.running()
-        if me.administrator or one.principal == me.principal
+        for operation in gateway.running()
+        if me.administrator or operation.principal == me.principal
     ]
 
 
@@ -206,12 +206,12 @@ def ended_texts() -> list[EndedStatement]:
 def statements() -> ResponseReturnValue:
     """What runs, what waits, and what ended last."""
     outcome = request.args.get("outcome", "")
-    ended = [one for one in ended_texts() if not outcome or one.state.value == outcome]
+    ended = [text for text in ended_texts() if not outcome or text.state.value == outcome]
     return render(
         "statements.html",
         here="Statements",
         running=running_texts(),
-        ended=[(one, moment_of(one.submitted)) for one in ended[:_MOST_ENDED]],
+        ended=[(text, moment_of(text.submitted)) for text in ended[:_MOST_ENDED]],
         outcome=outcome,
         outcomes=OUTCOMES,
         queued=sum(services().gateway.queued().values()),
@@ -222,8 +222,8 @@ def statements() -> ResponseReturnValue:
 @bp.get("/statements/<handle>")
 def statement(handle: str) -> ResponseReturnValue:
     """One statement: how far it is, or what became of it."""
-    running = next((one for one in running_texts() if one.handle == handle), None)
-    ended = next((one for one in ended_texts() if one.handle == handle), None) if running is None else None
+    running = next((text for text in running_texts() if text.handle == handle), None)
+    ended = next((text for text in ended_texts() if text.handle == handle), None) if running is None else None
     if running is None and ended is None:
         raise OperationNotExist(f"Statement {handle} does not run here, and is not among the last that did.")
     return render(
@@ -276,24 +276,24 @@ class ShownSession:
 @in_menu("Sessions")
 def sessions() -> ResponseReturnValue:
     """Who holds a session here, and what is in it."""
-    shown = [_session(one) for one in services().gateway.sessions(caller())]
+    open_sessions = [_session(session) for session in services().gateway.sessions(caller())]
     settings = services().settings
-    return render("sessions.html", here="Sessions", sessions=shown, idle=settings.session_idle, most=settings.session_limit)
+    return render("sessions.html", here="Sessions", sessions=open_sessions, idle=settings.session_idle, most=settings.session_limit)
 
 
-def _session(found: Any) -> ShownSession:
-    operations = found.operations()
+def _session(session: Any) -> ShownSession:
+    operations = session.operations()
     return ShownSession(
-        handle=found.handle,
-        name=found.session.name,
-        owner=found.owner,
-        database=found.session.current_database,
-        opened=moment_of(found.opened),
-        idle=found.idle_for(),
-        running=sum(not one.state.terminal for one in operations),
-        kept=sum(one.state.terminal for one in operations),
-        settings=sorted(masked_all(found.session.settings).items()),
-        temporary=sorted(found.session.temporary_tables),
+        handle=session.handle,
+        name=session.session.name,
+        owner=session.owner,
+        database=session.session.current_database,
+        opened=moment_of(session.opened),
+        idle=session.idle_for(),
+        running=sum(not operation.state.terminal for operation in operations),
+        kept=sum(operation.state.terminal for operation in operations),
+        settings=sorted(masked_all(session.session.settings).items()),
+        temporary=sorted(session.session.temporary_tables),
     )
 
 
@@ -327,17 +327,17 @@ def compactions() -> ResponseReturnValue:
     """What is merged now and what was, over all tables the caller sees."""
     me = caller()
     with services().gateway.lake.catalog.reading() as tx:
-        found = tx.compactions.newest(_MOST_RUNS)
-    hidden = set(seen_in_part(services().gateway.lake.for_caller(me), {(run.database, run.name) for run in found}))
-    told = [run for run in found if (run.database, run.name) not in hidden]
-    runs = [_run(run) for run in told if me.sees(table_resource(Identifier(run.database, run.name)))]
-    done = [one.run for one in runs if one.run.outcome == "done"]
+        newest = tx.compactions.newest(_MOST_RUNS)
+    hidden = set(seen_in_part(services().gateway.lake.for_caller(me), {(run.database, run.name) for run in newest}))
+    visible = [run for run in newest if (run.database, run.name) not in hidden]
+    runs = [_run(run) for run in visible if me.sees(table_resource(Identifier(run.database, run.name)))]
+    done = [shown_run.run for shown_run in runs if shown_run.run.outcome == "done"]
     return render(
         "compactions.html",
         here="Compactions",
         runs=runs,
-        running=sum(one.run.outcome == "running" for one in runs),
-        failed=sum(one.run.outcome == "failed" for one in runs),
+        running=sum(shown_run.run.outcome == "running" for shown_run in runs),
+        failed=sum(shown_run.run.outcome == "failed" for shown_run in runs),
         merged=sum(run.files_before - run.files_after for run in done),
         rewritten=sum(run.bytes_before for run in done),
         upkeep=services().settings.upkeep,

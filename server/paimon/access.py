@@ -71,18 +71,18 @@ def register(database: str) -> None:
 @route("GET", "permissions")
 def list_permissions() -> object:
     """The grants on one resource, in pages: all to who may GRANT there, one's own to others."""
-    given = {name: argument(name) for name in ("database", "table", "view", "function")}
-    resource = _resource({"type": argument("resourceType"), **given})
+    names = {name: argument(name) for name in ("database", "table", "view", "function")}
+    resource = _resource({"type": argument("resourceType"), **names})
     access = argument("access")
     after = pair_of(argument("pageToken"))
-    found = {
+    permissions = {
         (grant.principal, grant.access.value): grant
         for grant in lake().permissions.grants_on(resource)
         if argument("principal") in (None, grant.principal) and (access is None or grant.access is access_of(access))
     }
-    keys, limit = sorted(key for key in found if after is None or key > after), max_results()
+    keys, limit = sorted(key for key in permissions if after is None or key > after), max_results()
     token = pair_token(keys[limit - 1]) if len(keys) > limit else None
-    return {"permissions": [_shown(found[key]) for key in keys[:limit]], "nextPageToken": token}
+    return {"permissions": [_shown(permissions[key]) for key in keys[:limit]], "nextPageToken": token}
 
 
 @route("POST", "permissions/grant")
@@ -108,40 +108,40 @@ def revoke_permission() -> None:
     lake().permissions.revoke(resource, [access], member(sent, "principal", str, required=True))
 
 
-def _resource(given: dict[str, Any]) -> Resource:
-    spelled = str(given.get("type") or "").upper()
+def _resource(body: dict[str, Any]) -> Resource:
+    spelled = str(body.get("type") or "").upper()
     try:
         type_ = ResourceType(spelled)
     except ValueError:
         raise BadRequest(f"There is no resource type {spelled or '(none)'}; there are {', '.join(ResourceType)}.") from None
-    names = [given[kind] for kind in ("table", "view", "function") if given.get(kind)]
+    names = [body[kind] for kind in ("table", "view", "function") if body.get(kind)]
     if len(names) > 1:
         raise BadRequest("A resource is a table, a view or a function, not several of them.")
     expected = {ResourceType.VIEW: "view", ResourceType.FUNCTION: "function"}.get(type_, "table")
-    if names and not given.get(expected):
+    if names and not body.get(expected):
         raise BadRequest(f"A {type_} resource names its object as '{expected}'.")
-    return Resource(type=type_, database=given.get("database") or None, name=names[0] if names else None)
+    return Resource(type=type_, database=body.get("database") or None, name=names[0] if names else None)
 
 
-def _columns(given: dict[str, Any] | None) -> Columns | None:
-    if given is None:
+def _columns(body: dict[str, Any] | None) -> Columns | None:
+    if body is None:
         return None
-    named, excluded = given.get("columnNames"), given.get("excludedColumnNames")
+    named, excluded = body.get("columnNames"), body.get("excludedColumnNames")
     if (named is None) is (excluded is None):
         raise BadRequest("columns holds exactly one of columnNames and excludedColumnNames.")
     key = "columnNames" if named is not None else "excludedColumnNames"
-    return Columns(names=tuple(string_list(given, key)), excluded=named is None)
+    return Columns(names=tuple(string_list(body, key)), excluded=named is None)
 
 
 def _shown(grant: Grant) -> dict[str, object]:
     resource = grant.resource
     kind = {ResourceType.VIEW: "view", ResourceType.FUNCTION: "function"}.get(resource.type, "table")
-    shown: dict[str, object] = {"type": resource.type.value}
+    wire: dict[str, object] = {"type": resource.type.value}
     if resource.database is not None:
-        shown["database"] = resource.database
+        wire["database"] = resource.database
     if resource.name is not None:
-        shown[kind] = resource.name
-    answer: dict[str, object] = {"resource": shown, "access": grant.access.value, "principal": grant.principal}
+        wire[kind] = resource.name
+    answer: dict[str, object] = {"resource": wire, "access": grant.access.value, "principal": grant.principal}
     if grant.columns is not None:
         answer["columns"] = {"excludedColumnNames" if grant.columns.excluded else "columnNames": list(grant.columns.names)}
     if grant.expires_at is not None:

@@ -163,7 +163,7 @@ def function_changes(body: Body) -> list[FunctionChange]:
 
 
 def _changes(body: Body, known: dict[str, Callable[[Body], C]]) -> list[C]:
-    found = []
+    changes = []
     for change in member(body, "changes", list, required=True):
         if not isinstance(change, dict):
             raise BadRequest("A change must be a JSON object.")
@@ -174,5 +174,5 @@ def _changes(body: Body, known: dict[str, Callable[[Body], C]]) -> list[C]:
             hint = f"Did you mean {near}?" if near else f"There are: {', '.join(known)}."
             raise BadRequest(f"There is no change {action!r}. {hint}")
         with reading(f"The change {action}"):
-            found.append(reader(change))
-    return found
+            changes.append(reader(change))
+    return changes

@@ -33,17 +33,17 @@ def latest_snapshot(database: str, table: str) -> object:
     if known is not None and seconds:
         most = services().settings.threads // 2
         here.wait_beyond(opened, known, seconds, most_waiters=most, stopping=services().stopping.is_set)
-    found = here.totals(opened)
-    if found is None:
+    totals = here.totals(opened)
+    if totals is None:
         raise SnapshotNotExist(f"Table {opened.identifier} has no snapshot yet.", resource_name=str(opened.identifier))
-    snapshot, counts = found
-    told = tells_counts(here, opened)
+    snapshot, counts = totals
+    counted = tells_counts(here, opened)
     return {
         "snapshot": {
-            "snapshot": snapshot_json(snapshot, told=told),
-            "recordCount": counts.record_count if told else 0,
-            "fileSizeInBytes": counts.file_size if told else 0,
-            "fileCount": counts.file_count if told else 0,
+            "snapshot": snapshot_json(snapshot, told=counted),
+            "recordCount": counts.record_count if counted else 0,
+            "fileSizeInBytes": counts.file_size if counted else 0,
+            "fileCount": counts.file_count if counted else 0,
             "lastFileCreationTime": counts.last_file_millis,
         }
     }
@@ -55,11 +55,11 @@ def list_snapshots(database: str, table: str) -> object:
     here = lake()
     below, limit = number_token(digits=18), max_results()
     opened = here.open_any(object_name(database, table))
-    found = here.history.page(opened, below=below, limit=limit + 1)
-    shown, told = found[:limit], tells_counts(here, opened)
+    newest = here.history.page(opened, below=below, limit=limit + 1)
+    page_of_snapshots, counted = newest[:limit], tells_counts(here, opened)
     return {
-        "snapshots": [snapshot_json(one, told=told) for one in shown],
-        "nextPageToken": str(shown[-1].id) if len(found) > limit else None,
+        "snapshots": [snapshot_json(snapshot, told=counted) for snapshot in page_of_snapshots],
+        "nextPageToken": str(page_of_snapshots[-1].id) if len(newest) > limit else None,
     }
 
 
@@ -97,19 +97,19 @@ def rollback_schema(database: str, table: str) -> None:
 
 def snapshot_argument(name: str) -> int | None:
     """A snapshot's id among the query parameters."""
-    found = argument(name)
-    if found is not None and not (found.isascii() and found.isdigit() and len(found) < 19):
-        raise BadRequest(f"The parameter '{name}' is a snapshot's id, not {found!r}.")
-    return int(found) if found is not None else None
+    value = argument(name)
+    if value is not None and not (value.isascii() and value.isdigit() and len(value) < 19):
+        raise BadRequest(f"The parameter '{name}' is a snapshot's id, not {value!r}.")
+    return int(value) if value is not None else None
 
 
 def seconds_argument(name: str, *, most: float) -> float:
     """A time to wait among the query parameters, in seconds."""
-    found = argument(name)
+    value = argument(name)
     try:
-        seconds = float(found or 0)
+        seconds = float(value or 0)
     except ValueError:
         seconds = math.nan
     if not seconds >= 0:
-        raise BadRequest(f"The parameter '{name}' is a number of seconds, not {found!r}.")
+        raise BadRequest(f"The parameter '{name}' is a number of seconds, not {value!r}.")
     return min(seconds, most)

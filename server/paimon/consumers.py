@@ -13,10 +13,10 @@ def list_consumers(database: str, table: str) -> object:
     """How far each has come, in pages."""
     here = lake()
     after, limit = argument("pageToken"), max_results()
-    found = [pair for pair in here.consumers(here.open_any(object_name(database, table))).items() if after is None or pair[0] > after]
+    consumers = [pair for pair in here.consumers(here.open_any(object_name(database, table))).items() if after is None or pair[0] > after]
     return {
-        "consumers": [{"consumerId": name, "nextSnapshot": following} for name, following in found[:limit]],
-        "nextPageToken": found[limit - 1][0] if len(found) > limit else None,
+        "consumers": [{"consumerId": name, "nextSnapshot": following} for name, following in consumers[:limit]],
+        "nextPageToken": consumers[limit - 1][0] if len(consumers) > limit else None,
     }
 
 

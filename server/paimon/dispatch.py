@@ -30,11 +30,11 @@ def config_() -> Response:
 @bp.route(f"/v1/{CATALOG}/<path:path>", methods=METHODS, provide_automatic_options=False)
 def dispatch(path: str) -> Response:
     """Everything else."""
-    found = find(raw_segments(request.environ))
-    if found is None:
+    route = find(raw_segments(request.environ))
+    if route is None:
         discard()
         raise NotImplementedHere(f"This catalog has nothing at {request.path}.")
-    handlers, names = found
+    handlers, names = route
     method = "GET" if request.method == "HEAD" else request.method
     handler = handlers.get(method)
     if handler is None:

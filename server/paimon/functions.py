@@ -28,11 +28,11 @@ def alter_function(database: str, function: str) -> None:
 
 
 def _body(sent: dict[str, Any]) -> dict[str, Any]:
-    definitions = {name: definition_of(one) for name, one in (member(sent, "definitions", dict) or {}).items()}
+    definitions = {name: definition_of(entry) for name, entry in (member(sent, "definitions", dict) or {}).items()}
     for name in ("inputParams", "returnParams"):
         with reading(f"The member '{name}'"):
-            for one in member(sent, name, list) or []:
-                Field.from_json(one)
+            for entry in member(sent, name, list) or []:
+                Field.from_json(entry)
     return {
         "inputParams": member(sent, "inputParams", list),
         "returnParams": member(sent, "returnParams", list),

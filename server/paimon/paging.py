@@ -64,8 +64,8 @@ def prefix(text: str | None) -> str | None:
 def page(key: str, items: Sequence[T], wanted: Slice, name_of: Callable[[T], str], json_of: Callable[[T], object]) -> dict[str, object]:
     """The answer: a full page comes with a token, except where the list began with it and ends with it (clients' suites want that)."""
     full = wanted.limit is not None and len(items) > (wanted.limit if wanted.after is None else wanted.limit - 1)
-    shown = items[: wanted.limit] if wanted.limit is not None else items
-    return {key: [json_of(item) for item in shown], "nextPageToken": name_of(shown[-1]) if full else None}
+    items_of_page = items[: wanted.limit] if wanted.limit is not None else items
+    return {key: [json_of(item) for item in items_of_page], "nextPageToken": name_of(items_of_page[-1]) if full else None}
 
 
 def one_more(wanted: Slice) -> Slice:

@@ -53,12 +53,12 @@ def schema_of(body: dict[str, Any]) -> tuple[Schema, str | None]:
     return schema, path
 
 
-def _keys(options: dict[str, str], name: str, given: list[str]) -> tuple[str, ...]:
+def _keys(options: dict[str, str], name: str, keys: list[str]) -> tuple[str, ...]:
     """Columns an option names belong into the schema's own keys."""
     text = options.pop(name, None)
     if text is None:
-        return tuple(given)
-    if given:
+        return tuple(keys)
+    if keys:
         raise InvalidSchema(f"The option '{name}' repeats what the schema says; leave one of them out.")
     return tuple(part.strip() for part in text.split(","))
 

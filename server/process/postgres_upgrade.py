@@ -33,12 +33,12 @@ _LOCAL_ONLY = "local all all trust\n"
 
 def binaries_by_version(root: Path) -> dict[str, Path]:
     """The Postgres installations of a wheel, by major version."""
-    found = {}
+    by_version = {}
     for path in root.glob("pginstall*/bin/postgres"):
         said = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=False).stdout
         if version := re.search(r"\b(\d+)(?:\.|beta|rc|devel)", said):
-            found[version[1]] = path.parent
-    return found
+            by_version[version[1]] = path.parent
+    return by_version
 
 
 def finish_upgrade(directory: Path) -> None:
@@ -53,10 +53,12 @@ def upgrade_cluster(directory: Path, *, old: tuple[str, Path], new: tuple[str, P
 
     Nobody may use the cluster meanwhile: the caller holds the lock of the data directory.
     """
-    kept, fresh = directory.with_name(f"{directory.name}.{old[0]}"), _fresh(directory)
-    if kept.exists():
-        raise Unavailable(f"{directory} is of Postgres {old[0]}, and {kept}, where it would be kept, is there already: move that away.")
-    _log.warning("The catalog's Postgres is of version %s and brought to %s; the old one is kept in %s", old[0], new[0], kept)
+    old_cluster, fresh = directory.with_name(f"{directory.name}.{old[0]}"), _fresh(directory)
+    if old_cluster.exists():
+        raise Unavailable(
+            f"{directory} is of Postgres {old[0]}, and {old_cluster}, where it would be kept, is there already: move that away."
+        )
+    _log.warning("The catalog's Postgres is of version %s and brought to %s; the old one is kept in %s", old[0], new[0], old_cluster)
     shutil.rmtree(fresh, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="sluice-pg-") as name:
         place = Path(name)
@@ -95,9 +97,9 @@ def upgrade_cluster(directory: Path, *, old: tuple[str, Path], new: tuple[str, P
             ) from problem
     _put(fresh / WHOLE)
     os.sync()
-    directory.rename(kept)
+    directory.rename(old_cluster)
     fresh.rename(directory)
-    return kept
+    return old_cluster
 
 
 def _fresh(directory: Path) -> Path:
@@ -146,8 +148,8 @@ def _rows(dsn: str) -> dict[str, int]:
     """How many rows each table holds."""
     with psycopg.connect(dsn) as conn:
         query = "SELECT schemaname, tablename FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
-        found = {}
+        counts = {}
         for schema, table in conn.execute(query).fetchall():
             row = conn.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(schema, table))).fetchone()
-            found[f"{schema}.{table}"] = int(row[0]) if row is not None else 0
-        return found
+            counts[f"{schema}.{table}"] = int(row[0]) if row is not None else 0
+        return counts

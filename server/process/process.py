@@ -85,15 +85,15 @@ class Stop:
     def __init__(self) -> None:
         self._asked = threading.Event()
         self.hurry = threading.Event()
-        heard, written = os.pipe()  # open as long as the process lives: a signal may come at any time
+        reading_end, written = os.pipe()  # open as long as the process lives: a signal may come at any time
         os.set_blocking(written, False)
         signal.set_wakeup_fd(written, warn_on_full_buffer=False)
         for number in _STOPPING:
             signal.signal(number, _ignore)  # one of Python's, so that its number is written and nothing else happens
-        threading.Thread(target=self._listen, args=(heard,), name="sluice-signals", daemon=True).start()
+        threading.Thread(target=self._listen, args=(reading_end,), name="sluice-signals", daemon=True).start()
 
-    def _listen(self, heard: int) -> None:
-        while numbers := os.read(heard, 64):
+    def _listen(self, reading_end: int) -> None:
+        while numbers := os.read(reading_end, 64):
             for number in numbers:
                 if number in _STOPPING:
                     (self.hurry if self._asked.is_set() else self._asked).set()

@@ -45,6 +45,6 @@ class Services:
 
 def services() -> Services:
     """The services of the app that answers the present request."""
-    found = current_app.extensions[EXTENSION]
-    assert isinstance(found, Services)
-    return found
+    services_of_app = current_app.extensions[EXTENSION]
+    assert isinstance(services_of_app, Services)
+    return services_of_app

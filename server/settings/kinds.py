@@ -33,25 +33,25 @@ def pairs() -> Parser[tuple[tuple[str, str], ...]]:
     """``key=value``, parted by commas."""
 
     def parse(raw: str) -> tuple[tuple[str, str], ...]:
-        found = []
+        parsed = []
         for part in filter(str.strip, raw.split(",")):
             key, equals, value = part.partition("=")
             if not equals or not key.strip():
                 raise ValueError("key=value pairs parted by commas are expected")
-            found.append((key.strip(), value.strip()))
-        return tuple(found)
+            parsed.append((key.strip(), value.strip()))
+        return tuple(parsed)
 
-    return Parser("key=value pairs", parse, lambda value: ",".join(f"{key}={one}" for key, one in value))
+    return Parser("key=value pairs", parse, lambda value: ",".join(f"{key}={written}" for key, written in value))
 
 
 def packages() -> Parser[tuple[str, ...]]:
     """Maven coordinates, parted by commas."""
 
     def parse(raw: str) -> tuple[str, ...]:
-        found = tuple(part.strip() for part in raw.split(",") if part.strip())
-        if wrong := next((one for one in found if len(list(filter(None, one.split(":")))) != 3), None):
+        coordinates = tuple(part.strip() for part in raw.split(",") if part.strip())
+        if wrong := next((coordinate for coordinate in coordinates if len(list(filter(None, coordinate.split(":")))) != 3), None):
             raise ValueError(f"group:artifact:version is expected, not {wrong}")
-        return found
+        return coordinates
 
     return Parser("packages", parse, ",".join)
 
@@ -60,12 +60,14 @@ def origins() -> Parser[tuple[str, ...]]:
     """Origins as browsers spell them, parted by commas, or ``*``."""
 
     def parse(raw: str) -> tuple[str, ...]:
-        found = tuple(part.strip() for part in raw.split(",") if part.strip())
-        for one in found:
-            parts = urlsplit(one)
-            if one != "*" and (parts.scheme not in ("http", "https") or not parts.netloc or f"{parts.scheme}://{parts.netloc}" != one):
-                raise ValueError(f"{one!r} is no origin; scheme, host and port are one, as in https://app.example.org")
-        return found
+        addresses = tuple(part.strip() for part in raw.split(",") if part.strip())
+        for origin in addresses:
+            parts = urlsplit(origin)
+            if origin != "*" and (
+                parts.scheme not in ("http", "https") or not parts.netloc or f"{parts.scheme}://{parts.netloc}" != origin
+            ):
+                raise ValueError(f"{origin!r} is no origin; scheme, host and port are one, as in https://app.example.org")
+        return addresses
 
     return Parser("origins", parse, ",".join)
 

@@ -251,7 +251,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         log_level=LOG_LEVEL.read(raw),
         traces_endpoint=TRACES_ENDPOINT.read(raw) or _collector(environment),
         log_format=LOG_FORMAT.read(raw),
-        log_requests=LOG_FORMAT.read(raw) == "json" if (asked := LOG_REQUESTS.read(raw)) is None else asked,
+        log_requests=LOG_FORMAT.read(raw) == "json" if (log_requests := LOG_REQUESTS.read(raw)) is None else log_requests,
         given=raw,
     )
     _refuse_open_door(settings)

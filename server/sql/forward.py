@@ -87,15 +87,15 @@ def _answer_of(owner: ServerRow, peers: Peers, what: str) -> Response:
     url = f"{owner.url}{target if target.startswith('/') else request.full_path}"
     body = _body() if request.method not in ("GET", "HEAD") or request.content_length else None
     try:
-        given = _client().send(_client().build_request(request.method, url, headers=headers, content=body), stream=True)
+        response = _client().send(_client().build_request(request.method, url, headers=headers, content=body), stream=True)
     except httpx.TransportError as problem:
         raise Unavailable(f"{what} is known to the server {owner.name}, which does not answer. Try again in a moment.") from problem
-    answer = Response(given.iter_raw(_PIECE), given.status_code, direct_passthrough=True)
+    answer = Response(response.iter_raw(_PIECE), response.status_code, direct_passthrough=True)
     answer.headers.clear()
-    for name, value in given.headers.multi_items():
+    for name, value in response.headers.multi_items():
         if name not in _OF_THE_CONNECTION:
             answer.headers.add(name, value)
-    answer.call_on_close(given.close)
+    answer.call_on_close(response.close)
     return answer
 
 

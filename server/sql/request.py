@@ -79,8 +79,8 @@ def _prefers_later() -> bool:
     return any(wish.partition(";")[0].strip() == _ASYNC for wish in wishes)
 
 
-def _check_names(given: Any, known: tuple[str, ...], what: str) -> None:
-    for name in given:
+def _check_names(body: Any, known: tuple[str, ...], what: str) -> None:
+    for name in body:
         if name not in known:
             near = nearest(name, known)
             raise BadRequest(f"There is no {what} '{name}'.{f' Did you mean {near}?' if near else ''}")

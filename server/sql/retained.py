@@ -45,8 +45,8 @@ def cancel_statement(statement: str) -> ResponseReturnValue:
     operation = gateway.kept_or_running(statement, caller=caller())
     operation.cancel()
     state = operation.state
-    if (kept := gateway.kept.find(operation.handle, caller())) is not None:
-        gateway.kept.forget(kept)
+    if (retained := gateway.kept.find(operation.handle, caller())) is not None:
+        gateway.kept.forget(retained)
     return {"statementId": operation.handle, "state": state}
 
 
@@ -64,45 +64,45 @@ def show_result(statement: str) -> ResponseReturnValue:
     wait, page = _number("wait", 0.0), request.args.get("page")
     if page is not None and not (page.isdecimal() and len(page) <= 9):
         raise BadRequest(f"A page is a whole number from 0 on, not {page!r}.")
-    kept = services().gateway.kept.get(statement, caller())
-    if not kept.operation.wait(min(wait, MOST_WAIT_SECONDS)):
+    retained = services().gateway.kept.get(statement, caller())
+    if not retained.operation.wait(min(wait, MOST_WAIT_SECONDS)):
         return (
-            status_of(kept.operation, kept),
+            status_of(retained.operation, retained),
             202,
-            {"Location": f"/statements/{kept.operation.handle}", "Retry-After": "1"},
+            {"Location": f"/statements/{retained.operation.handle}", "Retry-After": "1"},
         )
-    response = stream(kept.result() if page is None else _page(kept, int(page)), format_, release=lambda: None)
+    response = stream(retained.result() if page is None else _page(retained, int(page)), format_, release=lambda: None)
     response.headers["Cache-Control"] = "no-store"
-    if page is not None and kept.has_page(int(page) + 1):
-        response.headers["Link"] = f'</statements/{kept.operation.handle}/result?page={int(page) + 1}>; rel="next"'
+    if page is not None and retained.has_page(int(page) + 1):
+        response.headers["Link"] = f'</statements/{retained.operation.handle}/result?page={int(page) + 1}>; rel="next"'
     return response
 
 
-def status_of(operation: Operation, kept: KeptStatement | None) -> dict[str, Any]:
+def status_of(operation: Operation, retained: KeptStatement | None) -> dict[str, Any]:
     """What is told of a statement."""
     ended = operation.state.terminal
     seconds = (operation.ended or time.time()) - operation.submitted
     progress = operation.progress.record() if ended else services().gateway.progress(operation)
-    shown: dict[str, Any] = {
+    body: dict[str, Any] = {
         "statementId": operation.handle,
         "state": operation.state,
         "seconds": round(seconds, 3),
         "progress": progress.to_json(),
     }
-    if kept is None or not ended:
-        return shown
-    expires = kept.expires
-    shown["expiresAt"] = expires.isoformat(timespec="seconds") if expires is not None else None
+    if retained is None or not ended:
+        return body
+    expires = retained.expires
+    body["expiresAt"] = expires.isoformat(timespec="seconds") if expires is not None else None
     if operation.error is not None:
-        return shown | {"error": problem_document(operation.error, operation.name or request_id())}
-    return shown | {"result": f"/statements/{operation.handle}/result"}
+        return body | {"error": problem_document(operation.error, operation.name or request_id())}
+    return body | {"result": f"/statements/{operation.handle}/result"}
 
 
-def _page(kept: KeptStatement, number: int) -> ResultSet:
+def _page(retained: KeptStatement, number: int) -> ResultSet:
     """One page as a result of its own."""
-    batches = kept.page(number)
-    result = ResultSet(kept.columns(), lambda: iter(batches), is_query=True)
-    result.truncated = not kept.has_page(number + 1) and kept.operation.outcome().truncated
+    batches = retained.page(number)
+    result = ResultSet(retained.columns(), lambda: iter(batches), is_query=True)
+    result.truncated = not retained.has_page(number + 1) and retained.operation.outcome().truncated
     return result
 
 

@@ -39,19 +39,23 @@ def run_sql() -> ResponseReturnValue:
     """Run the statements of the body and stream the last one's rows in the format asked for, or keep them to be asked for."""
     format_ = negotiate(request.headers.get("Accept"))
     wanted = read_request()
-    given = wanted.for_gateway() | {"idempotency_key": idempotency_key(), "caller": caller(), "name": request_id()}
+    options = wanted.for_gateway() | {"idempotency_key": idempotency_key(), "caller": caller(), "name": request_id()}
     if wanted.later:
-        kept = services().gateway.keep(wanted.statement, **given)
-        headers = {"Location": f"/statements/{kept.operation.handle}", "Preference-Applied": "respond-async", "Cache-Control": "no-store"}
-        return status_of(kept.operation, kept), 202, headers
-    return streamed(wanted.statement, format_, request.headers.get("Accept"), **given)
+        retained = services().gateway.keep(wanted.statement, **options)
+        headers = {
+            "Location": f"/statements/{retained.operation.handle}",
+            "Preference-Applied": "respond-async",
+            "Cache-Control": "no-store",
+        }
+        return status_of(retained.operation, retained), 202, headers
+    return streamed(wanted.statement, format_, request.headers.get("Accept"), **options)
 
 
-def streamed(text: str, format_: Format, accepted: str | None, **given: Any) -> Response:
+def streamed(text: str, format_: Format, accepted: str | None, **options: Any) -> Response:
     """Run a text as long as the present client waits, and stream its rows; rows without end in a format it accepts for those."""
     link = _ClientLink()
     try:
-        result = services().gateway.run(text, **given, on_start=link.started)
+        result = services().gateway.run(text, **options, on_start=link.started)
     except BaseException:
         link.release()
         raise

@@ -104,10 +104,10 @@ class ResultBody:
 
 def _told(result: ResultSet) -> list[tuple[str, str]]:
     """What a result is, for clients whose format of rows has no place for it."""
-    told = [("X-Result-Kind", result.kind.value)]
+    headers = [("X-Result-Kind", result.kind.value)]
     if result.affected_rows is not None:
-        told.append(("X-Affected-Rows", str(result.affected_rows)))
-    return told + [("X-Notice", json.dumps(notice)[1:-1]) for notice in result.notices]
+        headers.append(("X-Affected-Rows", str(result.affected_rows)))
+    return headers + [("X-Notice", json.dumps(notice)[1:-1]) for notice in result.notices]
 
 
 def _content_type(format_: Format) -> str:
