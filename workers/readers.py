@@ -14,27 +14,31 @@ import pyarrow.parquet as pq
 
 from model.errors import InvalidData
 from model.schema.schema import Schema
+from table.format.parquet.batches import bounded_batches
 from table.format.rows.arrow import arrow_type
 from table.format.rows.cast import Fitting, fit
+from table.format.rows.unpacked import plain_pieces
 from workers.ndjson import NdjsonRows
 from workers.validation import check_schema, validated
 
-_BATCH_ROWS = 65_536
+_PIECE_BYTES = 8 << 20
+"""What rows of a batch take whose values are named by dictionaries or views."""
 _CSV_BLOCK_BYTES = 8 << 20
 """A CSV row must fit into one block."""
 
 
 def parquet_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.RecordBatch]:
     """Rows of a Parquet file; ``body`` must be able to seek."""
+    source = pa.PythonFile(body, mode="r")
     try:
-        file = pq.ParquetFile(body)
+        file = pq.ParquetFile(source)
     except MemoryError:
         raise
     except (pa.ArrowException, OSError) as problem:
         raise InvalidData(f"The body is not a Parquet file that can be read: {problem}") from problem
     try:
         check_schema(file.schema_arrow)
-        yield from _fitted(map(validated, file.iter_batches(batch_size=_BATCH_ROWS)), schema, table, Fitting())
+        yield from _fitted(map(validated, bounded_batches(source)), schema, table, Fitting())
     except OSError as problem:  # Arrow's own word for damage inside a Parquet file; the body lies on our disk or in memory
         raise InvalidData(f"The Parquet body is damaged: {problem}") from problem
 
@@ -51,7 +55,8 @@ def arrow_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.Re
         raise InvalidData(f"The body is not an Arrow IPC stream that can be read: {problem}") from problem
     try:
         check_schema(stream.schema)
-        yield from _fitted(map(validated, stream), schema, table, Fitting())
+        pieces = (piece for batch in stream for piece in plain_pieces(validated(batch), _PIECE_BYTES))
+        yield from _fitted(pieces, schema, table, Fitting())
     except OSError as problem:
         if problem.errno is not None:
             raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,6 +15,7 @@ from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import storage_failure
 from table.format.manifest import DataFile
 from table.format.orc import orc_head, orc_parts
+from table.format.parquet.batches import bounded_batches, opened
 from table.format.parquet.footer import layout_fault
 from table.format.parquet.metadata import footer_of, metadata_of
 from table.format.rows.arrow import arrow_type
@@ -23,11 +23,7 @@ from table.format.rows.stats import column_stats
 from table.scan.read import problem_of_rows
 from table.scan.statistics_check import ToldStats, bounds_fault
 
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
-
 MISSING = "is missing"
-_BUFFER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +88,7 @@ def _rows_told(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int
     """The rows of a file as its footer tells; None for a format without one."""
     match format_of(expected.path):
         case "parquet":
-            return int(_parquet(source).metadata.num_rows)
+            return int(opened(source).metadata.num_rows)
         case "orc":
             return orc_head(io, expected.path).rows
     return None
@@ -115,8 +111,7 @@ def _rows_of_all(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> i
     """The rows a file holds, all of it read; None for a format that is not read here."""
     match format_of(expected.path):
         case "parquet":
-            file = _parquet(source)
-            return _counted(expected, file.schema_arrow, file.iter_batches())
+            return _counted(expected, opened(source).schema_arrow, bounded_batches(source))
         case "orc":
             return _counted(
                 expected, orc_head(io, expected.path).schema, (batch for part in orc_parts(io, expected.path) for batch in part.batches)
@@ -126,12 +121,6 @@ def _rows_of_all(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> i
 
             return sum(1 for _ in fastavro.reader(source))
     return None
-
-
-def _parquet(source: pa.NativeFile) -> pq.ParquetFile:
-    import pyarrow.parquet as pq
-
-    return pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
 
 
 def _counted(expected: ExpectedFile, found: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import fastavro
 import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
 
-from model.errors import LakeError, UnsupportedType
+from model.errors import LakeError, ResultTooLarge, UnsupportedType
 from model.options.table import is_on
 from model.schema.casting import is_cast, parts_cast
 from model.schema.schema import Schema
 from model.schema.types import DataType, Field, RowType
 from table.format.deletions import alive, positions
 from table.format.formats import format_of
-from table.format.io.look_ahead import in_order
+from table.format.io.look_ahead import Stream, in_order
 from table.format.io.storage_errors import storage_failure
 from table.format.manifest import DataFile
 from table.format.orc import orc_parts, rows_of
-from table.format.parquet.metadata import footer_of, metadata_of
+from table.format.parquet.batches import BATCH_ROWS, bounded_batches
 from table.format.rows.arrow import arrow_schema, arrow_type
 from table.format.rows.convert import converted
 from table.format.rows.stats import column_stats
@@ -33,11 +35,7 @@ from table.scan.statistics_check import ToldStats, has_checksums
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds  # at run time it would bring pandas along, a second of every start
-    import pyarrow.parquet as pq
 
-BATCH_ROWS = 65_536
-_LEAST_BATCH_ROWS = 64
-_BATCH_BYTES = 2 << 20
 _WINDOW = 4
 """Files read at once."""
 _LOOK_AHEAD_BYTES = 64 << 20
@@ -46,8 +44,6 @@ _AT_HAND_BYTES = 4 << 20
 """Local files that take no more together are read whole, one after the other or, where they are many, by a few threads."""
 _MANY = 8
 _FETCHED_WHOLE_BYTES = 256 << 10
-_BUFFER_BYTES = 1 << 20
-"""Bytes of a column read at once; without it Arrow holds whole column chunks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,14 +102,44 @@ def _in_order(
         for stream in streams:
             yield from stream()
     elif at_hand:
-        for batches in _small_files().map(lambda stream: list(stream()), streams):
-            yield from batches
+        yield from _by_threads(streams)
     else:
         yield from in_order(streams, window=_WINDOW, most_bytes=_LOOK_AHEAD_BYTES)
 
 
 def _are_small(planned: Sequence[PlannedFile]) -> bool:
     return sum(one.file.file_size for one in planned) < _AT_HAND_BYTES and sum(one.file.row_count for one in planned) < 2 * BATCH_ROWS
+
+
+def _by_threads(streams: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+    """All batches in the streams' order; whole streams are read ahead where they are as small as their files."""
+    threads = _small_files()
+    waiting: deque[Future[tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]]]] = deque()
+    upcoming = iter(streams)
+    try:
+        while True:
+            waiting.extend(threads.submit(_beginning, stream) for stream in islice(upcoming, _MANY - len(waiting)))
+            if not waiting:
+                return
+            batches, rest = waiting.popleft().result()
+            yield from batches
+            yield from rest
+    finally:
+        for stream in waiting:
+            stream.cancel()
+
+
+def _beginning(stream: Stream) -> tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]]:
+    """The first batches of a stream, all of them where they take no more than small files do, and those that follow."""
+    rest = stream()
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    for batch in rest:
+        batches.append(batch)
+        size += batch.nbytes
+        if size > _AT_HAND_BYTES:
+            break
+    return batches, rest
 
 
 @cache
@@ -156,6 +182,8 @@ def _as_written(files: TableFiles, planned: PlannedFile, batches: Iterable[pa.Re
         raise files.missing(planned.path) from None
     except (LakeError, pa.ArrowCancelled):
         raise
+    except pa.ArrowCapacityError as problem:
+        raise ResultTooLarge(f"The file {planned.path} holds more than can be read: {problem}.") from problem
     except Exception as problem:  # bytes that were changed make a decoder fail in any way
         if (away := storage_failure(problem, planned.path)) is not None:
             raise away from problem
@@ -238,12 +266,9 @@ class _Projection:
                 raise UnsupportedType(f"Data files of the format of {self._planned.file.file_name} are not read here.")
 
     def _parquet(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
-        import pyarrow.parquet as pq
-
         with self._opened(files, path) as source:
             self._check_size(files, source.size())
-            file = pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
-            yield from file.iter_batches(batch_size=self._batch_rows(source, file.metadata), columns=self._names, use_threads=True)
+            yield from bounded_batches(source, self._names)
 
     def _opened(self, files: TableFiles, path: str) -> pa.NativeFile:
         """The file; a small one of a store is fetched whole, in a request instead of one for its end and for each column."""
@@ -258,22 +283,6 @@ class _Projection:
     def _check_size(self, files: TableFiles, size: int) -> None:
         if size != self._planned.file.file_size:
             raise files.damaged(self._planned.path, f"has {size:,} bytes where its manifest tells {self._planned.file.file_size:,}")
-
-    def _batch_rows(self, source: pa.NativeFile, metadata: pq.FileMetaData) -> int:
-        """Rows of a batch of some megabytes, by what the columns take once they are unpacked."""
-        size = sum(int(metadata.row_group(at).total_byte_size) for at in range(metadata.num_row_groups))
-        if size > _BATCH_BYTES:
-            size = self._unpacked_bytes(metadata_of(footer_of(source)))
-        return max(_LEAST_BATCH_ROWS, min(BATCH_ROWS, _BATCH_BYTES * int(metadata.num_rows) // max(1, size)))
-
-    def _unpacked_bytes(self, metadata: pq.FileMetaData) -> int:
-        """What the columns that are read take, by metadata that may be asked for its columns."""
-        names, size = set(self._names), 0
-        for at in range(metadata.num_row_groups):
-            group = metadata.row_group(at)
-            columns = (group.column(position) for position in range(group.num_columns))
-            size += sum(one.total_uncompressed_size for one in columns if one.path_in_schema.split(".", 1)[0] in names)
-        return size
 
     def _orc(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
         for part in orc_parts(files.io, path, self._names, at_once=self._at_once()):

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -19,13 +18,14 @@ from sql.spark.session.settings import LOCAL_FILES
 from sql.statements.base import ExecutionContext
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import translating
+from table.format.parquet.batches import bounded_batches
 
 FEW_ROWS = 100_000
 FEW_BYTES = 32 << 20
 """What one result may take that is collected: of Spark's heap, which all statements share, and of this process."""
 _LEAST_ROOM = 1024
 """A result whose texts have less room than this goes through the spool at once: many of them would not fit."""
-_BATCH_BYTES = 4 << 20
+_BATCH_ROWS = 16_384
 _TIMES = "spark.sql.parquet.outputTimestampType"
 _TOO_WIDE = "a value of the result has no room in memory"
 _SPOOL_FILES = {
@@ -160,12 +160,5 @@ def rows_at(io: FileIO, path: str, columns: list[ResultColumn]) -> Iterator[pa.R
     for status in sorted(io.list(path), key=lambda found: found.path):
         if status.path.endswith(".parquet"):
             with translating(status.path), io.arrow().open_input_file(io.arrow_path(status.path)) as source:
-                file = pq.ParquetFile(source)
-                for batch in file.iter_batches(batch_size=_batch_rows(file.metadata)):
+                for batch in bounded_batches(source, most_rows=_BATCH_ROWS):
                     yield fitted(batch, columns)
-
-
-def _batch_rows(metadata: pq.FileMetaData) -> int:
-    """Rows that together take some megabytes, where they are wide."""
-    size = sum(int(metadata.row_group(i).total_byte_size) for i in range(metadata.num_row_groups))
-    return max(1, min(16_384, _BATCH_BYTES * int(metadata.num_rows) // max(size, 1)))

@@ -38,6 +38,7 @@ from sql.spark.write.bucket import bucket_column
 from table.format.formats import FileFormat
 from table.format.io.storage_errors import translating
 from table.format.manifest import EMPTY_ROW, DataFile, NewFile
+from table.format.parquet.batches import bounded_batches, opened
 from table.format.parquet.footer import mark_columns
 from table.format.rows import binary_row
 from table.format.rows.arrow import arrow_type
@@ -67,7 +68,6 @@ _TOO_LARGE = 1.3
 """How far a file may pass its target; one that is larger is split."""
 _SPLIT_ROWS = 16_384
 _SPLIT_BYTES = 64 << 20
-_READ_BYTES = 4 << 20
 """Of each column at a time: without it Arrow holds whole row groups, and of a large file all of them."""
 _SPLITTING = Semaphore(2)
 _NO_DATA = frozenset({"manifest", "snapshot", "schema", "tag", "index", "_staging"})
@@ -247,12 +247,12 @@ def _split(table: LakeTable, format_: FileFormat, modes: StatsModes, path: str, 
     per_file = -(-file.row_count // count)
     parts: list[str] = []
     with translating(path), io.arrow().open_input_file(io.arrow_path(path)) as source:
-        staged = pq.ParquetFile(source, buffer_size=_READ_BYTES, pre_buffer=False)
-        batches = staged.iter_batches(batch_size=min(per_file, _SPLIT_ROWS))
+        schema = opened(source).schema_arrow
+        batches = bounded_batches(source, most_rows=min(per_file, _SPLIT_ROWS))
         rest: pa.RecordBatch | None = next(batches, None)
         while rest is not None:
             part = f"{path.removesuffix('.parquet')}-{len(parts)}.parquet"
-            out = open_file(table.files, format_, part, staged.schema_arrow, modes)
+            out = open_file(table.files, format_, part, schema, modes)
             try:
                 while rest is not None and out.rows < per_file:
                     group, rest = _row_group(rest, batches, per_file - out.rows)

@@ -1,0 +1,66 @@
+"""Bodies whose values are named by dictionaries or views become rows a bounded piece at a time, and as what was sent."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from model.errors import InvalidData
+from model.schema.schema import Schema
+from model.schema.types import ArrayType, Field, IntType, VarCharType
+from workers.readers import arrow_batches, parquet_batches, readable
+
+SCHEMA = Schema(
+    id=0,
+    highest_field_id=2,
+    fields=(
+        Field(id=0, name="texts", type=ArrayType(element=VarCharType())),
+        Field(id=1, name="text", type=VarCharType()),
+        Field(id=2, name="id", type=IntType()),
+    ),
+)
+MOST_BYTES = 9 << 20
+
+
+def _arrow(batch: pa.RecordBatch) -> io.BytesIO:
+    body = io.BytesIO()
+    with pa.ipc.new_stream(body, batch.schema) as stream:
+        stream.write_batch(batch)
+    return io.BytesIO(body.getvalue())
+
+
+def test_lists_that_are_views_arrive_as_they_were_sent() -> None:
+    values = pa.array(["a", "b", "c", "d"])
+    views = pa.ListViewArray.from_arrays(
+        pa.array([2, 0, 1, 0], pa.int32()), pa.array([2, 3, 0, 1], pa.int32()), values, mask=pa.array([False, False, False, True])
+    )
+    batch = pa.RecordBatch.from_pydict({"texts": views, "id": pa.array(range(4), pa.int32())})
+    rows = [row for part in arrow_batches(_arrow(batch), SCHEMA, "t") for row in part.to_pylist()]
+    assert [row["texts"] for row in rows] == [["c", "d"], ["a", "b", "c"], [], None]
+
+
+def test_a_small_body_that_unpacks_to_much_comes_in_pieces() -> None:
+    rows = 5_000
+    named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["x" * 200_000]))
+    batch = pa.RecordBatch.from_pydict({"text": named, "id": pa.array(range(rows), pa.int32())})
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_batches([batch]), file, compression="zstd")
+    for batches in (arrow_batches(_arrow(batch), SCHEMA, "t"), parquet_batches(io.BytesIO(file.getvalue()), SCHEMA, "t")):
+        seen = 0
+        for part in batches:
+            assert part.nbytes <= MOST_BYTES
+            assert part.column("id").to_pylist() == list(range(seen, seen + part.num_rows))
+            seen += part.num_rows
+        assert seen == rows
+
+
+def test_a_row_that_unpacks_to_more_than_a_gigabyte_is_refused() -> None:
+    named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(2_000, np.int32)), pa.array(["x" * (1 << 20)]))
+    lists = pa.ListArray.from_arrays(pa.array([0, 2_000], pa.int32()), named)
+    body = _arrow(pa.RecordBatch.from_pydict({"texts": lists}))
+    with pytest.raises(InvalidData, match="a row takes 2,"):
+        list(readable(arrow_batches(body, SCHEMA, "t")))
