@@ -105,8 +105,8 @@ class DatabaseNotEmpty(ResourceError, status=409):
 
     def __init__(self, name: str, tables: int, *, views: int = 0, functions: int = 0) -> None:
         counts = {"table": tables, "view": views, "function": functions}
-        held = " and ".join(f"{count} {kind}{'s' if count != 1 else ''}" for kind, count in counts.items() if count)
-        super().__init__(f"Database {name} holds {held or 'something'}; drop them first or add CASCADE.", resource_name=name)
+        contents = " and ".join(f"{count} {kind}{'s' if count != 1 else ''}" for kind, count in counts.items() if count)
+        super().__init__(f"Database {name} holds {contents or 'something'}; drop them first or add CASCADE.", resource_name=name)
 
 
 class TableNotExist(NotExist):
@@ -412,5 +412,5 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name closest to a misspelt one, or None where nothing is close."""
     from difflib import get_close_matches
 
-    found = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return found[0] if found else None
+    matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None

@@ -14,10 +14,10 @@ def parse_name(text: str) -> tuple[str, ...]:
     """The parts of a name that was written as text: ``d.t`` or ``d.`a.b` ``; raises `AnalysisError` for what is no name."""
     parts: list[str] = []
     at = 0
-    while (found := _PART.match(text, at)) is not None:
-        quoted, plain = found.groups()
+    while (match := _PART.match(text, at)) is not None:
+        quoted, plain = match.groups()
         parts.append(plain if quoted is None else quoted.replace("``", "`"))
-        at = found.end() + 1
+        at = match.end() + 1
         if at > len(text):
             return tuple(parts)
     raise AnalysisError(f"{text!r} is no name: parts are parted by dots, and one with a dot in it stands in backquotes.", fragment=text)

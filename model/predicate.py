@@ -69,15 +69,15 @@ Predicate = Compare | In | IsNull | And | Or
 
 def all_of(*parts: Predicate | None) -> Predicate | None:
     """The conjunction of what is there; None means no restriction."""
-    kept: list[Predicate] = []
+    conjuncts: list[Predicate] = []
     for part in parts:
         if isinstance(part, And):
-            kept.extend(part.parts)
+            conjuncts.extend(part.parts)
         elif part is not None:
-            kept.append(part)
-    if not kept:
+            conjuncts.append(part)
+    if not conjuncts:
         return None
-    return kept[0] if len(kept) == 1 else And(tuple(kept))
+    return conjuncts[0] if len(conjuncts) == 1 else And(tuple(conjuncts))
 
 
 def columns_of(predicate: Predicate | None) -> frozenset[str]:

@@ -86,16 +86,16 @@ class Quota:
 
 def quota_kind(name: str) -> QuotaKind:
     """What a name means; raises `InvalidOption` for one that means nothing."""
-    found = QUOTAS.get(name.lower())
-    if found is None:
+    kind = QUOTAS.get(name.lower())
+    if kind is None:
         close = nearest(name, QUOTAS)
         raise InvalidOption(f"There is no quota {name}{f'; did you mean {close}?' if close else '.'} The quotas are {', '.join(QUOTAS)}.")
-    return found
+    return kind
 
 
 def limits_of(quotas: Iterable[Quota], principal: str, roles: frozenset[str]) -> dict[str, int]:
     """What binds a user: its own quotas; else the largest of its roles'; else that of everybody (the role public)."""
-    found: dict[str, tuple[int, int]] = {}
+    ranked: dict[str, tuple[int, int]] = {}
     for quota in quotas:
         if quota.holder is Holder.USER:
             rank = 2 if quota.principal == principal else -1
@@ -104,5 +104,5 @@ def limits_of(quotas: Iterable[Quota], principal: str, roles: frozenset[str]) ->
         else:
             rank = 1 if quota.principal in roles else -1
         if rank >= 0:
-            found[quota.name] = max(found.get(quota.name, (rank, quota.value)), (rank, quota.value))
-    return {name: value for name, (_, value) in found.items()}
+            ranked[quota.name] = max(ranked.get(quota.name, (rank, quota.value)), (rank, quota.value))
+    return {name: value for name, (_, value) in ranked.items()}

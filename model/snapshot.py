@@ -115,8 +115,10 @@ class Snapshot:
 @lru_cache(maxsize=1)
 def _kinds() -> dict[str, tuple[type, ...]]:
     """Of which types the numbers and texts of a snapshot are: who writes its file may have put anything in their place."""
-    found = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(Snapshot).items() if name in _KEYS and name != "properties"}
-    return {name: kinds for name, kinds in found.items() if int in kinds or str in kinds}
+    kinds_of = {
+        name: get_args(hint) or (hint,) for name, hint in get_type_hints(Snapshot).items() if name in _KEYS and name != "properties"
+    }
+    return {name: kinds for name, kinds in kinds_of.items() if int in kinds or str in kinds}
 
 
 def told_operation(word: str | None) -> tuple[Operation | None, str | None]:

@@ -23,7 +23,7 @@ class View:
     def to_json(self) -> dict[str, Any]:
         """As the protocol spells it."""
         return {
-            "fields": [one.to_json() for one in self.fields],
+            "fields": [field.to_json() for field in self.fields],
             "query": self.query,
             "dialects": dict(self.dialects),
             "comment": self.comment,
@@ -34,7 +34,7 @@ class View:
     def from_json(cls, body: Mapping[str, Any]) -> View:
         """Read what `to_json` wrote."""
         return cls(
-            fields=tuple(Field.from_json(one) for one in body["fields"]),
+            fields=tuple(Field.from_json(field) for field in body["fields"]),
             query=body["query"],
             dialects=dict(body.get("dialects") or {}),
             comment=body.get("comment"),

@@ -65,8 +65,8 @@ def check_clustering(options: Mapping[str, str], find: Callable[[str], Field | N
     if not columns:
         raise InvalidOption("Option 'clustering.incremental' needs 'clustering.columns': the columns rows are sorted by.")
     for name in columns:
-        found = find(name)
-        if found is None:
+        field = find(name)
+        if field is None:
             raise InvalidOption(f"Option 'clustering.columns': there is no column {name}.")
-        if not isinstance(found.type, AtomicType):
-            raise InvalidOption(f"Option 'clustering.columns': column {name} is {found.type.sql()}, by which rows cannot be sorted.")
+        if not isinstance(field.type, AtomicType):
+            raise InvalidOption(f"Option 'clustering.columns': column {name} is {field.type.sql()}, by which rows cannot be sorted.")

@@ -63,8 +63,8 @@ def _of_kind(options: Mapping[str, str], kind: str) -> Iterator[ColumnIndex]:
     declared = options.get(f"{_PREFIX}{kind}.columns", "")
     for column in (part.strip() for part in declared.split(",") if part.strip()):
         prefix = f"{_PREFIX}{kind}.{column}."
-        given = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
-        yield ColumnIndex(column=column, kind=kind, settings={o.key: o.read(given) for o in COLUMN_OPTIONS[kind]})
+        settings = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
+        yield ColumnIndex(column=column, kind=kind, settings={o.key: o.read(settings) for o in COLUMN_OPTIONS[kind]})
 
 
 def check_file_indexes(options: Mapping[str, str], fields: Sequence[Field]) -> None:
@@ -74,14 +74,14 @@ def check_file_indexes(options: Mapping[str, str], fields: Sequence[Field]) -> N
     for index in column_indexes(options):
         option = f"{_PREFIX}{index.kind}.columns"
         known.add((index.kind, index.column))
-        found = by_name.get(index.column)
-        if found is None and "[" in index.column:
+        indexed = by_name.get(index.column)
+        if indexed is None and "[" in index.column:
             raise InvalidOption(f"Option '{option}': {index.column}: indexes on keys of a MAP are not written here; leave it out.")
-        if found is None:
+        if indexed is None:
             raise InvalidOption(f"Option '{option}': there is no column {index.column}.")
-        if found.type.root not in _ROOTS[index.kind]:
+        if indexed.type.root not in _ROOTS[index.kind]:
             raise InvalidOption(
-                f"Option '{option}': column {index.column} has the type {found.type.sql()}, which has no {index.kind} index."
+                f"Option '{option}': column {index.column} has the type {indexed.type.sql()}, which has no {index.kind} index."
             )
     for key in options:
         kind, _, rest = key.removeprefix(_PREFIX).partition(".")

@@ -119,8 +119,8 @@ class OptionGroup:
 
     def get(self, key: str) -> Option[Any] | None:
         """The declaration of a key, also by family; None when there is none."""
-        if found := self._options.get(key):
-            return found
+        if declared := self._options.get(key):
+            return declared
         return next((option for pattern, option in self._families if pattern.fullmatch(key)), None)
 
     def refusal(self, key: str) -> str | None:
@@ -141,8 +141,8 @@ class OptionGroup:
 
     def known(self, key: str) -> Option[Any]:
         """The declaration of a key; raises `InvalidOption` for an unknown or refused one."""
-        if found := self._known.get(key):
-            return found
+        if declared := self._known.get(key):
+            return declared
         if reason := self.refusal(key):
             raise InvalidOption(f"Option '{key}' is not available: {reason}")
         option = self.get(key)
@@ -203,8 +203,8 @@ def erases(statement: str) -> bool:
 
 def literals_in(statement: str) -> list[str]:
     """The texts and numbers that a statement names, without quotes, those in its texts too, and its comments."""
-    found = [one.strip("'") for one in _LITERAL.findall(statement) if not one.startswith("`")]
-    return [*found, *(one.strip("'") for text in found for one in _LITERAL.findall(text.replace("''", "'")))]
+    literals = [token.strip("'") for token in _LITERAL.findall(statement) if not token.startswith("`")]
+    return [*literals, *(token.strip("'") for text in literals for token in _LITERAL.findall(text.replace("''", "'")))]
 
 
 def masked_text(statement: str) -> str:
@@ -217,9 +217,9 @@ def masked_text(statement: str) -> str:
 def masked_secrets(statement: str) -> str:
     """A statement with stars for the values of options that look like secrets alone."""
 
-    def value(found: re.Match[str]) -> str:
-        key = _KEY.search(statement[max(0, found.start() - _LONGEST_KEY) : found.start()])
-        return f"{found[1]}'{MASK}'" if key and _SECRET.search(key[1] or key[2] or "") else found[0]
+    def value(match: re.Match[str]) -> str:
+        key = _KEY.search(statement[max(0, match.start() - _LONGEST_KEY) : match.start()])
+        return f"{match[1]}'{MASK}'" if key and _SECRET.search(key[1] or key[2] or "") else match[0]
 
     return _VALUE.sub(value, statement)
 
@@ -346,10 +346,10 @@ def words(*values: str) -> Parser[tuple[str, ...]]:
     """Some of the given words, parted by commas."""
 
     def parse(raw: str) -> tuple[str, ...]:
-        found = tuple(part.strip().lower() for part in raw.split(","))
-        if set(found) - set(values) or len(set(found)) < len(found):
+        parts = tuple(part.strip().lower() for part in raw.split(","))
+        if set(parts) - set(values) or len(set(parts)) < len(parts):
             raise ValueError("one or several of " + ", ".join(values) + " are expected, parted by commas")
-        return found
+        return parts
 
     return Parser(" \\| ".join(values), parse, ",".join, everywhere=False)
 
@@ -376,10 +376,10 @@ def memory_size() -> Parser[int]:
     """A size in bytes; units are binary, as Flink's are (`8 mb` is 8 MiB)."""
 
     def parse(raw: str) -> int:
-        found = re.fullmatch(r"(\d+)\s*([a-z]*)", raw.lower())
-        if found is None or found[2] not in _UNITS:
+        match = re.fullmatch(r"(\d+)\s*([a-z]*)", raw.lower())
+        if match is None or match[2] not in _UNITS:
             raise ValueError("a size such as '8 mb' is expected")
-        return int(found[1]) * _UNITS[found[2]]
+        return int(match[1]) * _UNITS[match[2]]
 
     def show(value: int) -> str:
         for unit, factor in (("tb", 1024**4), ("gb", 1024**3), ("mb", 1024**2), ("kb", 1024)):
@@ -401,13 +401,13 @@ def duration() -> Parser[timedelta]:
     """A span of time such as `10 s`, `5 min`, `1 h`, `1 d`; a bare number is milliseconds, as in Flink."""
 
     def parse(raw: str) -> timedelta:
-        found = re.fullmatch(r"(\d+)\s*([a-zµ]*)", raw.lower())
-        unit = found[2] if found else None
+        match = re.fullmatch(r"(\d+)\s*([a-zµ]*)", raw.lower())
+        unit = match[2] if match else None
         if unit and unit not in _SECONDS:
             unit = _DURATION_WORDS.get(unit.removesuffix("s"), unit)
-        if found is None or (unit and unit not in _SECONDS):
+        if match is None or (unit and unit not in _SECONDS):
             raise ValueError("a duration such as '10 s' or '1 h' is expected")
-        return timedelta(seconds=int(found[1]) * _SECONDS[unit or "ms"])
+        return timedelta(seconds=int(match[1]) * _SECONDS[unit or "ms"])
 
     def show(value: timedelta) -> str:
         millis = round(value.total_seconds() * 1000)

@@ -16,16 +16,16 @@ _LEAST_AND_MOST = (
 _BOTH = (("partition.idle-time-to-done", "partition.time-interval"),)
 
 
-def check_together(options: Mapping[str, str], partition_keys: Sequence[str], given: Collection[str]) -> None:
+def check_together(options: Mapping[str, str], partition_keys: Sequence[str], stated: Collection[str]) -> None:
     """Raise `InvalidOption` for what a statement gives that cannot be beside the other options of its table."""
-    for key in given:
+    for key in stated:
         if not partition_keys and key.startswith(_OF_PARTITIONS):
             raise InvalidOption(f"Option '{key}' needs a table with partitions; PARTITIONED BY makes them.")
     for low, high in _LEAST_AND_MOST:
         least, most = TABLE_OPTIONS.read(options, low), TABLE_OPTIONS.read(options, high)
-        if {low, high} & {*given} and least is not None and most is not None and least > most:
-            told = (f"'{key}' = '{options.get(key, TABLE_OPTIONS.known(key).default_text())}'" for key in (low, high))
-            raise InvalidOption(f"Options {' and '.join(told)}: the first may not be above the second; give both.")
-    for one, other in _BOTH:
-        if (one in options) != (other in options) and {one, other} & {*given}:
-            raise InvalidOption(f"'{one}' and '{other}' belong together; give both.")
+        if {low, high} & {*stated} and least is not None and most is not None and least > most:
+            settings = (f"'{key}' = '{options.get(key, TABLE_OPTIONS.known(key).default_text())}'" for key in (low, high))
+            raise InvalidOption(f"Options {' and '.join(settings)}: the first may not be above the second; give both.")
+    for first, other in _BOTH:
+        if (first in options) != (other in options) and {first, other} & {*stated}:
+            raise InvalidOption(f"'{first}' and '{other}' belong together; give both.")

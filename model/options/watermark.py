@@ -41,10 +41,10 @@ class Watermark:
             raise self._unreadable()
         if not rest:
             return timedelta(0)
-        found = _DELAY.fullmatch(rest)
-        if found is None:
+        match = _DELAY.fullmatch(rest)
+        if match is None:
             raise self._unreadable()
-        return timedelta(milliseconds=interval_millis(found[1], found[2], found[3]))
+        return timedelta(milliseconds=interval_millis(match[1], match[2], match[3]))
 
     def _unreadable(self) -> InvalidSchema:
         return InvalidSchema(
@@ -106,8 +106,8 @@ def watermark_options(schema: Schema, watermark: Watermark) -> dict[str, str]:
 def quoted_expression(text: str, schema: Schema) -> str:
     """The expression with its column names backquoted, as Flink serializes it."""
 
-    def quote(found: re.Match[str]) -> str:
-        word = found[0]
+    def quote(match: re.Match[str]) -> str:
+        word = match[0]
         return f"`{word}`" if word in schema.field_names else word
 
     pieces = re.split(r"('(?:[^']|'')*'|`[^`]*`)", text)

@@ -224,8 +224,8 @@ class _Work:
                 raise InvalidSchemaChange(f"{'.'.join(inside)} is a {type_.sql()}; there is nothing inside it to change.")
         if not isinstance(type_, RowType) and len(inside) == 1 and not isinstance(change, UpdateColumnType | UpdateColumnNullability):
             raise InvalidSchemaChange(f"{inside[0]} is a {type_.root}; only the types of its parts can change.")
-        kept = ("alter-column-null-to-not-null.disabled", DISABLE_EXPLICIT_CASTS.key)
-        options = {key: value for key, value in self.options.items() if key in kept}
+        cast_options = ("alter-column-null-to-not-null.disabled", DISABLE_EXPLICIT_CASTS.key)
+        options = {key: value for key, value in self.options.items() if key in cast_options}
         outer = replace(self.schema, fields=tuple(parts), partition_keys=(), options=options)
         work = _Work(outer, self.table, self.has_snapshot)
         work.ids = self.ids
@@ -350,14 +350,14 @@ class _Work:
 
     def _check_cast(self, name: str, old: DataType, target: DataType) -> None:
         """As Paimon has it; inside arrays and maps types only widen, for nobody here could read the rest."""
-        told = f"Column {name} cannot go from {old.sql()} to {target.sql()}"
+        refusal = f"Column {name} cannot go from {old.sql()} to {target.sql()}"
         if not casts(old, target):
-            raise InvalidSchemaChange(f"{told}: values of the one do not become values of the other.")
+            raise InvalidSchemaChange(f"{refusal}: values of the one do not become values of the other.")
         if self.in_collection and not widens(old, target):
-            raise InvalidSchemaChange(f"{told}: inside arrays and maps the new type must hold every old value.")
+            raise InvalidSchemaChange(f"{refusal}: inside arrays and maps the new type must hold every old value.")
         key = DISABLE_EXPLICIT_CASTS.key
         if is_on(self.options, key) and not casts(old, target, explicit=False):
-            raise InvalidSchemaChange(f"{told} by an explicit cast, which may lose information: the table's option '{key}' forbids it.")
+            raise InvalidSchemaChange(f"{refusal} by an explicit cast, which may lose information: the table's option '{key}' forbids it.")
 
     def _set_nullable(self, name: str, nullable: bool) -> None:
         at = self._index(name)

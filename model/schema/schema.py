@@ -83,10 +83,10 @@ class Schema:
 
     def field(self, name: str, *, table: str = "the table") -> Field:
         """The column of that name; raises `ColumnNotExist` naming the nearest one."""
-        found = self.find(name)
-        if found is None:
+        field = self.find(name)
+        if field is None:
             raise ColumnNotExist(name, table, nearest=nearest(name, self.field_names))
-        return found
+        return field
 
     @property
     def partition_fields(self) -> tuple[Field, ...]:
@@ -203,12 +203,12 @@ def new_schema(
     return schema
 
 
-def _from_option(options: dict[str, str], key: str, given: Sequence[str]) -> tuple[str, ...]:
+def _from_option(options: dict[str, str], key: str, names: Sequence[str]) -> tuple[str, ...]:
     """Paimon moves these two options out of the options and into the schema's own keys."""
     text = options.pop(key, None)
     if text is None:
-        return tuple(given)
-    if given:
+        return tuple(names)
+    if names:
         raise InvalidSchema(f"The option '{key}' repeats what the statement says; leave one of them out.")
     return tuple(part.strip() for part in text.split(","))
 
@@ -234,11 +234,11 @@ def check_schema(schema: Schema) -> None:
         )
     _check_columns(schema)
     for name in schema.partition_keys:
-        found = schema.find(name)
-        if found is None:
+        column = schema.find(name)
+        if column is None:
             raise InvalidSchema(f"Partition column {name} is not a column of the table.")
-        if not isinstance(found.type, AtomicType):
-            raise InvalidSchema(f"Partition column {name} has the nested type {found.type.sql()}; use one of a simple type.")
+        if not isinstance(column.type, AtomicType):
+            raise InvalidSchema(f"Partition column {name} has the nested type {column.type.sql()}; use one of a simple type.")
     if len(set(schema.partition_keys)) != len(schema.partition_keys):
         raise InvalidSchema("A column stands twice in PARTITIONED BY.")
     if schema.partition_keys and len(schema.partition_keys) == len(schema.fields):
@@ -280,13 +280,13 @@ def _check_buckets(schema: Schema) -> None:
     if not schema.bucket_keys:
         raise InvalidOption("Option 'bucket-key' is missing: with buckets, name the column or columns whose value picks the bucket.")
     for name in schema.bucket_keys:
-        found = schema.find(name)
-        if found is None:
+        column = schema.find(name)
+        if column is None:
             raise InvalidOption(f"Option 'bucket-key': there is no column {name}.")
         if name in schema.partition_keys:
             raise InvalidOption(f"Option 'bucket-key': {name} is a partition column; it is the same for all rows of a partition.")
-        if not isinstance(found.type, AtomicType):
-            raise InvalidOption(f"Option 'bucket-key': column {name} has the type {found.type.sql()}, which cannot be hashed.")
+        if not isinstance(column.type, AtomicType):
+            raise InvalidOption(f"Option 'bucket-key': column {name} has the type {column.type.sql()}, which cannot be hashed.")
     if len(set(schema.bucket_keys)) != len(schema.bucket_keys):
         raise InvalidOption("Option 'bucket-key' names a column twice.")
     _check_bucket_function(schema)

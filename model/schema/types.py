@@ -345,10 +345,10 @@ def _parse_atomic(text: str) -> DataType:
         return VarCharType(nullable=nullable)
     if body == "BYTES":
         return VarBinaryType(nullable=nullable)
-    found = _NUMBERED.match(body)
-    if found is None:
+    match = _NUMBERED.match(body)
+    if match is None:
         raise UnsupportedType(f"There is no type {text!r}.")
-    name, first, second, rest = found.groups()
+    name, first, second, rest = match.groups()
     number = int(first) if first is not None else None
     if name in ("DECIMAL", "NUMERIC", "DEC") and not rest:
         precision, scale = (10 if number is None else number), int(second or 0)
