@@ -34,24 +34,24 @@ def main() -> None:
     send(end, b"{}")
     with contextlib.suppress(Gone, ConnectionError):
         while True:
-            told, file = receive(end)
+            task, file = receive(end)
             journal.write(b"\n")
             try:
-                send(end, orjson.dumps(answer(journal, told, file, memory)))
+                send(end, orjson.dumps(answer(journal, task, file, memory)))
             finally:
                 if file is not None:
                     os.close(file)
 
 
-def answer(journal: IO[bytes], told: bytes, file: int | None, memory: int) -> dict[str, Any]:
+def answer(journal: IO[bytes], raw_task: bytes, file: int | None, memory: int) -> dict[str, Any]:
     """Do a task; whatever goes wrong is told, so that only a crash ends the worker."""
     try:
         if file is None:
             raise ValueError("a task without a file")
-        given = orjson.loads(told)
-        if "orc" in given:
-            return decoded(given, file, _store)
-        task = BodyTask.of(given)
+        document = orjson.loads(raw_task)
+        if "orc" in document:
+            return decoded(document, file, _store)
+        task = BodyTask.of(document)
         files = TableFiles(_store(task.warehouse), task.location, task.branch)
         with os.fdopen(os.dup(file), "rb", buffering=1 << 20) as body:
             batches = readable(READERS[task.media_type](body, task.schema, task.table))
@@ -82,8 +82,8 @@ def _limit_memory(memory: int) -> None:
     """Let the process have so much more address space than it has now."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        with open("/proc/self/statm") as told:
-            pages = int(told.read().split()[0])
+        with open("/proc/self/statm") as statm:
+            pages = int(statm.read().split()[0])
     except FileNotFoundError:  # not Linux
         return
     limit = pages * resource.getpagesize() + memory

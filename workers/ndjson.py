@@ -215,8 +215,8 @@ def _array(element: Convert) -> Convert:
 
 
 def _map(key: Convert, value: Convert) -> Convert:
-    def convert(given: Any) -> list[tuple[Any, Any]]:
-        pairs = given.items() if isinstance(given, dict) else [_pair(pair) for pair in _list(given)]
+    def convert(raw: Any) -> list[tuple[Any, Any]]:
+        pairs = raw.items() if isinstance(raw, dict) else [_pair(pair) for pair in _list(raw)]
         return [(key(k), None if v is None else value(v)) for k, v in pairs]
 
     return convert
@@ -228,10 +228,10 @@ def _pair(value: Any) -> tuple[Any, Any]:
 
 
 def _row(parts: dict[str, Convert]) -> Convert:
-    def convert(given: Any) -> dict[str, Any]:
-        if not isinstance(given, dict) or not given.keys() <= parts.keys():
+    def convert(raw: Any) -> dict[str, Any]:
+        if not isinstance(raw, dict) or not raw.keys() <= parts.keys():
             raise ValueError
-        return {name: None if given.get(name) is None else part(given[name]) for name, part in parts.items()}
+        return {name: None if raw.get(name) is None else part(raw[name]) for name, part in parts.items()}
 
     return convert
 

@@ -52,16 +52,16 @@ class OrcProcesses:
 
     def head(self, io: FileIO, path: str) -> OrcHead:
         """What the end of a file tells."""
-        told, _ = self._ask(io, path, None)
-        return _head(told)
+        answer, _ = self._ask(io, path, None)
+        return _head(answer)
 
     def part(self, io: FileIO, path: str, wanted: Wanted) -> OrcPart:
         """Some stripes; their rows lie where the worker put them, and are not copied."""
-        told, buffer = self._ask(io, path, wanted)
+        answer, buffer = self._ask(io, path, wanted)
         batches = list(ipc.open_stream(buffer))
         for batch in batches:
             batch.validate()
-        return OrcPart(head=_head(told), batches=batches, following=int(told["following"]))
+        return OrcPart(head=_head(answer), batches=batches, following=int(answer["following"]))
 
     def _ask(self, io: FileIO, path: str, wanted: Wanted | None) -> tuple[dict[str, Any], pa.Buffer]:
         io.arrow_path(path)  # raises where the file is none of the table's
@@ -69,12 +69,12 @@ class OrcProcesses:
         if wanted is not None:
             task |= {"columns": wanted.columns, "stripe": wanted.stripe, "atOnce": wanted.at_once}
         with in_memory() as rows:
-            told = self._answer(orjson.dumps(task), rows.fileno(), path)
-            if told.get("missing"):
+            answer = self._answer(orjson.dumps(task), rows.fileno(), path)
+            if answer.get("missing"):
                 raise FileNotFoundError(path)
-            if "problem" in told:
-                raise ValueError(told["problem"])
-            return told, pa.py_buffer(mmap.mmap(rows.fileno(), 0, access=mmap.ACCESS_READ))
+            if "problem" in answer:
+                raise ValueError(answer["problem"])
+            return answer, pa.py_buffer(mmap.mmap(rows.fileno(), 0, access=mmap.ACCESS_READ))
 
     def _answer(self, task: bytes, rows: int, path: str) -> dict[str, Any]:
         for tried in range(_TRIES):
@@ -95,9 +95,9 @@ class OrcProcesses:
         raise AssertionError("unreachable")
 
 
-def _head(told: dict[str, Any]) -> OrcHead:
-    schema = ipc.read_schema(pa.py_buffer(base64.b64decode(told["schema"])))
-    return OrcHead(size=int(told["size"]), rows=int(told["rows"]), stripes=int(told["stripes"]), schema=schema)
+def _head(answer: dict[str, Any]) -> OrcHead:
+    schema = ipc.read_schema(pa.py_buffer(base64.b64decode(answer["schema"])))
+    return OrcHead(size=int(answer["size"]), rows=int(answer["rows"]), stripes=int(answer["stripes"]), schema=schema)
 
 
 def decoded(task: dict[str, Any], rows: int, store: Callable[[str], FileIO]) -> dict[str, Any]:

@@ -78,12 +78,12 @@ class WorkerPool:
         """
         return self._with_worker(lambda worker: worker.write(task, body, remove))
 
-    def ask(self, told: bytes, file: int) -> dict[str, object]:
+    def ask(self, task: bytes, file: int) -> dict[str, object]:
         """Let a worker do a task that leaves nothing behind but its answer and what it writes to a file, given as a descriptor.
 
         Raises what the task raises, and `WorkerLost` where it killed the worker or took too long.
         """
-        return self._with_worker(lambda worker: worker.ask(told, file))
+        return self._with_worker(lambda worker: worker.ask(task, file))
 
     def _with_worker(self, use: Callable[[_Worker], T]) -> T:
         while True:
@@ -194,12 +194,12 @@ class _Worker:
         seconds = self._limits.seconds + os.fstat(body).st_size / _LEAST_BYTES_A_SECOND
         return self._done(task.to_json(), body, seconds, files_of, remove, lambda problem: self._lost(problem, seconds))
 
-    def ask(self, told: bytes, file: int) -> dict[str, object]:
-        return self._done(told, file, self._limits.seconds, lambda answer: answer, lambda path: None, self._ended)
+    def ask(self, task: bytes, file: int) -> dict[str, object]:
+        return self._done(task, file, self._limits.seconds, lambda answer: answer, lambda path: None, self._ended)
 
     def _done(
         self,
-        told: bytes,
+        task: bytes,
         file: int,
         seconds: float,
         taken: Callable[[dict[str, object]], T],
@@ -215,7 +215,7 @@ class _Worker:
             self._end.settimeout(self._limits.seconds)
             self._journal.seek(0)
             self._journal.truncate()
-            send(self._end, told, file)
+            send(self._end, task, file)
             answer = self._next(until)
             if "error" not in answer and "bug" not in answer:
                 return taken(answer)
@@ -244,10 +244,10 @@ class _Worker:
 
     def _next(self, until: float) -> dict[str, object]:
         self._end.settimeout(max(0.001, until - time.monotonic()))
-        told, file = receive(self._end)
+        message, file = receive(self._end)
         if file is not None:
             os.close(file)
-        answer = orjson.loads(told)
+        answer = orjson.loads(message)
         if not isinstance(answer, dict):
             raise Gone
         return answer

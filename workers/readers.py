@@ -153,7 +153,7 @@ def readable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     except MemoryError:
         raise
     except UnicodeDecodeError as problem:
-        shown = problem.object[:80].decode(errors="backslashreplace")
-        raise InvalidData(f"The body cannot be read: the name {shown!r} of a column is not UTF-8.") from problem
+        name = problem.object[:80].decode(errors="backslashreplace")
+        raise InvalidData(f"The body cannot be read: the name {name!r} of a column is not UTF-8.") from problem
     except (pa.ArrowException, EOFError, OverflowError) as problem:
         raise InvalidData(f"The body cannot be read: {problem}") from problem

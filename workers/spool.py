@@ -29,20 +29,20 @@ def spooled(body: IO[bytes], *, begin: bytes = b"", seen: Callable[[bytes], obje
 
 def spooled_parts(parts: Iterable[bytes]) -> IO[bytes]:
     """The same of a body that comes in parts."""
-    held = in_memory()
+    buffer = in_memory()
     size, small = 0, True
     try:
         for part in parts:
             size += len(part)
             if small and size > _MEMORY_BYTES:
-                held, small = _moved(held), False
-            held.write(part)
-        held.flush()
-        held.seek(0)
+                buffer, small = _moved(buffer), False
+            buffer.write(part)
+        buffer.flush()
+        buffer.seek(0)
     except BaseException:
-        held.close()
+        buffer.close()
         raise
-    return held
+    return buffer
 
 
 def first_bytes(body: IO[bytes], size: int) -> bytes:
@@ -61,15 +61,15 @@ def in_memory() -> IO[bytes]:
     return tempfile.TemporaryFile()
 
 
-def _moved(held: IO[bytes]) -> IO[bytes]:
+def _moved(buffer: IO[bytes]) -> IO[bytes]:
     """The same bytes in a temporary file."""
     made = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     try:
-        held.seek(0)
-        while chunk := held.read(_CHUNK_BYTES):
+        buffer.seek(0)
+        while chunk := buffer.read(_CHUNK_BYTES):
             made.write(chunk)
     except BaseException:
         made.close()
         raise
-    held.close()
+    buffer.close()
     return made

@@ -45,15 +45,15 @@ class BodyTask:
         )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> BodyTask:
+    def of(cls, document: Mapping[str, Any]) -> BodyTask:
         """What `to_json` wrote, once read."""
         return cls(
-            media_type=given["mediaType"],
-            table=given["table"],
-            warehouse=given["warehouse"],
-            location=given["location"],
-            branch=given["branch"],
-            schema=_schema(given["schema"]),
+            media_type=document["mediaType"],
+            table=document["table"],
+            warehouse=document["warehouse"],
+            location=document["location"],
+            branch=document["branch"],
+            schema=_schema(document["schema"]),
         )
 
 
@@ -96,7 +96,7 @@ def error_of(answer: Mapping[str, Any]) -> LakeError:
 
 @lru_cache(maxsize=1)
 def _classes() -> dict[str, type[LakeError]]:
-    return {one.error_class: one for one in _below([LakeError])}
+    return {error.error_class: error for error in _below([LakeError])}
 
 
 def _below(kinds: Iterable[type[LakeError]]) -> Iterator[type[LakeError]]:

@@ -37,8 +37,8 @@ def check_names(fields: Iterable[pa.Field]) -> None:
         try:
             _ = field.name
         except UnicodeDecodeError as problem:
-            shown = problem.object[:80].decode(errors="backslashreplace")
-            raise InvalidData(f"The rows cannot be read: the name '{shown}' of a column is not UTF-8.") from None
+            name = problem.object[:80].decode(errors="backslashreplace")
+            raise InvalidData(f"The rows cannot be read: the name '{name}' of a column is not UTF-8.") from None
         inside = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         check_names(inside.field(number) for number in range(inside.num_fields))
 
