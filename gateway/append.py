@@ -66,8 +66,8 @@ class Appender:
         if kind in TEXTS and len(begin) <= _SMALL_BYTES:
             seen(begin)
             return self._claimed(lake, table, self._here(table, kind, begin), idempotency_key, digest.hexdigest, short=True)
-        with spooled(body, begin=begin, seen=seen) as held:
-            write = partial(written_by_worker, self._workers, self._lake, table, kind, held)
+        with spooled(body, begin=begin, seen=seen) as content:
+            write = partial(written_by_worker, self._workers, self._lake, table, kind, content)
             return self._claimed(lake, table, write, idempotency_key, digest.hexdigest)
 
     @staticmethod

@@ -127,7 +127,11 @@ class Canceller:
         """Statements that go on in Spark although they were told to stop a while ago."""
         now = time.monotonic()
         with self._woken:
-            return [one.operation.handle for one in self._stopping if now - one.since > self._patience.told and one.holds_spark]
+            return [
+                statement.operation.handle
+                for statement in self._stopping
+                if now - statement.since > self._patience.told and statement.holds_spark
+            ]
 
     def close(self, seconds: float = 2.0) -> None:
         """End the thread."""
@@ -148,9 +152,9 @@ class Canceller:
                 self._guarded(self._look, "Spark could not be asked how it is")
             self._count_tasks(stopping)
             ended = self._renew_starved(stopping)
-            ended += [one for one in stopping if one not in ended and self._ended(one)]
+            ended += [statement for statement in stopping if statement not in ended and self._ended(statement)]
             with self._woken:
-                self._stopping = [one for one in self._stopping if one not in ended]
+                self._stopping = [statement for statement in self._stopping if statement not in ended]
                 if self._stopping:
                     self._woken.wait(_AGAIN_SECONDS)
 
@@ -158,27 +162,27 @@ class Canceller:
         """Look which tasks go on: Spark itself takes one for ended when it was told to stop."""
         live: list[tuple[str, int]] = []
         try:
-            for one in stopping:
-                one.stages |= self._spark.stages_of(one.operation.handle)
-            if any(one.stages for one in stopping):
+            for statement in stopping:
+                statement.stages |= self._spark.stages_of(statement.operation.handle)
+            if any(statement.stages for statement in stopping):
                 live = self._spark.live_tasks()
         except Exception:  # the JVM may be gone, and with it its tasks
             _log.debug("Spark does not tell which tasks run", exc_info=True)
-        for one in stopping:
-            one.tasks = sum(stage in one.stages for stage in live)
+        for statement in stopping:
+            statement.tasks = sum(stage in statement.stages for stage in live)
 
     def _renew_starved(self, stopping: Sequence[_Stopping]) -> list[_Stopping]:
         """Start Spark anew where some have left nobody a core for too long; those that end with it."""
         now = time.monotonic()
         shortest = min(self._patience.waited_for, self._patience.starved)
-        holding = [one for one in stopping if one.tasks and now - one.since > shortest]
-        tasks = sum(one.tasks for one in holding)
+        holding = [statement for statement in stopping if statement.tasks and now - statement.since > shortest]
+        tasks = sum(statement.tasks for statement in holding)
         if not tasks or tasks < self._cores():
             return []
-        waited = now - max(one.since for one in holding)
+        waited = now - max(statement.since for statement in holding)
         if waited <= self._patience.starved and not self._waiting():
             return []
-        handles = ", ".join(one.operation.handle for one in holding)
+        handles = ", ".join(statement.operation.handle for statement in holding)
         reason = f"{tasks} tasks hold all its cores {waited:.0f} s after their statements were told to stop: {handles}"
         self._guarded(lambda: self._spark.restart(reason), "Spark could not be started anew")
         return holding
@@ -189,22 +193,22 @@ class Canceller:
         except Exception:  # the JVM may be gone, and with it its tasks
             return math.inf
 
-    def _ended(self, one: _Stopping) -> bool:
+    def _ended(self, statement: _Stopping) -> bool:
         """Tell it to stop once more; whether it has ended."""
-        operation, waited = one.operation, time.monotonic() - one.since
+        operation, waited = statement.operation, time.monotonic() - statement.since
         handle = operation.handle
         if not operation.worker_ended:
             self._guarded(lambda: self._spark.cancel(handle), f"The Spark jobs of statement {handle} could not be stopped")
             if waited > self._patience.interrupt and operation.on_spark:
                 self._guarded(lambda: self._spark.interrupt(handle), f"The thread of statement {handle} could not be interrupted")
-            if waited > self._patience.thread and not one.given_up:
-                one.given_up = one.give_up()
-                if one.given_up:
+            if waited > self._patience.thread and not statement.given_up:
+                statement.given_up = statement.give_up()
+                if statement.given_up:
                     _log.warning("Statement %s was told to stop %d s ago; another thread takes its place", handle, waited)
-        if operation.worker_ended and not one.tasks:
+        if operation.worker_ended and not statement.tasks:
             return True
-        if waited > self._patience.restart and one.holds_spark:
-            reason = f"statement {handle} goes on {waited:.0f} s after it was told to stop, with {one.tasks} tasks"
+        if waited > self._patience.restart and statement.holds_spark:
+            reason = f"statement {handle} goes on {waited:.0f} s after it was told to stop, with {statement.tasks} tasks"
             self._guarded(lambda: self._spark.restart(reason), "Spark could not be started anew")
             return True
         return False

@@ -72,14 +72,14 @@ class FairQueue(Generic[W]):
     def pop(self) -> W | None:
         """The next work, which counts as running until `done`; None where none waits that may run."""
         best: str | None = None
-        found = False
+        any_fits = False
         for owner in self._waiting:
             limit = self._running_limit(owner) if owner is not None else None
             if limit is not None and self._running[owner] >= limit:
                 continue
-            if not found or self._running[owner] < self._running[best]:
-                best, found = owner, True
-        if not found or (self._places is not None and self._running[best] and self._running.total() >= self._places):
+            if not any_fits or self._running[owner] < self._running[best]:
+                best, any_fits = owner, True
+        if not any_fits or (self._places is not None and self._running[best] and self._running.total() >= self._places):
             return None
         works = self._waiting[best]
         work = works.popleft()

@@ -94,7 +94,7 @@ class Gateway:
         self._appender = Appender(lake, self.workers)
         self.ingest = Ingester(lake, self.workers, self._executor.outside, self._sessions)
         self.session_options = SessionOptions(lake, self._sessions)
-        self._canceller = Canceller(spark, look=self._look_at_spark, waiting=lambda: any(one.wants_spark for one in self.running()))
+        self._canceller = Canceller(spark, look=self._look_at_spark, waiting=lambda: any(running.wants_spark for running in self.running()))
         self._watch = SparkWatch(spark.progress)
         self.recent = RecentStatements()
         self._running: dict[str, Operation] = {}
@@ -145,13 +145,13 @@ class Gateway:
         self.kept.reserve()
         script, operation = self._wishes.script(text, None, wishes)
         script.kept = True
-        kept = self.kept.add(operation)
+        statement = self.kept.add(operation)
         try:
             self._submit(operation, script, None)
         except BaseException:
-            self.kept.forget(kept)
+            self.kept.forget(statement)
             raise
-        return kept
+        return statement
 
     def append(
         self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: Caller = EVERYBODY
@@ -226,21 +226,21 @@ class Gateway:
 
     def cancel(self, session: str, operation: str) -> OperationState:
         """Stop an operation; raises `IllegalMove` where it has ended already."""
-        found = self._sessions.get(session).operation(operation)
-        if not found.cancel():
-            raise IllegalMove(f"The operation is {found.state} and cannot be canceled.")
-        return found.state
+        target = self._sessions.get(session).operation(operation)
+        if not target.cancel():
+            raise IllegalMove(f"The operation is {target.state} and cannot be canceled.")
+        return target.state
 
     def close_operation(self, session: str, operation: str) -> None:
         """Forget an operation and free its result; closing twice is fine."""
-        found = self._sessions.get(session).forget(operation)
-        if found is not None:
-            found.close()
+        forgotten = self._sessions.get(session).forget(operation)
+        if forgotten is not None:
+            forgotten.close()
 
     def rows_to_come(self, session: str, operation: str, *, wait: float) -> Waiting | None:
         """What tells of rows without end, of an operation that had a result within so many seconds; None for other operations."""
-        found = self._sessions.get(session).operation(operation)
-        return found.result.waiting if found.wait(wait) and found.result is not None else None
+        submitted = self._sessions.get(session).operation(operation)
+        return submitted.result.waiting if submitted.wait(wait) and submitted.result is not None else None
 
     def fetch(self, session: str, operation: str, token: int, *, wait: float = 0.0, empty: bool = True) -> NotReady | ResultPage:
         """A page of a result; `NotReady` only for page 0, after waiting up to ``wait`` seconds. Raises what the statement raised.
@@ -248,13 +248,13 @@ class Gateway:
         With ``empty`` false it is `NotReady` also where rows come without end and none is there now.
         """
         managed = self._sessions.get(session)
-        found = managed.operation(operation)
-        if not found.wait(wait):
+        submitted = managed.operation(operation)
+        if not submitted.wait(wait):
             if token != 0:
                 raise InvalidToken(f"There is no result page {token} yet; begin with page 0.")
             return NotReady()
         try:
-            return found.pages().page(token) if empty else found.pages().page_with_rows(token) or NotReady()
+            return submitted.pages().page(token) if empty else submitted.pages().page_with_rows(token) or NotReady()
         finally:
             managed.touch()
 
@@ -270,15 +270,17 @@ class Gateway:
 
     def running_statement(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
         """The one of this name or handle that waits or runs: one's own, to administrators anybody's; raises `OperationNotExist`."""
-        named = [one for one in reversed(self.running()) if name in (one.handle, one.name)]
-        if found := [one for one in named if one.principal == caller.principal] or (named if caller.administrator else []):
-            return found[0]
+        named = [candidate for candidate in reversed(self.running()) if name in (candidate.handle, candidate.name)]
+        if allowed := [candidate for candidate in named if candidate.principal == caller.principal] or (
+            named if caller.administrator else []
+        ):
+            return allowed[0]
         raise OperationNotExist(f"No statement {name} of yours is running.")
 
     def kept_or_running(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
         """The caller's statement of this name or handle, also one that has ended and is kept; raises `OperationNotExist`."""
-        kept = self.kept.find(name, caller)
-        return self.running_statement(name, caller=caller) if kept is None else kept.operation
+        statement = self.kept.find(name, caller)
+        return self.running_statement(name, caller=caller) if statement is None else statement.operation
 
     def progress(self, operation: Operation) -> ProgressRecord:
         """How far a statement is."""
@@ -294,7 +296,7 @@ class Gateway:
 
     def sessions(self, caller: Caller = EVERYBODY) -> list[GatewaySession]:
         """The caller's sessions, an administrator's are all; oldest first."""
-        return [found for found in self._sessions.all() if caller.administrator or found.owner == caller.principal]
+        return [session for session in self._sessions.all() if caller.administrator or session.owner == caller.principal]
 
     def open_sessions(self) -> int:
         """How many sessions clients hold."""

@@ -53,8 +53,8 @@ class Ingester:
 
     def plain_insert(self, text: str, *, session: str | None = None, caller: Caller = EVERYBODY) -> PlainInsert | None:
         """The table and columns an ``INSERT … VALUES (?, …)`` fills, so that many rows can be taken in at once; None for anything else."""
-        found = self._sessions.get(session).session if session is not None else Session("", None)
-        return plain_insert(text, self._lake.for_caller(caller), found)
+        sql_session = self._sessions.get(session).session if session is not None else Session("", None)
+        return plain_insert(text, self._lake.for_caller(caller), sql_session)
 
     def __call__(
         self,
@@ -85,48 +85,48 @@ class Ingester:
                 return self._created(lake, identifier, schema, body, options or {})
             if if_exists is IfExists.FAIL:
                 raise TableAlreadyExist(str(identifier))
-            with body() as held:
+            with body() as stream:
                 if if_exists is IfExists.REPLACE:
-                    return self._replaced(lake, table, schema, held)
-                return self._append(lake, table, held)
+                    return self._replaced(lake, table, schema, stream)
+                return self._append(lake, table, stream)
 
     def _created(
         self, lake: Lake, identifier: Identifier, schema: pa.Schema, body: Callable[[], IO[bytes]], options: Mapping[str, str]
     ) -> AppendResult:
         lake.create_table(identifier, table_schema(schema, options))
         try:
-            with body() as held:
-                return self._append(lake, lake.open(identifier), held)
+            with body() as stream:
+                return self._append(lake, lake.open(identifier), stream)
         except OutcomeUnknown:
             raise  # the rows may be there
         except BaseException:
             lake.discard_table(identifier)
             raise
 
-    def _replaced(self, lake: Lake, table: LakeTable, schema: pa.Schema, held: IO[bytes]) -> AppendResult:
-        kept = {key: value for key, value in table.schema.options.items() if not key.startswith("schema.")}
+    def _replaced(self, lake: Lake, table: LakeTable, schema: pa.Schema, stream: IO[bytes]) -> AppendResult:
+        options = {key: value for key, value in table.schema.options.items() if not key.startswith("schema.")}
         if not set(table.schema.bucket_keys) <= set(schema.names):  # chosen anew, as for a table that is made
-            kept.pop("bucket-key", None)
-            kept.pop("bucket", None)
-        wanted = table_schema(schema, kept, partition_keys=table.schema.partition_keys)
+            options.pop("bucket-key", None)
+            options.pop("bucket", None)
+        wanted = table_schema(schema, options, partition_keys=table.schema.partition_keys)
         if _columns(wanted) == _columns(table.schema):
-            return self._overwrite(lake, table, held)
+            return self._overwrite(lake, table, stream)
         lake.replace_table(table.identifier, wanted)
-        return self._append(lake, lake.open(table.identifier), held)
+        return self._append(lake, lake.open(table.identifier), stream)
 
-    def _append(self, lake: Lake, table: LakeTable, held: IO[bytes]) -> AppendResult:
-        rows, snapshot = append_written(lake, table, self._written(lake, table, held))
+    def _append(self, lake: Lake, table: LakeTable, stream: IO[bytes]) -> AppendResult:
+        rows, snapshot = append_written(lake, table, self._written(lake, table, stream))
         return AppendResult(rows=rows, snapshot_id=snapshot.id if snapshot else None)
 
-    def _overwrite(self, lake: Lake, table: LakeTable, held: IO[bytes]) -> AppendResult:
+    def _overwrite(self, lake: Lake, table: LakeTable, stream: IO[bytes]) -> AppendResult:
         with table.write() as write:
-            write.add(before_commit(table, self._written(lake, table, held)))
+            write.add(before_commit(table, self._written(lake, table, stream)))
             request = write.request(CommitKind.OVERWRITE, overwrite=everything, operation="OVERWRITE")
             return AppendResult(rows=write.rows, snapshot_id=lake.commit(table, request).id)
 
-    def _written(self, lake: Lake, table: LakeTable, held: IO[bytes]) -> list[NewFile]:
-        lake.quotas.ingested(lake.caller, _size(held))
-        return written_by_worker(self._workers, lake, table, ARROW_STREAM, held)
+    def _written(self, lake: Lake, table: LakeTable, stream: IO[bytes]) -> list[NewFile]:
+        lake.quotas.ingested(lake.caller, _size(stream))
+        return written_by_worker(self._workers, lake, table, ARROW_STREAM, stream)
 
 
 def table_schema(schema: pa.Schema, options: Mapping[str, str], *, partition_keys: tuple[str, ...] = ()) -> Schema:
@@ -151,9 +151,9 @@ def _columns(schema: Schema) -> list[tuple[str, DataType]]:
     return [(field.name, field.type.with_nullable(True)) for field in schema.fields]
 
 
-def _size(held: IO[bytes]) -> int:
-    at = held.tell()
+def _size(stream: IO[bytes]) -> int:
+    at = stream.tell()
     try:
-        return held.seek(0, os.SEEK_END)
+        return stream.seek(0, os.SEEK_END)
     finally:
-        held.seek(at)
+        stream.seek(at)

@@ -29,8 +29,8 @@ STATEMENT: ContextVar[str | None] = ContextVar("statement", default=None)
 
 def context_for(statement: str) -> Context:
     """What a statement's work knows of where it came from, on whatever thread: nothing else of the request's is kept alive."""
-    found = Context()
-    found.run(ORIGIN.set, ORIGIN.get())
-    found.run(STATEMENT.set, statement)
-    carry(found)
-    return found
+    context = Context()
+    context.run(ORIGIN.set, ORIGIN.get())
+    context.run(STATEMENT.set, statement)
+    carry(context)
+    return context

@@ -62,8 +62,8 @@ class RecentStatements:
     def newest(self, principal: str | None = None) -> list[EndedStatement]:
         """Those of one principal or of all, the newest first."""
         with self._lock:
-            kept = list(self._kept.values())
-        return [one for one in reversed(kept) if principal is None or one.principal == principal]
+            statements = list(self._kept.values())
+        return [statement for statement in reversed(statements) if principal is None or statement.principal == principal]
 
 
 def _ended(operation: Operation) -> EndedStatement:
@@ -93,8 +93,8 @@ def _told(error: BaseException, text: str) -> str:
     """
     if not isinstance(error, LakeError):
         return "Something is wrong in the server; its log says more."
-    told = error.message
+    message = error.message
     for literal in sorted(literals_in(text), key=len, reverse=True) if erases(text) else ():
         for written in (literal, literal.replace("''", "'")) if literal else ():
-            told = told.replace(written, MASK)
-    return told
+            message = message.replace(written, MASK)
+    return message

@@ -54,9 +54,9 @@ class Pages:
 
     def page(self, token: int) -> ResultPage:
         """The page of a token; raises `InvalidToken` for one never handed out, or what reading the rows raises."""
-        found = self._find(token, empty=True)
-        assert found is not None
-        return found
+        page = self._find(token, empty=True)
+        assert page is not None
+        return page
 
     def page_with_rows(self, token: int) -> ResultPage | None:
         """The same, but of rows without end None while none is there, and the token stays to be asked for."""

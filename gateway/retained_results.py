@@ -139,43 +139,45 @@ class KeptStatements:
 
     def add(self, operation: Operation) -> KeptStatement:
         """Keep a statement from now on."""
-        kept = KeptStatement(operation, self._seconds)
+        statement = KeptStatement(operation, self._seconds)
         with self._lock:
-            self._kept[operation.handle] = kept
-        return kept
+            self._kept[operation.handle] = statement
+        return statement
 
     def find(self, name: str, caller: Caller) -> KeptStatement | None:
         """The caller's statement of this handle or name."""
         with self._lock:
-            found = self._kept.get(name) or next((one for one in reversed(self._kept.values()) if one.operation.name == name), None)
-        if found is None or found.operation.principal != caller.principal:
+            statement = self._kept.get(name) or next(
+                (candidate for candidate in reversed(self._kept.values()) if candidate.operation.name == name), None
+            )
+        if statement is None or statement.operation.principal != caller.principal:
             return None
-        found.touch()
-        return found
+        statement.touch()
+        return statement
 
     def get(self, name: str, caller: Caller) -> KeptStatement:
         """The same; raises `OperationNotExist`."""
-        found = self.find(name, caller)
-        if found is None:
+        statement = self.find(name, caller)
+        if statement is None:
             raise OperationNotExist(f"No statement {name} of yours is kept.")
-        return found
+        return statement
 
-    def forget(self, kept: KeptStatement) -> None:
+    def forget(self, statement: KeptStatement) -> None:
         """Let one go, its result with it."""
         with self._lock:
-            self._kept.pop(kept.operation.handle, None)
-        kept.close()
+            self._kept.pop(statement.operation.handle, None)
+        statement.close()
 
     def expire(self) -> None:
         """Let those go that nobody asks for."""
         with self._lock:
-            expired = [one for one in self._kept.values() if one.expired]
-        for one in expired:
-            self.forget(one)
+            expired = [statement for statement in self._kept.values() if statement.expired]
+        for statement in expired:
+            self.forget(statement)
 
     def close(self) -> None:
         """Let all go."""
         with self._lock:
-            kept = list(self._kept.values())
-        for one in kept:
-            self.forget(one)
+            statements = list(self._kept.values())
+        for statement in statements:
+            self.forget(statement)

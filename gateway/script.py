@@ -271,10 +271,10 @@ class ScriptRunner:
         except BaseException as error:  # also a close of these steps: the key must come free whatever happened
             if claim is not None:
                 self._settle_failure(claim, error)
-            told = operation.cancellation.reason
-            if told is None or told is error or isinstance(error, OutcomeUnknown) or not isinstance(error, Exception):
+            reason = operation.cancellation.reason
+            if reason is None or reason is error or isinstance(error, OutcomeUnknown) or not isinstance(error, Exception):
                 raise
-            raise told from error  # what Spark says of jobs that were canceled is not why they were
+            raise reason from error  # what Spark says of jobs that were canceled is not why they were
         if claim is not None:
             self._settle(claim, result)
         return result

@@ -27,8 +27,8 @@ class SessionOptions:
     def get(self, handle: str) -> dict[str, str]:
         """All of them; secrets are masked. Raises `SessionNotExist`."""
         session = self._sessions.get(handle).session
-        found = {key: masked(key, value) for key, value in session.settings.items()}
-        return {CATALOG_OPTION: CATALOG, SCHEMA_OPTION: session.current_database, **found}
+        settings = {key: masked(key, value) for key, value in session.settings.items()}
+        return {CATALOG_OPTION: CATALOG, SCHEMA_OPTION: session.current_database, **settings}
 
     def set(self, handle: str, key: str, value: str | None, *, caller: Caller = EVERYBODY) -> None:
         """Set one, or forget it (None); raises `InvalidOption`, `AnalysisError`, `DatabaseNotExist`."""

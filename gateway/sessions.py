@@ -48,7 +48,7 @@ class GatewaySession:
         with self._lock:
             self._operations[operation.handle] = operation
             if len(self._operations) > MOST_OPERATIONS:
-                forgotten = next((kept for kept in self._operations.values() if kept.state.terminal), None)
+                forgotten = next((candidate for candidate in self._operations.values() if candidate.state.terminal), None)
                 if forgotten is not None:
                     del self._operations[forgotten.handle]
         if forgotten is not None:
@@ -56,10 +56,10 @@ class GatewaySession:
 
     def operation(self, handle: str) -> Operation:
         """An operation by handle; raises `OperationNotExist`."""
-        found = self._operations.get(handle)
-        if found is None:
+        operation = self._operations.get(handle)
+        if operation is None:
             raise OperationNotExist(f"The session has no operation {handle}; it was never submitted here, or is closed.")
-        return found
+        return operation
 
     def operations(self) -> list[Operation]:
         """All that are not closed."""
@@ -115,16 +115,16 @@ class Sessions:
 
     def get(self, handle: str) -> GatewaySession:
         """A session by handle, marked as used; raises `SessionNotExist`."""
-        found = self._sessions.get(handle)
-        if found is None:
+        session = self._sessions.get(handle)
+        if session is None:
             raise _missing(handle)
-        found.touch()
-        return found
+        session.touch()
+        return session
 
     def check_owner(self, handle: str, owner: str) -> None:
         """Raise `SessionNotExist` for another's session; one that is not there is told when it is used."""
-        found = self._sessions.get(handle)
-        if found is not None and found.owner != owner:
+        session = self._sessions.get(handle)
+        if session is not None and session.owner != owner:
             raise _missing(handle)
 
     def all(self) -> list[GatewaySession]:
@@ -139,10 +139,10 @@ class Sessions:
     def close(self, handle: str) -> None:
         """Close a session: its statements are canceled, its results and its Spark session freed."""
         with self._lock:
-            found = self._sessions.pop(handle, None)
-        if found is None:
+            session = self._sessions.pop(handle, None)
+        if session is None:
             raise _missing(handle)
-        found.close()
+        session.close()
         self._release(handle)
 
     def expire(self) -> list[str]:

@@ -76,20 +76,20 @@ class WishReader:
         return script, operation
 
     def operation(
-        self, script: Script, managed: GatewaySession | None, asked: float | None = None, *, name: str | None = None
+        self, script: Script, managed: GatewaySession | None, timeout: float | None = None, *, name: str | None = None
     ) -> Operation:
         """What a script runs as, with its time limits: seconds asked for the whole text, those of session or server, the caller's quota."""
         most = self._lake.quotas.limit(script.caller, SECONDS)
         operation = Operation(
             script.text,
             session=managed.handle if managed else None,
-            timeout=asked,
+            timeout=timeout,
             quota=None if most is None else float(most),
             principal=script.caller.principal,
             name=name,
             server=self._limits.server,
         )
-        script.statement_seconds = self._limits.statement_seconds if asked is None else None
+        script.statement_seconds = self._limits.statement_seconds if timeout is None else None
         operation.limit_statement(script.seconds())
         return operation
 
