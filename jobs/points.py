@@ -61,10 +61,10 @@ class JobPoints:
             figures = tx.jobs.figures()
         points = dict(self._points)
         for job_id, batches, rows, lag in figures:
-            kept = points.setdefault(job_id, deque(maxlen=self._most))
-            kept.append(JobPoint(now, batches, rows, behind(lag)))
+            history = points.setdefault(job_id, deque(maxlen=self._most))
+            history.append(JobPoint(now, batches, rows, behind(lag)))
         oldest = now - self._every * self._most
-        self._points = {job_id: kept for job_id, kept in points.items() if kept and kept[-1].at >= oldest}
+        self._points = {job_id: history for job_id, history in points.items() if history and history[-1].at >= oldest}
 
     def of(self, job_id: UUID) -> Sequence[JobPoint]:
         """A job's points, oldest first."""

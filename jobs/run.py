@@ -263,14 +263,14 @@ def _is_sparks(cause: BaseException | None) -> bool:
 
 def lag_of(source: dict[str, list[dict[str, Any]]]) -> str | None:
     """How far the job's sources are ahead of it, where they tell: snapshots of tables, records of topics."""
-    found = []
-    for one in (one for sources in source.values() for one in sources):
-        end, latest = one.get("endOffset"), one.get("latestOffset")
-        behind = (one.get("metrics") or {}).get("maxOffsetsBehindLatest")
+    lags = []
+    for source_progress in (source_progress for sources in source.values() for source_progress in sources):
+        end, latest = source_progress.get("endOffset"), source_progress.get("latestOffset")
+        behind = (source_progress.get("metrics") or {}).get("maxOffsetsBehindLatest")
         if behind is not None:
-            found.append(f"{behind} records")
-        elif one.get("snapshotsBehind") is not None:
-            found.append(f"{one['snapshotsBehind']} snapshots")
+            lags.append(f"{behind} records")
+        elif source_progress.get("snapshotsBehind") is not None:
+            lags.append(f"{source_progress['snapshotsBehind']} snapshots")
         elif isinstance(end, dict) and isinstance(latest, dict) and "snapshot" in end and "snapshot" in latest:
-            found.append(f"{max(0, latest['snapshot'] - end['snapshot'])} snapshots")
-    return ", ".join(found) or None
+            lags.append(f"{max(0, latest['snapshot'] - end['snapshot'])} snapshots")
+    return ", ".join(lags) or None

@@ -127,13 +127,13 @@ class JobRunner:
         self._buried = True
 
     def _take(self, most: int) -> None:
-        asked = time.monotonic()
+        sent_at = time.monotonic()
         with self._lake.catalog.transaction() as tx:
             taken = tx.jobs.take(self.owner, self._server, most=most, seconds=self._leases.seconds)
         for job in taken:
             _log.info("Job %s (%s) runs here now, epoch %d", job.job_id, job.name, job.epoch)
             run = JobRun(job, self._lake, self._make, over=lambda job_id=job.job_id: self._ended(job_id))  # type: ignore[misc]
-            self._leases.add(job.job_id, asked=asked)
+            self._leases.add(job.job_id, asked=sent_at)
             with self._lock:
                 self._runs[job.job_id] = run
             run.start()
@@ -148,13 +148,13 @@ class JobRunner:
     def _renew(self) -> None:
         if not self._leases.due():
             return
-        asked = time.monotonic()
+        sent_at = time.monotonic()
         try:
             with self._lake.catalog.transaction() as tx:
-                held = tx.jobs.renew(self.owner, self.running(), self._leases.seconds)
+                renewed = tx.jobs.renew(self.owner, self.running(), self._leases.seconds)
         except LakeError:
             return  # Postgres is away; the lease is trusted for a while
-        for job_id in self._leases.renewed(held, asked=asked):
+        for job_id in self._leases.renewed(renewed, asked=sent_at):
             with self._lock:
                 run = self._runs.get(job_id)
             if run is not None:
