@@ -115,7 +115,7 @@ class Coordinator:
     def failing(self) -> dict[str, int]:
         """Tables that could not be looked after, and how often in a row."""
         keepers = list(self._keepers.values())
-        return {str(one.identifier): failures for one in keepers if (failures := max(one.failures, one.retention.failures))}
+        return {str(keeper.identifier): failures for keeper in keepers if (failures := max(keeper.failures, keeper.retention.failures))}
 
     def _heard(self, table_id: UUID, added: int) -> None:
         with self._lock:
@@ -190,10 +190,10 @@ class Coordinator:
         """Hold on to the leases; what was lost meanwhile is forgotten."""
         if not self._leases.due():
             return
-        asked = time.monotonic()
+        sent_at = time.monotonic()
         with self._lake.catalog.transaction() as tx:
-            kept = tx.leases.renew(self.owner, self._server, self._leases.seconds)
-        for table_id in self._leases.renewed(self._leases.all() if kept else (), asked=asked):
+            renewed = tx.leases.renew(self.owner, self._server, self._leases.seconds)
+        for table_id in self._leases.renewed(self._leases.all() if renewed else (), asked=sent_at):
             self._keepers.pop(table_id, None)
 
     def _forget(self, now: float) -> None:

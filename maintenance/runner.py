@@ -133,13 +133,13 @@ class Keeper:
         """When files lie long enough to be merged; what is due already and was not merged (quiet hours, no room) is tried again."""
         ledger, patience, now = self._ledger, self._means.limits.patience, time.monotonic()
         assert ledger is not None
-        found: list[float] = []
+        moments: list[float] = []
         for _, debt in ledger.items():
             if due(table.schema, debt, ledger.rules, now=now, patience=patience) is not None:
-                found.append(now + patience)
+                moments.append(now + patience)
             elif due(table.schema, debt, ledger.rules, now=debt.changed + patience, patience=patience) is not None:
-                found.append(debt.changed + patience)
-        return min(found, default=None)
+                moments.append(debt.changed + patience)
+        return min(moments, default=None)
 
     def _follow(self, table: LakeTable, latest: Snapshot) -> None:
         """Bring the ledger up to the latest snapshot: by its deltas, or anew where that cannot be."""
@@ -179,7 +179,7 @@ class Keeper:
         """The snapshots after the one seen last; None where some are gone or another history took their place."""
         if latest.id - self._seen_id > _LONGEST_DELTAS:
             return None
-        found = []
+        snapshots = []
         with self._means.lake.catalog.reading() as tx:
             seen = tx.snapshots.get(table.table_id, table.identifier.branch, self._seen_id)
             if seen is None or seen.snapshot_uuid != (self.seen or ""):
@@ -188,8 +188,8 @@ class Keeper:
                 row = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
                 if row is None:
                     return None
-                found.append(Snapshot.from_json(row.body))
-        return found
+                snapshots.append(Snapshot.from_json(row.body))
+        return snapshots
 
     def _merge_due(self, table: LakeTable) -> None:
         ledger = self._ledger
