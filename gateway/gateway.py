@@ -270,10 +270,8 @@ class Gateway:
 
     def running_statement(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
         """The one of this name or handle that waits or runs: one's own, to administrators anybody's; raises `OperationNotExist`."""
-        named = [candidate for candidate in reversed(self.running()) if name in (candidate.handle, candidate.name)]
-        if allowed := [candidate for candidate in named if candidate.principal == caller.principal] or (
-            named if caller.administrator else []
-        ):
+        named = [entry for entry in reversed(self.running()) if name in (entry.handle, entry.name)]
+        if allowed := [entry for entry in named if entry.principal == caller.principal] or (named if caller.administrator else []):
             return allowed[0]
         raise OperationNotExist(f"No statement {name} of yours is running.")
 
