@@ -75,7 +75,7 @@ def main() -> None:
             text = section(part.title, part.measure(run))
             print(f"{text}\n({part.name}: {time.monotonic() - begin:.0f} s)\n", flush=True)
             if not (options.quick or options.no_page):  # at once: a later part may fail
-                PAGE.write_text(put(PAGE.read_text(), {part.title: text}, [one.title for one in PARTS]))
+                PAGE.write_text(put(PAGE.read_text(), {part.title: text}, [entry.title for entry in PARTS]))
 
 
 if __name__ == "__main__":

@@ -70,8 +70,8 @@ def _throughput(run: Run, server: BenchServer, bare: str) -> Table:
             used = [1000 * (now - then) / (ours * run.seconds) for now, then in zip(server.cpu_seconds(), before, strict=True)]
             least, _ = throughput(bare, tables, writers, run.seconds)
             what = f"{writers} writer{'s' * (writers > 1)}, {'one table' if len(tables) == 1 else f'{TABLES} tables'}"
-            shown = (f"{ours:.0f}/s", f"{attempts:.2f}", f"{used[0]:.2f} + {used[1]:.2f} ms", f"{least:.0f}/s", f"{ours / least:.2f}")
-            rows.append((what, *shown, "≥ 1,000/s" if len(tables) == 1 else ""))
+            cells = (f"{ours:.0f}/s", f"{attempts:.2f}", f"{used[0]:.2f} + {used[1]:.2f} ms", f"{least:.0f}/s", f"{ours / least:.2f}")
+            rows.append((what, *cells, "≥ 1,000/s" if len(tables) == 1 else ""))
     head = ("commits", "measured", "attempts per commit", "processor time per commit: Python + Postgres", "bare stub", "ratio", "goal")
     note = (
         "The stub is Flask on the same HTTP server, one guarded UPDATE with an INSERT in an embedded Postgres of its own, and one file; it "
@@ -124,10 +124,10 @@ def throughput(url: str, tables: list[str], writers: int, duration: float) -> tu
     ]
     for process in processes:
         process.start()
-    found = [results.get(timeout=duration + LIMIT_SECONDS) for _ in processes]
+    counts = [results.get(timeout=duration + LIMIT_SECONDS) for _ in processes]
     for process in processes:
         process.join()
-    commits, attempts = sum(done for done, _ in found), sum(tried for _, tried in found)
+    commits, attempts = sum(done for done, _ in counts), sum(tried for _, tried in counts)
     return commits / duration, attempts / max(commits, 1)
 
 
@@ -180,7 +180,7 @@ def flatness(run: Run, url: str, table: str, commits: int) -> list[float]:
     """Seconds of so many commits of one writer, one after the other, or of as many as there was time for."""
     writer = Committer(url, table)
     until = run.patience()
-    found: list[float] = []
-    while len(found) < commits and time.monotonic() < until:
-        found.append(seconds(writer.commit))
-    return found
+    millis: list[float] = []
+    while len(millis) < commits and time.monotonic() < until:
+        millis.append(seconds(writer.commit))
+    return millis

@@ -73,8 +73,8 @@ class FlinkClient(Client):
     def _json(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         answer = self._client.request(method, path, json=body)
         answer.raise_for_status()
-        found: dict[str, Any] = answer.json()
-        return found
+        document: dict[str, Any] = answer.json()
+        return document
 
 
 class FlightClient(Client):

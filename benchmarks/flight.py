@@ -63,8 +63,8 @@ def _results(run: Run, server: BenchServer, spark: SparkSession, count: int, que
             "HTTP, Arrow, left as Arrow": lambda: _arrow(http, query),
         }
         for name, work in works.items():
-            found = work()
-            assert len(found) == count, f"{name}: {len(found)} rows of {count}"
+            table = work()
+            assert len(table) == count, f"{name}: {len(table)} rows of {count}"
         megabytes = flight.ask(query).nbytes / 1e6
         taken = in_turns(works, ROUNDS, most_seconds=60 * run.seconds)
     own = taken[_SPARK]
@@ -83,10 +83,10 @@ def _results(run: Run, server: BenchServer, spark: SparkSession, count: int, que
 def _statements(run: Run, server: BenchServer) -> Table:
     rows = [
         (
-            f"{shown}, {clients} client{'s' if clients > 1 else ''}",
+            f"{label}, {clients} client{'s' if clients > 1 else ''}",
             *(f"{_rate(run, server, connect, text, clients):.0f}" for connect in DOORS.values()),
         )
-        for shown, text in SHORT.items()
+        for label, text in SHORT.items()
         for clients in (1, CLIENTS)
     ]
     note = "Statements a second, each with all its rows read. ADBC prepares every statement before it runs it."

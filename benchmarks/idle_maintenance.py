@@ -27,10 +27,10 @@ def measure(run: Run) -> list[Table]:
             for write_only in ("true", "false"):
                 table = f"{name}_{write_only}"
                 server.sql(f"CREATE TABLE {table} (w INT, n INT) WITH ('bucket' = '{bucket}'{key}, 'write-only' = '{write_only}')")
-                found, most = load(server, table, duration)
-                p50, p99 = percentile(found, 0.5), percentile(found, 0.99)
-                shown = f"{name}, write-only {write_only}"
-                rows.append((shown, f"{len(found) / duration:.0f}", f"{p50:.1f} ms", f"{p99:.1f} ms", f"{most}"))
+                millis, most = load(server, table, duration)
+                p50, p99 = percentile(millis, 0.5), percentile(millis, 0.99)
+                label = f"{name}, write-only {write_only}"
+                rows.append((label, f"{len(millis) / duration:.0f}", f"{p50:.1f} ms", f"{p99:.1f} ms", f"{most}"))
     note = f"{WRITERS} writers, one row an INSERT, {duration:.0f} s each; every row was there once afterwards."
     return [Table(head=("table", "commits/s", "p50", "p99", "most files a bucket"), rows=rows, note=note)]
 
@@ -61,8 +61,8 @@ def load(server: BenchServer, table: str, seconds: float) -> tuple[list[float], 
     watcher.start()
     at_once(write, WRITERS)
     watcher.join()
-    check(server, table, [len(one) for one in taken])
-    return [ms for one in taken for ms in one], most
+    check(server, table, [len(writer) for writer in taken])
+    return [ms for writer in taken for ms in writer], most
 
 
 def check(server: BenchServer, table: str, sent: list[int]) -> None:

@@ -98,6 +98,6 @@ def to_parquet(stream: Callable[[], DataFrame], target: Path, rows: int) -> floa
     writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{target}-checkpoint").trigger(availableNow=True)
     writer.start(str(target)).awaitTermination()
     taken = time.perf_counter() - began
-    found = frame.sparkSession.read.parquet(str(target)).count()
-    assert found == rows, found
+    row_count = frame.sparkSession.read.parquet(str(target)).count()
+    assert row_count == rows, row_count
     return taken

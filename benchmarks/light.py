@@ -39,13 +39,13 @@ def measure(run: Run) -> list[Table]:
             for text in WORKS.values():
                 _millis(light, text, run.seconds / 10)
             alone = {name: _millis(light, text, run.seconds) for name, text in WORKS.items()}
-            one = seconds(lambda: ask(heavy, _HEAVY))
+            took = seconds(lambda: ask(heavy, _HEAVY))
             with crowd(heavy, count) as crowded:
                 beside = {name: _millis(light, text, run.seconds) for name, text in WORKS.items()}
     rows = [(name, *_cells(alone[name], beside[name]), "" if name == _ON_SPARK else "≤ 3 ×") for name in WORKS]
     head = ("the light user asks", "alone, p50", "p99", f"beside {count}, p50", "p99", "p99, times", "goal")
     note = (
-        f"{count} connections of another user, each sending one statement after another (`{_HEAVY}`, {one:.1f} s alone on the server); "
+        f"{count} connections of another user, each sending one statement after another (`{_HEAVY}`, {took:.1f} s alone on the server); "
         f"{crowded.done} ended meanwhile and {crowded.refused} were refused with 429 and sent again a second later. "
         f"One client, {run.seconds:g} s each; client and server on the same cores."
     )
@@ -53,8 +53,8 @@ def measure(run: Run) -> list[Table]:
 
 
 def _cells(alone: list[float], beside: list[float]) -> Iterator[str]:
-    for found in (alone, beside):
-        yield from (f"{percentile(found, part):.1f} ms" for part in (0.5, 0.99))
+    for millis in (alone, beside):
+        yield from (f"{percentile(millis, part):.1f} ms" for part in (0.5, 0.99))
     yield f"{percentile(beside, 0.99) / percentile(alone, 0.99):.1f} ×"
 
 
@@ -75,11 +75,11 @@ def ask(client: httpx.Client, text: str) -> httpx.Response:
 
 def _millis(client: httpx.Client, text: str, duration: float) -> list[float]:
     """How long each of many took."""
-    found: list[float] = []
+    millis: list[float] = []
     until = time.monotonic() + duration
-    while time.monotonic() < until or len(found) < 3:
-        found.append(1000 * seconds(lambda: ask(client, text)))
-    return found
+    while time.monotonic() < until or len(millis) < 3:
+        millis.append(1000 * seconds(lambda: ask(client, text)))
+    return millis
 
 
 class Crowd:

@@ -97,14 +97,14 @@ def compaction(run: Run, server: BenchServer, files: int, rows: int, *, rounds: 
             "plain": lambda: small.write.mode("overwrite").parquet(out),
         }
         if rounds > 1:
-            found = in_turns(works, rounds, most_seconds=10 * run.seconds)
+            times = in_turns(works, rounds, most_seconds=10 * run.seconds)
         else:  # both are warm by now
-            found = {name: seconds(work) for name, work in works.items()}
+            times = {name: seconds(work) for name, work in works.items()}
         left = server.sql(f"SELECT COUNT(*) FROM {tables[0]}$files")[0][0]
         for table in tables:
             server.sql(f"DROP TABLE {table}")
     name = f"compact {files:,} files of {rows:,} rows into {left}"
-    return name, f"{found['ours']:.2f} s", f"{found['plain']:.2f} s", f"{found['ours'] / found['plain']:.2f}"
+    return name, f"{times['ours']:.2f} s", f"{times['plain']:.2f} s", f"{times['ours'] / times['plain']:.2f}"
 
 
 def zorder(run: Run, server: BenchServer, rows: int) -> Row:
@@ -126,14 +126,14 @@ def zorder(run: Run, server: BenchServer, rows: int) -> Row:
             ranges = read.repartitionByRange(files, "a", "k").sortWithinPartitions("a", "k")
             ranges.write.mode("overwrite").parquet(out)
 
-        found = in_turns({"ours": ours, "plain": plain}, _SORTS, most_seconds=20 * run.seconds)
+        times = in_turns({"ours": ours, "plain": plain}, _SORTS, most_seconds=20 * run.seconds)
         for table in tables:
             server.sql(f"DROP TABLE {table}")
     return (
         f"z-order {rows:,} rows by two columns",
-        f"{found['ours']:.1f} s",
-        f"{found['plain']:.1f} s",
-        f"{found['ours'] / found['plain']:.2f}",
+        f"{times['ours']:.1f} s",
+        f"{times['plain']:.1f} s",
+        f"{times['ours'] / times['plain']:.2f}",
     )
 
 

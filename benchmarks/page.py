@@ -41,6 +41,6 @@ def section(title: str, tables: Sequence[Table]) -> str:
 
 def put(page: str, sections: Mapping[str, str], order: Sequence[str]) -> str:
     """The page with these sections, by their titles, in place of those it had; sections of no title in ``order`` go."""
-    found = {part.partition("\n")[0].strip(): f"## {part.strip()}\n" for part in re.split(r"^## ", page, flags=re.MULTILINE)[1:]}
-    kept = found | dict(sections)
-    return "\n".join([_HEAD, *(kept[title] for title in order if title in kept)])
+    present = {part.partition("\n")[0].strip(): f"## {part.strip()}\n" for part in re.split(r"^## ", page, flags=re.MULTILINE)[1:]}
+    merged = present | dict(sections)
+    return "\n".join([_HEAD, *(merged[title] for title in order if title in merged)])

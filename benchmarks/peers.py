@@ -36,12 +36,12 @@ def measure(run: Run) -> list[Table]:
 
 def _appended(run: Run, catalogs: dict[str, dict[str, str]], writers: int) -> tuple[str, str, str]:
     table = f"default.appends{writers}"
-    found = {}
+    rates = {}
     for name, catalog in catalogs.items():
         _run("make", catalog, table)
         with (run.scratch / "pypaimon.log").open("a") as log:  # it tells of every lost race
-            found[name] = appends(catalog, table, writers, run.seconds, log)
-    ours, files = (f"{rate:.1f} commits/s, {refused} given up" for rate, refused in (found["ours"], found["files"]))
+            rates[name] = appends(catalog, table, writers, run.seconds, log)
+    ours, files = (f"{rate:.1f} commits/s, {refused} given up" for rate, refused in (rates["ours"], rates["files"]))
     return f"one-row appends to one table, {writers} writer{'s' if writers > 1 else ''}", ours, files
 
 
@@ -71,15 +71,15 @@ def appends(catalog: dict[str, str], table: str, writers: int, seconds: float, l
         process.stdin.write("go\n")
         process.stdin.flush()
     until = time.monotonic() + 3 * seconds
-    told = [_told(process, max(1.0, until - time.monotonic())) for process in started]
-    return sum(one["done"] for one in told) / seconds, sum(one["refused"] for one in told)
+    reports = [_told(process, max(1.0, until - time.monotonic())) for process in started]
+    return sum(report["done"] for report in reports) / seconds, sum(report["refused"] for report in reports)
 
 
 def _told(process: subprocess.Popen[str], patience: float) -> dict[str, int]:
     try:
-        told = process.communicate(timeout=patience)[0]
+        output = process.communicate(timeout=patience)[0]
     except subprocess.TimeoutExpired:
         process.kill()
-        told = process.communicate()[0]
-    lines = told.splitlines()
+        output = process.communicate()[0]
+    lines = output.splitlines()
     return dict(json.loads(lines[-1])) if lines else {"done": 0, "refused": 1}

@@ -156,13 +156,13 @@ def _millis(taken: float) -> str:
     return f"{taken * 1000:.0f} ms"
 
 
-def _told(found: dict[str, Any]) -> str:
-    return f"{found['plan']:.1f} s" if found else f"given up after {LIMIT_SECONDS} s"
+def _told(measured: dict[str, Any]) -> str:
+    return f"{measured['plan']:.1f} s" if measured else f"given up after {LIMIT_SECONDS} s"
 
 
-def _most(found: dict[str, Any]) -> str:
-    return f"{found['most']} MB" if found else ""
+def _most(measured: dict[str, Any]) -> str:
+    return f"{measured['most']} MB" if measured else ""
 
 
-def _ratio(found: dict[str, Any], millis: float) -> str:
-    return f"{found['plan'] * 1000 / millis:,.0f} × ours, warm" if found else ""
+def _ratio(measured: dict[str, Any], millis: float) -> str:
+    return f"{measured['plan'] * 1000 / millis:,.0f} × ours, warm" if measured else ""

@@ -66,17 +66,17 @@ class Work:
 
     def plan(self) -> dict[str, Any]:
         """Plan once with each filter, then again and again."""
-        found: dict[str, Any] = {"before": memory("VmRSS"), "first": {}, "again": {}}
+        measured: dict[str, Any] = {"before": memory("VmRSS"), "first": {}, "again": {}}
         for name in self.filters:
-            found["first"][name], plan = timed(partial(self._planned, name))
+            measured["first"][name], plan = timed(partial(self._planned, name))
             assert plan.total_files == self.count
             assert 0 < len(plan.files) < 100
         for name in self.filters:
-            found["again"][name] = median_millis(partial(self._planned, name), 50)
-        found["most"] = memory("VmHWM")
-        found["whole"], plan = timed(lambda: plan_scan(self.files, self.schema, self.latest))
-        found["rows"] = plan.kept_rows
-        return found
+            measured["again"][name] = median_millis(partial(self._planned, name), 50)
+        measured["most"] = memory("VmHWM")
+        measured["whole"], plan = timed(lambda: plan_scan(self.files, self.schema, self.latest))
+        measured["rows"] = plan.kept_rows
+        return measured
 
     def _planned(self, name: str) -> ScanPlan:
         return plan_scan(self.files, self.schema, self.latest, self.filters[name])
@@ -113,8 +113,8 @@ class Work:
             entries = (entry for data in read for entry in decode_manifest(data))
             return len(plan_entries(self.files, self.schema, self.latest, entries, self.filters["a number"]).files)
 
-        taken, kept = timed(work)
-        assert kept == 1
+        taken, files = timed(work)
+        assert files == 1
         return {"plan": taken, "most": memory("VmHWM")}
 
 

@@ -34,17 +34,17 @@ class Client:
         data = orjson.dumps(body) if body is not None else b""
         headers = f"Host: {self._host}\r\nContent-Type: application/json\r\nContent-Length: {len(data)}"
         self._socket.sendall(f"{method} {PREFIX}{path} HTTP/1.1\r\n{headers}\r\n\r\n".encode() + data)
-        told, answer = self._answer()
-        if b"connection: close" in told.lower():
+        status, answer = self._answer()
+        if b"connection: close" in status.lower():
             self._socket.close()
             self._socket = self._connected()
-        return int(told[9:12]), orjson.loads(answer) if answer else None
+        return int(status[9:12]), orjson.loads(answer) if answer else None
 
     def _answer(self) -> tuple[bytes, bytes]:
-        found = b""
-        while b"\r\n\r\n" not in found:
-            found += self._more()
-        head, _, body = found.partition(b"\r\n\r\n")
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += self._more()
+        head, _, body = received.partition(b"\r\n\r\n")
         length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
         while len(body) < length:
             body += self._more()
@@ -81,8 +81,15 @@ class Committer:
                 "deltaManifestList": "manifest-list-1", "commitUser": uuid, "commitIdentifier": BATCH_IDENTIFIER, "commitKind": "APPEND",
                 "timeMillis": time.time_ns() // 1_000_000, "totalRecordCount": 0, "deltaRecordCount": 0,
             }  # fmt: skip
-            one = {"spec": {}, "recordCount": 1, "fileSizeInBytes": 900, "fileCount": 1, "lastFileCreationTime": 1, "totalBuckets": 1}
-            body = {"tableId": self._id, "baseSnapshotUuid": self._head["uuid"], "snapshot": snapshot, "statistics": [one]}
+            statistics = {
+                "spec": {},
+                "recordCount": 1,
+                "fileSizeInBytes": 900,
+                "fileCount": 1,
+                "lastFileCreationTime": 1,
+                "totalBuckets": 1,
+            }
+            body = {"tableId": self._id, "baseSnapshotUuid": self._head["uuid"], "snapshot": snapshot, "statistics": [statistics]}
             status, answer = self._client.call("POST", f"{self._path}/commit", body)
             if status != 200:
                 raise RuntimeError(f"The commit was answered with {status}: {answer}")

@@ -89,7 +89,9 @@ class BenchServer:
     def cpu_seconds(self) -> tuple[float, float]:
         """What the server's Python process and its Postgres have used of the processors so far."""
         times = self._me.cpu_times()
-        return times.user + times.system, sum(_cpu_seconds(one) for one in self._me.children(recursive=True) if one.name() == "postgres")
+        return times.user + times.system, sum(
+            _cpu_seconds(process) for process in self._me.children(recursive=True) if process.name() == "postgres"
+        )
 
     def stop(self) -> None:
         """Let it drain and end."""

@@ -40,7 +40,7 @@ class _Found:
 
     @property
     def all(self) -> list[float]:
-        return [one for of_server in self.taken for one in of_server]
+        return [millis for of_server in self.taken for millis in of_server]
 
 
 def measure(run: Run) -> list[Table]:
@@ -50,9 +50,9 @@ def measure(run: Run) -> list[Table]:
         rows.append(_row(run, "local disk", servers))
     with _postgres_away(run) as servers:
         rows.append(_row(run, f"local disk, Postgres {1000 * POSTGRES_AWAY:.0f} ms away", servers))
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as running:
         if (command := shutil.which("moto_server", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")) is not None:
-            servers = held.enter_context(_objects_away(run, command))
+            servers = running.enter_context(_objects_away(run, command))
             rows.append(_row(run, f"S3 (moto) {1000 * S3_AWAY:.0f} ms away", servers))
     head = ("where", f"one server, {2 * WRITERS} writers", f"two servers, {WRITERS} + {WRITERS}", "ratio", "goal",
             "share of the first", "median INSERT of two", "the longest")  # fmt: skip
@@ -64,24 +64,24 @@ def measure(run: Run) -> list[Table]:
 
 
 def _row(run: Run, where: str, servers: list[BenchServer]) -> tuple[str, ...]:
-    one, two = _Found(duration=0.0), _Found(duration=0.0)
-    one.taken, two.taken = [[]], [[], []]
+    alone, two = _Found(duration=0.0), _Found(duration=0.0)
+    alone.taken, two.taken = [[]], [[], []]
     for number in range(ROUNDS):
-        for found, used in ((one, servers[:1]), (two, servers)):
+        for measured, used in ((alone, servers[:1]), (two, servers)):
             shares = _load(run, used, f"t{number}_{len(used)}")
-            for kept, new in zip(found.taken, shares.taken, strict=True):
-                kept += new
-            found.duration += shares.duration
+            for millis, new in zip(measured.taken, shares.taken, strict=True):
+                millis += new
+            measured.duration += shares.duration
     share = len(two.taken[0]) / len(two.all)
     median, longest = percentile(two.all, 0.5), max(two.all)
-    shown = (f"{one.rate:.0f}/s", f"{two.rate:.0f}/s", f"{two.rate / one.rate:.2f}", "≥ 0.9", f"{share:.0%}")
-    return (where, *shown, f"{1000 * median:.0f} ms", f"{1000 * longest:.0f} ms ({longest / median:.1f} ×)")
+    cells = (f"{alone.rate:.0f}/s", f"{two.rate:.0f}/s", f"{two.rate / alone.rate:.2f}", "≥ 0.9", f"{share:.0%}")
+    return (where, *cells, f"{1000 * median:.0f} ms", f"{1000 * longest:.0f} ms ({longest / median:.1f} ×)")
 
 
 def _load(run: Run, servers: list[BenchServer], table: str) -> _Found:
     """The same writers, spread over the servers, each inserting row after row for a while."""
     servers[0].sql(f"CREATE TABLE {table} (w INT, n INT) WITH ('bucket' = '-1', 'write-only' = 'true')")
-    found = _Found(duration=run.seconds, taken=[[] for _ in servers])
+    measured = _Found(duration=run.seconds, taken=[[] for _ in servers])
     sent = [0] * 2 * WRITERS
     until = time.monotonic() + 1.0 + run.seconds  # connections and statements are warm after the first second
 
@@ -92,14 +92,14 @@ def _load(run: Run, servers: list[BenchServer], table: str) -> _Found:
                 servers[at].sql(f"INSERT INTO {table} VALUES ({number}, {sent[number]})", client)
                 sent[number] += 1
                 if began > until - run.seconds:
-                    found.taken[at].append(time.monotonic() - began)
+                    measured.taken[at].append(time.monotonic() - began)
 
     at_once(write, 2 * WRITERS)
     rows = servers[-1].sql(f"SELECT w, n FROM {table}")
     assert sorted(map(tuple, rows)) == [(w, n) for w, count in enumerate(sent) for n in range(count)], (
         f"rows of {table} are lost or doubled"
     )
-    return found
+    return measured
 
 
 @contextlib.contextmanager

@@ -53,6 +53,6 @@ def _writers(server: BenchServer, tables: int, count: int, duration: float) -> f
 
     at_once(write, count)
     for table in range(tables):
-        held = server.sql(f"SELECT count(*) FROM busy_{tables}_{table}")[0][0]
-        assert held == sum(done[table::tables]), f"{held} rows of {sum(done[table::tables])} acknowledged"
+        rows = server.sql(f"SELECT count(*) FROM busy_{tables}_{table}")[0][0]
+        assert rows == sum(done[table::tables]), f"{rows} rows of {sum(done[table::tables])} acknowledged"
     return sum(done) / duration

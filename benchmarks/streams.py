@@ -33,13 +33,13 @@ KINDS = {"tail": ("id", 0.02), "Spark": ("id + 0 AS id", 0.3)}
 
 def measure(run: Run) -> list[Table]:
     """Commit to row for a tail and for Spark, alone and beside 50 commits a second; idle streams; a start on many files."""
-    found = []
+    results = []
     with run.server(spark=True) as server:
-        for kind, (shown, pause) in KINDS.items():
+        for kind, (label, pause) in KINDS.items():
             for busy in (0, 50):
                 table = f"lag_{kind.lower()}{busy}"
-                measured = latency(server, table, shown, rows=run.size(ROWS, 20), busy=busy, pause=pause)
-                found.append((kind, f"{busy}/s", *(f"{value:.1f} ms" for value in measured)))
+                measured = latency(server, table, label, rows=run.size(ROWS, 20), busy=busy, pause=pause)
+                results.append((kind, f"{busy}/s", *(f"{value:.1f} ms" for value in measured)))
         idle = idle_streams(server, run.size(IDLE_STREAMS, 20))
     with run.server() as server:
         together = [shared(server, run.size(count, min(count, 20)), run.size(rows, 5)) for count, rows in SHARED]
@@ -48,7 +48,7 @@ def measure(run: Run) -> list[Table]:
     return [
         Table(
             head=("read by", "commits to other tables", "answer → row p50", "p99", "INSERT sent → row p50", "p99"),
-            rows=found,
+            rows=results,
             note="Inserts of one row, 20 ms (Spark: 300 ms) between them, to a table one client follows; the first tenth is left out.",
         ),
         Table(
@@ -94,10 +94,10 @@ class _Tail:
             time.sleep(0.01)
 
 
-def latency(server: BenchServer, table: str, shown: str, *, rows: int, busy: int, pause: float) -> tuple[float, float, float, float]:
+def latency(server: BenchServer, table: str, label: str, *, rows: int, busy: int, pause: float) -> tuple[float, float, float, float]:
     """Milliseconds from the INSERT's answer, and from its start, to the row at the client: p50 and p99 of each."""
     server.sql(f"CREATE TABLE {table} (id BIGINT) WITH ('bucket' = '1'); CREATE TABLE {table}_other (id BIGINT) WITH ('bucket' = '1')")
-    tail = _Tail(server.url, f"SELECT {shown} FROM {table} {HINT}")
+    tail = _Tail(server.url, f"SELECT {label} FROM {table} {HINT}")
     over = threading.Event()
     writer = threading.Thread(target=_keep_committing, args=(server, f"{table}_other", busy, over), daemon=True)
     if busy:
@@ -148,8 +148,8 @@ def shared(server: BenchServer, count: int, rows: int) -> tuple[str, ...]:
     table = f"shared{count}"
     server.sql(f"CREATE TABLE {table} (id BIGINT) WITH ('bucket' = '1')")
     threads, answered, lags = asyncio.run(_shared(server, table, count, rows))
-    told = (statistics.median(lags), percentile(lags, 0.99), max(lags), statistics.median(answered))
-    return f"{count:,}", *(f"{value:.0f} ms" for value in told), str(threads)
+    figures = (statistics.median(lags), percentile(lags, 0.99), max(lags), statistics.median(answered))
+    return f"{count:,}", *(f"{value:.0f} ms" for value in figures), str(threads)
 
 
 async def _shared(server: BenchServer, table: str, count: int, rows: int) -> tuple[int, list[float], list[float]]:
@@ -169,9 +169,9 @@ async def _shared(server: BenchServer, table: str, count: int, rows: int) -> tup
 
     async def read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
-            if found := re.search(rb'"id": ?(\d+)', line):
-                came[int(found[1])].append(time.perf_counter())
-                if int(found[1]) == rows - 1:
+            if match := re.search(rb'"id": ?(\d+)', line):
+                came[int(match[1])].append(time.perf_counter())
+                if int(match[1]) == rows - 1:
                     break
         writer.close()
 
@@ -187,7 +187,7 @@ async def _shared(server: BenchServer, table: str, count: int, rows: int) -> tup
     await asyncio.wait_for(asyncio.gather(*readers), 60)
     if short := [number for number, at in enumerate(came) if len(at) != count]:
         raise RuntimeError(f"row {short[0]} came {len(came[short[0]])} times to {count} streams")
-    return threads, answered, [1000 * (at - sent[number]) for number, found in enumerate(came) for at in found]
+    return threads, answered, [1000 * (at - sent[number]) for number, arrivals in enumerate(came) for at in arrivals]
 
 
 def notified(directory: Path, seconds: float) -> list[tuple[str, str, str]]:
@@ -202,12 +202,12 @@ def notified(directory: Path, seconds: float) -> list[tuple[str, str, str]]:
         with psycopg.connect(dsn, autocommit=True) as conn:
             conn.execute("CREATE TABLE pointer (id INT PRIMARY KEY, n INT)")
             conn.execute("INSERT INTO pointer SELECT i, 0 FROM generate_series(1, 8) i")
-        found = []
+        millis = []
         for name, notice in (("none", ""), ("pg_notify", "SELECT pg_notify('commits', %(id)s::text)")):
             with ThreadPoolExecutor(8) as threads:
                 taken = [ms for part in threads.map(partial(_transactions, dsn, notice, seconds), range(1, 9)) for ms in part]
-            found.append((name, f"{len(taken) / seconds:,.0f}", f"{percentile(taken, 0.99):.1f} ms"))
-        return found
+            millis.append((name, f"{len(taken) / seconds:,.0f}", f"{percentile(taken, 0.99):.1f} ms"))
+        return millis
     finally:
         postgres.cleanup()
 

@@ -31,11 +31,11 @@ def in_turns(works: Mapping[str, Callable[[], object]], rounds: int, *, most_sec
 
 def median_millis(work: Callable[[], object], times: int, *, most_seconds: float = 10.0) -> float:
     """Median milliseconds of many short runs."""
-    found: list[float] = []
+    millis: list[float] = []
     until = time.monotonic() + most_seconds
-    while not found or (len(found) < times and time.monotonic() < until):
-        found.append(seconds(work))
-    return 1000 * statistics.median(found)
+    while not millis or (len(millis) < times and time.monotonic() < until):
+        millis.append(seconds(work))
+    return 1000 * statistics.median(millis)
 
 
 def percentile(values: list[float], part: float) -> float:

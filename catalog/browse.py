@@ -190,7 +190,7 @@ class BrowseRepository:
             JOIN table_schema s ON s.table_id = t.table_id AND s.branch = 'main' AND s.schema_id = t.schema_id
             WHERE {_MATCHES} UNION ALL SELECT t.database, t.name, true FROM catalog_view t WHERE {_of_views(_MATCHES)} ORDER BY 1, 2
         """  # noqa: S608 - literals of this module
-        return [(found, name, view) for found, name, view in self._conn.execute(query, _values(database, search))]
+        return [(matched, name, view) for matched, name, view in self._conn.execute(query, _values(database, search))]
 
     def tables(
         self,
@@ -208,18 +208,18 @@ class BrowseRepository:
         ``untold`` are tables whose counts are left out, as of those not counted yet.
         """
         within: LiteralString = "AND (t.database, t.name) IN (SELECT * FROM unnest(%(databases)s::text[], %(names)s::text[]))"
-        found: LiteralString = _FOUND if search else "ARRAY[]::text[]"
+        matches: LiteralString = _FOUND if search else "ARRAY[]::text[]"
         where: LiteralString = f"WHERE {_MATCHES} {within if only is not None else ''}"
         query = f"""
             SELECT *, count(*) OVER () AS total, count(*) FILTER (WHERE kind = 'view') OVER () AS total_views FROM (
-                {_LISTED.replace("SELECT ", f"SELECT {found} AS found_columns, ", 1)} {where}
+                {_LISTED.replace("SELECT ", f"SELECT {matches} AS found_columns, ", 1)} {where}
                 UNION ALL
-                {_LISTED_VIEWS.replace("SELECT ", f"SELECT {_of_views(found)} AS found_columns, ", 1)} {_of_views(where)}
+                {_LISTED_VIEWS.replace("SELECT ", f"SELECT {_of_views(matches)} AS found_columns, ", 1)} {_of_views(where)}
             ) found ORDER BY {_ORDERS[order]} OFFSET %(offset)s LIMIT %(limit)s
         """  # noqa: S608
         values: dict[str, Any] = _values(database, search) | {"offset": offset, "limit": limit}
-        values |= {"untold_databases": [one for one, _ in untold], "untold_names": [one for _, one in untold]}
-        values |= {"databases": [one for one, _ in only or ()], "names": [one for _, one in only or ()]}
+        values |= {"untold_databases": [part for part, _ in untold], "untold_names": [part for _, part in untold]}
+        values |= {"databases": [part for part, _ in only or ()], "names": [part for _, part in only or ()]}
         with self._conn.cursor(row_factory=class_row(ListedTable)) as cur:
             return cur.execute(query, values).fetchall()
 

@@ -147,7 +147,7 @@ def _of(cursor: Cursor[Any]) -> CatalogConnection[Any]:
 
 def _first(problem: BaseException) -> BaseException:
     """The error behind those that only say that one came before."""
-    found: BaseException | None = problem
-    while isinstance(found, psycopg.errors.PipelineAborted):
-        found = found.__context__
-    return found if isinstance(found, psycopg.Error) else problem
+    cause: BaseException | None = problem
+    while isinstance(cause, psycopg.errors.PipelineAborted):
+        cause = cause.__context__
+    return cause if isinstance(cause, psycopg.Error) else problem

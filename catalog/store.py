@@ -182,15 +182,15 @@ class CatalogStore:
         Raises `Unavailable` when Postgres cannot be reached.
         """
         try:
-            with contextlib.ExitStack() as held:
+            with contextlib.ExitStack() as locks:
                 try:
-                    conn = held.enter_context(self._turn_pool.connection(timeout=min(seconds, WAIT_SECONDS)))
+                    conn = locks.enter_context(self._turn_pool.connection(timeout=min(seconds, WAIT_SECONDS)))
                 except PoolTimeout:
                     self.ping()
                     yield None  # so many wait on this server that it is better to race
                     return
                 turn = Turn(conn, in_order(places))
-                held.callback(turn.end)
+                locks.callback(turn.end)
                 yield turn if turn.take(seconds) else None
                 self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError) as problem:
@@ -214,16 +214,16 @@ class CatalogStore:
 
     def pool_stats(self) -> dict[str, float]:
         """How many connections there are, how many are free, and how many requests wait for one."""
-        found = self._pool.get_stats()
+        stats = self._pool.get_stats()
         names = {"size": "pool_size", "available": "pool_available", "waiting": "requests_waiting", "most": "pool_max"}
-        return {shown: float(found.get(name, 0)) for shown, name in names.items()}
+        return {label: float(stats.get(name, 0)) for label, name in names.items()}
 
     def pool_totals(self) -> dict[str, float]:
         """What the pool did since it was made: requests for a connection, connections made and lost; times in seconds."""
-        found = self._pool.get_stats()
+        stats = self._pool.get_stats()
         names = ("requests_num", "requests_queued", "requests_errors", "connections_num", "connections_errors", "connections_lost")
-        totals = {name.removesuffix("_num"): float(found.get(name, 0)) for name in names}
-        return totals | {name: found.get(f"{name}_ms", 0) / 1000 for name in ("requests_wait", "usage")}
+        totals = {name.removesuffix("_num"): float(stats.get(name, 0)) for name in names}
+        return totals | {name: stats.get(f"{name}_ms", 0) / 1000 for name in ("requests_wait", "usage")}
 
     @contextlib.contextmanager
     def deciding(self, turn: Turn | None = None) -> Iterator[CatalogTransaction]:

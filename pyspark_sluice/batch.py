@@ -37,7 +37,7 @@ class BatchReader(DataSourceReader):
         schema = self._pinned or table.schema
         wanted = resolve(_Remote(table), self._options.scan, schema, zone=self._options.zone)
         plan = plan_batch(table.files, schema, wanted, predicate_of(self._options.filter))
-        pieces = [Piece(planned=one, start=0, stop=one.file.row_count) for one in plan.files]
+        pieces = [Piece(planned=planned, start=0, stop=planned.file.row_count) for planned in plan.files]
         return splits(table.files, schema, pieces, parallelism=self._options.parallelism) or [
             Split(table=table.files.name, location=table.location, branch=table.identifier.branch, schema=schema, pieces=())
         ]

@@ -79,8 +79,8 @@ class RemoteTable:
 
     def history(self) -> list[Snapshot]:
         """All snapshots that are left, oldest first."""
-        found = [Snapshot.from_json(one) for one in self._pages("/snapshots", "snapshots")]
-        return found[::-1]
+        snapshots = [Snapshot.from_json(entry) for entry in self._pages("/snapshots", "snapshots")]
+        return snapshots[::-1]
 
     def tags(self) -> dict[str, Snapshot]:
         """The snapshots tags keep, by the tags' names."""
@@ -89,7 +89,7 @@ class RemoteTable:
 
     def consumers(self) -> dict[str, int]:
         """The next snapshot of each consumer."""
-        return {one["consumerId"]: one["nextSnapshot"] for one in self._pages("/consumers", "consumers")}
+        return {consumer["consumerId"]: consumer["nextSnapshot"] for consumer in self._pages("/consumers", "consumers")}
 
     def tell_consumer(self, name: str, next_snapshot: int) -> None:
         """Note a consumer's progress."""

@@ -118,11 +118,11 @@ class History:
 
     def _snapshot(self, snapshot_id: int) -> Snapshot | None:
         """One of the past, from its file: that is there before anybody is told of it."""
-        found = self.files.read_snapshot(snapshot_id)
-        if found is None:  # the table may have moved
+        snapshot = self.files.read_snapshot(snapshot_id)
+        if snapshot is None:  # the table may have moved
             self._table.reopen()
-            found = self.files.read_snapshot(snapshot_id)
-        return found
+            snapshot = self.files.read_snapshot(snapshot_id)
+        return snapshot
 
     def _follows(self, position: Position) -> bool:
         """Whether what was read last is still the table's past; nobody can tell where it has expired."""
@@ -140,15 +140,15 @@ class History:
     def planned(self, snapshot: Snapshot, cursor: Cursor) -> tuple[PlannedFile, ...]:
         """The files a snapshot brings, in order; the same each time it is asked."""
         key = (snapshot.key, cursor)
-        found = self._plans.get(key)
-        if found is None:
-            found = plan_next(self.files, self.schema, snapshot, cursor, self._rules, self._order, self._predicate)
-            self._plans[key] = found
-        return found
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = plan_next(self.files, self.schema, snapshot, cursor, self._rules, self._order, self._predicate)
+            self._plans[key] = plan
+        return plan
 
     def check_types(self, planned: Sequence[PlannedFile]) -> None:
         """Raise `StreamChanged` where a column has got a type whose values the query's own cannot hold."""
-        for schema_id in {one.file.schema_id for one in planned} - self._checked:
+        for schema_id in {planned_file.file.schema_id for planned_file in planned} - self._checked:
             now = {field.id: field for field in self.files.read_schema(schema_id).fields}
             for field in self.schema.fields if schema_id > self.schema.id else ():
                 changed = now.get(field.id)

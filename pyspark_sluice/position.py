@@ -45,20 +45,20 @@ class Position:
 
     def to_json(self) -> dict[str, Any]:
         """What Spark keeps; the same position is always the same text."""
-        found: dict[str, Any] = {"snapshot": self.snapshot}
+        position: dict[str, Any] = {"snapshot": self.snapshot}
         if self.cursor.whole:
-            found["whole"] = True
+            position["whole"] = True
         if self.cursor.created_since is not None:
-            found["since"] = self.cursor.created_since
+            position["since"] = self.cursor.created_since
         if self.inside:
-            found |= {"files": self.files, "rows": self.rows}
+            position |= {"files": self.files, "rows": self.rows}
         if self.after is not None:
-            found["after"] = self.after
+            position["after"] = self.after
         if self.ending:
-            found["ending"] = True
+            position["ending"] = True
         if self.end:
-            found["end"] = True
-        return found
+            position["end"] = True
+        return position
 
     @classmethod
     def from_text(cls, text: str) -> Position:

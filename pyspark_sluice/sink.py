@@ -57,12 +57,12 @@ class _Target:
         """Write a task's rows in their order; raises `InvalidData` for one that does not fit."""
         files = TableFiles(file_io_for(self._location), self._location)
         new = write_batches(files, self._schema, (fit(batch, self._schema, table=str(self._options.table)) for batch in batches))
-        return Written(files=tuple(new), paths=tuple(_path(files, self._schema, one) for one in new))
+        return Written(files=tuple(new), paths=tuple(_path(files, self._schema, file) for file in new))
 
     def land(self, messages: Sequence[WriterCommitMessage | None], *, user: str, identifier: int) -> None:
         """Commit the files of all tasks in the order of the tasks; those of a batch that was committed before are deleted again."""
         written = [message for message in messages if isinstance(message, Written)]
-        adds = tuple(file for one in written for file in one.files)
+        adds = tuple(file for part in written for file in part.files)
         if not adds and not self._overwrite:
             return
         request = CommitRequest(
@@ -116,8 +116,8 @@ def land(table: RemoteTable, schema: Schema, request: CommitRequest) -> bool:
 
 
 def _is_ours(table: RemoteTable, snapshot_id: int, uuid: str) -> bool:
-    found = table.files.read_snapshot(snapshot_id)
-    return found is not None and found.uuid == uuid
+    snapshot = table.files.read_snapshot(snapshot_id)
+    return snapshot is not None and snapshot.uuid == uuid
 
 
 class BatchWriter(DataSourceArrowWriter):

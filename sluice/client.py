@@ -122,8 +122,8 @@ class Client:
 
     def create_token(self, name: str, *, principal: str | None, administrator: bool, expires_at: str | None) -> dict[str, Any]:
         """Make a token; the answer's ``token`` is its secret, told only now."""
-        given = {"name": name, "principal": principal, "administrator": administrator, "expiresAt": expires_at}
-        return self._json("POST", "/tokens", {key: value for key, value in given.items() if value is not None})
+        request = {"name": name, "principal": principal, "administrator": administrator, "expiresAt": expires_at}
+        return self._json("POST", "/tokens", {key: value for key, value in request.items() if value is not None})
 
     def tokens(self) -> list[dict[str, Any]]:
         """Every token, without its secret."""

@@ -212,9 +212,9 @@ def load(table: str, files: tuple[Path, ...], retry_key: str | None, url: str, t
 
 def _check_tail(tail: bytes) -> None:
     """A failure after the first row stands at the end of the answer (`docs/http.md`); raises `ServerError` for it."""
-    found = _LATE_ERROR.search(tail)
-    if found:
-        document = json.loads(found[1])
+    error = _LATE_ERROR.search(tail)
+    if error:
+        document = json.loads(error[1])
         raise ServerError(describe(document), status=document.get("status"), document=document)
 
 

@@ -192,9 +192,9 @@ class Cursor:
     def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> Cursor:
         """Run a statement for many values: ``INSERT INTO t [(…)] VALUES (?, …)`` as one commit, anything else one by one."""
         rows = list(seq_of_parameters)
-        found = _INSERT.fullmatch(operation)
-        if found is not None and rows and all(isinstance(row, Sequence) for row in rows):
-            self._insert(found, operation, rows)
+        insert = _INSERT.fullmatch(operation)
+        if insert is not None and rows and all(isinstance(row, Sequence) for row in rows):
+            self._insert(insert, operation, rows)
             return self
         count = 0
         for row in rows:
@@ -296,24 +296,24 @@ class Cursor:
             return
         self.description = [(field.name, sql_type(field.type), None, None, *_digits(field.type), None) for field in self._reader.schema]
 
-    def _insert(self, found: re.Match[str], operation: str, rows: Sequence[Any]) -> None:
+    def _insert(self, insert: re.Match[str], operation: str, rows: Sequence[Any]) -> None:
         """Rows as Arrow in the table's own types; what has no such form goes as one INSERT with all its values."""
         import pyarrow as pa
 
-        width = found["marks"].count("?")
+        width = insert["marks"].count("?")
         if wrong := next((row for row in rows if len(row) != width), None):
             raise ProgrammingError(f"{len(wrong)} values for the {width} placeholders of: {operation.strip()}")
-        self._run(f"SELECT {found['columns'] or '*'} FROM {found['table']} LIMIT 0", None)  # noqa: S608 - the parts of the user's own text
+        self._run(f"SELECT {insert['columns'] or '*'} FROM {insert['table']} LIMIT 0", None)  # noqa: S608 - the parts of the user's own text
         schema = self.fetch_arrow().schema
         try:
             arrays = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(schema)]
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            tuples = ", ".join(f"({found['marks']})" for _ in rows)
-            self._run(operation[: found.start("marks") - 1] + tuples, [value for row in rows for value in row])
+            tuples = ", ".join(f"({insert['marks']})" for _ in rows)
+            self._run(operation[: insert.start("marks") - 1] + tuples, [value for row in rows for value in row])
             return
         if len(arrays) != width:
-            raise ProgrammingError(f"{found['table']} has {len(arrays)} columns, and the statement gives {width} values.")
-        *database, table = parts_of(found["table"])
+            raise ProgrammingError(f"{insert['table']} has {len(arrays)} columns, and the statement gives {width} values.")
+        *database, table = parts_of(insert["table"])
         self.rowcount = self._append(
             database[0] if database else self.connection.database or "default", table, pa.table(arrays, schema=schema)
         )

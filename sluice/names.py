@@ -14,10 +14,10 @@ def parts_of(text: str) -> tuple[str, ...]:
     """The parts of a name such as ``d.t`` or ``d.`a.b` ``; raises `ValueError` for what is no name."""
     parts: list[str] = []
     at = 0
-    while (found := _PART.match(text, at)) is not None:
-        quoted, plain = found.groups()
+    while (part := _PART.match(text, at)) is not None:
+        quoted, plain = part.groups()
         parts.append(plain if quoted is None else quoted.replace("``", "`"))
-        at = found.end() + 1
+        at = part.end() + 1
         if at > len(text):
             return tuple(parts)
     raise ValueError(f"{text!r} is no name: parts are parted by dots, and one with a dot in it stands in backquotes.")

@@ -21,13 +21,13 @@ def bar(client: Client, request_id: str) -> Iterator[None]:
         yield
         return
     ended = threading.Event()
-    shown = threading.Thread(target=_show, args=(client, request_id, ended), name="progress", daemon=True)
-    shown.start()
+    thread = threading.Thread(target=_show, args=(client, request_id, ended), name="progress", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         ended.set()
-        shown.join()
+        thread.join()
 
 
 def _show(client: Client, request_id: str, ended: threading.Event) -> None:
@@ -41,7 +41,7 @@ def _show(client: Client, request_id: str, ended: threading.Event) -> None:
         task = progress.add_task("waiting", total=None)
         while not ended.is_set():
             with contextlib.suppress(ServerError):  # the statement itself tells what is wrong
-                found = client.progress(request_id)
-                if found is not None:
-                    progress.update(task, description=found["stage"] or "running", completed=found["done"], total=found["total"])
+                latest = client.progress(request_id)
+                if latest is not None:
+                    progress.update(task, description=latest["stage"] or "running", completed=latest["done"], total=latest["total"])
             ended.wait(_SECONDS)

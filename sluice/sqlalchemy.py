@@ -177,12 +177,12 @@ class SluiceDialect(default.DefaultDialect):
 
 def type_of(spelled: str) -> Any:
     """SQLAlchemy's type for a column's; what it has none for comes as it is."""
-    found = _TYPE.match(spelled.upper())
-    kind = _TYPES.get(found["root"]) if found is not None else None
-    if found is None or kind is None:
+    match = _TYPE.match(spelled.upper())
+    kind = _TYPES.get(match["root"]) if match is not None else None
+    if match is None or kind is None:
         return sql.sqltypes.NullType()
-    numbers = [int(part) for part in (found["numbers"] or "").split(",") if part.strip()]
+    numbers = [int(part) for part in (match["numbers"] or "").split(",") if part.strip()]
     if kind is types.TIMESTAMP:
-        return types.TIMESTAMP(timezone=found["root"].endswith("LTZ") or "LOCAL TIME ZONE" in spelled.upper())
+        return types.TIMESTAMP(timezone=match["root"].endswith("LTZ") or "LOCAL TIME ZONE" in spelled.upper())
     sized: Any = kind
     return sized(*numbers) if kind in (types.DECIMAL, types.CHAR, types.VARCHAR) else sized()

@@ -25,8 +25,8 @@ class Expiry(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The instant, as the server reads it."""
-        if found := re.fullmatch(r"(\d{1,6})([mhdy])", value):
-            return (dt.datetime.now(dt.UTC) + int(found[1]) * _UNITS[found[2]]).isoformat(timespec="seconds")
+        if match := re.fullmatch(r"(\d{1,6})([mhdy])", value):
+            return (dt.datetime.now(dt.UTC) + int(match[1]) * _UNITS[match[2]]).isoformat(timespec="seconds")
         try:
             moment = dt.datetime.fromisoformat(value)
         except ValueError:
@@ -57,9 +57,9 @@ def create(name: str, principal: str | None, admin: bool, expires: str | None, u
 @_token
 def list_(url: str, token: str | None) -> None:
     """List the tokens; their secrets are not kept anywhere."""
-    found = _with_client(url, token, lambda client: client.tokens())
+    tokens = _with_client(url, token, lambda client: client.tokens())
     now = dt.datetime.now(dt.UTC)
-    for each in found:
+    for each in tokens:
         until = each["expiresAt"]
         ended = until is not None and dt.datetime.fromisoformat(until) <= now
         end = "never expires" if until is None else f"{'expired' if ended else 'expires'} {until}"

@@ -87,10 +87,10 @@ class GrantRepository:
 
     def on(self, resource: Resource) -> list[Grant]:
         """The grants on exactly this resource."""
-        found = self._read(
+        grants = self._read(
             " AND g.resource_type = %s AND coalesce(t.database, g.database) IS NOT DISTINCT FROM %s", resource.type.value, resource.database
         )
-        return [grant for grant in found if grant.resource.name == resource.name]
+        return [grant for grant in grants if grant.resource.name == resource.name]
 
     def all(self) -> list[Grant]:
         """Every grant that has not expired."""
@@ -98,10 +98,10 @@ class GrantRepository:
 
     def of_dropped_tables(self, principals: Iterable[str]) -> dict[UUID, list[Grant]]:
         """The grants of any of these on dropped tables that are kept, by table; named as the catalog's rows name them."""
-        found: dict[UUID, list[Grant]] = {}
+        grants: dict[UUID, list[Grant]] = {}
         for table_id, *row in self._conn.execute(_ON_DROPPED_TABLES, (list(principals),)).fetchall():
-            found.setdefault(table_id, []).append(_grant(*row))
-        return found
+            grants.setdefault(table_id, []).append(_grant(*row))
+        return grants
 
     def of_dropped_databases(self, principals: Iterable[str]) -> list[Grant]:
         """The grants of any of these on dropped databases that are kept; named as the catalog's rows name them."""

@@ -70,10 +70,10 @@ def write_archive(dsn: str, path: Path, *, warehouse: str) -> ArchiveHead:
             assert row is not None
             if row[1] is None:
                 raise IllegalMove("There is no catalog in this database yet.")
-            found = conn.execute("SELECT version_num FROM alembic_version").fetchall()
-            if len(found) != 1:
+            revisions = conn.execute("SELECT version_num FROM alembic_version").fetchall()
+            if len(revisions) != 1:
                 raise IllegalMove("There is no catalog in this database yet.")
-            revision = found[0][0]
+            revision = revisions[0][0]
             for name in _in_order(conn):
                 part = cleanup.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
                 parts.append((_copy_out(conn, name, part), part))
@@ -149,8 +149,8 @@ def contents(dsn: str) -> int:
             query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(name))
             if name in _STARTS_WITH:
                 query += sql.SQL(" WHERE ") + sql.SQL(_STARTS_WITH[name])
-            found = conn.execute(query).fetchone()
-            total += int(found[0]) if found is not None else 0
+            counts = conn.execute(query).fetchone()
+            total += int(counts[0]) if counts is not None else 0
         return total
 
 
@@ -158,8 +158,8 @@ def servers(dsn: str) -> int:
     """Connections of servers to the catalog's database."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
     with connected(dsn) as conn:
-        found = conn.execute(query, (APPLICATION,)).fetchone()
-        return int(found[0]) if found is not None else 0
+        count = conn.execute(query, (APPLICATION,)).fetchone()
+        return int(count[0]) if count is not None else 0
 
 
 @contextlib.contextmanager
@@ -264,7 +264,7 @@ def head_of(tar: tarfile.TarFile, path: Path) -> ArchiveHead:
     """What an open archive says of itself; raises `InvalidData` for one of a newer Sluice."""
     source = tar.extractfile(_HEAD)
     assert source is not None
-    found = json.loads(source.read())
-    if found.get("format") != FORMAT:
-        raise InvalidData(f"{path} is a backup of another Sluice's: its format is {found.get('format')}, and this one reads {FORMAT}.")
-    return ArchiveHead(**found | {"tables": [ArchivedTable(**table) for table in found["tables"]]})
+    head = json.loads(source.read())
+    if head.get("format") != FORMAT:
+        raise InvalidData(f"{path} is a backup of another Sluice's: its format is {head.get('format')}, and this one reads {FORMAT}.")
+    return ArchiveHead(**head | {"tables": [ArchivedTable(**table) for table in head["tables"]]})

@@ -59,28 +59,28 @@ def archived_tables(path: Path) -> list[PartTable]:
         head = head_of(tar, path)
         if not any(table.name == "table_entry" for table in head.tables):
             raise InvalidData(f"{path} was written by an older Sluice: restore it into an empty SLUICE_DATA and make a backup there.")
-        found: dict[str, PartTable] = {}
+        parts: dict[str, PartTable] = {}
         for row in _rows(tar, head, "table_entry"):
             if row["drop_id"] is None:
-                found[_text(row, "table_id")] = PartTable(
+                parts[_text(row, "table_id")] = PartTable(
                     table_id=UUID(row["table_id"]),
                     name=Identifier(_text(row, "database"), _text(row, "name")),
                     location=_text(row, "location"),
                     external=row["external"] == "t",
                 )
         for row in _rows(tar, head, "table_schema"):
-            if (table := found.get(_text(row, "table_id"))) is not None:
+            if (table := parts.get(_text(row, "table_id"))) is not None:
                 table.schemas.setdefault(_text(row, "branch"), {})[int(_text(row, "schema_id"))] = json.loads(_text(row, "body"))
         for row in _rows(tar, head, "table_snapshot"):
-            if (table := found.get(_text(row, "table_id"))) is not None:
+            if (table := parts.get(_text(row, "table_id"))) is not None:
                 table.snapshots.setdefault(_text(row, "branch"), []).append(json.loads(_text(row, "body")))
         for row in _rows(tar, head, "table_tag"):
-            if (table := found.get(_text(row, "table_id"))) is not None:
+            if (table := parts.get(_text(row, "table_id"))) is not None:
                 table.tags.append((_text(row, "branch"), json.loads(_text(row, "snapshot"))))
-    for table in found.values():
+    for table in parts.values():
         for line in table.snapshots.values():
             line.sort(key=lambda body: int(body["id"]))
-    return sorted(found.values(), key=lambda table: (table.name.database, table.name.table))
+    return sorted(parts.values(), key=lambda table: (table.name.database, table.name.table))
 
 
 def restore_tables(dsn: str, path: Path, parts: Sequence[Part], *, databases: Sequence[str] = ()) -> None:
@@ -91,8 +91,8 @@ def restore_tables(dsn: str, path: Path, parts: Sequence[Part], *, databases: Se
     """
     with opened(path) as tar, connected(dsn) as conn, conn.transaction():
         head = head_of(tar, path)
-        found = conn.execute("SELECT version_num FROM alembic_version").fetchone()
-        if found is None or found[0] != head.revision:
+        revision = conn.execute("SELECT version_num FROM alembic_version").fetchone()
+        if revision is None or revision[0] != head.revision:
             raise IllegalMove(
                 f"The backup is of the schema {head.revision} and the catalog of another: restore the backup into an empty SLUICE_DATA and "
                 "make one there."

@@ -110,21 +110,21 @@ class DecisionRepository:
         return Outcome(moved=moved.rowcount == 1, keys=[had[each].rowcount == 1 for each, _ in keys])
 
 
-def _query(one: Decision, *, turn: bool, keys: Sequence[tuple[Key, Mapping[str, Any]]] = ()) -> tuple[str, dict[str, Any]]:
-    table = one.held
+def _query(decision: Decision, *, turn: bool, keys: Sequence[tuple[Key, Mapping[str, Any]]] = ()) -> tuple[str, dict[str, Any]]:
+    table = decision.held
     if table.name.branch == MAIN_BRANCH:
         branch, schema_id = "", "t.schema_id"
     else:
         branch, schema_id = "JOIN table_branch b ON b.table_id = t.table_id AND b.name = %(branch)s", "b.schema_id"
     values: dict[str, Any] = {
         "table": table.table_id, "database": table.name.database, "name": table.name.table, "branch": table.name.branch,
-        "location": table.location, "schema": table.schema_id, "id": one.snapshot_id, "uuid": one.key, "base": one.base,
-        "body": Jsonb(dict(one.body)), "writer": one.writer, "turn": turn, **values_of_added(one.added),
+        "location": table.location, "schema": table.schema_id, "id": decision.snapshot_id, "uuid": decision.key, "base": decision.base,
+        "body": Jsonb(dict(decision.body)), "writer": decision.writer, "turn": turn, **values_of_added(decision.added),
     }  # fmt: skip
-    if one.partitions:
-        parts = sorted(one.partitions, key=lambda part: part[0])
+    if decision.partitions:
+        parts = sorted(decision.partitions, key=lambda part: part[0])
         values |= {
-            "by": one.by,
+            "by": decision.by,
             "names": [name for name, _ in parts],
             "specs": [json.dumps(dict(part.spec)) for _, part in parts],
             "p_records": [part.record_count for _, part in parts],
@@ -149,8 +149,8 @@ def _query(one: Decision, *, turn: bool, keys: Sequence[tuple[Key, Mapping[str, 
               AND NOT EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id)
               {_ALL_MINE if keys else ""}
             FOR KEY SHARE OF t
-        ), moved AS ({FIRST_HELD if one.base is None else NEXT_HELD} RETURNING table_id)
-        {_PARTITIONS if one.partitions else ""}
+        ), moved AS ({FIRST_HELD if decision.base is None else NEXT_HELD} RETURNING table_id)
+        {_PARTITIONS if decision.partitions else ""}
         {INSERT_MOVED}
     """  # noqa: S608 - literals of this package
     return query, values

@@ -43,8 +43,8 @@ class IdempotencyRepository:
             mine = Key(scope=scope, key=key, body_hash=body_hash, owner=owner, claimed=False)
             if self._claim(mine).rowcount == 1:
                 return None
-            if (found := self.look(scope, key)) is not None:
-                return found  # otherwise it was given back meanwhile
+            if (claimed := self.look(scope, key)) is not None:
+                return claimed  # otherwise it was given back meanwhile
 
     def look(self, scope: str, key: str) -> IdempotencyRow | None:
         """Who has the key, and what was answered under it; None where nobody has."""

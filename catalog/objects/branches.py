@@ -47,7 +47,7 @@ class BranchRepository:
         try:
             with self._conn.transaction():
                 query = "UPDATE table_branch SET name = %s, published_schema_id = -1 WHERE table_id = %s AND name = %s"
-                found = self._conn.execute(query, (to, table_id, name)).rowcount == 1
+                renamed = self._conn.execute(query, (to, table_id, name)).rowcount == 1
         except errors.UniqueViolation as clash:
             raise BranchAlreadyExist(to, table) from clash
         for moved in _MOVED_ALONG:
@@ -55,7 +55,7 @@ class BranchRepository:
         # Their files are written under the new name by whoever needs them first.
         self._conn.execute("UPDATE table_snapshot SET published = false WHERE table_id = %s AND branch = %s", (table_id, to))
         self._conn.execute("UPDATE table_tag SET published = false WHERE table_id = %s AND branch = %s", (table_id, to))
-        return found
+        return renamed
 
 
 class StaleFileRepository:

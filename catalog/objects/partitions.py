@@ -81,7 +81,7 @@ class PartitionRepository:
         """  # noqa: S608 - literals of this module
         values = [self._values(table_id, branch, name, change) for name, change in sorted(changes, key=lambda change: change[0])]
         with self._conn.cursor() as cur:
-            cur.executemany(query, [one | {"by": by} for one in values])
+            cur.executemany(query, [partition | {"by": by} for partition in values])
         if any(change["files"] <= 0 for change in values):  # type: ignore[operator] # it is a whole number
             gone = f"DELETE FROM table_partition {_OF_BRANCH} AND file_count <= 0 AND NOT explicit"  # noqa: S608
             self._conn.execute(gone, {"table": table_id, "branch": branch})
@@ -98,11 +98,11 @@ class PartitionRepository:
             {_OF_BRANCH} AND name = %(name)s
         """  # noqa: S608
         with self._conn.cursor() as cur:
-            cur.executemany(query, [self._values(table_id, branch, name, one) | {"set": replace} for name, one in reported])
+            cur.executemany(query, [self._values(table_id, branch, name, statistics) | {"set": replace} for name, statistics in reported])
 
-    def replace(self, table_id: UUID, branch: str, found: Iterable[tuple[str, PartitionStatistics]]) -> None:
+    def replace(self, table_id: UUID, branch: str, partitions: Iterable[tuple[str, PartitionStatistics]]) -> None:
         """Let the rows say what was counted; what clients said of a partition stays."""
-        counted = list(found)
+        counted = list(partitions)
         clear = """
             UPDATE table_partition SET record_count = 0, file_size = 0, file_count = 0, last_file_millis = 0
             WHERE table_id = %(table)s AND branch = %(branch)s

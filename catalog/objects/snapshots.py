@@ -100,11 +100,13 @@ class SnapshotRepository:
             WHERE p.table_id = %s AND p.branch = %s
         """  # noqa: S608
         with self._conn.cursor(row_factory=dict_row) as cur:
-            found = cur.execute(query, (table_id, branch)).fetchone()
-        if found is None:
+            latest = cur.execute(query, (table_id, branch)).fetchone()
+        if latest is None:
             return None
-        row = SnapshotRow(**{name: found.pop(name) for name in ("snapshot_id", "body", "published")}, snapshot_uuid=found["snapshot_uuid"])
-        return row, CountsRow(**found)
+        row = SnapshotRow(
+            **{name: latest.pop(name) for name in ("snapshot_id", "body", "published")}, snapshot_uuid=latest["snapshot_uuid"]
+        )
+        return row, CountsRow(**latest)
 
     def get(self, table_id: UUID, branch: str, snapshot_id: int) -> SnapshotRow | None:
         """One snapshot, or None."""

@@ -56,8 +56,8 @@ class JobRepository:
 
     def get(self, job_id: UUID) -> Job | None:
         """One job, or None."""
-        found = self._jobs(f"SELECT {_COLUMNS} FROM stream_job WHERE job_id = %(job)s", {"job": job_id})  # noqa: S608
-        return found[0] if found else None
+        jobs = self._jobs(f"SELECT {_COLUMNS} FROM stream_job WHERE job_id = %(job)s", {"job": job_id})  # noqa: S608
+        return jobs[0] if jobs else None
 
     def all(self, *, principal: str | None) -> list[Job]:
         """Every job, or a principal's, the newest first."""

@@ -59,7 +59,7 @@ class LeaseRepository:
             ON CONFLICT (table_id) DO UPDATE
                 SET snapshot_uuid = excluded.snapshot_uuid, schema_id = excluded.schema_id, due_at = excluded.due_at
         """
-        columns = zip(*((one.table_id, one.snapshot_uuid, one.schema_id, one.seconds) for one in tables), strict=True)
+        columns = zip(*((table.table_id, table.snapshot_uuid, table.schema_id, table.seconds) for table in tables), strict=True)
         self._conn.execute(query, [list(column) for column in columns])
 
     def present(self, tables: Collection[UUID]) -> dict[UUID, tuple[str, str]]:

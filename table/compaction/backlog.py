@@ -32,7 +32,7 @@ class DebtLedger:
     def begin(self, sums: Iterable[BucketSums]) -> None:
         """Start from the small files a table has."""
         now = self._clock()
-        self._debts = {(one.partition, one.bucket): Debt(files=one.files, size=one.size, changed=now) for one in sums}
+        self._debts = {(bucket.partition, bucket.bucket): Debt(files=bucket.files, size=bucket.size, changed=now) for bucket in sums}
 
     def apply(self, entries: Iterable[ManifestEntry]) -> set[BucketKey]:
         """Count added and removed files; returns the buckets that got small ones."""
@@ -56,8 +56,8 @@ class DebtLedger:
 
     def total(self) -> Debt:
         """All buckets' small files together; may be asked from another thread."""
-        found = list(self._debts.values())
-        return Debt(files=sum(one.files for one in found), size=sum(one.size for one in found))
+        debts = list(self._debts.values())
+        return Debt(files=sum(debt.files for debt in debts), size=sum(debt.size for debt in debts))
 
     def __len__(self) -> int:
         return len(self._debts)

@@ -70,14 +70,14 @@ def by_bucket(schema: Schema, entries: Iterable[ManifestEntry]) -> dict[BucketKe
     gets the new one when it is overwritten.
     """
     total = schema.bucket if schema.bucket > 0 else -1
-    found: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
+    buckets: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
         if entry.total_buckets == total:
-            found[(entry.partition, entry.bucket)].append(entry)
+            buckets[(entry.partition, entry.bucket)].append(entry)
     if total > 0:
-        for files in found.values():
+        for files in buckets.values():
             files.sort(key=lambda e: e.file.min_sequence_number)  # stable: ties stay in manifest order
-    return dict(found)
+    return dict(buckets)
 
 
 def ordered_minor(files: Sequence[ManifestEntry], rules: CompactionRules) -> Iterator[CompactionTask]:
@@ -145,15 +145,15 @@ def ordered_full(files: Sequence[ManifestEntry], rules: CompactionRules) -> Iter
 def _cut(run: Sequence[ManifestEntry], rules: CompactionRules) -> Iterator[CompactionTask]:
     """A run as tasks of at most the allowed bytes; neighbours that share numbers stay together."""
     pieces: list[list[ManifestEntry]] = [[]]
-    held = 0
+    size = 0
     for before, entry in pairwise((None, *run)):
         assert entry is not None
         free = before is None or entry.file.min_sequence_number > before.file.max_sequence_number
-        if rules.task_bytes is not None and pieces[-1] and free and held + entry.file.file_size > rules.task_bytes:
+        if rules.task_bytes is not None and pieces[-1] and free and size + entry.file.file_size > rules.task_bytes:
             pieces.append([])
-            held = 0
+            size = 0
         pieces[-1].append(entry)
-        held += entry.file.file_size
+        size += entry.file.file_size
     for piece in pieces:
         if len(piece) > 1 or (piece and rules.every_file):
             yield CompactionTask(partition=piece[0].partition, bucket=piece[0].bucket, inputs=tuple(piece))
@@ -162,24 +162,24 @@ def _cut(run: Sequence[ManifestEntry], rules: CompactionRules) -> Iterator[Compa
 def unordered_bins(files: Iterable[ManifestEntry], rules: CompactionRules, *, all_of_them: bool = False) -> Iterator[CompactionTask]:
     """Bins of one partition's small files, packed as Paimon does; ``all_of_them`` empties the last bin however few it holds."""
     candidates = sorted((e for e in files if rules.every_file or rules.small(e)), key=lambda e: e.file.file_size)
-    held: list[ManifestEntry] = []
+    entries_of_bin: list[ManifestEntry] = []
     weight = size = 0
     for entry in candidates[: rules.most_candidates]:
-        if rules.task_bytes is not None and len(held) > 1 and size + entry.file.file_size > rules.task_bytes:
-            yield _bin(held)
-            held, weight, size = [], 0, 0
-        held.append(entry)
+        if rules.task_bytes is not None and len(entries_of_bin) > 1 and size + entry.file.file_size > rules.task_bytes:
+            yield _bin(entries_of_bin)
+            entries_of_bin, weight, size = [], 0, 0
+        entries_of_bin.append(entry)
         size += entry.file.file_size
         weight += entry.file.file_size + rules.open_cost
-        if len(held) > 1 and weight >= 2 * rules.target_bytes:
-            yield _bin(held)
-            held, weight, size = [], 0, 0
-    if len(held) >= rules.min_files or (all_of_them and len(held) > 1):
-        yield _bin(held)
+        if len(entries_of_bin) > 1 and weight >= 2 * rules.target_bytes:
+            yield _bin(entries_of_bin)
+            entries_of_bin, weight, size = [], 0, 0
+    if len(entries_of_bin) >= rules.min_files or (all_of_them and len(entries_of_bin) > 1):
+        yield _bin(entries_of_bin)
 
 
-def _bin(held: Sequence[ManifestEntry]) -> CompactionTask:
-    return CompactionTask(partition=held[0].partition, bucket=held[0].bucket, inputs=tuple(held))
+def _bin(entries: Sequence[ManifestEntry]) -> CompactionTask:
+    return CompactionTask(partition=entries[0].partition, bucket=entries[0].bucket, inputs=tuple(entries))
 
 
 def choose(

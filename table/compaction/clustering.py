@@ -63,9 +63,9 @@ class Clustering:
 
 def strategy_of(schema: Schema, columns: Sequence[str]) -> str:
     """How rows are sorted: `clustering.strategy`, or what suits so many columns."""
-    found: str = TABLE_OPTIONS.read(schema.options, "clustering.strategy")
-    if found != "auto":
-        return found
+    strategy: str = TABLE_OPTIONS.read(schema.options, "clustering.strategy")
+    if strategy != "auto":
+        return strategy
     return "order" if len(columns) == 1 else "zorder" if len(columns) < 5 else "hilbert"
 
 
@@ -113,10 +113,10 @@ def history_clusters(
 
 
 def _by_partition(entries: Iterable[ManifestEntry]) -> dict[bytes, list[ManifestEntry]]:
-    found: dict[bytes, list[ManifestEntry]] = defaultdict(list)
+    partitions: dict[bytes, list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
-        found[entry.partition].append(entry)
-    return found
+        partitions[entry.partition].append(entry)
+    return partitions
 
 
 def _runs(files: Sequence[ManifestEntry]) -> list[_Run]:

@@ -98,7 +98,7 @@ def _unpacked(numbers: npt.NDArray[np.uint64]) -> Bits:
 def _numbers_in_turns(numbers: Sequence[npt.NDArray[np.uint64]]) -> Bits:
     """Bits of the numbers round-robin; of two, as most keys are, several times as fast as by turning each bit into a byte."""
     if len(numbers) != 2:
-        return _in_turns([_unpacked(one) for one in numbers])
+        return _in_turns([_unpacked(column) for column in numbers])
     a, b = numbers
     low = np.uint64(0xFFFFFFFF)
     words = [(_apart(x) << np.uint64(1)) | _apart(y) for x, y in ((a >> np.uint64(32), b >> np.uint64(32)), (a & low, b & low))]

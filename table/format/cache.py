@@ -48,12 +48,12 @@ class ByteCache(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """The value, or None where it is not kept (any more)."""
         with self._lock:
-            found = self._kept.get(key)
-            if found is None:
+            entry = self._kept.get(key)
+            if entry is None:
                 return None
-            found.used = self._clock()
+            entry.used = self._clock()
             self._kept.move_to_end(key)
-            return found.value
+            return entry.value
 
     def put(self, key: K, value: V) -> None:
         """Keep a value; one that would fill the whole cache is not kept."""
@@ -72,11 +72,11 @@ class ByteCache(Generic[K, V]):
 
     def or_load(self, key: K, load: Callable[[], V]) -> V:
         """The value, loaded where it is not kept; two threads may load it at once."""
-        found = self.get(key)
-        if found is None:
-            found = load()
-            self.put(key, found)
-        return found
+        value = self.get(key)
+        if value is None:
+            value = load()
+            self.put(key, value)
+        return value
 
     @property
     def held_bytes(self) -> int:

@@ -23,15 +23,15 @@ class Consumer:
 
 def read_consumers(files: TableFiles) -> list[Consumer]:
     """All consumers of a table, by name; a file being written at this moment is left out."""
-    found = []
+    consumers = []
     for status in files.io.list(files.layout.consumer_dir()):
         name = status.path.rsplit("/", 1)[-1]
         if status.is_dir or not name.startswith(_PREFIX):
             continue
         with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
             following = int(json.loads(files.io.read(status.path))["nextSnapshot"])
-            found.append(Consumer(name=name.removeprefix(_PREFIX), next_snapshot=following, updated_millis=status.mtime_millis))
-    return found
+            consumers.append(Consumer(name=name.removeprefix(_PREFIX), next_snapshot=following, updated_millis=status.mtime_millis))
+    return consumers
 
 
 def write_consumer(files: TableFiles, name: str, next_snapshot: int) -> None:

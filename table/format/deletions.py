@@ -54,9 +54,11 @@ def _vectors(files: TableFiles, schema: Schema, records: Iterable[Mapping[str, A
         if record["_INDEX_TYPE"] != INDEX_TYPE:
             continue
         path = index_path(files, schema, record)
-        for one in record["_DELETIONS_VECTORS_RANGES"] or ():
-            vector = DeletionVector(path=path, offset=one["f1"], length=one["f2"], cardinality=one.get("_CARDINALITY"))
-            yield (record["_PARTITION"], record["_BUCKET"], one["f0"]), vector
+        for vector_range in record["_DELETIONS_VECTORS_RANGES"] or ():
+            vector = DeletionVector(
+                path=path, offset=vector_range["f1"], length=vector_range["f2"], cardinality=vector_range.get("_CARDINALITY")
+            )
+            yield (record["_PARTITION"], record["_BUCKET"], vector_range["f0"]), vector
 
 
 def index_path(files: TableFiles, schema: Schema, record: Mapping[str, Any]) -> str:
@@ -77,14 +79,14 @@ def positions(files: TableFiles, vector: DeletionVector, rows: int) -> Numbers:
     except FileNotFoundError:
         raise files.missing(vector.path) from None
     try:
-        found = _decoded(data, vector)
+        decoded = _decoded(data, vector)
     except (struct.error, ValueError, IndexError) as problem:
         raise files.damaged(vector.path, f"holds no deletion vector at {vector.offset}: {problem}") from problem
-    if len(found) and found[-1] >= rows:
-        raise files.damaged(vector.path, f"says that row {found[-1]} is deleted of a file that has {rows}")
-    if vector.cardinality is not None and vector.cardinality != len(found):
-        raise files.damaged(vector.path, f"says that {len(found)} rows are deleted where its manifest tells {vector.cardinality}")
-    return found
+    if len(decoded) and decoded[-1] >= rows:
+        raise files.damaged(vector.path, f"says that row {decoded[-1]} is deleted of a file that has {rows}")
+    if vector.cardinality is not None and vector.cardinality != len(decoded):
+        raise files.damaged(vector.path, f"says that {len(decoded)} rows are deleted where its manifest tells {vector.cardinality}")
+    return decoded
 
 
 def deleted_rows(files: TableFiles, vector: DeletionVector, rows: int) -> int:
@@ -95,11 +97,11 @@ def deleted_rows(files: TableFiles, vector: DeletionVector, rows: int) -> int:
 def wrong_vectors(files: TableFiles, path: str, record: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with the vectors of an index file, read anew."""
     data = files.io.read(path)
-    for one in record["_DELETIONS_VECTORS_RANGES"] or ():
+    for vector_range in record["_DELETIONS_VECTORS_RANGES"] or ():
         try:
-            _decoded(data, DeletionVector(path=path, offset=one["f1"], length=one["f2"], cardinality=None))
+            _decoded(data, DeletionVector(path=path, offset=vector_range["f1"], length=vector_range["f2"], cardinality=None))
         except (struct.error, ValueError, IndexError) as problem:
-            yield f"holds no deletion vector at {one['f1']}: {problem}"
+            yield f"holds no deletion vector at {vector_range['f1']}: {problem}"
             return
 
 
@@ -109,8 +111,8 @@ def _decoded(data: bytes, vector: DeletionVector) -> Numbers:
     size, magic = struct.unpack_from(">Ii", data, vector.offset)
     start = vector.offset + 4
     body = data[start : start + size]
-    (told,) = struct.unpack_from(">I", data, start + size)
-    if len(body) != size or zlib.crc32(body) != told:
+    (checksum,) = struct.unpack_from(">I", data, start + size)
+    if len(body) != size or zlib.crc32(body) != checksum:
         raise ValueError("its checksum is another")
     kind: type[BitMap | BitMap64]
     if magic == _MAGIC:
@@ -177,7 +179,7 @@ def _without(records: Sequence[Mapping[str, Any]], gone: frozenset[FileKey]) -> 
         if record["_INDEX_TYPE"] != INDEX_TYPE or ranges is None:
             left.append(dict(record))
             continue
-        kept = [one for one in ranges if (record["_PARTITION"], record["_BUCKET"], one["f0"]) not in gone]
-        if kept:
-            left.append({**record, "_DELETIONS_VECTORS_RANGES": kept, "_ROW_COUNT": len(kept)})
+        remaining = [vector_range for vector_range in ranges if (record["_PARTITION"], record["_BUCKET"], vector_range["f0"]) not in gone]
+        if remaining:
+            left.append({**record, "_DELETIONS_VECTORS_RANGES": remaining, "_ROW_COUNT": len(remaining)})
     return left

@@ -74,18 +74,18 @@ def survey(io: FileIO, location: str, *, threads: int = 8, allowed: Callable[[It
 
     ``allowed`` is asked about the files' paths before one is opened, and raises where one must not be.
     """
-    found = list(_walk(io, location, ()))
-    allowed(status.path for status, _ in found)
-    if not found:
+    entries = list(_walk(io, location, ()))
+    allowed(status.path for status, _ in entries)
+    if not entries:
         raise InvalidSchema(f"There are no data files in {location}.")
-    keys = tuple(key for key, _ in found[0][1])
-    for status, spec in found:
+    keys = tuple(key for key, _ in entries[0][1])
+    for status, spec in entries:
         if tuple(key for key, _ in spec) != keys:
             raise InvalidSchema(
-                f"{status.path} and {found[0][0].path} lie under different partition keys ({_spelled(spec)}; {_spelled(found[0][1])})."
+                f"{status.path} and {entries[0][0].path} lie under different partition keys ({_spelled(spec)}; {_spelled(entries[0][1])})."
             )
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
-        files = tuple(pool.map(lambda one: _looked_at(io, one[0], tuple(value for _, value in one[1]), keys), found))
+        files = tuple(pool.map(lambda one: _looked_at(io, one[0], tuple(value for _, value in one[1]), keys), entries))
     columns = _agreed(files)
     if overlap := [key for key in keys if key in columns]:
         raise InvalidSchema(f"The partition key {overlap[0]} is a column of the files, too; which of the two counts cannot be told.")

@@ -133,8 +133,8 @@ def partition_spec(schema: Schema, values: Sequence[object], *, legacy: bool | N
     default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
     spec = {}
     for field, value in zip(schema.partition_fields, values, strict=True):
-        shown = default if value is None else partition_text(field.type, value, legacy=legacy)
-        spec[field.name] = shown if shown.strip() else default
+        text = default if value is None else partition_text(field.type, value, legacy=legacy)
+        spec[field.name] = text if text.strip() else default
     return spec
 
 

@@ -125,8 +125,8 @@ class ManifestColumns:
 
     def numbers(self, name: str) -> np.ndarray[Any, Any]:
         """A column of numbers that are never NULL, without a copy."""
-        found: np.ndarray[Any, Any] = self.column(name).to_numpy()
-        return found
+        numbers: np.ndarray[Any, Any] = self.column(name).to_numpy()
+        return numbers
 
     @cached_property
     def partitions(self) -> pa.Array:
@@ -136,8 +136,8 @@ class ManifestColumns:
     @cached_property
     def partition_codes(self) -> np.ndarray[Any, np.dtype[np.int32]]:
         """Which of `partitions` each entry belongs to."""
-        found: np.ndarray[Any, np.dtype[np.int32]] = self.column("partition").indices.to_numpy()
-        return found
+        codes: np.ndarray[Any, np.dtype[np.int32]] = self.column("partition").indices.to_numpy()
+        return codes
 
     @cached_property
     def keys(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
@@ -155,8 +155,8 @@ class ManifestColumns:
     def beside(self) -> Mask:
         """Which files have something beside them, or an index in their entry."""
         lengths: Numbers = self.column("extra_files").value_lengths().to_numpy()
-        found: Mask = (lengths > 0) | self.column("embedded_file_index").is_valid().to_numpy(zero_copy_only=False)
-        return found
+        mask: Mask = (lengths > 0) | self.column("embedded_file_index").is_valid().to_numpy(zero_copy_only=False)
+        return mask
 
     @cached_property
     def statistics_shapes(self) -> list[tuple[int, list[str] | None, Mask | None]]:
@@ -171,8 +171,8 @@ class ManifestColumns:
 
     def of_keys(self, digests: Collection[bytes]) -> Mask:
         """Which entries have one of these keys (`digest_of`)."""
-        found: Mask = pc.is_in(self.column("key"), value_set=pa.array(list(digests), pa.binary(16))).to_numpy(zero_copy_only=False)
-        return found
+        mask: Mask = pc.is_in(self.column("key"), value_set=pa.array(list(digests), pa.binary(16))).to_numpy(zero_copy_only=False)
+        return mask
 
     def entries(self, rows: Numbers | None = None) -> Iterator[ManifestEntry]:
         """The entries of some rows, in the rows' order, or all."""

@@ -93,12 +93,12 @@ def part_of(source: pa.NativeFile, wanted: Wanted) -> OrcPart:
         return OrcPart(head=head, batches=(), following=0)
     names = None if wanted.columns is None else [name for name in wanted.columns if name in head.schema.names]
     batches: list[pa.RecordBatch] = []
-    stripe, held = wanted.stripe, 0
-    while stripe < head.stripes and (not batches or held < PART_BYTES):
+    stripe, held_bytes = wanted.stripe, 0
+    while stripe < head.stripes and (not batches or held_bytes < PART_BYTES):
         batch = file.read_stripe(stripe, columns=names) if names is None or names else rows_of(file.read_stripe(stripe).num_rows)
         batch.validate(full=True)
         batches.append(batch)
-        held += batch.nbytes
+        held_bytes += batch.nbytes
         stripe += 1
     return OrcPart(head=head, batches=batches, following=stripe)
 

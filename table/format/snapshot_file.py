@@ -27,10 +27,10 @@ def snapshot_bytes(snapshot: Snapshot) -> bytes:
         return json.dumps(body, indent=2, ensure_ascii=False).encode()
 
 
-def same_snapshot(one: Snapshot, other: Snapshot) -> bool:
+def same_snapshot(first: Snapshot, other: Snapshot) -> bool:
     """Whether two snapshots of one id are the same commit: by uuid, or without one by delta manifest list."""
-    if one.id != other.id:
+    if first.id != other.id:
         return False
-    if one.uuid and other.uuid:
-        return one.uuid == other.uuid
-    return one.delta_manifest_list == other.delta_manifest_list
+    if first.uuid and other.uuid:
+        return first.uuid == other.uuid
+    return first.delta_manifest_list == other.delta_manifest_list

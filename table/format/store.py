@@ -101,16 +101,16 @@ class TableFiles:
 
     def read_schema(self, schema_id: int) -> Schema:
         """The schema of that version; raises `TableDamaged` where its file is gone or is no schema."""
-        found = self._schemas.get(schema_id)
-        if found is None:
+        schema = self._schemas.get(schema_id)
+        if schema is None:
             path = self.layout.schema_file(schema_id)
             try:
-                found = self._schemas[schema_id] = Schema.from_json(json.loads(self.io.read(path)))
+                schema = self._schemas[schema_id] = Schema.from_json(json.loads(self.io.read(path)))
             except FileNotFoundError:
                 raise self.missing(path) from None
             except (ValueError, KeyError, TypeError, AttributeError) as problem:
                 raise self.damaged(path, f"is no schema: {problem}") from problem
-        return found
+        return schema
 
     def write_schema(self, schema: Schema) -> bool:
         """Put the schema's file there, durably; False when one of that version exists already. One that a power cut tore is replaced."""
@@ -144,19 +144,19 @@ class TableFiles:
         if place.create(name, data):
             return Published.WRITTEN
         try:
-            told = json.loads(place.read(name))
+            document = json.loads(place.read(name))
         except FileNotFoundError:  # gone again
             return Published.FOREIGN
         except ValueError:
-            told = None
-        if not isinstance(told, dict):
+            document = None
+        if not isinstance(document, dict):
             place.write(name, data)
             return Published.WRITTEN
         try:
-            found = Snapshot.from_json(told)
+            present = Snapshot.from_json(document)
         except (ValueError, KeyError, TypeError, AttributeError):  # no snapshot: not ours
             return Published.FOREIGN
-        return Published.THERE if same_snapshot(found, snapshot) else Published.FOREIGN
+        return Published.THERE if same_snapshot(present, snapshot) else Published.FOREIGN
 
     def write_snapshot_anew(self, snapshot: Snapshot) -> None:
         """Put another copy of a decided snapshot's file in its place, durably."""
@@ -172,10 +172,10 @@ class TableFiles:
         """Remove a JSON file below the table's directory as long as it holds all that the mark says."""
         full = self.layout.inside(path)
         try:
-            found = json.loads(self.io.read(full))
+            marks = json.loads(self.io.read(full))
         except (FileNotFoundError, ValueError):
             return
-        if isinstance(found, dict) and all(found.get(key) == value for key, value in mark.items()):
+        if isinstance(marks, dict) and all(marks.get(key) == value for key, value in mark.items()):
             self.io.delete(full)
 
     def read_hint(self, path: str) -> int | None:

@@ -109,17 +109,17 @@ class BitmapIndex:
 
     def having(self, wanted: Sequence[bytes | None]) -> BitMap:
         """The rows with one of the values; None asks for NULLs."""
-        found = BitMap()
+        rows = BitMap()
         for key in wanted:
             place = self.places.get(key)
             if place is None:
                 continue
             offset, length = place
             if offset < 0:
-                found.add(-1 - offset)
+                rows.add(-1 - offset)
             else:
-                found |= BitMap.deserialize(self.bitmaps[offset : None if length is None else offset + length])
-        return found
+                rows |= BitMap.deserialize(self.bitmaps[offset : None if length is None else offset + length])
+        return rows
 
 
 def _decode(body: bytes, type_: DataType) -> BitmapIndex:

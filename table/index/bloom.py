@@ -30,9 +30,9 @@ class BloomBuilder:
 
     def add(self, column: pa.Array) -> None:
         """Note the values of some rows."""
-        found = hashes(self._type, column)
-        for start in range(0, len(found), _STEP):
-            at = _positions(found[start : start + _STEP], self._probes, self._bits)
+        column_hashes = hashes(self._type, column)
+        for start in range(0, len(column_hashes), _STEP):
+            at = _positions(column_hashes[start : start + _STEP], self._probes, self._bits)
             np.bitwise_or.at(self._bytes, at >> 3, np.left_shift(1, at & 7).astype(np.uint8))
 
     def body(self) -> bytes:
@@ -49,10 +49,10 @@ def may_hold(body: bytes, type_: DataType, values: pa.Array) -> bool:
     return bool(hit.reshape(-1, probes).all(axis=1).any())
 
 
-def _positions(found: Hashes, probes: int, bits: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _positions(value_hashes: Hashes, probes: int, bits: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The bits of each hash, its probes side by side."""
-    low = found.astype(np.int32)
-    high = (found >> 32).astype(np.int32)
+    low = value_hashes.astype(np.int32)
+    high = (value_hashes >> 32).astype(np.int32)
     rounds = np.arange(1, probes + 1, dtype=np.int32)
     combined = low[:, None] + rounds[None, :] * high[:, None]  # in 32 bits, wrapping
     combined = np.where(combined < 0, ~combined, combined)

@@ -40,8 +40,8 @@ class FileIndexes:
     def declared(cls, schema: Schema, file_schema: Schema | None = None) -> FileIndexes | None:
         """What the table's options ask for; columns a file of an older schema does not have are left out. None for nothing."""
         by_id = {field.id: field for field in (file_schema or schema).fields}
-        found = [(by_id.get(schema.field(index.column).id), index) for index in column_indexes(schema.options)]
-        columns = [(field, index) for field, index in found if field is not None]
+        declared = [(by_id.get(schema.field(index.column).id), index) for index in column_indexes(schema.options)]
+        columns = [(field, index) for field, index in declared if field is not None]
         return cls(columns) if columns else None
 
     def add(self, rows: pa.RecordBatch | pa.Table) -> None:

@@ -49,12 +49,12 @@ def _decode(data: bytes) -> dict[str, dict[str, bytes | None]]:
     if magic != _MAGIC or version != _VERSION:
         raise UnreadableIndex("no file index of version 1")
     at = _FIXED + 4
-    found: dict[str, dict[str, bytes | None]] = {}
+    indexes: dict[str, dict[str, bytes | None]] = {}
     for _ in range(columns):
         column, at = _read_utf(data, at)
         (kinds,) = struct.unpack_from(">i", data, at)
         at += 4
-        bodies = found.setdefault(column, {})
+        bodies = indexes.setdefault(column, {})
         for _ in range(kinds):
             kind, at = _read_utf(data, at)
             start, length = struct.unpack_from(">ii", data, at)
@@ -62,7 +62,7 @@ def _decode(data: bytes) -> dict[str, dict[str, bytes | None]]:
             if start + length > len(data):
                 raise UnreadableIndex("the index ends early")
             bodies[kind] = None if start < 0 else data[start : start + length]
-    return found
+    return indexes
 
 
 def _utf(text: str) -> bytes:

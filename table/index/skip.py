@@ -34,15 +34,19 @@ def without_skipped(files: TableFiles, schema: Schema, planned: Sequence[Planned
     """The files that may hold a matching row, by their indexes."""
     if predicate is None or not _asks(predicate) or not TABLE_OPTIONS.read(schema.options, "file-index.read.enabled"):
         return list(planned)
-    beside = {one.path: name for one in planned if (name := _index_path(one)) is not None}
-    if not beside and not any(one.file.embedded_file_index for one in planned):
+    beside = {planned_file.path: name for planned_file in planned if (name := _index_path(planned_file)) is not None}
+    if not beside and not any(planned_file.file.embedded_file_index for planned_file in planned):
         return list(planned)
     read: dict[str, bytes | None] = {}
     if beside:
         with ThreadPoolExecutor(min(_READERS, len(beside)), thread_name_prefix="file-index") as readers:
             read = dict(zip(beside, readers.map(lambda path: _index_bytes(files, path), beside.values()), strict=True))
     question = _Question(files, schema, predicate)
-    return [one for one in planned if question.may_match(one, one.file.embedded_file_index or read.get(one.path))]
+    return [
+        planned_file
+        for planned_file in planned
+        if question.may_match(planned_file, planned_file.file.embedded_file_index or read.get(planned_file.path))
+    ]
 
 
 def _asks(predicate: Predicate) -> bool:
@@ -79,17 +83,17 @@ class _Question:
         if container is None:
             return True
         try:
-            found = _Answers(self._schema, self._fields(planned.file.schema_id), decode(container)).rows(self._predicate)
+            rows = _Answers(self._schema, self._fields(planned.file.schema_id), decode(container)).rows(self._predicate)
         except (UnreadableIndex, struct.error):
             return True
-        return found is None or bool(found)
+        return rows is None or bool(rows)
 
     def _fields(self, schema_id: int) -> Mapping[int, Field]:
-        found = self._by_id.get(schema_id)
-        if found is None:
+        fields = self._by_id.get(schema_id)
+        if fields is None:
             schema = self._schema if schema_id == self._schema.id else self._files.read_schema(schema_id)
-            found = self._by_id[schema_id] = {field.id: field for field in schema.fields}
-        return found
+            fields = self._by_id[schema_id] = {field.id: field for field in schema.fields}
+        return fields
 
 
 class _Answers:

@@ -67,8 +67,8 @@ def _fault(io: FileIO, expected: ExpectedFile, look: Callable[[FileIO, pa.Native
             rows = look(io, source, expected)
     except FileNotFoundError:
         return MISSING
-    except _Fault as found:
-        return str(found)
+    except _Fault as fault:
+        return str(fault)
     except LakeError:
         raise
     except Exception as problem:  # bytes that were changed make a decoder fail in any way
@@ -123,24 +123,24 @@ def _rows_of_all(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> i
     return None
 
 
-def _counted(expected: ExpectedFile, found: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+def _counted(expected: ExpectedFile, file_schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
     """How many rows there are; raises `_Fault` where columns or values are not what was written."""
-    told = None
+    stats = None
     if expected.file is not None and expected.schema is not None:
-        if problem := column_fault(found, expected.file, expected.schema):
+        if problem := column_fault(file_schema, expected.file, expected.schema):
             raise _Fault(problem)
-        told = ToldStats(expected.file, expected.schema, set(expected.schema.field_names).intersection(found.names))
+        stats = ToldStats(expected.file, expected.schema, set(expected.schema.field_names).intersection(file_schema.names))
     rows = 0
     for batch in batches:
         rows += int(batch.num_rows)
-        if told is not None and (problem := problem_of_rows(told, batch)):
+        if stats is not None and (problem := problem_of_rows(stats, batch)):
             raise _Fault(problem)
-    if told is not None and rows == expected.rows and (problem := told.end()):
+    if stats is not None and rows == expected.rows and (problem := stats.end()):
         raise _Fault(problem)
     return rows
 
 
-def column_fault(found: pa.Schema, file: DataFile, schema: Schema) -> str | None:
+def column_fault(file_schema: pa.Schema, file: DataFile, schema: Schema) -> str | None:
     """What is wrong with the columns of a file that was written with a schema.
 
     A file that was taken over may lack columns, and then they are NULL: one is missed where its manifest tells values of it, or where
@@ -149,32 +149,32 @@ def column_fault(found: pa.Schema, file: DataFile, schema: Schema) -> str | None
     wanted = [field for field in schema.fields if field.name not in schema.partition_keys]
     if file.write_cols is not None:
         wanted = [field for field in wanted if field.name in file.write_cols]
-    told = column_stats(file.value_stats, file.value_stats_cols, schema)
-    unknown = [name for name in found.names if schema.find(name) is None and not name.startswith("_")]
+    stats = column_stats(file.value_stats, file.value_stats_cols, schema)
+    unknown = [name for name in file_schema.names if schema.find(name) is None and not name.startswith("_")]
     for field in wanted:
-        if field.name not in found.names:
-            nulls = told[field.name].null_count if field.name in told else None
+        if field.name not in file_schema.names:
+            nulls = stats[field.name].null_count if field.name in stats else None
             if nulls is not None and nulls < file.row_count:
                 return f"lacks column {field.name}, of which its manifest tells {file.row_count - nulls:,} values"
             if unknown and file.external_path is None:
                 return f"has a column {unknown[0]!r} and none called {field.name}"
-        elif not _may_be(found.field(field.name).type, field.type):
-            return f"has {found.field(field.name).type} in column {field.name}, which is {field.type.sql()}"
+        elif not _may_be(file_schema.field(field.name).type, field.type):
+            return f"has {file_schema.field(field.name).type} in column {field.name}, which is {field.type.sql()}"
     return None
 
 
-def _may_be(found: pa.DataType, type_: DataType) -> bool:
+def _may_be(file_type: pa.DataType, type_: DataType) -> bool:
     """Whether a file's type is one that some writer stores a column's values as."""
     try:
         wanted = arrow_type(type_)
     except LakeError:
         return True
-    if pa.types.is_decimal(found) and pa.types.is_decimal(wanted):
-        return bool(found.scale == wanted.scale)
-    if pa.types.is_unsigned_integer(found):
+    if pa.types.is_decimal(file_type) and pa.types.is_decimal(wanted):
+        return bool(file_type.scale == wanted.scale)
+    if pa.types.is_unsigned_integer(file_type):
         return False
     kinds = [name for name, (stored, meant) in _KINDS.items() if any(getattr(pa.types, test)(wanted) for test in meant)]
-    return not kinds or any(getattr(pa.types, test)(found) for name in kinds for test in _KINDS[name][0])
+    return not kinds or any(getattr(pa.types, test)(file_type) for name in kinds for test in _KINDS[name][0])
 
 
 _TEXT = ("is_string", "is_large_string", "is_binary", "is_large_binary", "is_fixed_size_binary", "is_dictionary")

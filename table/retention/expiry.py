@@ -154,9 +154,9 @@ _Candidate = tuple[bytes, int]
 
 def _candidates(files: TableFiles, schema: Schema, entry: ManifestEntry) -> dict[str, _Candidate]:
     """An entry's data file and what lies beside it, by path."""
-    found = {files.data_path(schema, entry): (entry.partition, entry.file.file_size)}
-    found.update((path, (entry.partition, 0)) for path in files.extra_paths(schema, entry))
-    return found
+    candidates = {files.data_path(schema, entry): (entry.partition, entry.file.file_size)}
+    candidates.update((path, (entry.partition, 0)) for path in files.extra_paths(schema, entry))
+    return candidates
 
 
 def _garbage(
@@ -167,15 +167,15 @@ def _garbage(
     stay: Iterable[Snapshot],
     kept: Sequence[Snapshot],
 ) -> Garbage:
-    found = Garbage()
+    garbage = Garbage()
     used = _names_used(files, schema, candidates, kept)
     for path, (_, size) in candidates.items():
         if path.rpartition("/")[2] not in used:
-            found.data[path] = size
+            garbage.data[path] = size
     needed = {path for snapshot in (*stay, *kept) for path, _ in metadata_of(files, snapshot)}
     for snapshot in gone:
-        found.metadata.update((path, size) for path, size in metadata_of(files, snapshot) if path not in needed)
-    return found
+        garbage.metadata.update((path, size) for path, size in metadata_of(files, snapshot) if path not in needed)
+    return garbage
 
 
 def _names_used(files: TableFiles, schema: Schema, candidates: Mapping[str, _Candidate], kept: Sequence[Snapshot]) -> set[str]:

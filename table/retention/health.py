@@ -194,10 +194,10 @@ def _tiny_partitions(schema: Schema, partitions: dict[bytes, _Part], table: Iden
 
 
 def _other_bucket_numbers(schema: Schema, live: list[ManifestEntry], table: Identifier) -> Iterator[Finding]:
-    kept = sum(len(files) for files in by_bucket(schema, live).values())
-    if kept < len(live):
+    file_count = sum(len(files) for files in by_bucket(schema, live).values())
+    if file_count < len(live):
         yield Finding(
-            what=f"{len(live) - kept} files were written with another number of buckets",
+            what=f"{len(live) - file_count} files were written with another number of buckets",
             why="such partitions are not merged, and nothing more can be inserted into them",
             statement=_written_anew(table),
         )

@@ -48,9 +48,9 @@ def candidates(files: TableFiles, schema: Schema, *, threads: int, check: Check)
             yield status
     yield from _below(files, layout.staging_dir())
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="orphans") as pool:
-        for found in pool.map(io.list, _bucket_dirs(files, layout.data_dir(schema), len(schema.partition_keys))):
+        for statuses in pool.map(io.list, _bucket_dirs(files, layout.data_dir(schema), len(schema.partition_keys))):
             check()
-            yield from (status for status in found if not status.is_dir)
+            yield from (status for status in statuses if not status.is_dir)
 
 
 def _name(status: FileStatus) -> str:

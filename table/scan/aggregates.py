@@ -52,7 +52,11 @@ _UNKNOWN = object()
 
 def _rows(files: TableFiles, plan: ScanPlan) -> int:
     """The rows of a plan's files that are not deleted."""
-    vectors = ((one.vector, one.file.row_count) for one in plan.files if one.vector is not None) if plan.deleted else ()
+    vectors = (
+        ((planned_file.vector, planned_file.file.row_count) for planned_file in plan.files if planned_file.vector is not None)
+        if plan.deleted
+        else ()
+    )
     return plan.kept_rows - sum(deleted_rows(files, vector, rows) for vector, rows in vectors)
 
 
@@ -60,12 +64,12 @@ def _one(schema: Schema, planned: Sequence[PlannedFile], function: Function, col
     field = schema.field(column)
     bounds: list[Any] = []
     nulls = 0
-    for one in planned:
-        known = _of_file(schema, one, column, stats)
+    for planned_file in planned:
+        known = _of_file(schema, planned_file, column, stats)
         if known is None or known.null_count is None:
             return _UNKNOWN
         nulls += known.null_count
-        if known.null_count >= one.file.row_count:
+        if known.null_count >= planned_file.file.row_count:
             continue
         bound = known.min if function is Function.MIN else known.max
         if function is not Function.COUNT and (bound is None or field.type.root not in _EXACT):
@@ -81,5 +85,5 @@ def _of_file(schema: Schema, planned: PlannedFile, column: str, stats: Any) -> C
         value = planned.partition[schema.partition_keys.index(column)]
         known = exactly(value)
         return known if value is not None else ColumnStats(null_count=planned.file.row_count)
-    found: ColumnStats | None = stats(planned.file).get(column)
-    return found
+    stats_of_column: ColumnStats | None = stats(planned.file).get(column)
+    return stats_of_column

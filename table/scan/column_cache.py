@@ -61,9 +61,9 @@ class ColumnCache:
     def columns(self, path: str, size: int, load: Callable[[], ManifestColumns], *, persist: bool) -> ManifestColumns:
         """The columns of a manifest, loaded where they are not kept; ``persist`` puts them on disk as well."""
         name = blake2b(f"{_FORMAT} {size} {path}".encode(), digest_size=20).hexdigest() + _SUFFIX
-        found = self._held.get(name)
-        if found is not None:
-            return found
+        columns = self._held.get(name)
+        if columns is not None:
+            return columns
         with self._loading[hash(name) % _LOADING]:  # decoding takes a second for a large one: who else wants it waits for it
             return self._held.or_load(name, lambda: self._load(name, load) if persist else load())
 
@@ -75,13 +75,13 @@ class ColumnCache:
         directory = self._directory
         if directory is None:
             return load()
-        found = _mapped(directory / name)
-        if found is None:
-            found = load()
-            if self._write(directory, name, found):
+        columns = _mapped(directory / name)
+        if columns is None:
+            columns = load()
+            if self._write(directory, name, columns):
                 # From here on it costs pages of the file, which the system may take back, instead of memory.
-                found = _mapped(directory / name) or found
-        return found
+                columns = _mapped(directory / name) or columns
+        return columns
 
     def _write(self, directory: Path, name: str, columns: ManifestColumns) -> bool:
         temporary = directory / f"{uuid4().hex}.tmp"
@@ -109,18 +109,18 @@ class ColumnCache:
     def _shrink(self) -> None:
         """Let the files used longest ago go until the bytes are within bounds, and what a crash left half written."""
         assert self._directory is not None
-        found = []
+        entries = []
         for entry in self._directory.iterdir():
             with contextlib.suppress(OSError):  # another process lets go of files, too
                 status = entry.stat()
                 if entry.name.endswith(".tmp") and time.time() - status.st_mtime > _ABANDONED_SECONDS:
                     entry.unlink()
                 elif entry.name.endswith(_SUFFIX):
-                    found.append((status.st_mtime, status.st_size, entry))
-        self._bytes = sum(size for _, size, _ in found)
+                    entries.append((status.st_mtime, status.st_size, entry))
+        self._bytes = sum(size for _, size, _ in entries)
         if self._bytes <= self._most_bytes:
             return
-        for _, size, path in sorted(found):
+        for _, size, path in sorted(entries):
             if self._bytes <= self._most_bytes * _SHARE_KEPT:
                 return
             with contextlib.suppress(OSError):

@@ -44,9 +44,9 @@ def plan_columns(files: TableFiles, schema: Schema, snapshot: Snapshot, predicat
     live = files.live_files(wanted, however_few=True)
     if live is None:
         return None
-    kept = _Kept(files, schema, predicate, partitions)
-    rows = [kept.rows(meta, columns, alive) for meta, (columns, alive) in zip(wanted, live.masks(), strict=True)]
-    _check_orphans(files, snapshot, live, kept, whole=len(wanted) == len(manifests))
+    selected = _Kept(files, schema, predicate, partitions)
+    rows = [selected.rows(meta, columns, alive) for meta, (columns, alive) in zip(wanted, live.masks(), strict=True)]
+    _check_orphans(files, snapshot, live, selected, whole=len(wanted) == len(manifests))
     owners = np.repeat(np.arange(len(rows)), np.array([len(found) for found in rows], dtype=np.int64))
     picked = np.concatenate([*rows, np.zeros(0, dtype=np.int64)])
     order = _order(schema, live.manifests, rows)
@@ -63,12 +63,12 @@ def plan_columns(files: TableFiles, schema: Schema, snapshot: Snapshot, predicat
 
 
 def _looked_into(
-    files: TableFiles, schema: Schema, found: ManyFiles, predicate: Predicate | None, *, indexed: bool
+    files: TableFiles, schema: Schema, many: ManyFiles, predicate: Predicate | None, *, indexed: bool
 ) -> Sequence[PlannedFile]:
     """The files that their own indexes leave; where none has one, files of a large plan are not made yet."""
     if predicate is not None and indexed:
-        return tuple(without_skipped(files, schema, list(found), predicate))
-    return tuple(found) if len(found) <= _AT_ONCE else found
+        return tuple(without_skipped(files, schema, list(many), predicate))
+    return tuple(many) if len(many) <= _AT_ONCE else many
 
 
 def _indexed(manifests: Sequence[ManifestColumns], rows: Sequence[Numbers]) -> bool:
@@ -93,10 +93,10 @@ def _may_hold(schema: Schema, predicate: Predicate | None, meta: ManifestFile) -
     return may_match(predicate, known, meta.num_added_files + meta.num_deleted_files)
 
 
-def _check_orphans(files: TableFiles, snapshot: Snapshot, live: LiveFiles, kept: _Kept, *, whole: bool) -> None:
+def _check_orphans(files: TableFiles, snapshot: Snapshot, live: LiveFiles, selected: _Kept, *, whole: bool) -> None:
     """Raise for a file that is removed without having been added; its ADD may only be in manifests of other partitions."""
     for entry in live.orphans():
-        if whole or kept.partitions.keep(entry.partition):
+        if whole or selected.partitions.keep(entry.partition):
             raise never_added(files.name, snapshot, entry)
 
 
@@ -159,11 +159,11 @@ class _Kept:
         path = self._files.layout.manifest(meta.file_name)
         exact = self._prune_partitions(path, columns, mask)
         exact = self._prune_files(path, columns, mask) and exact
-        found = np.flatnonzero(mask)
-        if exact or not len(found):
-            return found
-        keep = (self.partitions.keep(entry.partition) and self._matcher.keep(entry) for entry in columns.entries(found))
-        looked: Numbers = found[np.fromiter(keep, dtype=bool, count=len(found))]
+        positions = np.flatnonzero(mask)
+        if exact or not len(positions):
+            return positions
+        keep = (self.partitions.keep(entry.partition) and self._matcher.keep(entry) for entry in columns.entries(positions))
+        looked: Numbers = positions[np.fromiter(keep, dtype=bool, count=len(positions))]
         return looked
 
     def _prune_partitions(self, path: str, columns: ManifestColumns, mask: Mask) -> bool:
@@ -207,10 +207,10 @@ def _partition_bounds(rows: pa.Array, arity: int, position: int, type_: DataType
     return Special.UNREAD if values is None else Bounds(type=type_, low=values, high=values, nulls=values.nulls.astype(np.int64))
 
 
-def _kept_bounds(key: tuple[object, ...], found: Bounds | Special) -> Bounds | Special:
-    if isinstance(found, Bounds):
-        _BOUNDS.put(key, found)
-    return found
+def _kept_bounds(key: tuple[object, ...], bounds: Bounds | Special) -> Bounds | Special:
+    if isinstance(bounds, Bounds):
+        _BOUNDS.put(key, bounds)
+    return bounds
 
 
 class _Shape:
@@ -264,5 +264,5 @@ class _Shape:
             return None
         if np.any(lengths != len(self._names)):
             return Special.UNREAD
-        found: Numbers = counts.flatten().fill_null(-1).to_numpy()[position :: len(self._names)]
-        return np.ascontiguousarray(found)
+        null_counts: Numbers = counts.flatten().fill_null(-1).to_numpy()[position :: len(self._names)]
+        return np.ascontiguousarray(null_counts)

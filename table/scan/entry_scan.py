@@ -41,7 +41,7 @@ def plan_entries(
     partitions = PartitionPruning(schema, predicate)
     buckets = wanted_buckets(schema, predicate)
     matcher = StatsPruning(files, schema, predicate)
-    kept: list[ManifestEntry] = []
+    selected: list[ManifestEntry] = []
     total, size = 0, 0
     for entry in entries:
         total += 1
@@ -49,9 +49,9 @@ def plan_entries(
         if buckets is not None and entry.total_buckets == schema.bucket and entry.bucket not in buckets:
             continue
         if partitions.keep(entry.partition) and matcher.keep(entry):
-            kept.append(entry)
+            selected.append(entry)
     deletions = deletions_of(files, schema, snapshot)
-    planned = [planned_file(files, schema, entry, partitions, deletions) for entry in _ordered(schema, kept)]
+    planned = [planned_file(files, schema, entry, partitions, deletions) for entry in _ordered(schema, selected)]
     return ScanPlan(
         snapshot_id=snapshot.id if snapshot else None,
         files=tuple(without_skipped(files, schema, planned, predicate)),

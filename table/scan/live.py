@@ -48,17 +48,17 @@ def netted(names: Sequence[str], manifests: Sequence[ManifestColumns]) -> Netted
     if not any(columns.deletes for columns in manifests):
         return Netted((None,) * len(manifests), (_NONE,) * len(manifests))
     key = tuple(names)
-    found = _KNOWN.get(key)
-    if found is not None:
-        return found
+    known = _KNOWN.get(key)
+    if known is not None:
+        return known
     before = 0
     for before in range(len(key) - 1, -1, -1):
-        found = _KNOWN.get(key[:before]) if before else None
-        if found is not None:
+        known = _KNOWN.get(key[:before]) if before else None
+        if known is not None:
             break
-    found = _extended(found, manifests[:before], manifests[before:]) if found is not None else _extended(None, (), manifests)
-    _KNOWN.put(key, found)
-    return found
+    known = _extended(known, manifests[:before], manifests[before:]) if known is not None else _extended(None, (), manifests)
+    _KNOWN.put(key, known)
+    return known
 
 
 _NONE: Numbers = np.zeros(0, dtype=np.int64)
@@ -91,9 +91,9 @@ def _extended(base: Netted | None, before: Sequence[ManifestColumns], added: Seq
 def _without(mask: Mask | None, gone: Numbers, rows: int) -> Mask | None:
     if not len(gone):
         return mask
-    found = np.ones(rows, dtype=bool) if mask is None else mask.copy()
-    found[gone] = False
-    return found
+    alive = np.ones(rows, dtype=bool) if mask is None else mask.copy()
+    alive[gone] = False
+    return alive
 
 
 def _net(manifests: Sequence[ManifestColumns], rows: Sequence[Numbers]) -> tuple[list[Numbers], list[Numbers]]:

@@ -46,14 +46,14 @@ class BucketSums:
 
 def sums_of(entries: Iterable[ManifestEntry]) -> list[BucketSums]:
     """Sums of live files by partition and bucket, in the order these are first seen."""
-    found: dict[tuple[bytes, int], BucketSums] = {}
+    sums: dict[tuple[bytes, int], BucketSums] = {}
     for entry in entries:
         key = (entry.partition, entry.bucket)
-        group = found.get(key)
+        group = sums.get(key)
         if group is None:
-            group = found[key] = BucketSums(*key)
+            group = sums[key] = BucketSums(*key)
         group.add(entry)
-    return list(found.values())
+    return list(sums.values())
 
 
 class LiveFiles:
@@ -116,12 +116,12 @@ class LiveFiles:
     def names_among(self, names: Collection[str], partitions: Collection[bytes]) -> set[str]:
         """Which of these names are of live files in some partitions, or of what lies beside them."""
         wanted = pa.array(list(names), pa.string())
-        found: set[str] = set()
+        matches: set[str] = set()
         for columns, alive in self.masks():
             rows = pa.array(np.flatnonzero(_masked(alive, _inside(columns, partitions, None))))
             for column in (columns.column("file_name").take(rows), columns.column("extra_files").take(rows).flatten()):
-                found.update(column.filter(pc.is_in(column, value_set=wanted)).to_pylist())
-        return found
+                matches.update(column.filter(pc.is_in(column, value_set=wanted)).to_pylist())
+        return matches
 
     def partitions(self) -> list[bytes]:
         """The partitions entries are of, in the order these are first seen."""
@@ -129,12 +129,12 @@ class LiveFiles:
 
     def sums(self, *, below: int | None = None) -> list[BucketSums]:
         """Sums by partition and bucket, in the order these are first seen; of files smaller than ``below`` bytes only."""
-        found: dict[tuple[bytes, int], BucketSums] = {}
+        sums: dict[tuple[bytes, int], BucketSums] = {}
         for columns, alive in self.masks():
             if below is not None:
                 alive = _masked(alive, columns.numbers("file_size") < below)
-            _add_sums(found, columns, alive)
-        return list(found.values())
+            _add_sums(sums, columns, alive)
+        return list(sums.values())
 
 
 def partition_ranks(columns: ManifestColumns, ranks: dict[bytes, int]) -> Numbers:

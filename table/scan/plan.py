@@ -94,12 +94,12 @@ class ManyFiles(Sequence[PlannedFile]):
             yield from self._made(self._owners[at : at + _CHUNK], self._rows[at : at + _CHUNK])
 
     def _made(self, owners: Numbers, rows: Numbers) -> list[PlannedFile]:
-        found: dict[int, PlannedFile] = {}
+        made: dict[int, PlannedFile] = {}
         for owner in np.unique(owners).tolist():
             places = np.flatnonzero(owners == owner)
             entries = self._manifests[owner].entries(rows[places])
-            found.update((place, self._planned(entry)) for place, entry in zip(places.tolist(), entries, strict=True))
-        return [found[place] for place in range(len(rows))]
+            made.update((place, self._planned(entry)) for place, entry in zip(places.tolist(), entries, strict=True))
+        return [made[place] for place in range(len(rows))]
 
     def total(self, column: str) -> int:
         """The sum of a column of numbers over all of them."""

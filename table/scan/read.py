@@ -80,11 +80,11 @@ def _enough(planned: Sequence[PlannedFile], selection: Selection) -> Sequence[Pl
     if selection.limit is None or selection.filter is not None:
         return planned
     rows = 0
-    for count, one in enumerate(planned):
+    for count, planned_file in enumerate(planned):
         if rows >= selection.limit:
             return planned[:count]
-        deleted = 0 if one.vector is None else one.vector.cardinality
-        rows += 0 if deleted is None else one.file.row_count - deleted
+        deleted = 0 if planned_file.vector is None else planned_file.vector.cardinality
+        rows += 0 if deleted is None else planned_file.file.row_count - deleted
     return planned
 
 
@@ -96,7 +96,7 @@ def _in_order(
     Local files that are small as a whole are there at once, while handing each from thread to thread costs several turns
     of the interpreter's lock, and a server under load waits for each.
     """
-    streams = [partial(_one_file, files, schema, fields, one, selection) for one in planned]
+    streams = [partial(_one_file, files, schema, fields, planned_file, selection) for planned_file in planned]
     at_hand = files.io.atomic_rename and _are_small(planned)
     if len(streams) < 2 or (at_hand and len(streams) < _MANY):
         for stream in streams:
@@ -108,7 +108,10 @@ def _in_order(
 
 
 def _are_small(planned: Sequence[PlannedFile]) -> bool:
-    return sum(one.file.file_size for one in planned) < _AT_HAND_BYTES and sum(one.file.row_count for one in planned) < 2 * BATCH_ROWS
+    return (
+        sum(planned_file.file.file_size for planned_file in planned) < _AT_HAND_BYTES
+        and sum(planned_file.file.row_count for planned_file in planned) < 2 * BATCH_ROWS
+    )
 
 
 def _by_threads(streams: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
@@ -196,8 +199,8 @@ def _filtered(batch: pa.RecordBatch, condition: ds.Expression | None, names: Seq
     if condition is None:
         yield batch
         return
-    kept = pa.Table.from_batches([batch]).filter(condition).select(list(names))
-    yield from kept.combine_chunks().to_batches()
+    matching = pa.Table.from_batches([batch]).filter(condition).select(list(names))
+    yield from matching.combine_chunks().to_batches()
 
 
 class _Projection:
@@ -223,14 +226,14 @@ class _Projection:
 
     def _checked(self, files: TableFiles) -> Iterator[pa.RecordBatch]:
         """The file's columns as they lie there; raises `TableDamaged` for what its manifest tells otherwise."""
-        told = None if has_checksums(self._planned.file) else ToldStats(self._planned.file, self._file_schema, self._names)
+        stats = None if has_checksums(self._planned.file) else ToldStats(self._planned.file, self._file_schema, self._names)
         for raw in _as_written(files, self._planned, self._raw(files)):
             if not set(self._names).issubset(raw.schema.names):
                 self._check_columns(files, raw.schema.names)
-            if told is not None and (problem := problem_of_rows(told, raw)) is not None:
+            if stats is not None and (problem := problem_of_rows(stats, raw)) is not None:
                 raise files.damaged(self._planned.path, problem)
             yield raw
-        if told is not None and (problem := told.end()) is not None:
+        if stats is not None and (problem := stats.end()) is not None:
             raise files.damaged(self._planned.path, problem)
 
     def _alive(self, files: TableFiles, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -238,11 +241,11 @@ class _Projection:
         vector = self._planned.vector
         return batches if vector is None else alive(batches, positions(files, vector, self._planned.file.row_count))
 
-    def _check_columns(self, files: TableFiles, found: Sequence[str]) -> None:
+    def _check_columns(self, files: TableFiles, names: Sequence[str]) -> None:
         """Raise `TableDamaged` for a file without a column that has values as its manifest tells: a changed name would make them NULL."""
-        told = column_stats(self._planned.file.value_stats, self._planned.file.value_stats_cols, self._file_schema)
-        for name in sorted(set(self._names).difference(found) & told.keys()):
-            nulls = told[name].null_count
+        stats = column_stats(self._planned.file.value_stats, self._planned.file.value_stats_cols, self._file_schema)
+        for name in sorted(set(self._names).difference(names) & stats.keys()):
+            nulls = stats[name].null_count
             if nulls is not None and nulls < self._planned.file.row_count:
                 problem = f"lacks column {name}, of which its manifest tells {self._planned.file.row_count - nulls} values"
                 raise files.damaged(self._planned.path, problem)
@@ -324,12 +327,12 @@ class _Projection:
         return pa.RecordBatch.from_arrays(columns, schema=loose)
 
 
-def problem_of_rows(told: ToldStats, raw: pa.RecordBatch) -> str | None:
+def problem_of_rows(stats: ToldStats, raw: pa.RecordBatch) -> str | None:
     """What is wrong with rows as a file holds them, by what its manifest tells of its columns."""
     there = set(raw.schema.names)
     try:
-        columns = {name: (raw.column(name), type_) for name, type_ in told.columns if name in there}
-        return told.look({name: array if type_ is None else _in_form(array, type_) for name, (array, type_) in columns.items()})
+        columns = {name: (raw.column(name), type_) for name, type_ in stats.columns if name in there}
+        return stats.look({name: array if type_ is None else _in_form(array, type_) for name, (array, type_) in columns.items()})
     except pa.ArrowException as problem:
         return f"has values that are none of its schema's types: {problem}"
 
@@ -386,10 +389,10 @@ def _evolved_row(array: pa.Array, source: RowType, target: RowType, name: str) -
     by_id = {f.id: (i, f) for i, f in enumerate(source.fields)}
     parts = []
     for field in target.fields:
-        found = by_id.get(field.id)
-        if found is None:
+        position = by_id.get(field.id)
+        if position is None:
             parts.append(pa.nulls(len(array), arrow_type(field.type)))
         else:
-            parts.append(evolved(array.field(found[0]), found[1].type, field.type, f"{name}.{field.name}"))
+            parts.append(evolved(array.field(position[0]), position[1].type, field.type, f"{name}.{field.name}"))
     names = [pa.field(f.name, arrow_type(f.type)) for f in target.fields]
     return pa.StructArray.from_arrays(parts, fields=names, mask=array.is_null())

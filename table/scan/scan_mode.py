@@ -27,12 +27,12 @@ TRAVEL_OPTIONS = frozenset(_MODES) | {"scan.mode"}
 
 def scan_mode(options: Mapping[str, str]) -> tuple[str, str | None]:
     """The mode, never ``default`` or ``full``, and its option; raises `InvalidOption` for what `paimon-append.md` calls an error."""
-    given = [key for key in _MODES if key in options]
+    keys = [key for key in _MODES if key in options]
     mode = str(TABLE_OPTIONS.read(options, "scan.mode"))
     mode = "latest-full" if mode == "full" else mode
-    if len(given) > 1:
-        raise InvalidOption(f"The options {' and '.join(repr(key) for key in given)} name two starting points; keep one of them.")
-    key = given[0] if given else None
+    if len(keys) > 1:
+        raise InvalidOption(f"The options {' and '.join(repr(key) for key in keys)} name two starting points; keep one of them.")
+    key = keys[0] if keys else None
     if mode == "default":
         mode = _MODES[key] if key else "latest-full"
     elif key and mode.removesuffix("-full") != _MODES[key]:

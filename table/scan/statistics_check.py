@@ -33,10 +33,10 @@ class ToldStats:
     """What a manifest tells of some columns of a file, and what its rows have shown so far."""
 
     def __init__(self, file: DataFile, schema: Schema, names: Iterable[str]) -> None:
-        told = column_stats(file.value_stats, file.value_stats_cols, schema)
-        fields = [schema.field(name) for name in names if name in told]
+        stats = column_stats(file.value_stats, file.value_stats_cols, schema)
+        fields = [schema.field(name) for name in names if name in stats]
         self._types: dict[str, DataType] = {field.name: field.type for field in fields if isinstance(field.type, AtomicType)}
-        self._told = {name: told[name] for name in self._types}
+        self._told = {name: stats[name] for name in self._types}
         self._nulls: dict[str, int] = {}
         self._seen: dict[str, list[Any]] = {}
 
@@ -48,32 +48,32 @@ class ToldStats:
     def look(self, arrays: dict[str, pa.Array]) -> str | None:
         """What is wrong with some more rows, None for nothing."""
         compared = {name: self._types[name] for name in arrays if self._types[name].root in _BOUNDED}
-        found = stats_of_batches({name: (type_, [arrays[name]]) for name, type_ in compared.items()})
+        actual = stats_of_batches({name: (type_, [arrays[name]]) for name, type_ in compared.items()})
         for name, array in arrays.items():
-            told = self._told[name]
+            recorded = self._told[name]
             self._nulls[name] = self._nulls.get(name, 0) + array.null_count
-            if told.null_count is not None and self._nulls[name] > told.null_count:
-                return f"has more NULLs in column {name} than the {told.null_count:,} its manifest tells"
-            if name in found and (problem := self._outside(name, told, found[name])):
+            if recorded.null_count is not None and self._nulls[name] > recorded.null_count:
+                return f"has more NULLs in column {name} than the {recorded.null_count:,} its manifest tells"
+            if name in actual and (problem := self._outside(name, recorded, actual[name])):
                 return problem
         return None
 
     def end(self) -> str | None:
         """What is wrong with all rows together, once each was looked at."""
         for name, nulls in self._nulls.items():
-            told = self._told[name]
-            if told.null_count is not None and nulls != told.null_count:
-                return f"has {nulls:,} NULLs in column {name} where its manifest tells {told.null_count:,}"
+            recorded = self._told[name]
+            if recorded.null_count is not None and nulls != recorded.null_count:
+                return f"has {nulls:,} NULLs in column {name} where its manifest tells {recorded.null_count:,}"
             seen = self._seen.get(name)
-            if seen and self._types[name].root in _REACHED and (min(seen), max(seen)) != (told.min, told.max):
+            if seen and self._types[name].root in _REACHED and (min(seen), max(seen)) != (recorded.min, recorded.max):
                 return f"has other smallest and largest values in column {name} than its manifest tells"
         return None
 
-    def _outside(self, name: str, told: ColumnStats, found: ColumnStats) -> str | None:
-        bounds: list[Any] = [told.min, told.max, found.min, found.max]
+    def _outside(self, name: str, recorded: ColumnStats, actual: ColumnStats) -> str | None:
+        bounds: list[Any] = [recorded.min, recorded.max, actual.min, actual.max]
         if any(bound is None or bound != bound for bound in bounds):
             return None
-        if found.min < told.min or found.max > told.max:  # type: ignore[operator]
+        if actual.min < recorded.min or actual.max > recorded.max:  # type: ignore[operator]
             return f"has values in column {name} that are outside of what its manifest tells"
         self._seen.setdefault(name, []).extend(bounds[2:])
         return None
@@ -81,13 +81,13 @@ class ToldStats:
 
 def bounds_fault(metadata: pq.FileMetaData, file: DataFile, schema: Schema) -> str | None:
     """What a Parquet footer tells of its columns otherwise than the manifest: Spark leaves out row groups by it."""
-    told = column_stats(file.value_stats, file.value_stats_cols, schema)
-    fields = [schema.field(name) for name in told]
-    for name, found in stats_from_parquet(metadata, fields).items():
-        wanted, root = told[name], schema.field(name).type.root
-        if None not in (wanted.null_count, found.null_count) and wanted.null_count != found.null_count:
-            return f"tells {found.null_count:,} NULLs in column {name} where its manifest tells {wanted.null_count:,}"
-        low, high = (found.min, wanted.min), (found.max, wanted.max)
+    recorded = column_stats(file.value_stats, file.value_stats_cols, schema)
+    fields = [schema.field(name) for name in recorded]
+    for name, actual in stats_from_parquet(metadata, fields).items():
+        wanted, root = recorded[name], schema.field(name).type.root
+        if None not in (wanted.null_count, actual.null_count) and wanted.null_count != actual.null_count:
+            return f"tells {actual.null_count:,} NULLs in column {name} where its manifest tells {wanted.null_count:,}"
+        low, high = (actual.min, wanted.min), (actual.max, wanted.max)
         if root not in _BOUNDED or any(bound is None or bound != bound for bound in (*low, *high)):
             continue
         if not (_same(*low) and _same(*high)):
@@ -95,9 +95,9 @@ def bounds_fault(metadata: pq.FileMetaData, file: DataFile, schema: Schema) -> s
     return None
 
 
-def _same(found: Any, told: Any) -> bool:
+def _same(actual: Any, recorded: Any) -> bool:
     """Whether two bounds may be one: those of texts and bytes may be shortened, and then the last part of an upper one grows."""
-    if isinstance(told, str | bytes) and isinstance(found, type(told)) and len(told) != len(found):
-        length = max(0, min(len(told), len(found)) - 1)
-        return bool(found[:length] == told[:length])
-    return bool(found == told)
+    if isinstance(recorded, str | bytes) and isinstance(actual, type(recorded)) and len(recorded) != len(actual):
+        length = max(0, min(len(recorded), len(actual)) - 1)
+        return bool(actual[:length] == recorded[:length])
+    return bool(actual == recorded)

@@ -101,10 +101,10 @@ class SettledOrder:
         return sorted(entries, key=lambda entry: ranks[entry.partition])
 
     def _of(self, files: TableFiles, manifest: str) -> tuple[bytes, ...]:
-        found = self._partitions.get(manifest)
-        if found is None:
-            found = self._partitions[manifest] = tuple(dict.fromkeys(entry.partition for entry in files.manifest(manifest)))
-        return found
+        partitions = self._partitions.get(manifest)
+        if partitions is None:
+            partitions = self._partitions[manifest] = tuple(dict.fromkeys(entry.partition for entry in files.manifest(manifest)))
+        return partitions
 
 
 def plan_next(

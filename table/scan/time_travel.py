@@ -73,7 +73,7 @@ def plan_batch(files: TableFiles, schema: Schema, scan: BatchScan, predicate: Pr
     if scan.added_by is None:
         return plan_entries(files, schema, scan.snapshot, _entries(files, scan), predicate)
     # Snapshot by snapshot: an overwrite starts a bucket's sequence numbers anew.
-    plans = [plan_entries(files, schema, one, _added(files, one), predicate) for one in scan.added_by]
+    plans = [plan_entries(files, schema, snapshot, _added(files, snapshot), predicate) for snapshot in scan.added_by]
     first_seen: dict[tuple[object, ...], int] = {}
     for planned in (planned for plan in plans for planned in plan.files):
         first_seen.setdefault(planned.partition, len(first_seen))
@@ -152,9 +152,9 @@ class _Travel:
         return BatchScan(snapshot=latest, created_since=number)
 
     def _read(self, key: str) -> int:
-        found = TABLE_OPTIONS.read(self._options, key)
-        assert isinstance(found, int)
-        return found
+        value = TABLE_OPTIONS.read(self._options, key)
+        assert isinstance(value, int)
+        return value
 
     @cached_property
     def _history(self) -> Sequence[Snapshot]:
@@ -261,7 +261,7 @@ class _Travel:
             raise InvalidOption(f"Option 'incremental-to-auto-tag' = '{name}': that is no name of a tag this table makes by itself.")
         if name not in self._tags:
             return NOTHING
-        earlier = [(at, one) for one in self._tags if (at := periods.parse(one)) is not None and at < begin]
+        earlier = [(at, tag) for tag in self._tags if (at := periods.parse(tag)) is not None and at < begin]
         return BatchScan(snapshot=self._tags[name], without=self._tags[max(earlier)[1]]) if earlier else NOTHING
 
 

@@ -41,19 +41,19 @@ def sound(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable
     known = [True] * len(planned)
     unseen: list[tuple[bytes, PlannedFile]] = []
     orc_bytes = 0
-    looked = [at for at, one in enumerate(planned) if format_of(one.file.file_name) in ("parquet", "orc")]
+    looked = [at for at, planned_file in enumerate(planned) if format_of(planned_file.file.file_name) in ("parquet", "orc")]
     infos = files.io.arrow().get_file_info([files.io.arrow_path(planned[at].path) for at in looked])
     for at, info in zip(looked, infos, strict=True):
-        one, key = planned[at], _key(planned[at], info)
+        planned_file, key = planned[at], _key(planned[at], info)
         with _lock:
             if key in _sound:
                 continue
-        if format_of(one.file.file_name) == "orc":
-            orc_bytes += one.file.file_size
-            if orc_bytes > MOST_ORC_BYTES and info.type == pafs.FileType.File and info.size == one.file.file_size:
+        if format_of(planned_file.file.file_name) == "orc":
+            orc_bytes += planned_file.file.file_size
+            if orc_bytes > MOST_ORC_BYTES and info.type == pafs.FileType.File and info.size == planned_file.file.file_size:
                 known[at] = False
                 continue
-        unseen.append((key, one))
+        unseen.append((key, planned_file))
     if unseen:
         _look(files, unseen, schema_at)
     return known
@@ -65,20 +65,24 @@ def forget() -> None:
         _sound.clear()
 
 
-def _key(one: PlannedFile, info: pafs.FileInfo) -> bytes:
-    told = f"{info.size} {info.mtime_ns} {one.file.row_count} {one.file.schema_id} {one.path}"
-    return hashlib.blake2b(told.encode(), digest_size=16).digest()
+def _key(planned: PlannedFile, info: pafs.FileInfo) -> bytes:
+    identity = f"{info.size} {info.mtime_ns} {planned.file.row_count} {planned.file.schema_id} {planned.path}"
+    return hashlib.blake2b(identity.encode(), digest_size=16).digest()
 
 
 def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema_at: Callable[[int], Schema]) -> None:
-    schemas = {one.file.schema_id: schema_at(one.file.schema_id) for _, one in unseen}
+    schemas = {planned.file.schema_id: schema_at(planned.file.schema_id) for _, planned in unseen}
 
     def look(entry: tuple[bytes, PlannedFile]) -> str | LakeError | None:
-        key, one = entry
+        key, planned = entry
         expected = ExpectedFile(
-            path=one.path, size=one.file.file_size, rows=one.file.row_count, file=one.file, schema=schemas[one.file.schema_id]
+            path=planned.path,
+            size=planned.file.file_size,
+            rows=planned.file.row_count,
+            file=planned.file,
+            schema=schemas[planned.file.schema_id],
         )
-        parquet = format_of(one.file.file_name) == "parquet"
+        parquet = format_of(planned.file.file_name) == "parquet"
         fault = footer_fault(files.io, expected) if parquet else fault_of(files.io, expected, deep=True)
         if fault is None:
             with _lock:
@@ -86,6 +90,6 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
         return fault
 
     with ThreadPoolExecutor(min(_THREADS, len(unseen)), thread_name_prefix="sound") as pool:
-        for (_, one), fault in zip(unseen, pool.map(look, unseen), strict=True):
+        for (_, planned), fault in zip(unseen, pool.map(look, unseen), strict=True):
             if fault is not None:
-                raise files.missing(one.path) if fault == MISSING else files.damaged(one.path, str(fault))
+                raise files.missing(planned.path) if fault == MISSING else files.damaged(planned.path, str(fault))

@@ -48,13 +48,13 @@ def unmarked(schema: Schema, entries: Sequence[ManifestEntry], marks: Mapping[tu
     """What is to be copied of live files, by what `marks_to_set` found of each."""
     tasks, left = [], 0
     for run in overlapping(entries) if schema.bucket > 0 else ([entry] for entry in entries):
-        found = [marks.get(entry.key()) for entry in run]
-        wanted = [one if one is not None and one.changed else None for one in found]
-        strange = [one is None and format_of(entry.file.file_name) == "parquet" for one, entry in zip(found, run, strict=True)]
+        marks_of_run = [marks.get(entry.key()) for entry in run]
+        wanted = [mark if mark is not None and mark.changed else None for mark in marks_of_run]
+        strange = [mark is None and format_of(entry.file.file_name) == "parquet" for mark, entry in zip(marks_of_run, run, strict=True)]
         left += sum(strange)
         if any(wanted):
             if not all(_replaceable(schema, entry) for entry in run):
-                left += sum(one is not None for one in wanted)
+                left += sum(mark is not None for mark in wanted)
             else:
                 tasks.append(MarkTask(inputs=tuple(run), marks=tuple(wanted)))
     return Unmarked(tasks=tuple(tasks), left=left)
@@ -81,7 +81,7 @@ def marked_copies(files: TableFiles, schema: Schema, task: MarkTask, opening: Ca
         check()
         file = entry.file
         name = f"{TABLE_OPTIONS.read(schema.options, 'data-file.prefix')}{uuid4()}-0.{_extension(file.file_name)}"
-        extra = {one: f"{name}-{uuid4()}.{format_of(one)}" for one in file.extra_files}
+        extra = {extra_file: f"{name}-{uuid4()}.{format_of(extra_file)}" for extra_file in file.extra_files}
         size = file.file_size if marks is None else marks.at + len(marks.end)
         new = NewFile(
             partition=entry.partition,

@@ -15,9 +15,9 @@ _MILLISECOND = dt.timedelta(milliseconds=1)
 
 def largest_time(files: Iterable[NewFile], schema: Schema, column: str) -> int | None:
     """The latest time in a TIMESTAMP or TIMESTAMP_LTZ column, in milliseconds since 1970 (UTC); None where no file tells."""
-    found: list[int] = []
+    times: list[int] = []
     for new in files:
         known = column_stats(new.file.value_stats, new.file.value_stats_cols, schema).get(column)
         if known is not None and isinstance(known.max, dt.datetime):
-            found.append((known.max.replace(tzinfo=None) - _EPOCH) // _MILLISECOND)
-    return max(found, default=None)
+            times.append((known.max.replace(tzinfo=None) - _EPOCH) // _MILLISECOND)
+    return max(times, default=None)

@@ -30,8 +30,8 @@ class Buckets:
     def of_sums(cls, sums: Iterable[BucketSums]) -> Buckets:
         """Those of live files, summed by bucket."""
         sums = list(sums)
-        tops = {(one.partition, one.bucket): one.top_sequence for one in sums}
-        return cls(tops=tops, numbers=frozenset(one.total_buckets for one in sums))
+        tops = {(bucket.partition, bucket.bucket): bucket.top_sequence for bucket in sums}
+        return cls(tops=tops, numbers=frozenset(bucket.total_buckets for bucket in sums))
 
 
 class KnownBuckets:
@@ -44,11 +44,11 @@ class KnownBuckets:
         """The buckets at a snapshot; treat the answer as read-only."""
         if snapshot is None:
             return Buckets(tops={}, numbers=frozenset())
-        found = self._known.get((files.location, snapshot.delta_manifest_list))
-        if found is None:
-            found = Buckets.of_sums(files.bucket_sums(snapshot))
-            self.remember(files, snapshot.delta_manifest_list, found)
-        return found
+        buckets = self._known.get((files.location, snapshot.delta_manifest_list))
+        if buckets is None:
+            buckets = Buckets.of_sums(files.bucket_sums(snapshot))
+            self.remember(files, snapshot.delta_manifest_list, buckets)
+        return buckets
 
     def remember(self, files: TableFiles, delta_manifest_list: str, buckets: Buckets) -> None:
         """Keep what a new snapshot's buckets will be, so that the next commit need not read anything."""

@@ -301,14 +301,14 @@ def _check_places(survivors: Sequence[ManifestEntry], deleted: Sequence[Manifest
 
 def _rows_before(files: TableFiles, entries: Sequence[ManifestEntry], marked: set[tuple[object, ...]]) -> list[tuple[object, int]]:
     """In reading order: each file that is not marked, with the marked rows before it."""
-    found: list[tuple[object, int]] = []
+    places: list[tuple[object, int]] = []
     rows = 0
     for entry in sorted(entries, key=lambda e: e.file.min_sequence_number):
         if entry.key() in marked:
             rows += entry.file.row_count - (0 if entry.vector is None else deleted_rows(files, entry.vector, entry.file.row_count))
         else:
-            found.append((entry.key(), rows))
-    return found
+            places.append((entry.key(), rows))
+    return places
 
 
 def _entries(schema: Schema, adds: Sequence[NewFile], files: Sequence[DataFile]) -> list[ManifestEntry]:

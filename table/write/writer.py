@@ -140,13 +140,13 @@ class TableWriter:
 
     def _flush(self, to: int) -> None:
         """Write rows to files, the fullest writers' first, until so many bytes are left."""
-        held = sum(writer.pending_bytes for writer in self._open.values())
+        pending = sum(writer.pending_bytes for writer in self._open.values())
         if not to:
             self._routed = 0
         for at, writer in enumerate(sorted(self._open.values(), key=lambda w: -w.pending_bytes)):
-            if held <= to or not writer.pending_bytes:
+            if pending <= to or not writer.pending_bytes:
                 return
-            held -= writer.pending_bytes
+            pending -= writer.pending_bytes
             writer.flush()
             if at >= _MOST_OPEN_FILES:
                 writer.close_file()
@@ -184,9 +184,9 @@ def route(schema: Schema, batch: pa.RecordBatch) -> Iterator[tuple[bytes, tuple[
     total = max(schema.bucket, 1)
     keys = groups * total + (buckets_of(schema, batch) if schema.bucket > 1 else 0)
     order = np.argsort(keys, kind="stable")
-    found, starts = np.unique(keys[order], return_index=True)
-    rows = batch if len(found) == 1 else batch.take(pa.array(order))
-    for key, start, end in zip(found.tolist(), starts.tolist(), [*starts[1:].tolist(), batch.num_rows], strict=True):
+    buckets, starts = np.unique(keys[order], return_index=True)
+    rows = batch if len(buckets) == 1 else batch.take(pa.array(order))
+    for key, start, end in zip(buckets.tolist(), starts.tolist(), [*starts[1:].tolist(), batch.num_rows], strict=True):
         group, bucket = divmod(key, total)
         values = distinct[group]
         yield binary_row.encode_prefixed(types, values) if types else EMPTY_ROW, values, bucket, rows.slice(start, end - start)

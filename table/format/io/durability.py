@@ -140,7 +140,7 @@ class Durability:
                     self._named.clear()
                 self._named.update(parents)
 
-    def _unnamed(self, directory: str, found: dict[str, _Inode]) -> set[str]:
+    def _unnamed(self, directory: str, inodes: dict[str, _Inode]) -> set[str]:
         """The parents to flush so that a directory is found; ``found`` takes the directories they name."""
         above: set[str] = set()
         while True:
@@ -150,9 +150,9 @@ class Durability:
                 with self._lock:
                     known = self._named.get(directory) == inode
                 parent = os.path.dirname(directory)
-                if known or directory in found or parent == directory:
+                if known or directory in inodes or parent == directory:
                     return above
-                found[directory] = inode
+                inodes[directory] = inode
                 if os.stat(parent).st_dev != status.st_dev:  # a mount point is not an entry of its parent's disk
                     return above
             above.add(parent)
@@ -178,8 +178,8 @@ def _each(paths: Sequence[tuple[str, bool]]) -> None:
         return
     running = [_pool.threads().submit(_flush, path, lenient) for path, lenient in paths]
     wait(running)
-    for one in running:
-        one.result()
+    for future in running:
+        future.result()
 
 
 def _flush(path: str, lenient: bool) -> None:

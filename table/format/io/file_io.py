@@ -168,7 +168,7 @@ class LocalFileIO:
     def list(self, path: str) -> list[FileStatus]:
         """What the directory holds, by name; nothing where there is no directory."""
         path = local_path(path)
-        found = []
+        statuses = []
         with translating(path):
             try:
                 entries = list(os.scandir(path))
@@ -177,10 +177,10 @@ class LocalFileIO:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):
                     stat = entry.stat()
-                    found.append(
+                    statuses.append(
                         FileStatus(path=entry.path, size=stat.st_size, mtime_millis=stat.st_mtime_ns // 1_000_000, is_dir=entry.is_dir())
                     )
-        return sorted(found, key=lambda status: status.path)
+        return sorted(statuses, key=lambda status: status.path)
 
     def mkdirs(self, path: str) -> None:
         """Make the directory and its parents."""

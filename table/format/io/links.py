@@ -25,5 +25,5 @@ class RealPlaces:
         parent = self._parents.get(location.parent)
         if parent is None:
             parent = self._parents[location.parent] = real(location.parent)
-        found = parent.child(location.name)
-        return real(found) if os.path.islink(str(found)) else found
+        location_below = parent.child(location.name)
+        return real(location_below) if os.path.islink(str(location_below)) else location_below

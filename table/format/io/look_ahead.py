@@ -22,10 +22,10 @@ class Budget:
         self._lock = Lock()
         self._held = 0
 
-    def change(self, held: int) -> None:
+    def change(self, more_bytes: int) -> None:
         """So many bytes more are held, or less."""
         with self._lock:
-            self._held += held
+            self._held += more_bytes
 
     def has_room(self) -> bool:
         """Whether more may be read ahead; what a consumer waits for is read in any case."""

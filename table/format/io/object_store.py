@@ -27,11 +27,11 @@ _S3_GIVEN += ("force_virtual_addressing", "tls_ca_file_path")
 
 def object_store(location: str) -> pafs.FileSystem:
     """The store of a URI, as pyarrow knows it; S3 with one PUT for an object that fits into a part, and with patience of seconds."""
-    found, _ = pafs.FileSystem.from_uri(location)
-    if not isinstance(found, pafs.S3FileSystem):
-        return found
-    _, (given, *_) = found.__reduce__()
-    options: dict[str, Any] = {name: given[name] for name in _S3_GIVEN}
+    filesystem, _ = pafs.FileSystem.from_uri(location)
+    if not isinstance(filesystem, pafs.S3FileSystem):
+        return filesystem
+    _, (arguments, *_) = filesystem.__reduce__()
+    options: dict[str, Any] = {name: arguments[name] for name in _S3_GIVEN}
     uri = urlsplit(location)
     if uri.username:  # others are looked up again and again by AWS's library: those of a role end
         options |= {"access_key": unquote(uri.username), "secret_key": unquote(uri.password or "")}
@@ -140,7 +140,7 @@ class ArrowFileIO:
         """What lies directly below the path, by name."""
         with translating(path):
             infos = self._fs.get_file_info(pafs.FileSelector(self.arrow_path(path), allow_not_found=True))
-        found = [
+        statuses = [
             FileStatus(
                 path=self._uri(info.path),
                 size=int(info.size or 0),
@@ -149,7 +149,7 @@ class ArrowFileIO:
             )
             for info in infos
         ]
-        return sorted(found, key=lambda status: status.path)
+        return sorted(statuses, key=lambda status: status.path)
 
     def sync(self, paths: Collection[str]) -> None:
         """Nothing: what a store has answered is durable."""

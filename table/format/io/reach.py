@@ -57,12 +57,12 @@ class Reach:
     def external(self, path: str) -> str:
         """A path some metadata gives in full, in the one spelling used here."""
         try:
-            found = Location.parse(path)
+            location = Location.parse(path)
         except InvalidOption as problem:
             raise self.foreign(path, f"is no path ({problem})") from None
         own = Location.parse(self.directory)
-        if own.contains(found) or self.allowed is None or any(Location.parse(prefix).contains(found) for prefix in self.allowed):
-            return str(found)
+        if own.contains(location) or self.allowed is None or any(Location.parse(prefix).contains(location) for prefix in self.allowed):
+            return str(location)
         raise self.foreign(path, "lies outside the table's directory and the places recorded for it")
 
     def check(self, path: str, *, to_read: bool = False) -> None:
@@ -110,8 +110,8 @@ class Reach:
     def _check_real(self, path: str) -> None:
         if self._roots is None:
             self._roots = tuple(real(Location.parse(root)) for root in (self.directory, *(self.allowed or ())))
-        found = real(Location.parse(path))
-        if any(root.contains(found) for root in self._roots):
+        real_location = real(Location.parse(path))
+        if any(root.contains(real_location) for root in self._roots):
             return
         if self.allowed is None and not Location.parse(self.directory).contains(Location.parse(path)):
             return
@@ -119,8 +119,10 @@ class Reach:
 
     def foreign(self, what: str, problem: str) -> TableDamaged:
         """The failure of a table whose metadata names what is not its own."""
-        shown = what if len(what) <= 200 else f"{what[:200]}…"
-        return TableDamaged(self.name, file=shown.encode("unicode_escape").decode() if not shown.isprintable() else shown, problem=problem)
+        quoted = what if len(what) <= 200 else f"{what[:200]}…"
+        return TableDamaged(
+            self.name, file=quoted.encode("unicode_escape").decode() if not quoted.isprintable() else quoted, problem=problem
+        )
 
 
 def _links_among(directory: str, names: Sequence[str]) -> Iterable[str]:

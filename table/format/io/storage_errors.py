@@ -21,8 +21,8 @@ def storage_error(problem: BaseException, path: str) -> LakeError:
     if isinstance(problem, OSError) and problem.errno in _NO_ROOM:
         return StorageFull(f"No room left to write {file_name(path)}. Make room where it lies, then repeat what was refused.", place=path)
     reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
-    told = reason.replace(path, file_name(path)).rstrip(".") or type(problem).__name__
-    return Unavailable(f"The warehouse cannot be used at {file_name(path)}: {told}.", place=path)
+    cause = reason.replace(path, file_name(path)).rstrip(".") or type(problem).__name__
+    return Unavailable(f"The warehouse cannot be used at {file_name(path)}: {cause}.", place=path)
 
 
 @contextlib.contextmanager

@@ -38,12 +38,12 @@ def layout_fault(metadata: pq.FileMetaData, footer: bytes) -> str | None:
     """
     rows, end = 0, len(MAGIC)
     try:
-        told = _groups(footer)
+        groups = _groups(footer)
     except (NotCompact, IndexError, RecursionError) as problem:
         return f"has a footer that cannot be read: {problem}"
-    if len(told) != metadata.num_row_groups:
+    if len(groups) != metadata.num_row_groups:
         return "has a footer that tells two numbers of row groups"
-    for number, (offset, size) in enumerate(told):
+    for number, (offset, size) in enumerate(groups):
         group = metadata.row_group(number)
         rows += group.num_rows
         first, compressed = None, 0
@@ -78,8 +78,8 @@ def _groups(footer: bytes) -> list[tuple[int | None, int | None]]:
             reader.skip(kind)
             continue
         count, _ = reader.list_header()
-        found = [Struct.read(reader).fields for _ in range(count)]
-        return [(_number(fields, _FILE_OFFSET), _number(fields, _COMPRESSED)) for fields in found]
+        groups = [Struct.read(reader).fields for _ in range(count)]
+        return [(_number(fields, _FILE_OFFSET), _number(fields, _COMPRESSED)) for fields in groups]
 
 
 def _number(fields: Mapping[int, tuple[int, bytes]], field: int) -> int | None:

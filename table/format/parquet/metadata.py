@@ -68,9 +68,9 @@ def metadata_of(footer: bytes) -> pq.FileMetaData:
         return column.encoded()
 
     try:
-        told = Struct.read(Reader(footer))
-        told.change(_ROW_GROUPS, LIST, lambda groups: changed_list(groups, plain_group))
-        plain = told.encoded()
+        file_metadata = Struct.read(Reader(footer))
+        file_metadata.change(_ROW_GROUPS, LIST, lambda groups: changed_list(groups, plain_group))
+        plain = file_metadata.encoded()
     except (NotCompact, IndexError, ValueError, RecursionError) as problem:
         raise pa.ArrowInvalid(f"the footer cannot be read: {problem or type(problem).__name__}") from problem
     metadata = pq.read_metadata(io.BytesIO(MAGIC + plain + len(plain).to_bytes(4, "little") + MAGIC))

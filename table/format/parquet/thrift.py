@@ -35,9 +35,9 @@ class Reader:
         self.at = 0
 
     def byte(self) -> int:
-        found = self.data[self.at]
+        byte = self.data[self.at]
         self.at += 1
-        return found
+        return byte
 
     def varint(self) -> int:
         number = shift = 0
@@ -104,15 +104,15 @@ class Struct:
 
     @classmethod
     def read(cls, reader: Reader) -> Struct:
-        found: dict[int, tuple[int, bytes]] = {}
+        fields: dict[int, tuple[int, bytes]] = {}
         field = 0
         while True:
             field, kind = reader.field(field)
             if not kind:
-                return cls(found)
+                return cls(fields)
             begin = reader.at
             reader.skip(kind)
-            found[field] = (kind, reader.data[begin : reader.at])
+            fields[field] = (kind, reader.data[begin : reader.at])
 
     def change(self, field: int, kind: int, change: Callable[[bytes], bytes]) -> None:
         """Change a field's value where there is one; raises `NotCompact` for one of another kind."""

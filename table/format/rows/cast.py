@@ -50,12 +50,12 @@ def fit(batch: pa.RecordBatch | pa.Table, schema: Schema, how: Fitting | None = 
     Raises `ColumnNotExist` for columns the table lacks, `InvalidData` for values that do not fit.
     """
     how = how or Fitting()
-    given = batch.schema.names
-    for name in given:
+    names = batch.schema.names
+    for name in names:
         if schema.find(name) is None:
             raise ColumnNotExist(name, table, nearest=nearest(name, schema.field_names))
-    if len(set(given)) != len(given):
-        raise InvalidData(f"A column stands twice in the body: {', '.join(sorted({n for n in given if given.count(n) > 1}))}.")
+    if len(set(names)) != len(names):
+        raise InvalidData(f"A column stands twice in the body: {', '.join(sorted({n for n in names if names.count(n) > 1}))}.")
     columns = [_or_default(_column(batch, field, how), field) for field in schema.fields]
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema.fields))
 
@@ -66,8 +66,8 @@ def _column(batch: pa.RecordBatch | pa.Table, field: Field, how: Fitting) -> pa.
         default = default_of(field)
         array = pa.nulls(batch.num_rows, arrow_type(field.type)) if default is None else pa.repeat(default, batch.num_rows)
     else:
-        found = batch.column(position)
-        array = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        values = batch.column(position)
+        array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     return fit_column(array, field, how)
 
 
@@ -124,10 +124,10 @@ def _cast(array: pa.Array, name: str, type_: DataType, how: Fitting) -> pa.Array
 def _shown(value: pa.Scalar) -> str:
     """A value for a message: its beginning, and its type alone where Python has no such value."""
     try:
-        told = repr(value.as_py())
+        text = repr(value.as_py())
     except (ArithmeticError, ValueError):
         return f"a value of {value.type}"
-    return told if len(told) <= _MOST_SHOWN else f"{told[:_MOST_SHOWN]}…"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def _converted(array: pa.Array, target: pa.DataType) -> pa.Array:

@@ -57,10 +57,10 @@ def converted(array: pa.Array, source: DataType, target: DataType, name: str) ->
         ) from problem
 
 
-def _each(array: pa.Array, one: Callable[[Any], Any], type_: pa.DataType) -> pa.Array:
+def _each(array: pa.Array, convert: Callable[[Any], Any], type_: pa.DataType) -> pa.Array:
     """Each distinct value once."""
     coded = array.dictionary_encode()
-    made = pa.array([one(value) for value in coded.dictionary.to_pylist()], type_)
+    made = pa.array([convert(value) for value in coded.dictionary.to_pylist()], type_)
     return made.take(coded.indices)
 
 
@@ -103,10 +103,10 @@ def _to_integer(array: pa.Array, source: DataType, target: DataType) -> pa.Array
 
 
 def _parsed_integer(text: str, bits: int) -> int:
-    found = _INTEGER.fullmatch(text)
-    if found is None or text in ("", "+", "-"):
+    match = _INTEGER.fullmatch(text)
+    if match is None or text in ("", "+", "-"):
         raise ValueError(text)
-    number = int(found[1] + (found[2] or "0"))
+    number = int(match[1] + (match[2] or "0"))
     if _wrapped(number, bits) != number:
         raise ValueError(text)
     return number
@@ -119,8 +119,8 @@ def _to_real(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
     if isinstance(source, DecimalType):
         power = 10.0**source.scale if source.precision <= 18 else None
         scale = source.scale
-        one = float if power is None else (lambda value: float(int(value.scaleb(scale))) / power)
-        return pc.cast(_each(array, one, pa.float64()), to, safe=False)
+        convert = float if power is None else (lambda value: float(int(value.scaleb(scale))) / power)
+        return pc.cast(_each(array, convert, pa.float64()), to, safe=False)
     return pc.cast(array.cast(pa.int8()) if root == "BOOLEAN" else array, to, safe=False)
 
 
@@ -286,13 +286,13 @@ def _parsed_time(text: str) -> int:
     if _DIGITS.fullmatch(text):
         millis = _parsed_integer(text, 32)
     else:
-        found = _TIME.fullmatch(text)
-        if found is None:
+        match = _TIME.fullmatch(text)
+        if match is None:
             raise ValueError(text)
-        hour, minute, second = (int(part or 0) for part in found.group(1, 2, 3))
-        sign = -1 if found[5] == "-" else 1
-        hour, minute = hour + sign * int(found[6] or 0), minute + sign * int(found[7] or 0)
-        millis = hour * 3_600_000 + minute * 60_000 + second * 1000 + _fraction((found[4] or "").strip())
+        hour, minute, second = (int(part or 0) for part in match.group(1, 2, 3))
+        sign = -1 if match[5] == "-" else 1
+        hour, minute = hour + sign * int(match[6] or 0), minute + sign * int(match[7] or 0)
+        millis = hour * 3_600_000 + minute * 60_000 + second * 1000 + _fraction((match[4] or "").strip())
     if not 0 <= millis < 86_400_000:
         raise ValueError(text)
     return millis
@@ -331,8 +331,8 @@ def _shortened(micros: Numbers, precision: int) -> Numbers:
     millis = np.floor_divide(micros, 1000)
     if precision > 3:
         step = 10 ** max(0, 6 - precision)
-        kept: Numbers = millis * 1000 + (micros - millis * 1000) // step * step
-        return kept
+        shortened: Numbers = millis * 1000 + (micros - millis * 1000) // step * step
+        return shortened
     step = 10 ** (3 - precision)
     cut: Numbers = np.where(micros % (step * 1000) == 0, micros, np.sign(millis) * (np.abs(millis) // step * step) * 1000)
     return cut
@@ -345,16 +345,16 @@ def _parsed_moment(text: str, precision: int, *, zoned: bool) -> int:
             raise ValueError(text)
         number = _parsed_integer(text, 64)
         return number // 1000 if precision == 9 else number * 10 ** (6 - precision)
-    found = _MOMENT.fullmatch(text)
-    if found is None:
+    match = _MOMENT.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    hour, minute, second = (int(found[at] or found[at + 4] or 0) for at in (4, 5, 6))
+    hour, minute, second = (int(match[at] or match[at + 4] or 0) for at in (4, 5, 6))
     if hour > 23 or minute > 59 or second > 59:
         raise ValueError(text)
-    year, month, day = (int(part) for part in found.group(1, 2, 3))
+    year, month, day = (int(part) for part in match.group(1, 2, 3))
     if not (year and 1 <= month <= 12 and day <= 31):
         raise ValueError(text)
-    fraction = (found[7] or found[11] or "").ljust(9, "0")[:precision].ljust(9, "0")
+    fraction = (match[7] or match[11] or "").ljust(9, "0")[:precision].ljust(9, "0")
     days = _epoch_day(year, month, min(day, _days_of(year, month)))
     return days * _DAY_MICROS + ((hour * 60 + minute) * 60 + second) * 1_000_000 + int(fraction) // 1000
 

@@ -88,8 +88,8 @@ def _micros(type_: DataType, raw: Array, rows: Array, slots: Array, nulls: Array
         return _gathered(raw, slots, "<i8") * 1000
     nanos, offsets = _gathered(raw, slots, "<u4"), _gathered(raw, slots + 4, "<u4")
     places = np.where(nulls, slots, rows + offsets)
-    found: Array = _gathered(raw, places, "<i8") * 1000 + nanos // 1000
-    return found
+    micros: Array = _gathered(raw, places, "<i8") * 1000 + nanos // 1000
+    return micros
 
 
 def _texts(raw: Array, rows: Array, slots: Array, nulls: Array) -> pa.Array:

@@ -134,9 +134,9 @@ class _Bytes:
 
     def _gather(self, picked: np.ndarray[Any, np.dtype[np.int64]], width: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         places = np.arange(width)
-        found: np.ndarray[Any, np.dtype[np.uint8]] = self._data[np.minimum(self._starts[picked, None] + places, len(self._data) - 1)]
-        found[places >= self._sizes[picked, None]] = 0
-        return found
+        gathered: np.ndarray[Any, np.dtype[np.uint8]] = self._data[np.minimum(self._starts[picked, None] + places, len(self._data) - 1)]
+        gathered[places >= self._sizes[picked, None]] = 0
+        return gathered
 
 
 def _number_and_offset(numbers: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
@@ -163,8 +163,8 @@ def _wide_decimal(column: pa.Array, nulls: np.ndarray[Any, np.dtype[np.bool_]]) 
     leading = np.logical_and.accumulate(big[:, :15] == negative * np.uint8(255), axis=1)
     dropped = (leading & (big[:, 1:] >> 7 == negative)).sum(axis=1)
     places = np.arange(16) + dropped[:, None]
-    kept = np.where(places < 16, np.take_along_axis(big, np.minimum(places, 15), axis=1), 0).astype(np.uint8)
-    return _Reserved(np.where(nulls, 0, 16 - dropped), kept)
+    digits = np.where(places < 16, np.take_along_axis(big, np.minimum(places, 15), axis=1), 0).astype(np.uint8)
+    return _Reserved(np.where(nulls, 0, 16 - dropped), digits)
 
 
 def _fixed_bytes(type_: DataType, column: pa.Array) -> np.ndarray[Any, np.dtype[np.uint8]] | None:

@@ -48,8 +48,8 @@ class StatsMode:
         lowered = text.strip().lower()
         if lowered in ("none", "counts", "full"):
             return cls(lowered)
-        if (found := _TRUNCATE.fullmatch(lowered)) and int(found[1]) > 0:
-            return cls("truncate", int(found[1]))
+        if (match := _TRUNCATE.fullmatch(lowered)) and int(match[1]) > 0:
+            return cls("truncate", int(match[1]))
         raise InvalidOption(f"Statistics mode '{text}': one of none, counts, full, truncate(16) is expected.")
 
     def keep(self, stats: ColumnStats) -> ColumnStats:
@@ -162,13 +162,13 @@ def _of_arrays(type_: DataType, arrays: Sequence[pa.Array]) -> ColumnStats:
         if pa.types.is_floating(array.type) and pc.any(pc.is_nan(array)).as_py():
             return ColumnStats(min=_NAN, max=_NAN, null_count=sum(a.null_count for a in arrays))
         try:
-            found = _extremes(array)
+            extremes = _extremes(array)
         except (OverflowError, ValueError):
             # A time beyond the year 9999 has no Python value.
             return ColumnStats(min=_NAN, max=_NAN, null_count=sum(a.null_count for a in arrays))
-        if found is not None:
-            lows.append(found[0])
-            highs.append(found[1])
+        if extremes is not None:
+            lows.append(extremes[0])
+            highs.append(extremes[1])
     if not lows:
         return ColumnStats(null_count=nulls)
     return _signed_zero(ColumnStats(min=_internal(type_, min(lows)), max=_internal(type_, max(highs)), null_count=nulls))
@@ -182,8 +182,8 @@ def _extremes(array: pa.Array) -> tuple[Any, Any] | None:
         return min(both), max(both)
     if pa.types.is_time(array.type):
         array = array.cast(pa.int32())
-    found = pc.min_max(array)
-    return found["min"].as_py(), found["max"].as_py()
+    extremes = pc.min_max(array)
+    return extremes["min"].as_py(), extremes["max"].as_py()
 
 
 def _internal(type_: DataType, value: Any) -> object:
@@ -206,11 +206,11 @@ def merge_stats(parts: Sequence[Mapping[str, ColumnStats]]) -> dict[str, ColumnS
     return merged
 
 
-def _union(one: ColumnStats, other: ColumnStats) -> ColumnStats:
+def _union(first: ColumnStats, other: ColumnStats) -> ColumnStats:
     """Pieces of NULLs only have no bounds and say so by having none; a piece with unknown bounds is marked by NaN."""
-    lows: list[Any] = [v for v in (one.min, other.min) if v is not None]
-    highs: list[Any] = [v for v in (one.max, other.max) if v is not None]
-    nulls = None if one.null_count is None or other.null_count is None else one.null_count + other.null_count
+    lows: list[Any] = [v for v in (first.min, other.min) if v is not None]
+    highs: list[Any] = [v for v in (first.max, other.max) if v is not None]
+    nulls = None if first.null_count is None or other.null_count is None else first.null_count + other.null_count
     if any(value != value for value in lows + highs):
         return ColumnStats(min=_NAN, max=_NAN, null_count=nulls)
     return ColumnStats(min=min(lows, default=None), max=max(highs, default=None), null_count=nulls)
@@ -226,12 +226,12 @@ def stats_from_parquet(metadata: pq.FileMetaData, fields: Sequence[Field]) -> di
         # A ROW's part and a column whose name has a dot may have the same path; which is which cannot be told.
         path = metadata.schema.column(i).path
         positions[path] = -1 if path in positions else i
-    found = {}
+    stats = {}
     for field in fields:
         position = positions.get(field.name, -1)
         if position >= 0 and isinstance(field.type, AtomicType):
-            found[field.name] = _of_row_groups(metadata, position, field.type)
-    return found
+            stats[field.name] = _of_row_groups(metadata, position, field.type)
+    return stats
 
 
 def _of_row_groups(metadata: pq.FileMetaData, position: int, type_: DataType) -> ColumnStats:

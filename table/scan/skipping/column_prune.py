@@ -99,8 +99,8 @@ class Pruning:
         compared = self._every() if value != value else _compared(known, op, value)
         if compared is None:
             return self._unsure() & some
-        found: Mask = some & (known.low.nulls | known.high.nulls | compared)
-        return found
+        mask: Mask = some & (known.low.nulls | known.high.nulls | compared)
+        return mask
 
     def _special(self, known: Special, *, absent: Mask) -> Mask:
         match known:
@@ -113,13 +113,13 @@ class Pruning:
 
 
 def _all(masks: Sequence[Mask]) -> Mask:
-    found: Mask = np.logical_and.reduce(masks)
-    return found
+    mask: Mask = np.logical_and.reduce(masks)
+    return mask
 
 
 def _any(masks: Sequence[Mask]) -> Mask:
-    found: Mask = np.logical_or.reduce(masks)
-    return found
+    mask: Mask = np.logical_or.reduce(masks)
+    return mask
 
 
 def _compared(known: Bounds, op: Op, value: Any) -> Mask | None:
@@ -220,5 +220,5 @@ def _compared_bytes(known: Bounds, op: Op, value: Any) -> Mask | None:
 
 
 def _mask(array: pa.Array) -> Mask:
-    found: Mask = array.to_numpy(zero_copy_only=False)
-    return found
+    mask: Mask = array.to_numpy(zero_copy_only=False)
+    return mask

@@ -33,19 +33,19 @@ class PartitionPruning:
         self._kept: dict[bytes, bool] = {}
 
     def values(self, partition: bytes) -> tuple[object, ...]:
-        found = self._values.get(partition)
-        if found is None:
-            found = self._values[partition] = binary_row.decode(self._types, partition)
-        return found
+        values = self._values.get(partition)
+        if values is None:
+            values = self._values[partition] = binary_row.decode(self._types, partition)
+        return values
 
     def keep(self, partition: bytes) -> bool:
         if self.predicate is None:
             return True
-        found = self._kept.get(partition)
-        if found is None:
+        matches = self._kept.get(partition)
+        if matches is None:
             stats = {name: exactly(value) for name, value in zip(self._names, self.values(partition), strict=True)}
-            found = self._kept[partition] = may_match(self.predicate, stats, 1)
-        return found
+            matches = self._kept[partition] = may_match(self.predicate, stats, 1)
+        return matches
 
 
 def exactly(value: object) -> ColumnStats:
@@ -113,21 +113,21 @@ class StatsPruning:
         """The statistics by the table's present column names."""
         schema, names = self.mapping(file.schema_id)
         stored = column_stats(file.value_stats, file.value_stats_cols, schema)
-        found = {}
+        stats_by_name = {}
         for name, old in names.items():
             if old is None:
-                found[name] = ColumnStats(null_count=file.row_count)
+                stats_by_name[name] = ColumnStats(null_count=file.row_count)
             elif old in stored:
-                found[name] = stored[old]
-        return found
+                stats_by_name[name] = stored[old]
+        return stats_by_name
 
     def mapping(self, schema_id: int) -> tuple[Schema, Mapping[str, str | None]]:
         """For each column the query asks about: its name in the file's schema, None where the file has no such column.
 
         A column whose values are cast is left out: the old type's bounds say nothing of the new one's.
         """
-        found = self._names.get(schema_id)
-        if found is None:
+        mapping = self._names.get(schema_id)
+        if mapping is None:
             schema = self._schema if schema_id == self._schema.id else self._files.read_schema(schema_id)
             by_id = {f.id: f for f in schema.fields}
             names: dict[str, str | None] = {}
@@ -136,8 +136,8 @@ class StatsPruning:
                 then = by_id.get(now.id)
                 if then is None or not is_cast(then.type, now.type):
                     names[name] = None if then is None else then.name
-            found = self._names[schema_id] = (schema, names)
-        return found
+            mapping = self._names[schema_id] = (schema, names)
+        return mapping
 
 
 def file_stats(files: TableFiles, schema: Schema, columns: Iterable[str]) -> Callable[[DataFile], dict[str, ColumnStats]]:

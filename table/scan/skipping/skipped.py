@@ -50,13 +50,13 @@ def pictured(files: TableFiles, schema: Schema, plan: ScanPlan, *, most: int = M
 
 
 def _fates(schema: Schema, plan: ScanPlan, whole: list[PlannedFile]) -> Iterator[PicturedFile]:
-    kept = {planned.path for planned in plan.files}
+    planned_paths = {planned.path for planned in plan.files}
     of_partition = only_columns(plan.predicate, frozenset(schema.partition_keys).__contains__)
     buckets = wanted_buckets(schema, plan.predicate)
     for planned in whole:
         fate = Fate.STATISTICS
         values = dict(zip(schema.partition_keys, planned.partition, strict=True))
-        if planned.path in kept:
+        if planned.path in planned_paths:
             fate = Fate.KEPT
         elif of_partition is not None and not may_match(of_partition, {name: exactly(value) for name, value in values.items()}, 1):
             fate = Fate.PARTITION
