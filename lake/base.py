@@ -241,11 +241,11 @@ def seen(
 ) -> list[T]:
     """The first of a list that a caller may see, as many as are wanted; ``all_`` for one who sees everything."""
     if all_ or wanted.limit is None:
-        return [one for one in fetch(wanted) if all_ or sees(name_of(one))]
-    found: list[T] = []
+        return [entry for entry in fetch(wanted) if all_ or sees(name_of(entry))]
+    visible: list[T] = []
     while True:
         page = fetch(wanted)
-        found += [one for one in page if sees(name_of(one))]
-        if len(found) >= wanted.limit or len(page) < wanted.limit:
-            return found[: wanted.limit]
+        visible += [entry for entry in page if sees(name_of(entry))]
+        if len(visible) >= wanted.limit or len(page) < wanted.limit:
+            return visible[: wanted.limit]
         wanted = Slice(after=name_of(page[-1]), limit=wanted.limit, like=wanted.like)

@@ -148,16 +148,16 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
     @asks_itself
     def scan(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> BatchScan:
         """What a batch read with these options sees; see `table.scan.time_travel.resolve`. Reading it takes `read_rules`."""
-        told = self.tells_counts(table)
-        return resolve(CatalogVersions(self.catalog, self.tags, table, told=told), options, table.schema, zone=zone)
+        tells_counts = self.tells_counts(table)
+        return resolve(CatalogVersions(self.catalog, self.tags, table, told=tells_counts), options, table.schema, zone=zone)
 
     @asks_itself
     def resolve(self, table: LakeTable, options: Mapping[str, str], *, zone: str = "UTC") -> Snapshot | None:
         """The one snapshot the options mean; raises what `scan` raises, and `InvalidOption` where they mean a part of one."""
-        found = self.scan(table, options, zone=zone)
-        if not found.whole:
+        scan = self.scan(table, options, zone=zone)
+        if not scan.whole:
             raise InvalidOption("The scan options name a part of the table's past; one whole snapshot is wanted here.")
-        return found.snapshot
+        return scan.snapshot
 
     @asks_itself
     def partitions(self, table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:

@@ -46,11 +46,11 @@ class HeldLeases:
         """Whether what is held is held beyond doubt; not where renewing has failed for too long."""
         return time.monotonic() < self._until
 
-    def renewed(self, held: Collection[UUID], *, asked: float) -> set[UUID]:
+    def renewed(self, keys: Collection[UUID], *, asked: float) -> set[UUID]:
         """Note what Postgres, asked at this time (monotonic), says is still held; returns what was lost."""
         with self._lock:
-            lost = self._held - set(held)
-            self._held &= set(held)
+            lost = self._held - set(keys)
+            self._held &= set(keys)
             self._until = asked + self.seconds * _TRUSTED
             self._renewed = asked
         return lost

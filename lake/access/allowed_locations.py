@@ -56,10 +56,10 @@ def _spelled(location: Location, warehouse: Location) -> Location:
     followed, home = real(location), real(warehouse)
     if not home.contains(followed):
         return followed
-    found = warehouse
+    spelled = warehouse
     for name in followed.below(home):
-        found = found.child(name)
-    return found
+        spelled = spelled.child(name)
+    return spelled
 
 
 def refuse_overlap(tx: CatalogTransaction, location: Location, doing: str) -> None:
@@ -72,7 +72,7 @@ def refuse_overlap(tx: CatalogTransaction, location: Location, doing: str) -> No
     mine = places.of(location)
     for taken, text in tx.tables.locations():
         other = Location.parse(text)
-        if not other.same_store(mine) or not (found := places.of(other)).overlaps(mine):
+        if not other.same_store(mine) or not (occupied := places.of(other)).overlaps(mine):
             continue
         if taken is Taken.DROPPED_TABLE:
             raise InvalidName(
@@ -81,7 +81,7 @@ def refuse_overlap(tx: CatalogTransaction, location: Location, doing: str) -> No
             )
         if taken is Taken.GARBAGE:
             raise InvalidName(f"{doing}: {other} is the directory of a dropped table, which is being removed.")
-        if found == mine:
+        if occupied == mine:
             raise InvalidName(f"{doing}: the table at {location} is a table of this catalog already.")
         raise InvalidName(f"{doing}: {location} and the directory of another table lie in each other.")
 
@@ -96,16 +96,16 @@ def allowed_place(path: str, roots: Sequence[str]) -> Location:
 
 def check_all_inside(paths: Iterable[str], roots: Sequence[str], *, outside: Location) -> None:
     """Raise `Forbidden` for a file that a link leads out of the roots, or into the warehouse."""
-    kept = real(outside)
+    real_location = real(outside)
     for path in paths:
         location = Location.parse(path)
-        if not _is_inside(location, roots) or kept.contains(real(location)):
+        if not _is_inside(location, roots) or real_location.contains(real(location)):
             raise _outside(path, roots)
 
 
 def _is_inside(location: Location, roots: Sequence[str]) -> bool:
-    found = real(location)
-    return any(real(Location.parse(root)).contains(found) for root in roots)
+    real_location = real(location)
+    return any(real(Location.parse(root)).contains(real_location) for root in roots)
 
 
 def _outside(path: str, roots: Sequence[str]) -> Forbidden:

@@ -48,10 +48,10 @@ class Caller:
 
     @cached_property
     def _held(self) -> Mapping[Resource, frozenset[Access]]:
-        held: dict[Resource, set[Access]] = {}
+        by_resource: dict[Resource, set[Access]] = {}
         for grant in self.grants:
-            held.setdefault(grant.resource, set()).add(grant.access)
-        return {resource: frozenset(accesses) for resource, accesses in held.items()}
+            by_resource.setdefault(grant.resource, set()).add(grant.access)
+        return {resource: frozenset(accesses) for resource, accesses in by_resource.items()}
 
     @cached_property
     def _databases(self) -> frozenset[str | None]:
@@ -60,7 +60,7 @@ class Caller:
     def may(self, access: Access, resource: Resource) -> bool:
         """Whether it may do this with all of the resource."""
         wanted = {access, Access.ALL}
-        return self.administrator or any(not wanted.isdisjoint(self._held.get(held, ())) for held in covering(resource))
+        return self.administrator or any(not wanted.isdisjoint(self._held.get(covered, ())) for covered in covering(resource))
 
     def require(self, access: Access, resource: Resource) -> None:
         """Raise `Forbidden` unless it may."""
@@ -76,7 +76,7 @@ class Caller:
 
     def sees(self, resource: Resource) -> bool:
         """Whether it may know that a table, view or function exists."""
-        if self.administrator or any(not _OBJECT_ACCESSES.isdisjoint(self._held.get(held, ())) for held in covering(resource)):
+        if self.administrator or any(not _OBJECT_ACCESSES.isdisjoint(self._held.get(covered, ())) for covered in covering(resource)):
             return True
         return replace(resource, type=ResourceType.COLUMN) in self._held
 
@@ -219,20 +219,20 @@ class AccessControl:
         return self._holder(digest)
 
     def _holder(self, digest: bytes) -> Caller:
-        found = self._found(digest)
-        if not isinstance(found, Caller):
+        holder = self._found(digest)
+        if not isinstance(holder, Caller):
             raise NotAuthorized("The token is not one this server knows, or it has expired.")
-        return found
+        return holder
 
     def renewed(self, caller: Caller) -> Caller:
         """The same caller with what is granted to it now; raises `NotAuthorized` once its token is revoked or has expired."""
         digest = caller.token
         if digest is None:
             return caller
-        found = self._found(digest)
-        if not isinstance(found, Caller):
+        holder = self._found(digest)
+        if not isinstance(holder, Caller):
             raise NotAuthorized("The token this stream was started with was revoked or has expired.")
-        return found
+        return holder
 
     def _found(self, digest: bytes) -> Caller | bool | None:
         with self._lock:
@@ -248,15 +248,15 @@ class AccessControl:
             return known.value
         now = time.monotonic()
         try:
-            found = _Known(look(), now, now)
+            fresh = _Known(look(), now, now)
         except Unavailable:
             if known is None or not known.still_good():
                 raise
-            found = _Known(known.value, time.monotonic(), known.at)
+            fresh = _Known(known.value, time.monotonic(), known.at)
         with self._lock:
             if age == self._age:  # what was changed while we looked must not be remembered as it was
-                self._known[key] = found
-        return found.value
+                self._known[key] = fresh
+        return fresh.value
 
     def _look_up(self, digest: bytes, identity: Identity | None) -> Caller | None:
         with self._catalog.reading() as tx:

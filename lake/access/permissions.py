@@ -146,8 +146,8 @@ class Permissions:
     def memberships(self) -> list[tuple[str, str]]:
         """(role, member) of all to an administrator, of oneself to others."""
         with self._catalog.reading() as tx:
-            found = tx.roles.members()
-        return [pair for pair in found if self._caller.administrator or pair[1] in self._caller.names]
+            members = tx.roles.members()
+        return [pair for pair in members if self._caller.administrator or pair[1] in self._caller.names]
 
     # Grants
 
@@ -187,9 +187,9 @@ class Permissions:
         with self._catalog.reading() as tx:
             if resource.type in _TABLE_BOUND and tx.tables.find(Identifier(resource.database or "", resource.name or "")) is None:
                 raise TableNotExist(f"{resource.database}.{resource.name}")
-            found = tx.grants.on(resource)
-        shown = self._caller.may(Access.GRANT, resource)
-        return [grant for grant in found if shown or grant.principal in self._caller.names]
+            grants = tx.grants.on(resource)
+        may_grant = self._caller.may(Access.GRANT, resource)
+        return [grant for grant in grants if may_grant or grant.principal in self._caller.names]
 
     def grants_of(self, principal: str | None = None) -> list[Grant]:
         """The grants of one principal, or all that concern the caller; others' are an administrator's to see."""
@@ -223,9 +223,9 @@ class Permissions:
         """A table's policies: all to who may GRANT on it, those that bind them to others."""
         self._caller.require_sight(table)
         with self._catalog.reading() as tx:
-            found = tx.policies.of(tx.tables.get(table).table_id)
-        shown = self._caller.may(Access.GRANT, table_resource(table))
-        return [policy for policy in found if shown or policy.binds(self._caller.names)]
+            policies = tx.policies.of(tx.tables.get(table).table_id)
+        may_grant = self._caller.may(Access.GRANT, table_resource(table))
+        return [policy for policy in policies if may_grant or policy.binds(self._caller.names)]
 
 
 def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_id: UUID, fields: Sequence[str]) -> ReadRules:

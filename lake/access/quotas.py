@@ -36,7 +36,7 @@ def exceeded(principal: str, name: str, most: int, has: str) -> QuotaExceeded:
 
 
 def _forget_before(sent: Counter[int], second: int) -> None:
-    for old in [one for one in sent if one < second]:
+    for old in [earlier for earlier in sent if earlier < second]:
         del sent[old]
 
 
@@ -224,12 +224,12 @@ class Quotas:
     def usage(self) -> dict[tuple[str, str], int]:
         """What this server's users take."""
         with self._lock:
-            found = Counter(dict(self._held))
+            usage = Counter(dict(self._held))
             senders = list(self._ingested)
         for gauge in self._gauges:
-            found.update(gauge())
-        found.update({(sender, INGEST): self._ingested_by(sender) for sender in senders})
-        return {key: amount for key, amount in found.items() if amount}
+            usage.update(gauge())
+        usage.update({(sender, INGEST): self._ingested_by(sender) for sender in senders})
+        return {key: amount for key, amount in usage.items() if amount}
 
     def refresh(self) -> None:
         """Read the rules, and tell and read what is taken; raises `Unavailable`."""

@@ -185,14 +185,14 @@ class ClientCommitter:
 
     def _take(self, table: Identifier, head: HeadRow, commit: ClientCommit, judged: Judged, files: TableFiles, place: Directory) -> bool:
         """Decide and publish; False where the head is not what the table is. The files are the client's to sync."""
-        one = Prepared(identifier=table, table_id=head.table_id, files=files, snapshot=commit.snapshot, place=place)
+        prepared = Prepared(identifier=table, table_id=head.table_id, files=files, snapshot=commit.snapshot, place=place)
 
         def remember() -> None:
             with self._lock:
                 self._heads[table] = head
             self._judge.decided(head.table_id, table.branch, commit.snapshot, judged)
 
-        return self._core.commit([one], lambda: self._decide(table, head, commit, judged), told=remember)
+        return self._core.commit([prepared], lambda: self._decide(table, head, commit, judged), told=remember)
 
     def _head(self, table: Identifier, commit: ClientCommit) -> HeadRow | None:
         """The table as it is; None while its directory is being moved."""
@@ -208,21 +208,21 @@ class ClientCommitter:
         past = head.snapshot_id is not None and snapshot.id <= head.snapshot_id
         if not told_apart and not past:  # nearly every commit: nothing to ask
             return False
-        found: SnapshotRow | None = None
+        landed: SnapshotRow | None = None
         with self._catalog.reading() as tx:
             if told_apart:
-                found = tx.snapshots.by_commit(
+                landed = tx.snapshots.by_commit(
                     head.table_id,
                     table.branch,
                     user=snapshot.commit_user,
                     identifier=snapshot.commit_identifier,
                     kind=snapshot.commit_kind.value,
                 )
-            if found is None and past:
-                found = tx.snapshots.by_uuid(head.table_id, snapshot.key, table.branch)
-        if found is None:
+            if landed is None and past:
+                landed = tx.snapshots.by_uuid(head.table_id, snapshot.key, table.branch)
+        if landed is None:
             return False
-        if not found.published:
+        if not landed.published:
             self._publisher.try_to_catch_up(head.table_id, files, table.branch)
         return True
 

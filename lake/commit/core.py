@@ -51,15 +51,15 @@ class CommitCore:
     @contextlib.contextmanager
     def places(self, tables: Sequence[TableFiles], *, make: bool = True) -> Iterator[list[Directory]]:
         """The tables' directories of snapshots, held since before the decision; letting go of one fails no commit."""
-        held = contextlib.ExitStack()
+        places = contextlib.ExitStack()
         try:
-            yield [held.enter_context(files.snapshots(make=make)) for files in tables]
+            yield [places.enter_context(files.snapshots(make=make)) for files in tables]
         except BaseException:
-            if not held.__exit__(*sys.exc_info()):
+            if not places.__exit__(*sys.exc_info()):
                 raise
         else:
             with contextlib.suppress(Exception):
-                held.close()
+                places.close()
 
     def commit(
         self,
@@ -77,7 +77,7 @@ class CommitCore:
         """
         self._hook("built")
         if sync:
-            self.sync([(one.identifier, one.table_id, one.files) for one in prepared], sync)
+            self.sync([(table.identifier, table.table_id, table.files) for table in prepared], sync)
         self._hook("synced")
         with deciding(progress):
             decided = self._decided(prepared[0], decide, progress)
@@ -106,8 +106,8 @@ class CommitCore:
         except OutcomeUnknown as lost:
             if self._find_outcome(first, lost):
                 return True
-            for one in progress:
-                one.in_doubt = True
+            for table in progress:
+                table.in_doubt = True
             return False
 
     def _find_outcome(self, first: Prepared, lost: OutcomeUnknown) -> bool:
@@ -134,13 +134,13 @@ class CommitCore:
         """The snapshots of these keys, published, where an earlier attempt decided them after all; else nothing."""
         with self.catalog.reading() as tx:
             rows = [tx.snapshots.by_uuid(table_id, key, name.branch) for (name, table_id, _), key in zip(wanted, keys, strict=True)]
-        found = [row for row in rows if row is not None]
-        if len(found) < len(rows):
+        landed = [row for row in rows if row is not None]
+        if len(landed) < len(rows):
             return []
         _set(progress, CommitPhase.DECIDED)
-        for (name, table_id, files), row in zip(wanted, found, strict=True):
+        for (name, table_id, files), row in zip(wanted, landed, strict=True):
             self.publisher.ready(table_id, files, name.branch, row)
-        return [Snapshot.from_json(row.body) for row in found]
+        return [Snapshot.from_json(row.body) for row in landed]
 
     def _publish(self, prepared: Sequence[Prepared], told: Callable[[], None]) -> None:
         """Put the decided snapshots' files there; nothing that fails here is a failure of the commit."""
@@ -148,13 +148,15 @@ class CommitCore:
             told()
         except Exception:
             _log.exception("A listener failed after a commit to %s", prepared[0].identifier)
-        for one in prepared:
+        for table in prepared:
             try:
-                self.publisher.publish_next(one.table_id, one.files, one.identifier.branch, one.snapshot, one.place)
+                self.publisher.publish_next(table.table_id, table.files, table.identifier.branch, table.snapshot, table.place)
             except FileNotFoundError:  # dropped meanwhile
                 pass
             except Exception as problem:  # a bug, too: the commit stands, and is not to be repeated
-                self.publisher.put_off(one.table_id, one.identifier.branch, one.files.layout.snapshot_file(one.snapshot.id), problem)
+                self.publisher.put_off(
+                    table.table_id, table.identifier.branch, table.files.layout.snapshot_file(table.snapshot.id), problem
+                )
 
 
 @contextlib.contextmanager
@@ -171,11 +173,11 @@ def deciding(progress: Sequence[CommitProgress]) -> Iterator[None]:
     except Exception:
         _set(progress, CommitPhase.PREPARED)
         raise
-    for one in progress:
-        if one.phase is CommitPhase.DECIDING:
-            one.phase = CommitPhase.DECIDED
+    for table in progress:
+        if table.phase is CommitPhase.DECIDING:
+            table.phase = CommitPhase.DECIDED
 
 
 def _set(progress: Sequence[CommitProgress], phase: CommitPhase) -> None:
-    for one in progress:
-        one.phase = phase
+    for table in progress:
+        table.phase = phase

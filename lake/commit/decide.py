@@ -146,7 +146,7 @@ class Committer:
     def _landed(self, tables: Sequence[LakeTable], requests: Sequence[Sequence[CommitRequest]], uuids: Sequence[str]) -> list[Snapshot]:
         """The snapshots of these uuids where an attempt whose answer was lost decided them after all; else nothing."""
         progress = [request.progress for of_table in requests for request in of_table]
-        if not any(one.in_doubt for one in progress):
+        if not any(built.in_doubt for built in progress):
             return []
         return self._core.landed([(table.identifier, table.table_id, table.files) for table in tables], uuids, progress)
 
@@ -170,9 +170,13 @@ class Committer:
         with self._core.places([table.files for table in tables]) as places:
             prepared = [
                 Prepared(
-                    identifier=one.table.identifier, table_id=one.table.table_id, files=one.table.files, snapshot=one.snapshot, place=place
+                    identifier=entry.table.identifier,
+                    table_id=entry.table.table_id,
+                    files=entry.table.files,
+                    snapshot=entry.snapshot,
+                    place=place,
                 )
-                for one, place in zip(built, places, strict=True)
+                for entry, place in zip(built, places, strict=True)
             ]
             decided = self._core.commit(
                 prepared,
@@ -184,7 +188,7 @@ class Committer:
         if not decided:
             synced |= sync
             raise CommitConflict(str(tables[0].identifier), expected=built[0].base.key if built[0].base else None)
-        return [one.snapshot for one in built]
+        return [entry.snapshot for entry in built]
 
     def _tell(self, tables: Sequence[LakeTable], requests: Sequence[Sequence[CommitRequest]]) -> None:
         for table, of_table in zip(tables, requests, strict=True) if self._heard else ():
@@ -219,7 +223,7 @@ class Committer:
     def _decide(self, built: Sequence[_Built], claimed: Sequence[Claimed], turn: Turn | None) -> bool:
         """Compare and set every pointer: of one table in one round trip, unless more belongs to it than that can hold."""
         first = built[0]
-        keys = [(one.claim, one.answer(first.snapshot)) for one in claimed if isinstance(one.claim, IdempotencyClaim)]
+        keys = [(request.claim, request.answer(first.snapshot)) for request in claimed if isinstance(request.claim, IdempotencyClaim)]
         if len(built) == 1 and len(keys) == len(claimed):
             decision = self._decision(first)
             if decision is not None:
@@ -237,16 +241,16 @@ class Committer:
             return False
         return True
 
-    def _decision(self, one: _Built) -> Decision | None:
+    def _decision(self, built: _Built) -> Decision | None:
         """What is to be decided in one round trip; None where it takes files away from a partition, whose row may have to go then."""
-        table, snapshot = one.table, one.snapshot
+        table, snapshot = built.table, built.snapshot
         changed = statistics_of(table, snapshot)
         keys = table.schema.partition_keys
         if keys and takes_files_away(changed):
             return None
         return Decision(
             held=Held(name=table.identifier, table_id=table.table_id, location=table.location, schema_id=table.schema.id),
-            base=one.base.key if one.base else None,
+            base=built.base.key if built.base else None,
             snapshot_id=snapshot.id,
             key=snapshot.key,
             body=snapshot.to_json(),
@@ -282,8 +286,8 @@ class Committer:
 
     def _advance(self, tx: CatalogTransaction, built: Sequence[_Built], *, turn: bool) -> None:
         """Compare and set every pointer, in one order for all, so that two such transactions cannot wait for each other."""
-        for one in sorted(built, key=lambda one: str(one.table.table_id)):
-            table, snapshot = one.table, one.snapshot
+        for entry in sorted(built, key=lambda one: str(one.table.table_id)):
+            table, snapshot = entry.table, entry.snapshot
             row = tx.tables.find_for_commit(table.identifier)
             if row is None or row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))
@@ -298,7 +302,7 @@ class Committer:
             tx.snapshots.advance(
                 table.table_id,
                 table.identifier.branch,
-                base=one.base.key if one.base else None,
+                base=entry.base.key if entry.base else None,
                 snapshot_id=snapshot.id,
                 uuid=snapshot.key,
                 body=snapshot.to_json(),
@@ -315,9 +319,9 @@ def _place(table: LakeTable) -> Place:
 
 def _written(built: Sequence[_Built], requests: Sequence[Sequence[CommitRequest]]) -> set[str]:
     """Every file that must be on disk before the snapshots are decided: data files with what lies beside them, and metadata."""
-    found: set[str] = set()
-    for one, of_table in zip(built, requests, strict=True):
-        files, schema = one.table.files, one.table.schema
-        found.update(path for request in of_table for new in request.adds for path in paths_of(files, schema, new))
-        found.update(metadata_written(files, one.base, one.snapshot))
-    return found
+    paths: set[str] = set()
+    for table, of_table in zip(built, requests, strict=True):
+        files, schema = table.table.files, table.table.schema
+        paths.update(path for request in of_table for new in request.adds for path in paths_of(files, schema, new))
+        paths.update(metadata_written(files, table.base, table.snapshot))
+    return paths

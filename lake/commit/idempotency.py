@@ -87,17 +87,17 @@ class Idempotency:
     def take(self, claim: IdempotencyClaim) -> IdempotencyClaim | Replay:
         """Claim a key now; raises what `claim` raises."""
         with self._catalog.deciding() as tx:
-            found = tx.idempotency.claim(claim.scope, claim.key, body_hash=claim.body_hash, owner=claim.owner)
-        if found is None:
+            claimed = tx.idempotency.claim(claim.scope, claim.key, body_hash=claim.body_hash, owner=claim.owner)
+        if claimed is None:
             claim.had(True)
             return claim
-        return _told(claim, found)
+        return _told(claim, claimed)
 
     def answered(self, claim: IdempotencyClaim) -> Replay | None:
         """What was answered under a key that is not claimed; None where nobody works or has worked under it. Raises what `claim` raises."""
         with self._catalog.reading() as tx:
-            found = tx.idempotency.look(claim.scope, claim.key)
-        return None if found is None or (found.answer is None and not found.alive) else _told(claim, found)
+            answer = tx.idempotency.look(claim.scope, claim.key)
+        return None if answer is None or (answer.answer is None and not answer.alive) else _told(claim, answer)
 
     def answer_instead(self, claim: IdempotencyClaim, error: LakeError) -> Replay | None:
         """What was answered before, where work failed whose key was to be claimed in its commit: a repeat may fail, or lose its key.
@@ -143,10 +143,10 @@ class Idempotency:
     def _keep_alive(self) -> None:
         while not self._stop.wait(LEASE.total_seconds() / 3):
             with self._lock:
-                held = list(self._held)
+                claims = list(self._held)
             with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
-                if held:
-                    tx.idempotency.renew(held)
+                if claims:
+                    tx.idempotency.renew(claims)
                 tx.idempotency.forget_old()
 
     def close(self) -> None:
@@ -154,10 +154,10 @@ class Idempotency:
         self._stop.set()
 
 
-def _told(claim: IdempotencyClaim, found: IdempotencyRow) -> Replay:
+def _told(claim: IdempotencyClaim, row: IdempotencyRow) -> Replay:
     """What a key that is another's means for who wanted it."""
-    if found.body_hash != claim.body_hash:
+    if row.body_hash != claim.body_hash:
         raise IdempotencyMismatch(f"The idempotency key '{claim.key}' was used before with another body; take a new key for new work.")
-    if found.answer is None:
+    if row.answer is None:
         raise IdempotencyInProgress(f"The work under the idempotency key '{claim.key}' is still running; ask again later.")
-    return Replay(answer=found.answer)
+    return Replay(answer=row.answer)

@@ -165,13 +165,13 @@ class _Case:
 
     def _check_file(self, path: str, size: int | None, what: str) -> None:
         try:
-            found = self.files.io.size(path)
+            actual_size = self.files.io.size(path)
         except FileNotFoundError:
             raise self.fault(f"it names {what}, which does not exist.") from None
-        if found > _MOST_LIST_BYTES:
-            raise self.fault(f"{what} has {found:,} bytes, more than any list.")
-        if size is not None and size != found:
-            raise self.fault(f"{what} has {found:,} bytes, and the snapshot says {size:,}: readers trust what it says.")
+        if actual_size > _MOST_LIST_BYTES:
+            raise self.fault(f"{what} has {actual_size:,} bytes, more than any list.")
+        if size is not None and size != actual_size:
+            raise self.fault(f"{what} has {actual_size:,} bytes, and the snapshot says {size:,}: readers trust what it says.")
 
     def check_base(self) -> tuple[list[ManifestFile], list[ManifestFile]]:
         """What of the base's manifests the commit leaves out, and the new ones in their place."""
@@ -214,14 +214,14 @@ class _Case:
 
     def changes(self) -> list[ManifestEntry]:
         """The entries of the delta."""
-        found: list[ManifestEntry] = []
+        entries: list[ManifestEntry] = []
         names: set[str] = set()
         for meta in self.files.manifest_list(self.snapshot.delta_manifest_list):
             if meta.file_name in names:
                 raise self.fault(f"its delta names the manifest {meta.file_name} twice.")
             names.add(meta.file_name)
-            found += self._read(meta)
-        return found
+            entries += self._read(meta)
+        return entries
 
     def _read(self, meta: ManifestFile) -> Sequence[ManifestEntry]:
         """A manifest's entries, which are what its line in the list says."""
@@ -244,12 +244,12 @@ class _Case:
         if not self._types or not entries:
             return True
         own = partition_stats([entry.partition for entry in entries], self._types)
-        given = meta.partition_stats
-        if (given.min_values, given.max_values, list(given.null_counts)) == (own.min_values, own.max_values, list(own.null_counts)):
+        claimed = meta.partition_stats
+        if (claimed.min_values, claimed.max_values, list(claimed.null_counts)) == (own.min_values, own.max_values, list(own.null_counts)):
             return True
-        low, high = (binary_row.decode(self._types, row) for row in (given.min_values, given.max_values))
+        low, high = (binary_row.decode(self._types, row) for row in (claimed.min_values, claimed.max_values))
         own_low, own_high = (binary_row.decode(self._types, row) for row in (own.min_values, own.max_values))
-        nulls = all(mine == told for mine, told in zip(own.null_counts, given.null_counts, strict=True))
+        nulls = all(mine == theirs for mine, theirs in zip(own.null_counts, claimed.null_counts, strict=True))
         return nulls and all(
             mine_low is None or (told_low is not None and told_high is not None and told_low <= mine_low and told_high >= mine_high)  # type: ignore[operator]
             for mine_low, mine_high, told_low, told_high in zip(own_low, own_high, low, high, strict=True)
@@ -290,11 +290,11 @@ class _Case:
 
     def _check_file_size(self, path: str, size: int) -> None:
         try:
-            found = self.files.io.size(path)
+            actual_size = self.files.io.size(path)
         except FileNotFoundError:
             raise self.fault(f"it adds {path}, which does not exist.") from None
-        if found != size:
-            raise self.fault(f"it adds {path} with {size:,} bytes, and the file has {found:,}.")
+        if actual_size != size:
+            raise self.fault(f"it adds {path} with {size:,} bytes, and the file has {actual_size:,}.")
 
     def check_counts(self, changes: Sequence[ManifestEntry]) -> None:
         rows = sum(entry.file.row_count if entry.kind is EntryKind.ADD else -entry.file.row_count for entry in changes)
@@ -307,11 +307,11 @@ class _Case:
         if new.commit_kind is CommitKind.ANALYZE and changes:
             raise self.fault("an ANALYZE changes no files.")
         if new.commit_kind is CommitKind.COMPACT:
-            kept: Counter[tuple[bytes, int]] = Counter()
+            counts: Counter[tuple[bytes, int]] = Counter()
             for entry in changes:
-                kept[entry.partition, entry.bucket] += entry.file.row_count if entry.kind is EntryKind.ADD else -entry.file.row_count
+                counts[entry.partition, entry.bucket] += entry.file.row_count if entry.kind is EntryKind.ADD else -entry.file.row_count
             shrunk = new.index_manifest != (self.base.index_manifest if self.base is not None else None)  # by rows already deleted
-            if any(rows > 0 or (rows < 0 and not shrunk) for rows in kept.values()):
+            if any(rows > 0 or (rows < 0 and not shrunk) for rows in counts.values()):
                 raise self.fault("a COMPACT keeps the number of rows of each bucket.")
 
     def check_row_ids(self, changes: Sequence[ManifestEntry]) -> None:
@@ -346,17 +346,19 @@ class _Case:
         return any(entry.kind is EntryKind.DELETE or (entry.file.first_row_id or first) < first for entry in changes)
 
 
-def _same_manifest(known: ManifestFile, told: ManifestFile) -> bool:
+def _same_manifest(known: ManifestFile, claimed: ManifestFile) -> bool:
     """Whether a line says of a manifest what the base's says; a range left out only makes readers look."""
-    exact = all(getattr(known, name) == getattr(told, name) for name in ("file_size", "num_added_files", "num_deleted_files", "schema_id"))
-    stats, other = known.partition_stats, told.partition_stats
+    exact = all(
+        getattr(known, name) == getattr(claimed, name) for name in ("file_size", "num_added_files", "num_deleted_files", "schema_id")
+    )
+    stats, other = known.partition_stats, claimed.partition_stats
     same_stats = (stats.min_values, stats.max_values, list(stats.null_counts)) == (
         other.min_values,
         other.max_values,
         list(other.null_counts),
     )
     ranges = all(
-        getattr(told, name) in (None, getattr(known, name))
+        getattr(claimed, name) in (None, getattr(known, name))
         for name in ("min_bucket", "max_bucket", "min_level", "max_level", "min_row_id", "max_row_id")
     )
     return exact and same_stats and ranges

@@ -27,7 +27,7 @@ class CommitNote:
 
 
 @contextlib.contextmanager
-def noting(told: Callable[[CommitNote], None], table: str, *, writer: str, writes: int = 1) -> Iterator[CommitNote]:
+def noting(on_commit: Callable[[CommitNote], None], table: str, *, writer: str, writes: int = 1) -> Iterator[CommitNote]:
     """Time a commit, and tell how it ended; an outcome that is no error is the block's to set."""
     note = CommitNote(writer=writer, writes=writes)
     began = time.perf_counter()
@@ -48,4 +48,4 @@ def noting(told: Callable[[CommitNote], None], table: str, *, writer: str, write
             trace.set("sluice.commit.outcome", note.outcome)
             trace.set("sluice.commit.conflicts", note.conflicts)
             trace.set("sluice.commit.writes", note.writes)
-            told(note)
+            on_commit(note)

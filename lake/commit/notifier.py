@@ -75,7 +75,7 @@ class Notifier:
     def forget(self, table_id: UUID) -> None:
         """Send nothing of what a table's snapshots were: their files may have been taken away."""
         with self._change:
-            self._waiting = [one for one in self._waiting if one.note.table_id != table_id]
+            self._waiting = [entry for entry in self._waiting if entry.note.table_id != table_id]
 
     def close(self) -> None:
         """Send what waits, once, and end."""
@@ -106,7 +106,7 @@ class Notifier:
         """Send all that waits."""
         with self._change:
             waiting, self._waiting = self._waiting, []
-        notes = [one.note for one in self._flush(waiting)]
+        notes = [entry.note for entry in self._flush(waiting)]
         if not notes:
             return
         try:
@@ -119,20 +119,20 @@ class Notifier:
 
     def _flush(self, waiting: Sequence[_Waiting]) -> Sequence[_Waiting]:
         """Flush the snapshots' files together; returns those that are on disk."""
-        unflushed = [one for one in waiting if not one.flushed]
+        unflushed = [entry for entry in waiting if not entry.flushed]
         if not unflushed:
             return waiting
         try:
-            unflushed[0].files.io.sync([_path(one) for one in unflushed])
+            unflushed[0].files.io.sync([_path(entry) for entry in unflushed])
         except Exception as problem:  # whatever it is: they are not to be noted
             if len(unflushed) > 1:  # one that is gone with its table is no fault of the others
-                return [one for each in waiting for one in self._flush([each])]
+                return [entry for each in waiting for entry in self._flush([each])]
             if not isinstance(problem, FileNotFoundError) and self._unsafe is not None:
                 self._unsafe(unflushed[0].note, unflushed[0].files, problem)
-            return [one for one in waiting if one.flushed]
+            return [entry for entry in waiting if entry.flushed]
         self._hook("flushed")
         return waiting
 
 
-def _path(one: _Waiting) -> str:
-    return one.files.layout.snapshot_file(one.note.snapshot_id)
+def _path(entry: _Waiting) -> str:
+    return entry.files.layout.snapshot_file(entry.note.snapshot_id)

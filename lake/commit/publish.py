@@ -79,11 +79,11 @@ class Publisher:
     def put_off(self, table_id: UUID, branch: str, path: str, problem: Exception) -> None:
         """Remember that decided snapshots are not published; the next look at the branch tries again, and so does a start."""
         with self._lock:
-            told = (table_id, branch) in self._put_off
+            is_known = (table_id, branch) in self._put_off
             self._behind.add((table_id, branch))
             self._put_off[table_id, branch] = None
             self._newest.pop((table_id, branch), None)
-        if not told:
+        if not is_known:
             bug = None if isinstance(problem, LakeError | OSError) else problem
             _log.warning("A committed snapshot could not be published at %s, which is tried again: %s", path, problem, exc_info=bug)
 

@@ -96,8 +96,8 @@ class ClientTurns:
         with self._lock:
             self._losses.pop((table_id, branch, writer), None)
             self._told.pop((table_id, branch, writer), None)
-            held = self._reserved.get(principal)
-            if held is not None and held.writer == writer:
+            reserved = self._reserved.get(principal)
+            if reserved is not None and reserved.writer == writer:
                 self._reserved.pop(principal, None)
                 self._unused.pop(principal, None)
 

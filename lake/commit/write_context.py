@@ -38,11 +38,11 @@ class Write:
 
     def add(self, written: Iterable[NewFile]) -> list[NewFile]:
         """Own data files with what lies beside them; returns them."""
-        found = list(written)
-        self.files += found
-        for new in found:
+        files = list(written)
+        self.files += files
+        for new in files:
             self.add_paths(paths_of(self._table_files, self._schema, new))
-        return found
+        return files
 
     def add_paths(self, paths: Iterable[str]) -> None:
         """Own files that are no data files: statistics, an index beside a data file of the table."""
@@ -56,9 +56,9 @@ class Write:
 
     def request(self, kind: CommitKind, *, adds: Sequence[NewFile] | None = None, paths: Iterable[str] = (), **more: Any) -> CommitRequest:
         """A commit of the files, or of some of them; ``paths`` are those it names besides its data files."""
-        given = tuple(self.files if adds is None else adds)
-        request = CommitRequest(kind=kind, adds=given, **{"commit_user": str(uuid4()), **more})
-        named = [path for new in given for path in paths_of(self._table_files, self._schema, new)]
+        files = tuple(self.files if adds is None else adds)
+        request = CommitRequest(kind=kind, adds=files, **{"commit_user": str(uuid4()), **more})
+        named = [path for new in files for path in paths_of(self._table_files, self._schema, new)]
         for path in (*named, *paths):
             if path in self._commits:
                 self._commits[path].append(request.progress)

@@ -42,14 +42,14 @@ _LONGEST_PAGE = 4000
 def databases(lake: Lake) -> list[DatabaseSums]:
     """The databases the caller may see; the sums are told to administrators alone, since others do not see every table."""
     with lake.catalog.reading() as tx:
-        found = tx.browse.databases()
+        databases = tx.browse.databases()
     if lake.caller.administrator:
-        return found
+        return databases
     counts = Counter((database, view) for database, _, view in _visible(lake, None, None))
     return [
-        DatabaseSums(name=one.name, comment=one.comment, tables=counts[one.name, False], views=counts[one.name, True], size=0)
-        for one in found
-        if lake.caller.sees_database(one.name)
+        DatabaseSums(name=row.name, comment=row.comment, tables=counts[row.name, False], views=counts[row.name, True], size=0)
+        for row in databases
+        if lake.caller.sees_database(row.name)
     ]
 
 
@@ -57,7 +57,11 @@ def tables(
     lake: Lake, *, database: str | None = None, search: str | None = None, order: str = "name", offset: int = 0, limit: int = 50
 ) -> list[ListedTable]:
     """A page of the tables and views the caller may see, found by name or column."""
-    only = None if lake.caller.administrator else [(found, name) for found, name, _ in _visible(lake, database, search)]
+    only = (
+        None
+        if lake.caller.administrator
+        else [(database_of_match, name) for database_of_match, name, _ in _visible(lake, database, search)]
+    )
     untold = seen_in_part(lake, only or ())
     with lake.catalog.reading() as tx:
         return tx.browse.tables(database=database, search=search, order=order, offset=offset, limit=limit, only=only, untold=untold)
@@ -68,20 +72,20 @@ def summaries(lake: Lake, *, database: str | None = None, table: str | None = No
     after, page = None, _PAGE
     while True:
         with lake.catalog.reading() as tx:
-            found = tx.browse.summaries(database=database, table=table, after=after, limit=page)
-        shown = [
-            one
-            for one in found
-            if other_kind(one.options) is None
-            and lake.caller.sees_database(one.database)
-            and lake.caller.sees(table_resource(Identifier(one.database, one.name)))
+            rows = tx.browse.summaries(database=database, table=table, after=after, limit=page)
+        visible = [
+            summary
+            for summary in rows
+            if other_kind(summary.options) is None
+            and lake.caller.sees_database(summary.database)
+            and lake.caller.sees(table_resource(Identifier(summary.database, summary.name)))
         ]
-        untold = set(seen_in_part(lake, [(one.database, one.name) for one in shown]))
-        for one in shown:
-            yield replace(one, told=False) if (one.database, one.name) in untold else one
-        if len(found) < page:
+        untold = set(seen_in_part(lake, [(summary.database, summary.name) for summary in visible]))
+        for summary in visible:
+            yield replace(summary, told=False) if (summary.database, summary.name) in untold else summary
+        if len(rows) < page:
             return
-        after, page = (found[-1].database, found[-1].name), min(4 * page, _LONGEST_PAGE)
+        after, page = (rows[-1].database, rows[-1].name), min(4 * page, _LONGEST_PAGE)
 
 
 def seen_in_part(lake: Lake, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -90,20 +94,20 @@ def seen_in_part(lake: Lake, names: Iterable[tuple[str, str]]) -> list[tuple[str
         return []
     with lake.catalog.reading() as tx:
         bound = tx.policies.binding(lake.caller.names)
-    found = []
+    partly = []
     for database, name in names:
         table = Identifier(database, name)
         whole = lake.caller.may(Access.SELECT, table_resource(table))
         if (not whole and lake.caller.columns(table)) or (whole and (database, name) in bound):
-            found.append((database, name))
-    return found
+            partly.append((database, name))
+    return partly
 
 
 def _visible(lake: Lake, database: str | None, search: str | None) -> list[tuple[str, str, bool]]:
     with lake.catalog.reading() as tx:
         names = tx.browse.names(database=database, search=search)
     types = {False: ResourceType.TABLE, True: ResourceType.VIEW}
-    return [one for one in names if lake.caller.sees(named_resource(types[one[2]], one[0], one[1]))]
+    return [entry for entry in names if lake.caller.sees(named_resource(types[entry[2]], entry[0], entry[1]))]
 
 
 # The files of one table
@@ -170,7 +174,7 @@ def file_sums(lake: Lake, table: LakeTable, snapshot: Snapshot | None) -> FileSu
     small = sizes[sizes < below]
     return FileSums(
         files=len(sizes),
-        rows=sum(one.rows for one in sums),
+        rows=sum(bucket.rows for bucket in sums),
         size=int(sizes.sum()),
         smallest=int(sizes.min()),
         median=int(np.median(sizes)),
@@ -178,8 +182,8 @@ def file_sums(lake: Lake, table: LakeTable, snapshot: Snapshot | None) -> FileSu
         small_files=len(small),
         small_bytes=int(small.sum()),
         small_below=below,
-        oldest_millis=min(one.oldest_millis for one in sums),
-        newest_millis=max(one.newest_millis for one in sums),
+        oldest_millis=min(bucket.oldest_millis for bucket in sums),
+        newest_millis=max(bucket.newest_millis for bucket in sums),
         steps=_steps(sizes),
         buckets=tuple(_shares(table, sums)),
     )
@@ -189,10 +193,11 @@ def _steps(sizes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Step, ...
     """A histogram in powers of four: 1 kB, 4 kB, 16 kB, …"""
     powers = np.floor(np.log2(np.maximum(sizes, 1)) / 2).astype(np.int64)
     counts = np.bincount(powers)
-    held = np.bincount(powers, weights=sizes)
+    sizes_by_step = np.bincount(powers, weights=sizes)
     first = int(np.flatnonzero(counts)[0])
     return tuple(
-        Step(low=4**power, high=4 ** (power + 1), files=int(counts[power]), size=int(held[power])) for power in range(first, len(counts))
+        Step(low=4**power, high=4 ** (power + 1), files=int(counts[power]), size=int(sizes_by_step[power]))
+        for power in range(first, len(counts))
     )
 
 
@@ -203,13 +208,13 @@ def shown_partition(table: LakeTable, partition: bytes) -> str:
 
 
 def _shares(table: LakeTable, sums: Sequence[BucketSums]) -> list[BucketShare]:
-    names = {partition: shown_partition(table, partition) for partition in {one.partition for one in sums}}
+    names = {partition: shown_partition(table, partition) for partition in {bucket.partition for bucket in sums}}
     shares = [
         BucketShare(
-            partition=names[one.partition], bucket=one.bucket, files=one.files, rows=one.rows, size=one.size,
-            oldest_millis=one.oldest_millis, newest_millis=one.newest_millis,
+            partition=names[bucket.partition], bucket=bucket.bucket, files=bucket.files, rows=bucket.rows, size=bucket.size,
+            oldest_millis=bucket.oldest_millis, newest_millis=bucket.newest_millis,
         )
-        for one in sums
+        for bucket in sums
     ]  # fmt: skip
     return sorted(shares, key=lambda share: (share.partition, share.bucket))
 
@@ -254,20 +259,20 @@ def attention(lake: Lake, *, limit: int = _LOOKED_AT) -> Attention:
                 debts.append(debt)
     return Attention(
         debts=tuple(debts),
-        lagging=tuple(_still_behind(lake, [one for one in lagging if seen(one.database, one.table_name)][:limit])),
-        leases=tuple(one for one in leases if seen(one.database, one.table))[:limit],
+        lagging=tuple(_still_behind(lake, [entry for entry in lagging if seen(entry.database, entry.table_name)][:limit])),
+        leases=tuple(entry for entry in leases if seen(entry.database, entry.table))[:limit],
     )
 
 
 def _still_behind(lake: Lake, noted: Sequence[ConsumerLagRow]) -> list[ConsumerLagRow]:
     """The consumers that their files say are behind, too: those are the truth, which other engines and procedures write alone."""
-    found = []
-    for one in noted:
+    behind = []
+    for consumer in noted:
         with contextlib.suppress(LakeError):
-            told = consumers(lake.open(Identifier(one.database, one.table_name))).get(one.name)
-            if told is not None and one.latest - told + 1 >= _BEHIND:
-                found.append(replace(one, next_snapshot=told))
-    return found
+            known = consumers(lake.open(Identifier(consumer.database, consumer.table_name))).get(consumer.name)
+            if known is not None and consumer.latest - known + 1 >= _BEHIND:
+                behind.append(replace(consumer, next_snapshot=known))
+    return behind
 
 
 def _debt(lake: Lake, identifier: Identifier) -> Debt | None:

@@ -40,12 +40,12 @@ def _summed(schema: Schema, groups: Iterable[tuple[bytes, Sequence[int]]]) -> li
     types = [field.type for field in schema.partition_fields]
     sums: dict[bytes, list[int]] = {}
     for partition, (records, size, files, last, buckets) in groups:
-        found = sums.setdefault(partition, [0, 0, 0, 0, 0])
-        found[0] += records
-        found[1] += size
-        found[2] += files
-        found[3] = max(found[3], last)
-        found[4] = buckets
+        sums_of_partition = sums.setdefault(partition, [0, 0, 0, 0, 0])
+        sums_of_partition[0] += records
+        sums_of_partition[1] += size
+        sums_of_partition[2] += files
+        sums_of_partition[3] = max(sums_of_partition[3], last)
+        sums_of_partition[4] = buckets
     return [
         PartitionStatistics(
             spec=partition_spec(schema, binary_row.decode(types, partition)),
@@ -95,10 +95,10 @@ def totals(catalog: CatalogStore, publisher: Publisher, table: LakeTable) -> tup
     """The latest snapshot, its file in place, with its totals; None for a table never written."""
     while True:
         with catalog.reading() as tx:
-            found = tx.snapshots.latest_counted(table.table_id, table.identifier.branch)
-        if found is None:
+            counted = tx.snapshots.latest_counted(table.table_id, table.identifier.branch)
+        if counted is None:
             return None
-        row, counts = found
+        row, counts = counted
         latest = publisher.ready(table.table_id, table.files, table.identifier.branch, row)
         if counts.counted:
             return latest, counts
@@ -134,10 +134,12 @@ def _list(catalog: CatalogStore, table: LakeTable) -> None:
 def _count(catalog: CatalogStore, table: LakeTable, latest: Snapshot) -> bool:
     """Count a snapshot's live files; False when the table has gone on meanwhile."""
     sums = table.files.bucket_sums(latest)
-    found = _summed(table.schema, ((s.partition, (s.rows, s.size, s.files, s.newest_millis, s.total_buckets)) for s in sums))
+    statistics = _summed(table.schema, ((s.partition, (s.rows, s.size, s.files, s.newest_millis, s.total_buckets)) for s in sums))
     keys = table.schema.partition_keys
     with catalog.transaction() as tx:
-        held = tx.snapshots.count(table.table_id, table.identifier.branch, uuid=latest.key, totals=added_by(found))
-        if held and keys:
-            tx.partitions.replace(table.table_id, table.identifier.branch, [(partition_name(one.spec, keys), one) for one in found])
-    return held
+        is_counted = tx.snapshots.count(table.table_id, table.identifier.branch, uuid=latest.key, totals=added_by(statistics))
+        if is_counted and keys:
+            tx.partitions.replace(
+                table.table_id, table.identifier.branch, [(partition_name(partition.spec, keys), partition) for partition in statistics]
+            )
+    return is_counted

@@ -40,8 +40,8 @@ class CatalogVersions(Versions):
         forget_expired(self._catalog, self._opened)
         with self._catalog.reading() as tx:
             rows = tx.snapshots.history(self._opened.table_id, self._opened.identifier.branch)
-        found = [Snapshot.from_json(row.body) for row in rows]
-        return found if self._told else [replace(snapshot, watermark=None) for snapshot in found]
+        snapshots = [Snapshot.from_json(row.body) for row in rows]
+        return snapshots if self._told else [replace(snapshot, watermark=None) for snapshot in snapshots]
 
     def tags(self) -> Mapping[str, Snapshot]:
         """Tags of the catalog and of clients."""

@@ -52,11 +52,11 @@ def schema_history(lake: Lake, table: LakeTable) -> list[SchemaVersion]:
     """Every version, newest first; the first one adds what it has."""
     with lake.catalog.reading() as tx:
         schemas = [Schema.from_json(body) for _, body in tx.tables.schemas(table.table_id, table.identifier.branch)]
-    found = [
+    versions = [
         SchemaVersion(id=new.id, time_millis=new.time_millis, changes=tuple(_changes(old, new)))
         for old, new in zip([None, *schemas], schemas, strict=False)
     ]
-    return found[::-1]
+    return versions[::-1]
 
 
 def _changes(old: Schema | None, new: Schema) -> list[Change]:
@@ -68,8 +68,8 @@ def _changes(old: Schema | None, new: Schema) -> list[Change]:
             changes.append(Change(kind="add", what=f"column {column.name}", new=column.type.sql()))
         else:
             changes += _column_changes(before[id_], column)
-    kept = [id_ for id_ in before if id_ in after]
-    if kept != [id_ for id_ in after if id_ in before]:
+    common = [id_ for id_ in before if id_ in after]
+    if common != [id_ for id_ in after if id_ in before]:
         changes.append(Change(kind="change", what="order of columns", new=", ".join(f.name for f in new.fields)))
     if old is not None and old.comment != new.comment:
         changes.append(Change(kind="change", what="comment", old=old.comment, new=new.comment))
@@ -77,24 +77,24 @@ def _changes(old: Schema | None, new: Schema) -> list[Change]:
 
 
 def _column_changes(old: Field, new: Field) -> list[Change]:
-    found = []
+    changes = []
     if old.name != new.name:
-        found.append(Change(kind="change", what="name of a column", old=old.name, new=new.name))
+        changes.append(Change(kind="change", what="name of a column", old=old.name, new=new.name))
     if old.type != new.type:
-        found.append(Change(kind="change", what=f"type of {new.name}", old=old.type.sql(), new=new.type.sql()))
+        changes.append(Change(kind="change", what=f"type of {new.name}", old=old.type.sql(), new=new.type.sql()))
     if old.description != new.description:
-        found.append(Change(kind="change", what=f"comment of {new.name}", old=old.description, new=new.description))
-    return found
+        changes.append(Change(kind="change", what=f"comment of {new.name}", old=old.description, new=new.description))
+    return changes
 
 
 def _option_changes(old: dict[str, str], new: dict[str, str]) -> list[Change]:
-    found = []
+    changes = []
     for key in sorted({*old, *new}):
         was, is_ = old.get(key), new.get(key)
         if was != is_:
             kind = "add" if was is None else "remove" if is_ is None else "change"
-            found.append(Change(kind=kind, what=f"option {key}", old=was, new=is_))
-    return found
+            changes.append(Change(kind=kind, what=f"option {key}", old=was, new=is_))
+    return changes
 
 
 # Snapshots
@@ -194,7 +194,7 @@ def _file(table: LakeTable, entry: ManifestEntry) -> FileLine:
         created_millis=file.creation_time_millis,
         schema_id=file.schema_id,
         source=None if file.file_source is None else file.file_source.name,
-        columns=tuple((name, one.min, one.max, one.null_count) for name, one in stats.items()),
+        columns=tuple((name, bounds.min, bounds.max, bounds.null_count) for name, bounds in stats.items()),
     )
 
 
@@ -218,7 +218,7 @@ def readers(lake: Lake, table: LakeTable, latest: Snapshot | None) -> list[Reade
     """The table's consumers, those furthest behind first."""
     lake.caller.require(Access.SELECT, table_resource(table.identifier))
     known = {s.id: s for s in lake.snapshots(table)}
-    return sorted((_reader(one.name, one.next_snapshot, one.updated_millis, known, latest) for one in read_consumers(table.files)),
+    return sorted((_reader(reader.name, reader.next_snapshot, reader.updated_millis, known, latest) for reader in read_consumers(table.files)),
                   key=lambda reader: -reader.snapshots_behind)  # fmt: skip
 
 
@@ -251,9 +251,11 @@ class OpenStream:
 
 def streams(lake: Lake, table: LakeTable) -> list[OpenStream]:
     """The caller's open streams of a table, an administrator's are all; the oldest first."""
-    found = [one for one in lake.open_streams.of(table.table_id) if lake.caller.administrator or one.who == lake.caller.principal]
-    added = [s for s in lake.snapshots(table) if s.commit_kind == "APPEND"] if found else []
-    return [_stream(one, [s for s in added if s.id >= one.cursor.next_snapshot_id]) for one in found]
+    open_streams = [
+        stream for stream in lake.open_streams.of(table.table_id) if lake.caller.administrator or stream.who == lake.caller.principal
+    ]
+    added = [s for s in lake.snapshots(table) if s.commit_kind == "APPEND"] if open_streams else []
+    return [_stream(stream, [s for s in added if s.id >= stream.cursor.next_snapshot_id]) for stream in open_streams]
 
 
 def _stream(stream: TableStream, unread: Sequence[Snapshot]) -> OpenStream:
@@ -293,8 +295,8 @@ def merges(lake: Lake, table: LakeTable, *, limit: int) -> list[Merge]:
             Snapshot.from_json(row.body) for row in tx.snapshots.newest_of(table.table_id, table.identifier.branch, "COMPACT", most=limit)
         ]
     noted = {run.snapshot_id for run in runs}
-    found = [_noted(run) for run in runs] + [_by_hand(_line(table, s, ())) for s in compacted if s.id not in noted]
-    return sorted(found, key=lambda one: one.started, reverse=True)[:limit]
+    noted_merges = [_noted(run) for run in runs] + [_by_hand(_line(table, s, ())) for s in compacted if s.id not in noted]
+    return sorted(noted_merges, key=lambda one: one.started, reverse=True)[:limit]
 
 
 def _noted(run: CompactionRunRow) -> Merge:

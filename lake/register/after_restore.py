@@ -47,7 +47,7 @@ def differences(catalog: CatalogStore, warehouse: str) -> Iterator[Difference]:
 def _of_table(files: TableFiles, identifier: Identifier, latest: Snapshot | None) -> Iterator[Difference]:
     repair = f"CALL sys.repair_table({literal(identifier.written())})"
     there = files.snapshot_ids()
-    later = [one for one in there if latest is None or one > latest.id]
+    later = [snapshot_id for snapshot_id in there if latest is None or snapshot_id > latest.id]
     if later:
         known = latest.id if latest is not None else "table, which has none"
         what = f"snapshots {later[0]} to {later[-1]} are in the warehouse and newer than the catalog's {known}"
@@ -74,7 +74,7 @@ def unknown_tables(io: FileIO, warehouse: str, known: set[str]) -> Iterator[Diff
             own = table.path.rstrip("/").rpartition("/")[2]
             location = f"{warehouse.rstrip('/')}/{name}/{own}"
             if location not in known and own[:1] not in "._" and io.list(TableLayout(location).schema_dir()):
-                found = Identifier(name.removesuffix(".db"), own)
-                register = f"CALL sys.register_table({literal(found.written())}, {literal(location)})"
+                identifier = Identifier(name.removesuffix(".db"), own)
+                register = f"CALL sys.register_table({literal(identifier.written())}, {literal(location)})"
                 what = f"lies in the warehouse at {location}, and the catalog has no such table"
-                yield Difference(table=str(found), what=what, statement=register, known=False)
+                yield Difference(table=str(identifier), what=what, statement=register, known=False)

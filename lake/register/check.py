@@ -87,12 +87,12 @@ class TableCheck:
                 if not self._io.exists(path := layout.schema_file(schema_id)):
                     yield Fault(branch=branch, snapshot_id=None, partition="", file=path, rows=None, problem=_REWRITTEN)
         wanted: dict[str, tuple[Line, int, ManifestEntry]] = {}
-        told: set[str] = set()
+        reported: set[str] = set()
         for line in lines:
             yield from self._snapshot_files(line)
             for fault in self._metadata(line, wanted):
-                if fault.file not in told:
-                    told.add(fault.file)
+                if fault.file not in reported:
+                    reported.add(fault.file)
                     yield fault
         yield from self._data(wanted)
 
@@ -162,8 +162,8 @@ class TableCheck:
         def fault(path: str, problem: str) -> Fault:
             return Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=problem)
 
-        found = self._read(name, None)
-        records = found if isinstance(found, str) else _decoded(lambda: list(manifest_records(found)))
+        entries = self._read(name, None)
+        records = entries if isinstance(entries, str) else _decoded(lambda: list(manifest_records(entries)))
         if isinstance(records, str):
             yield fault(files.layout.manifest(name), records)
             return
@@ -189,7 +189,7 @@ class TableCheck:
         for entry in entries:
             if entry.kind is EntryKind.ADD:
                 wanted[entry.file.file_name] = (line, snapshot.id, entry)
-            elif snapshot.id == first and (held := wanted.get(entry.file.file_name)) is not None and held[0] is line:
+            elif snapshot.id == first and (wanted_before := wanted.get(entry.file.file_name)) is not None and wanted_before[0] is line:
                 del wanted[entry.file.file_name]  # gone before the first snapshot that is kept
 
     @staticmethod
@@ -201,18 +201,18 @@ class TableCheck:
 
     def _list(self, name: str, size: int | None) -> Sequence[tuple[str, int]] | str:
         if name not in self._lists:
-            found = self._read(name, size)
+            manifests = self._read(name, size)
             self._lists[name] = (
-                found
-                if isinstance(found, str)
-                else _decoded(lambda: [(meta.file_name, meta.file_size) for meta in decode_manifest_list(found)])
+                manifests
+                if isinstance(manifests, str)
+                else _decoded(lambda: [(meta.file_name, meta.file_size) for meta in decode_manifest_list(manifests)])
             )
         return self._lists[name]
 
     def _manifest(self, name: str, size: int | None) -> Sequence[ManifestEntry] | str:
         if name not in self._manifests:
-            found = self._read(name, size)
-            self._manifests[name] = found if isinstance(found, str) else _decoded(lambda: decode_manifest(found))
+            entries = self._read(name, size)
+            self._manifests[name] = entries if isinstance(entries, str) else _decoded(lambda: decode_manifest(entries))
         return self._manifests[name]
 
     def _read(self, name: str, size: int | None) -> bytes | str:

@@ -92,10 +92,10 @@ def _named(table: PartTable, location: str, io: FileIO, done: WarehouseCopy) -> 
         identifier=table.name, table_id=table.table_id, schema=schema, location=location, files=files, read_latest=lambda *_: None
     )
     check = TableCheck(opened, deep=False, threads=1, checked=lambda *_: None)
-    found = set()
+    names = set()
     for path in check.named(_lines(table), lambda fault: done.troubles.append((str(table.name), f"{fault.file} {fault.problem}"))):
-        if path not in found:
-            found.add(path)
+        if path not in names:
+            names.add(path)
             yield path, False
 
 
@@ -106,16 +106,16 @@ def _lines(table: PartTable) -> Sequence[Line]:
 
 def _metadata(table: PartTable, location: str, io: FileIO) -> list[tuple[str, bool]]:
     """Files of schemas, snapshots, tags and consumers, as far as they are there; without the hints, which may tell of later snapshots."""
-    found = []
+    paths = []
     for branch in table.schemas:
         layout = TableLayout(location, branch)
         known = {layout.schema_file(schema_id) for schema_id in table.schemas[branch]}
         known |= {layout.snapshot_file(int(body["id"])) for body in table.snapshots.get(branch, ())}
         for directory in (layout.schema_dir(), layout.snapshot_dir()):
-            found += [status.path for status in io.list(directory) if status.path in known]
+            paths += [status.path for status in io.list(directory) if status.path in known]
         for directory in (layout.tag_dir(), layout.consumer_dir()):
-            found += [status.path for status in io.list(directory) if not status.is_dir]
-    return [(path, True) for path in found]
+            paths += [status.path for status in io.list(directory) if not status.is_dir]
+    return [(path, True) for path in paths]
 
 
 def _all_below(io: FileIO, directory: str) -> Iterator[str]:

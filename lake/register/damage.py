@@ -56,7 +56,9 @@ def _manifests(files: TableFiles, snapshot: Snapshot) -> Iterator[str]:
         with contextlib.suppress(LakeError):
             yield from (meta.file_name for meta in (files.manifest_list(name) if name else ()))
     with contextlib.suppress(LakeError):
-        yield from (str(one["_FILE_NAME"]) for one in (files.index_manifest(snapshot.index_manifest) if snapshot.index_manifest else ()))
+        yield from (
+            str(entry["_FILE_NAME"]) for entry in (files.index_manifest(snapshot.index_manifest) if snapshot.index_manifest else ())
+        )
 
 
 def _holds(files: TableFiles, line: Sequence[Snapshot], name: str) -> int | None:

@@ -29,8 +29,8 @@ def forget_expired(catalog: CatalogStore, table: LakeTable) -> bool:
     if not earliest.published and not files.is_expired(Snapshot.from_json(earliest.body)):
         return False
     with catalog.transaction() as tx:
-        held = tx.tables.lock_retention(Identifier(table.identifier.database, table.identifier.table))
-        if held != (table.table_id, table.location):
+        table_row = tx.tables.lock_retention(Identifier(table.identifier.database, table.identifier.table))
+        if table_row != (table.table_id, table.location):
             return False
         there = set(files.snapshot_ids())
         known = tx.snapshots.ids(table.table_id, branch)

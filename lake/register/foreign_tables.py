@@ -62,21 +62,21 @@ def what_lies(io: FileIO, location: str, allowed: Sequence[str]) -> list[Lying]:
         if name.startswith(_BRANCH):
             check_name(name.removeprefix(_BRANCH), "branch")
             names.append(name.removeprefix(_BRANCH))
-    found = []
+    branches = []
     for name in names:
         files = TableFiles(io, location, name, allowed=allowed)
         lying = Lying(branch=name, files=files, schemas=_schemas(files), snapshots=_snapshots(files))
         _check_adoptable(files, lying.schemas, lying.snapshots)
-        found.append(lying)
-    return found
+        branches.append(lying)
+    return branches
 
 
-def external_places(found: Sequence[Lying], roots: Sequence[str]) -> list[str]:
+def external_places(tables: Sequence[Lying], roots: Sequence[str]) -> list[str]:
     """The directories outside a table's own that hold files of it: one in each of the roots, the deepest that holds all."""
-    own = Location.parse(found[0].files.location)
+    own = Location.parse(tables[0].files.location)
     paths = [
         Location.parse(entry.file.external_path)
-        for lying in found
+        for lying in tables
         for snapshot in lying.snapshots[-1:]
         for meta in lying.files.manifests_of(snapshot)
         for entry in lying.files.manifest(meta.file_name)
@@ -91,21 +91,21 @@ def external_places(found: Sequence[Lying], roots: Sequence[str]) -> list[str]:
 
 
 def _schemas(files: TableFiles) -> list[Schema]:
-    found = []
+    schemas = []
     for status in files.io.list(files.layout.schema_dir()):
         name = status.path.rsplit("/", 1)[-1]
         if name.startswith("schema-") and name[7:].isdigit():
             try:
-                found.append(Schema.from_json(json.loads(files.io.read(status.path))))
+                schemas.append(Schema.from_json(json.loads(files.io.read(status.path))))
             except (ValueError, KeyError, TypeError, AttributeError) as problem:
                 raise InvalidSchema(f"{status.path} is no schema of a Paimon table: {problem}") from None
-    if not found:
+    if not schemas:
         raise InvalidSchema(f"There is no Paimon table at {files.layout.branch_dir}: it has no schema files.")
-    return sorted(found, key=lambda schema: schema.id)
+    return sorted(schemas, key=lambda schema: schema.id)
 
 
 def _snapshots(files: TableFiles) -> list[Snapshot]:
-    found = []
+    snapshots = []
     for snapshot_id in files.snapshot_ids():
         path = files.layout.snapshot_file(snapshot_id)
         try:
@@ -115,8 +115,8 @@ def _snapshots(files: TableFiles) -> list[Snapshot]:
         if snapshot is not None:
             if snapshot.id != snapshot_id:
                 raise InvalidSchema(f"{path} holds snapshot {snapshot.id}.")
-            found.append(snapshot)
-    return found
+            snapshots.append(snapshot)
+    return snapshots
 
 
 def _check_partition_columns(files: TableFiles, schema: Schema, snapshot: Snapshot) -> None:

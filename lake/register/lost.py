@@ -51,8 +51,8 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
         try:
             known += files.manifest(meta.file_name)
         except TableDamaged as damage:
-            told = meta.num_added_files + meta.num_deleted_files
-            problem = f"{damage.problem}; {told:,} files it told of are lost"
+            entry_count = meta.num_added_files + meta.num_deleted_files
+            problem = f"{damage.problem}; {entry_count:,} files it told of are lost"
             faults.append(Fault(branch=branch, snapshot_id=latest.id, partition="", file=damage.file, rows=None, problem=problem))
     metadata = bool(faults)
     left = tuple(entry for entry in merge_entries(known, table=files.name) if entry.kind is EntryKind.ADD)

@@ -63,8 +63,8 @@ class LakeAdoption(LakeBase):
             path, self.warehouse_location, self.import_dirs, lambda name: self.caller.may(Access.CREATETABLE, database_resource(name))
         )
         location = str(place)
-        main, *branches = found = what_lies(self.file_io, location, self.import_dirs)
-        allowed = external_places(found, self.import_dirs)
+        main, *branches = branches_with_main = what_lies(self.file_io, location, self.import_dirs)
+        allowed = external_places(branches_with_main, self.import_dirs)
         newest = main.schema
         with self.catalog.transaction(keep=not dry_run) as tx:
             tx.tables.lock_location(location)
@@ -104,18 +104,21 @@ class LakeAdoption(LakeBase):
         The files stay where they are; from then on they are the table's. Raises where they disagree or cannot be held.
         """
         check_name(table.table, "table")
-        place, found = self._survey(source, threads)
-        given = dict(options or {})
-        TABLE_OPTIONS.check(given)
-        if given.get("bucket", "-1") != "-1":
+        place, sources = self._survey(source, threads)
+        table_options = dict(options or {})
+        TABLE_OPTIONS.check(table_options)
+        if table_options.get("bucket", "-1") != "-1":
             raise InvalidSchema("A migrated table has no buckets: its files were not written by any bucket's rows.")
-        defaults = {"bucket": "-1", "file.format": found.files[0].format}
+        defaults = {"bucket": "-1", "file.format": sources.files[0].format}
         schema = new_schema(
-            found.columns, partition_keys=found.keys, options={**defaults, **given}, time_millis=time.time_ns() // 1_000_000
+            sources.columns,
+            partition_keys=sources.keys,
+            options={**defaults, **table_options},
+            time_millis=time.time_ns() // 1_000_000,
         )
-        plan = Migration(schema=schema, place=place, source=found, renamed=_renamed(found.files))
+        plan = Migration(schema=schema, place=place, source=sources, renamed=_renamed(sources.files))
         if not dry_run:
-            request = migration_commit(found.files, schema)
+            request = migration_commit(sources.files, schema)
             with renaming(self.file_io, plan.renamed, request.progress):
                 self._decide_migration(table, plan, request)
         return plan
@@ -125,8 +128,8 @@ class LakeAdoption(LakeBase):
         """The directories in one of the import directories' that `migrate_table` could make tables of; hidden ones are none."""
         self.caller.require(Access.CREATETABLE, database_resource(database))
         location = str(allowed_place(source, self.import_dirs))
-        found = [status.path for status in self.file_io.list(location) if status.is_dir]
-        return sorted(path for path in found if not path.rsplit("/", 1)[-1].startswith((".", "_")))
+        directories = [status.path for status in self.file_io.list(location) if status.is_dir]
+        return sorted(path for path in directories if not path.rsplit("/", 1)[-1].startswith((".", "_")))
 
     def _decide_migration(self, table: Identifier, plan: Migration, request: CommitRequest) -> None:
         with deciding([request.progress]), self.catalog.transaction() as tx:
@@ -168,37 +171,37 @@ class LakeAdoption(LakeBase):
             raise InvalidName(f"{location} lies in another store than the warehouse, {self.warehouse}; a table's files lie in one.")
         with self.catalog.transaction(keep=False) as tx:
             refuse_overlap(tx, location, f"The files at {location} cannot be taken over")
-        found = survey(
+        sources = survey(
             self.file_io,
             str(location),
             threads=threads,
             allowed=lambda paths: check_all_inside(paths, [str(location)], outside=self.warehouse_location),
         )
-        return str(location), found
+        return str(location), sources
 
     @asks_itself
     def plan_migration(self, table: LakeTable, source: str, *, threads: int = 8) -> Migration:
         """What it takes to add a directory's files to a table, in place; raises where they are not of the table's columns."""
         self.caller.require(Access.UPDATE, table_resource(table.identifier))
-        place, found = self._survey(source, threads)
+        place, sources = self._survey(source, threads)
         schema = table.schema
         if schema.bucket != -1:
             raise InvalidSchema(f"Files can be added to tables with 'bucket' = '-1' only; {table.identifier} has {schema.bucket}.")
-        if found.keys != schema.partition_keys:
+        if sources.keys != schema.partition_keys:
             raise InvalidSchema(
-                f"The directory is partitioned by ({', '.join(found.keys)}) and {table.identifier} by ({', '.join(schema.partition_keys)})."
+                f"The directory is partitioned by ({', '.join(sources.keys)}) and {table.identifier} by ({', '.join(schema.partition_keys)})."
             )
-        for file in found.files:
+        for file in sources.files:
             for name, type_ in file.columns.items():
                 field = schema.field(name, table=str(table.identifier))
                 if field.type.with_nullable(True) != type_.with_nullable(True):
                     raise InvalidSchema(f"Column {name} is {type_.sql()} in {file.path} and {field.type.sql()} in {table.identifier}.")
             for field in schema.fields:
                 if not field.type.nullable and field.name not in schema.partition_keys:
-                    held = file.columns.get(field.name)
-                    if held is None or held.nullable:
+                    column_type = file.columns.get(field.name)
+                    if column_type is None or column_type.nullable:
                         raise InvalidSchema(f"Column {field.name} of {table.identifier} is NOT NULL; {file.path} may hold NULL there.")
-        return Migration(schema=schema, place=place, source=found, renamed=_renamed(found.files))
+        return Migration(schema=schema, place=place, source=sources, renamed=_renamed(sources.files))
 
     @asks_itself
     def record_place(self, table: LakeTable, plan: Migration) -> None:

@@ -76,11 +76,11 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         plan = _plan(files, history, newest_schema=max([*known, *(schema.id for schema in schemas)]))
         schemas = [schema for schema in schemas if schema.id <= max((s.schema_id for s in plan.adopted), default=-1)]
         directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
-        kept = None if plan.keep is None else f"before-repair-{plan.keep.id}"
+        tag_name = None if plan.keep is None else f"before-repair-{plan.keep.id}"
         missing = _missing(files, history if plan.history is None else (), known)
         done = Repair(
             adopted=tuple(s.id for s in plan.adopted), set_aside=tuple(plan.aside), directory=directory, back_from=plan.back_from,
-            kept=kept, rewritten=tuple(path for path, _ in missing),
+            kept=tag_name, rewritten=tuple(path for path, _ in missing),
         )  # fmt: skip
         if dry_run:
             return done
@@ -94,8 +94,8 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
             tx.tables.add_schema(table.table_id, branch, schema.id, schema.to_json())
         if schemas:
             tx.tables.set_schema(table.table_id, branch, schemas[-1].id, published=schemas[-1].id)
-        if plan.keep is not None and kept is not None:
-            tx.tags.put(table.table_id, kept, plan.keep.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
+        if plan.keep is not None and tag_name is not None:
+            tx.tags.put(table.table_id, tag_name, plan.keep.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
         _adopt(tx, table, plan, history)
         tx.tables.set_diverged(table.table_id, None)
     publisher.doubt(table.table_id, branch)
@@ -142,7 +142,7 @@ def _plan(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: i
             # Of what lay between nothing is left: it expired, so the files know a later time than the catalog does.
             return _Plan(adopted=run, aside=[i for i in beyond if i > run[-1].id], history=run, keep=adopted[-1] if adopted else latest)
         aside = [*replaced, *rest]
-        readable = (one for i in reversed(aside) if (one := _read(files, i)) is not None and is_readable(files, one))
+        readable = (candidate for i in reversed(aside) if (candidate := _read(files, i)) is not None and is_readable(files, candidate))
         return _Plan(adopted=adopted, aside=aside, keep=next(readable, None))
     run = _newest_run(files, history, newest_schema=newest_schema)
     if not run:
@@ -160,10 +160,10 @@ def _newest_run(files: TableFiles, history: Sequence[SnapshotRow], *, newest_sch
     known = {row.snapshot_id: Snapshot.from_json(row.body) for row in history}
     run: list[Snapshot] = []
     for snapshot_id in sorted({*known, *files.snapshot_ids()}, reverse=True):
-        found = _read(files, snapshot_id) or known.get(snapshot_id)
-        good = found is not None and found.schema_id <= newest_schema and is_readable(files, found)
-        if found is not None and good and (not run or run[0].id == snapshot_id + 1):
-            run.insert(0, found)
+        snapshot = _read(files, snapshot_id) or known.get(snapshot_id)
+        good = snapshot is not None and snapshot.schema_id <= newest_schema and is_readable(files, snapshot)
+        if snapshot is not None and good and (not run or run[0].id == snapshot_id + 1):
+            run.insert(0, snapshot)
         elif run:
             break
     return run
@@ -188,13 +188,13 @@ def is_readable(files: TableFiles, snapshot: Snapshot) -> bool:
 
 def _later_schemas(files: TableFiles, known: Mapping[int, Mapping[str, Any]]) -> list[Schema]:
     """Schemas that only the table's files have, without a gap after the catalog's."""
-    found = []
+    schemas = []
     schema_id = max(known, default=-1) + 1
     while True:
         try:
-            found.append(Schema.from_json(json.loads(files.io.read(files.layout.schema_file(schema_id)))))
+            schemas.append(Schema.from_json(json.loads(files.io.read(files.layout.schema_file(schema_id)))))
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-            return found
+            return schemas
         schema_id += 1
 
 
@@ -203,22 +203,22 @@ def _missing(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping
 
     A missing beginning is what a client expired.
     """
-    found = []
+    missing = []
     for schema_id, body in schemas.items():
         if not files.io.exists(path := files.layout.schema_file(schema_id)):
-            found.append((path, json.dumps(body, indent=2, ensure_ascii=False).encode()))
+            missing.append((path, json.dumps(body, indent=2, ensure_ascii=False).encode()))
     there = set(files.snapshot_ids())
     for row in history:
         snapshot = Snapshot.from_json(row.body)
         hole = row.published and row.snapshot_id not in there and (row is history[-1] or row.snapshot_id > min(there, default=0))
         if hole and is_readable(files, snapshot):
-            found.append((files.layout.snapshot_file(snapshot.id), json.dumps(snapshot.to_json(), indent=2, ensure_ascii=False).encode()))
-    return found
+            missing.append((files.layout.snapshot_file(snapshot.id), json.dumps(snapshot.to_json(), indent=2, ensure_ascii=False).encode()))
+    return missing
 
 
 def _replaced(files: TableFiles, history: Sequence[SnapshotRow]) -> list[int]:
     """Decided snapshots in whose place somebody else's file lies: only those whose publication is not on record, and the latest."""
-    found = []
+    replaced = []
     for row in history:
         if row.published and row is not history[-1]:
             continue
@@ -226,20 +226,20 @@ def _replaced(files: TableFiles, history: Sequence[SnapshotRow]) -> list[int]:
             continue
         lying = _read(files, row.snapshot_id)
         if lying is None or not same_snapshot(lying, Snapshot.from_json(row.body)):
-            found.append(row.snapshot_id)
-    return found
+            replaced.append(row.snapshot_id)
+    return replaced
 
 
 def _extension(files: TableFiles, latest: Snapshot | None, *, newest_schema: int) -> list[Snapshot]:
     """The foreign snapshots that go on, without a gap, where ours end."""
-    found: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
     while (after := _read(files, (latest.id if latest else 0) + 1)) is not None:
         # A schema the catalog does not know cannot be read.
         if after.schema_id > newest_schema or not _goes_on(files, latest, after):
             break
-        found.append(after)
+        snapshots.append(after)
         latest = after
-    return found
+    return snapshots
 
 
 def _goes_on(files: TableFiles, before: Snapshot | None, after: Snapshot) -> bool:

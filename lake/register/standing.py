@@ -109,14 +109,14 @@ class Standing:
         theirs, known_revision = self._marker()
         mismatch = warning = None
         if theirs is None and ours is not None:
-            found = None if has_tables else next(unknown_tables(self._io, self._warehouse, set()), None)
-            if found is None and not look_only:
+            unknown = None if has_tables else next(unknown_tables(self._io, self._warehouse, set()), None)
+            if unknown is None and not look_only:
                 self._write_marker(ours, revision)
-            elif found is not None:
+            elif unknown is not None:
                 warning = (
-                    f"The catalog is empty and the warehouse {self._warehouse} holds tables ({found.table} is one). If Postgres was "
+                    f"The catalog is empty and the warehouse {self._warehouse} holds tables ({unknown.table} is one). If Postgres was "
                     "emptied, stop the server and run `sluice restore` with the newest backup; if not, "
-                    f"{found.statement} registers a table, and {_CLAIM} says that it is meant."
+                    f"{unknown.statement} registers a table, and {_CLAIM} says that it is meant."
                 )
         elif theirs != ours:
             mismatch = (
@@ -153,8 +153,8 @@ class Standing:
     def _marker(self) -> tuple[UUID | None, str]:
         """The identity and revision the warehouse knows; what is no marker, as after a loss of power, counts as none."""
         try:
-            found = json.loads(self._io.read(f"{self._warehouse}/{MARKER}"))
-            return UUID(found["catalog"]), str(found["revision"])
+            marker = json.loads(self._io.read(f"{self._warehouse}/{MARKER}"))
+            return UUID(marker["catalog"]), str(marker["revision"])
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None, ""
 
@@ -167,8 +167,8 @@ class Standing:
     def troubles(self) -> list[Trouble]:
         """The tables that need a hand, by name, as far as this server has noticed."""
         with self._lock:
-            found = [*self._diverged.values(), *(damage.trouble for damage in self._damaged.values())]
-        return sorted(found, key=lambda one: (one.table.database, one.table.table, one.table.branch or "", one.since))
+            troubles = [*self._diverged.values(), *(damage.trouble for damage in self._damaged.values())]
+        return sorted(troubles, key=lambda one: (one.table.database, one.table.table, one.table.branch or "", one.since))
 
     def notice(self, table_id: UUID) -> str | None:
         """What a reader is to know of a table whose files are ahead of the catalog; None for others, as far as this server noticed."""
@@ -235,18 +235,18 @@ class Standing:
                 raise files.damaged(path, "is missing", snapshot_id=latest.id)
 
     def _note_diverged(self, rows: list[tuple[UUID, str, str, str]]) -> None:
-        found = {}
+        diverged = {}
         for table_id, database, name, path in rows:
             table, known = Identifier(database, name), self._diverged.get(table_id)
-            found[table_id] = Trouble(
+            diverged[table_id] = Trouble(
                 table=table,
                 problem=f"{file_name(path)} is not the catalog's: it was written past it, or the catalog is older; commits stop",
                 statement=f"CALL sys.repair_table({literal(table.written())})",
                 since=time.time() if known is None else known.since,
             )
         with self._lock:
-            self._diverged = found
-        for trouble in found.values():
+            self._diverged = diverged
+        for trouble in diverged.values():
             self.tell(f"Table {trouble.table}: {trouble.problem}. {trouble.statement} mends it.")
 
     def _forget_mended(self, name: str) -> None:
@@ -274,10 +274,10 @@ class Standing:
         """Write a line of the log, once in an hour; of what it is about there is one line, however it is put."""
         key = about or text[:200]
         with self._lock:
-            told = key in self._told
-            if not told:
+            was_told = key in self._told
+            if not was_told:
                 self._told[key] = None
-        if not told:
+        if not was_told:
             _log.warning("%s", text)
 
     # While a server runs

@@ -42,8 +42,8 @@ def remove_schema_files(lake: LakeTables) -> None:
     """Take the schema files away that version 0.1 put among the rows of format and object tables, whose readers list the directory."""
     with lake.catalog.reading() as tx:
         rows = [row for row in tx.tables.all() if row.branch == MAIN_BRANCH and other_kind(row.schema["options"]) in DIRECTORY_KINDS]
-        found = [(row, tx.tables.schemas(row.table_id, row.branch)) for row in rows]
-    for row, schemas in found:
+        schemas_by_row = [(row, tx.tables.schemas(row.table_id, row.branch)) for row in rows]
+    for row, schemas in schemas_by_row:
         files = TableFiles(lake.file_io, row.location)
         place = files.layout.schema_dir()
         if not files.io.exists(place):
@@ -85,7 +85,7 @@ def in_background(lake: LakeTables, *, pause: float = _PAUSE_SECONDS) -> threadi
 
 
 def _until_done(lake: LakeTables, stop: threading.Event, pause: float) -> None:
-    told = False
+    is_logged = False
     while not stop.is_set():
         try:
             remove_schema_files(lake)
@@ -93,7 +93,7 @@ def _until_done(lake: LakeTables, stop: threading.Event, pause: float) -> None:
                 _log.info("%d snapshots and tags of earlier versions were written again so that Paimon 2 parses them.", done)
             return
         except LakeError as problem:
-            if not told:
+            if not is_logged:
                 _log.warning("Snapshots of earlier versions that Paimon 2 cannot parse could not be written again yet: %s", problem)
-            told = True
+            is_logged = True
         stop.wait(pause)

@@ -25,10 +25,10 @@ def require_whole(table: LakeTable, snapshot: Snapshot) -> None:
 
     def look(name: str) -> str | None:
         try:
-            size, told = files.io.size(files.layout.manifest(name)), manifests[name]
+            size, expected_size = files.io.size(files.layout.manifest(name)), manifests[name]
         except FileNotFoundError:
             return "is missing"
-        return None if told is None or size == told else f"has {size:,} bytes where its list tells {told:,}"
+        return None if expected_size is None or size == expected_size else f"has {size:,} bytes where its list tells {expected_size:,}"
 
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="whole") as pool:
         for name, problem in zip(manifests, pool.map(look, manifests), strict=True):

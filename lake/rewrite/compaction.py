@@ -156,11 +156,11 @@ def in_threads(workers: int, told: Told = lambda task: None) -> Rewriter:
         with ThreadPoolExecutor(min(workers, len(tasks)), thread_name_prefix="compaction") as threads:
             running = [threads.submit(merge, task) for task in tasks]
             wait(running, return_when=FIRST_EXCEPTION)
-            failed = next((one for one in running if one.done() and not one.cancelled() and one.exception()), None)
+            failed = next((future for future in running if future.done() and not future.cancelled() and future.exception()), None)
             if failed is None:
-                return [one.result() for one in running]
-            for one in running:
-                one.cancel()
+                return [future.result() for future in running]
+            for future in running:
+                future.cancel()
             wait(running)
         problem = failed.exception()
         assert problem is not None

@@ -35,15 +35,15 @@ def done_partitions(lake: Lake, table: LakeTable, *, now_millis: int | None = No
     now = local_wall_millis() if now_millis is None else now_millis
     rules = PartitionExpiry.times(table)
     marked = _marked(lake, table)
-    found = []
+    done = []
     for partition in lake.partitions(table, table.latest()):
         begin = time_of(table, partition.values, rules)
         if begin is None:
             continue
         last = max(partition.last_file_millis, begin + _millis(interval))
         if now - last > _millis(idle) and not all(mark(partition) for mark in marked):
-            found.append(partition)
-    return found
+            done.append(partition)
+    return done
 
 
 def mark_done(lake: Lake, table: LakeTable, partitions: Sequence[Partition]) -> None:
@@ -63,8 +63,8 @@ def mark_done(lake: Lake, table: LakeTable, partitions: Sequence[Partition]) -> 
 
 
 def _actions(table: LakeTable) -> tuple[str, ...]:
-    found: tuple[str, ...] = TABLE_OPTIONS.read(table.schema.options, "partition.mark-done-action")
-    return found
+    actions: tuple[str, ...] = TABLE_OPTIONS.read(table.schema.options, "partition.mark-done-action")
+    return actions
 
 
 def _marked(lake: Lake, table: LakeTable) -> list[Callable[[Partition], bool]]:
@@ -96,8 +96,8 @@ def _marker(table: LakeTable, partition: Partition) -> dict[str, int] | None:
     path = table.files.layout.success_file(table.schema, partition.name)
     if not table.files.io.exists(path):
         return None
-    found: dict[str, int] = json.loads(table.files.io.read(path))
-    return found
+    marker: dict[str, int] = json.loads(table.files.io.read(path))
+    return marker
 
 
 def _write_marker(table: LakeTable, partition: Partition) -> None:

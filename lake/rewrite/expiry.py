@@ -102,11 +102,11 @@ def _may(lake: Lake, table: LakeTable) -> None:
 
 def _kept_elsewhere(tx: CatalogTransaction, table: LakeTable) -> list[Snapshot]:
     """Snapshots and tags of other branches: their data lies in this table's directories, too."""
-    found = []
+    snapshots = []
     for branch in {MAIN_BRANCH, *tx.branches.names(table.table_id)} - {table.identifier.branch}:
-        found += [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)]
-        found += [Snapshot.from_json(row.snapshot) for row in tx.tags.all(table.table_id, branch)]
-    return found
+        snapshots += [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)]
+        snapshots += [Snapshot.from_json(row.snapshot) for row in tx.tags.all(table.table_id, branch)]
+    return snapshots
 
 
 def _tag(row: TagRow) -> Tag:
@@ -153,11 +153,11 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         if not expired:
             return Removed()
         first = history[len(expired)]
-        kept = [tag.snapshot for tag in _tags(tx, table) if tag.snapshot.id < first.id] + _kept_elsewhere(tx, table)
+        remaining = [tag.snapshot for tag in _tags(tx, table) if tag.snapshot.id < first.id] + _kept_elsewhere(tx, table)
         if not dry_run:
             tx.holds.require_no_backup(f"Expiry of snapshots of {table.identifier}")
             tx.snapshots.forget(table.table_id, table.identifier.branch, below=end)
-    garbage = left_by_expiry(table.files, table.schema, expired, kept, first)
+    garbage = left_by_expiry(table.files, table.schema, expired, remaining, first)
     if not dry_run:
         lake.step("expiry decided")
         # First, so that nobody who goes by files finds a snapshot whose rows are gone.
@@ -236,9 +236,9 @@ def replace_tag(
         now = time.time_ns() // 1_000_000
         tx.tags.put(table.table_id, name, snapshot.to_json(), table.identifier.branch, created_millis=now, retained=_text(retained))
         made = tx.tags.find(table.table_id, name, table.identifier.branch)
-        kept = _beside(tx, table, before, [*(tag.snapshot for tag in tags if tag.name != name), snapshot])
+        remaining = _beside(tx, table, before, [*(tag.snapshot for tag in tags if tag.name != name), snapshot])
     assert made is not None
-    garbage = Garbage() if kept is None else left_by_tag(table.files, table.schema, before.snapshot, kept)
+    garbage = Garbage() if remaining is None else left_by_tag(table.files, table.schema, before.snapshot, remaining)
     if not dry_run:
         published = lake.tags.publish_soon(table, made)
         lake.step("tag replaced")
@@ -279,14 +279,14 @@ def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False
         _lock(tx, table)
         tags = _tags(tx, table)
         dropped = _named(table, tags, name)
-        kept = _beside(tx, table, dropped, [tag.snapshot for tag in tags if tag.name != name])
+        remaining = _beside(tx, table, dropped, [tag.snapshot for tag in tags if tag.name != name])
         tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
         if not dry_run:  # the file first: one that lies there without a row is taken for a tag some client made
             table.files.io.delete(table.files.layout.tag_file(name))
             with contextlib.suppress(FileNotFoundError):  # a power cut must not bring it back once the catalog has forgotten it
                 table.files.io.sync([table.files.layout.tag_dir()])
         tx.tags.drop(table.table_id, name, table.identifier.branch)
-    garbage = Garbage() if kept is None else left_by_tag(table.files, table.schema, dropped.snapshot, kept)
+    garbage = Garbage() if remaining is None else left_by_tag(table.files, table.schema, dropped.snapshot, remaining)
     if not dry_run:
         lake.step("tag dropped")
         if not _deleted(table, garbage):
@@ -295,10 +295,10 @@ def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False
 
 
 def _named(table: LakeTable, tags: Sequence[Tag], name: str) -> Tag:
-    found = next((tag for tag in tags if tag.name == name), None)
-    if found is None:
+    tag_of_name = next((tag for tag in tags if tag.name == name), None)
+    if tag_of_name is None:
         raise TagNotExist(name, str(table.identifier))
-    return found
+    return tag_of_name
 
 
 def _beside(tx: CatalogTransaction, table: LakeTable, dropped: Tag, others: Sequence[Snapshot]) -> list[Snapshot] | None:
@@ -325,10 +325,10 @@ def rollback(lake: Lake, table: LakeTable, to: Snapshot, *, tag: str | None = No
     _may(lake, table)
     tags = tags_of(lake, table)
     removed = [snapshot for snapshot in lake.snapshots(table) if snapshot.id > to.id]
-    later = [one.name for one in tags if one.snapshot.id > to.id]
+    later = [entry.name for entry in tags if entry.snapshot.id > to.id]
     with lake.catalog.reading() as tx:
-        kept = [one.snapshot for one in tags if one.snapshot.id <= to.id] + _kept_elsewhere(tx, table)
-    garbage = left_by_rollback(table.files, table.schema, removed, to, kept)
+        remaining = [entry.snapshot for entry in tags if entry.snapshot.id <= to.id] + _kept_elsewhere(tx, table)
+    garbage = left_by_rollback(table.files, table.schema, removed, to, remaining)
     if not dry_run:
         if tag is not None:
             tidy = lake.history.rollback_to_tag(table, tag)

@@ -18,16 +18,16 @@ def make_way(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: 
 
     Returns whether it was on record. Raises `WarehouseMismatch`, and removes nothing, where the warehouse is another catalog's.
     """
-    found = tx.tables.lock_location(directory)
-    if found:
+    occupants = tx.tables.lock_location(directory)
+    if occupants:
         _remove(tx, io, standing, directory)
-    return found
+    return occupants
 
 
 def room_for_table(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
     """`make_way` for a new table; returns whether no other one, also no dropped one that is kept, lies there."""
-    found, in_use = tx.tables.lock_place(directory)
-    if found:
+    occupants, in_use = tx.tables.lock_place(directory)
+    if occupants:
         _remove(tx, io, standing, directory)
     return not in_use
 
@@ -53,10 +53,10 @@ def put_on_record_again(catalog: CatalogStore, table_id: UUID, directory: str) -
             return False
     with catalog.transaction() as tx:
         tx.tables.lock_places()
-        found, in_use = tx.tables.lock_place(directory)
+        occupants, in_use = tx.tables.lock_place(directory)
         if in_use:
             return False
-        if not found:
+        if not occupants:
             try:
                 refuse_overlap(tx, Location.parse(directory), "Nothing")
             except InvalidName:

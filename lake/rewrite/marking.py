@@ -101,14 +101,14 @@ def _tasks(table: LakeTable, partition: bytes, threads: ThreadPoolExecutor, chec
         return marks_to_set(table.files, table.schema, entry, fields[entry.file.schema_id])
 
     marks = dict(zip((entry.key() for entry in entries), threads.map(one, entries), strict=True))
-    found = unmarked(table.schema, entries, marks)
-    return found.tasks, found.left
+    unmarked_runs = unmarked(table.schema, entries, marks)
+    return unmarked_runs.tasks, unmarked_runs.left
 
 
 def _batches(tasks: Sequence[MarkTask]) -> Iterator[list[MarkTask]]:
     batch: list[MarkTask] = []
     for task in tasks:
-        if batch and sum(one.size for one in batch) + task.size > _COMMIT_BYTES:
+        if batch and sum(earlier.size for earlier in batch) + task.size > _COMMIT_BYTES:
             yield batch
             batch = []
         batch.append(task)

@@ -42,9 +42,9 @@ class PartitionExpiry:
     def times(cls, table: LakeTable) -> PartitionExpiry:
         """How a table's options read a partition's time, where nothing is to expire."""
         options = {**table.schema.options, "partition.expiration-time": "0 s"}
-        found = cls.of(table, options)
-        assert found is not None
-        return found
+        expiry = cls.of(table, options)
+        assert expiry is not None
+        return expiry
 
     @classmethod
     def of(cls, table: LakeTable, given: Mapping[str, str]) -> PartitionExpiry | None:
@@ -67,22 +67,22 @@ def expired_partitions(table: LakeTable, partitions: Sequence[Partition], rules:
     """The partitions that are too old, oldest first; one whose time cannot be read is kept."""
     now = local_wall_millis()
     limit = now - int(rules.after.total_seconds() * 1000)
-    found: list[tuple[int, Partition]] = []
+    expired: list[tuple[int, Partition]] = []
     for partition in partitions:
         when = partition.last_file_millis if rules.strategy == "update-time" else time_of(table, partition.values, rules)
         if when is not None and when < limit:
-            found.append((when, partition))
-    return [partition for _, partition in sorted(found, key=lambda pair: (pair[0], pair[1].name))[: rules.at_most]]
+            expired.append((when, partition))
+    return [partition for _, partition in sorted(expired, key=lambda pair: (pair[0], pair[1].name))[: rules.at_most]]
 
 
 def time_of(table: LakeTable, values: Sequence[object], rules: PartitionExpiry) -> int | None:
     """The time a partition's values stand for, in milliseconds of the local clock."""
-    shown = {
+    texts = {
         field.name: None if value is None else partition_text(field.type, value, legacy=False)
         for field, value in zip(table.schema.partition_fields, values, strict=True)
     }
-    first = shown[table.schema.partition_keys[0]]
-    text = first if rules.pattern is None else _filled(rules.pattern, shown)
+    first = texts[table.schema.partition_keys[0]]
+    text = first if rules.pattern is None else _filled(rules.pattern, texts)
     if text is None:
         return None
     for format_ in _DEFAULT_FORMATS if rules.formatter is None else (_python_format(rules.formatter),):
@@ -94,17 +94,17 @@ def time_of(table: LakeTable, values: Sequence[object], rules: PartitionExpiry) 
     return None
 
 
-def _filled(pattern: str, shown: Mapping[str, str | None]) -> str | None:
+def _filled(pattern: str, texts: Mapping[str, str | None]) -> str | None:
     """``$dt $hour:00:00`` with the values in place; None where one is NULL."""
     missing = False
 
-    def value(found: re.Match[str]) -> str:
+    def value(match: re.Match[str]) -> str:
         nonlocal missing
-        text = shown.get(found[1])
+        text = texts.get(match[1])
         missing |= text is None
         return text or ""
 
-    names = "|".join(sorted(map(re.escape, shown), key=len, reverse=True))
+    names = "|".join(sorted(map(re.escape, texts), key=len, reverse=True))
     filled = re.sub(rf"\$({names})", value, pattern)
     return None if missing else filled
 

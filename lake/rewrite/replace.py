@@ -77,6 +77,6 @@ def _replace(core: CommitCore, table: LakeTable, schema: Schema, by: str) -> boo
     built = replace(built, schema_id=new.id)
     core.publisher.check_free(table.table_id, table.files, table.identifier, built.id)
     with core.places([table.files]) as (place,):
-        one = Prepared(identifier=table.identifier, table_id=table.table_id, files=table.files, snapshot=built, place=place)
+        prepared = Prepared(identifier=table.identifier, table_id=table.table_id, files=table.files, snapshot=built, place=place)
         sync = metadata_written(table.files, latest, built)
-        return core.commit([one], lambda: decide(built), progress=[request.progress], sync=sync)
+        return core.commit([prepared], lambda: decide(built), progress=[request.progress], sync=sync)

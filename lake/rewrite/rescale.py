@@ -50,7 +50,7 @@ def outgrown(table: LakeTable, snapshot: Snapshot | None) -> Iterator[Outgrown]:
     if schema.bucket <= 0:
         return
     types = [field.type for field in schema.partition_fields]
-    rows = sorted({one.partition for one in table.files.bucket_sums(snapshot)})
+    rows = sorted({bucket.partition for bucket in table.files.bucket_sums(snapshot)})
     for row in rows:
         entries = with_vectors(table.files, schema, snapshot, table.files.touched_entries(snapshot, Touched(types, {row})))
         if all(entry.total_buckets == schema.bucket for entry in entries):

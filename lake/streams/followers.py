@@ -86,46 +86,46 @@ class Follower:
                 now = time.monotonic()
                 with self._catalog.reading() as tx:
                     rows = tx.snapshots.since(self._table_id, self._branch, first, limit=LOOK_AHEAD + 1)
-                found = [Snapshot.from_json(row.body) for row in rows]
-                if len(found) <= LOOK_AHEAD:  # one far behind reads by itself
-                    self._seen, self._snapshots = (news, now, first), found
-                return found
-            return [one for one in self._snapshots if one.id >= first]
+                snapshots = [Snapshot.from_json(row.body) for row in rows]
+                if len(snapshots) <= LOOK_AHEAD:  # one far behind reads by itself
+                    self._seen, self._snapshots = (news, now, first), snapshots
+                return snapshots
+            return [snapshot for snapshot in self._snapshots if snapshot.id >= first]
 
     def once(self, key: Hashable, work: Callable[[], T], *, max_age: float | None = None) -> T:
         """What some work gives, done once for all who ask for it; with an age: done again after a commit, or when it is so old."""
-        kept = self._kept.get(key)
-        if kept is None or not kept.done or self._stale(kept, max_age):
+        entry = self._kept.get(key)
+        if entry is None or not entry.done or self._stale(entry, max_age):
             return self._once(key, work, max_age)
-        found: T = kept.value  # a thousand streams ask after each commit: without a lock
-        return found
+        value: T = entry.value  # a thousand streams ask after each commit: without a lock
+        return value
 
     def _once(self, key: Hashable, work: Callable[[], T], max_age: float | None) -> T:
         with self._lock:
-            kept = self._kept.get(key)
-            mine = kept is None or self._stale(kept, max_age)
-            if kept is None or mine:
-                kept = self._kept[key] = _Kept(news=self._news)
+            entry = self._kept.get(key)
+            mine = entry is None or self._stale(entry, max_age)
+            if entry is None or mine:
+                entry = self._kept[key] = _Kept(news=self._news)
                 self._kept.move_to_end(key)
                 while len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)
         if mine:
             try:
-                kept.value = work()
+                entry.value = work()
             except BaseException as problem:
                 with self._lock:
-                    if self._kept.get(key) is kept:
+                    if self._kept.get(key) is entry:
                         del self._kept[key]
-                kept.future.set_exception(problem)
+                entry.future.set_exception(problem)
             else:
-                kept.done = True
-                kept.future.set_result(None)
-        kept.future.result()
-        found: T = kept.value
-        return found
+                entry.done = True
+                entry.future.set_result(None)
+        entry.future.result()
+        value: T = entry.value
+        return value
 
-    def _stale(self, kept: _Kept, max_age: float | None) -> bool:
-        return max_age is not None and (kept.news != self._news or time.monotonic() - kept.at >= max_age)
+    def _stale(self, entry: _Kept, max_age: float | None) -> bool:
+        return max_age is not None and (entry.news != self._news or time.monotonic() - entry.at >= max_age)
 
 
 class Followers:
@@ -139,10 +139,10 @@ class Followers:
         """The follower of a branch, which wakes the stream from now on, and what ends that."""
         key = (table_id, branch)
         with self._lock:
-            found = self._all.get(key)
-            if found is None:
-                found = self._all[key] = Follower(catalog, table_id, branch)
-            follower = found
+            joined = self._all.get(key)
+            if joined is None:
+                joined = self._all[key] = Follower(catalog, table_id, branch)
+            follower = joined
             number = follower.join(wake)
 
         def leave() -> None:

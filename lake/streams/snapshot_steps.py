@@ -46,8 +46,8 @@ class OpenStreams:
     def of(self, table_id: UUID) -> list[TableStream]:
         """Those of a table, the oldest first."""
         with self._lock:
-            found = [one for one in self._open if one.table_id == table_id]
-        return sorted(found, key=lambda one: one.began)
+            streams = [stream for stream in self._open if stream.table_id == table_id]
+        return sorted(streams, key=lambda one: one.began)
 
     def add(self, stream: TableStream) -> None:
         """It has begun."""
@@ -181,10 +181,10 @@ class TableStream:
                     yield None
                     continue
                 self._wake.clear()
-                found = self._look()
+                steps = self._look()
                 look_at = time.monotonic() + (self._rules.discovery.total_seconds() if self._away_since is None else TICK_SECONDS)
                 self._set_due(look_at)
-                for snapshot in found:
+                for snapshot in steps:
                     whole = self.cursor.whole
                     if not whole and self._beyond(snapshot):
                         self._progress.tell(self._table, all_=True)
@@ -196,9 +196,9 @@ class TableStream:
                     if whole and self._beyond(snapshot):  # where it starts it reads all there is, as Paimon does
                         self._progress.tell(self._table, all_=True)
                         return
-                if len(found) == LOOK_AHEAD:
+                if len(steps) == LOOK_AHEAD:
                     self._woken()
-                elif not found:
+                elif not steps:
                     yield None
         finally:
             self.close()
@@ -256,7 +256,7 @@ class TableStream:
     def _look(self) -> list[Snapshot]:
         """The next snapshots, and the table as it is now; nothing while the catalog is away."""
         try:
-            found = self._next()
+            following = self._next()
             self._table = self.follower.once(("table", self._rights), self._reopen, max_age=self._rules.discovery.total_seconds())
         except Unavailable:
             now = time.monotonic()
@@ -266,25 +266,25 @@ class TableStream:
             _log.info("A stream of %s waits for the catalog", self._table.identifier)
             return []
         self._away_since = None
-        return found
+        return following
 
     def _next(self) -> list[Snapshot]:
         """Snapshots from the cursor on. Decided is decided: their files need not be published for their rows to be true."""
         table, cursor = self._table, self.cursor
         first = cursor.next_snapshot_id - (1 if self._last_key is not None else 0)
-        found = self.follower.since(first, self._rules.discovery.total_seconds())
-        if not found and self._last_key is not None:
+        snapshots = self.follower.since(first, self._rules.discovery.total_seconds())
+        if not snapshots and self._last_key is not None:
             with self._catalog.reading() as tx:
                 latest = tx.snapshots.latest(table.table_id, table.identifier.branch)
                 if latest is not None or tx.tables.by_id(table.table_id) is not None:
                     raise self._rolled_back()
-        if found and found[0].id < cursor.next_snapshot_id:
-            if found[0].key != self._last_key:
+        if snapshots and snapshots[0].id < cursor.next_snapshot_id:
+            if snapshots[0].key != self._last_key:
                 raise self._rolled_back()
-            found = found[1:]
-        if found and found[0].id > cursor.next_snapshot_id:
+            snapshots = snapshots[1:]
+        if snapshots and snapshots[0].id > cursor.next_snapshot_id:
             raise expired(self._past(), cursor.next_snapshot_id, f"The stream of table {table.identifier}")
-        return found[:LOOK_AHEAD]
+        return snapshots[:LOOK_AHEAD]
 
     def _past(self) -> Past:
         table = self._table

@@ -72,8 +72,8 @@ class Branches:
                     tx.snapshots.insert(
                         table.table_id, name, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
                     )
-                    found = tx.snapshots.get(table.table_id, name, snapshot.id)
-                    tx.snapshots.point(table.table_id, name, found)
+                    present = tx.snapshots.get(table.table_id, name, snapshot.id)
+                    tx.snapshots.point(table.table_id, name, present)
                     tx.tags.put(table.table_id, tag.name, tag.snapshot, name, created_millis=tag.created_millis, retained=tag.retained)
         except BranchAlreadyExist:
             if not if_not_exists:
@@ -195,9 +195,9 @@ class Branches:
                 path = files.layout.below(files.layout.schema_file(schema_id))
                 tx.stale.add(table.table_id, path, {"id": schema_id, "timeMillis": body.get("timeMillis")})
         tx.tables.drop_schemas(table.table_id, MAIN_BRANCH, above=first.schema_id - 1)
-        kept = {tag.name: tag.snapshot for tag in tx.tags.all(table.table_id, branch)}
+        tags = {tag.name: tag.snapshot for tag in tx.tags.all(table.table_id, branch)}
         for tag in tx.tags.all(table.table_id):
-            if (tag.name in kept or int(tag.snapshot["id"]) >= first.id) and kept.get(tag.name) != tag.snapshot:
+            if (tag.name in tags or int(tag.snapshot["id"]) >= first.id) and tags.get(tag.name) != tag.snapshot:
                 tx.tags.drop(table.table_id, tag.name)
                 stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
         return [Snapshot.from_json(row.body) for row in lost]

@@ -25,15 +25,15 @@ _FILING = threading.BoundedSemaphore(4)
 
 def consumers(table: LakeTable) -> dict[str, int]:
     """Each consumer's next snapshot, by name; a file that cannot be read is no consumer."""
-    found = {}
+    consumers_by_name = {}
     for status in table.files.io.list(table.files.layout.consumer_dir()):
         name = status.path.rpartition("/")[2]
         if not name.startswith("consumer-"):
             continue
         next_snapshot = _read(table, name.removeprefix("consumer-"))
         if next_snapshot is not None:
-            found[name.removeprefix("consumer-")] = next_snapshot
-    return dict(sorted(found.items()))
+            consumers_by_name[name.removeprefix("consumer-")] = next_snapshot
+    return dict(sorted(consumers_by_name.items()))
 
 
 def reset_consumer(catalog: CatalogStore, table: LakeTable, name: str, next_snapshot: int | None) -> None:
@@ -57,7 +57,9 @@ def forget_consumer(catalog: CatalogStore, table: LakeTable, name: str, *, told_
         delete_consumer(table.files, name)
         return True
     with _filing(catalog, table, name) as tx:
-        if told_before is not None and any(one.name == name and one.updated_millis >= told_before for one in read_consumers(table.files)):
+        if told_before is not None and any(
+            consumer.name == name and consumer.updated_millis >= told_before for consumer in read_consumers(table.files)
+        ):
             return False
         tx.consumers.reset(table.table_id, table.identifier.branch, name, None)
         delete_consumer(table.files, name)

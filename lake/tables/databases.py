@@ -82,12 +82,12 @@ class LakeDatabases(LakeBase):
         self, *, databases: str | None, names: str | None, after: tuple[str, str] | None, limit: int
     ) -> list[tuple[str, str]]:
         """Database and name of tables in all databases that the caller may see; see `TableRepository.everywhere`."""
-        found: list[tuple[str, str]] = []
+        pairs: list[tuple[str, str]] = []
         with self.catalog.reading() as tx:
-            while len(found) < limit:
+            while len(pairs) < limit:
                 page = tx.tables.everywhere(databases=databases, tables=names, after=after, limit=limit)
-                found += [pair for pair in page if self.caller.administrator or self.caller.lists(table_resource(Identifier(*pair)))]
+                pairs += [pair for pair in page if self.caller.administrator or self.caller.lists(table_resource(Identifier(*pair)))]
                 if len(page) < limit:
                     break
                 after = page[-1]
-        return found[:limit]
+        return pairs[:limit]

@@ -92,10 +92,10 @@ class LakeDrops(LakeBase):
                         self.caller.require(Access.DROP, inside(name))
                 else:
                     tx.databases.require_empty(name)
-                kept = [(row, self._retention_of(row, purge=purge)) for row in rows]
+                retained = [(row, self._retention_of(row, purge=purge)) for row in rows]
                 retention = _AT_ONCE if purge else self.drop_retention
                 drop_id = tx.drops.keep_database(name, by=self.caller.principal, retention=retention)
-                for row, its_own in kept:
+                for row, its_own in retained:
                     garbage += self._drop(tx, row, its_own, parent=drop_id)
                 if not retention:
                     (dropped,) = tx.drops.databases(drop_id=drop_id)
@@ -143,26 +143,26 @@ class LakeDrops(LakeBase):
     def dropped_tables(self, database: str | None = None) -> list[DroppedTable]:
         """The dropped tables that are kept and that the caller could see before, the newest drop first."""
         with self.catalog.reading() as tx:
-            found = tx.drops.tables(database=database)
+            dropped = tx.drops.tables(database=database)
             callers = self._before(tx)
-        return [one for one in found if callers.of(one).sees(table_resource(_as_kept(one)))]
+        return [table for table in dropped if callers.of(table).sees(table_resource(_as_kept(table)))]
 
     @asks_itself
     def dropped_databases(self) -> list[DroppedDatabase]:
         """The dropped databases that are kept and that the caller could see before, the newest drop first."""
         with self.catalog.reading() as tx:
-            found = tx.drops.databases()
+            dropped = tx.drops.databases()
             callers = self._before(tx)
-        return [one for one in found if callers.everywhere.sees_database(one.kept_as)]
+        return [database for database in dropped if callers.everywhere.sees_database(database.kept_as)]
 
     @asks_itself
     def undroppable(self, tables: Sequence[DroppedTable], databases: Sequence[DroppedDatabase]) -> frozenset[int]:
         """The drops among these that the caller may take back, by their ids."""
         with self.catalog.reading() as tx:
             callers = self._before(tx)
-        found = [one.drop_id for one in tables if callers.of(one).may(Access.DROP, table_resource(_as_kept(one)))]
-        found += [one.drop_id for one in databases if callers.everywhere.may(Access.DROP, database_resource(one.kept_as))]
-        return frozenset(found)
+        drop_ids = [dropped.drop_id for dropped in tables if callers.of(dropped).may(Access.DROP, table_resource(_as_kept(dropped)))]
+        drop_ids += [dropped.drop_id for dropped in databases if callers.everywhere.may(Access.DROP, database_resource(dropped.kept_as))]
+        return frozenset(drop_ids)
 
     def _before(self, tx: CatalogTransaction) -> _CallerBefore:
         """The caller with what was granted to it on what is dropped."""
@@ -222,7 +222,7 @@ class LakeDrops(LakeBase):
         with self.catalog.transaction() as tx:
             dropped = self._database_to_change(tx, name, drop_id, Access.DROP)
             target = to or dropped.name
-            tables = [Identifier(target, one.name) for one in tx.drops.of_database(dropped.drop_id) if one.kept_in == dropped.kept_as]
+            tables = [Identifier(target, table.name) for table in tx.drops.of_database(dropped.drop_id) if table.kept_in == dropped.kept_as]
             try:
                 tx.drops.bring_back_database(dropped, target)
             except DatabaseAlreadyExist as taken:
@@ -253,22 +253,22 @@ class LakeDrops(LakeBase):
     def _table_to_change(self, tx: CatalogTransaction, table: Identifier, drop_id: int | None, access: Access) -> DroppedTable:
         """The dropped table a statement means, locked; its newest drop where no other is named."""
         callers = self._before(tx)
-        for found in tx.drops.tables(database=table.database, table=table.table, drop_id=drop_id):
-            resource = table_resource(_as_kept(found))
-            if not callers.of(found).sees(resource) or not tx.drops.lock(found.drop_id):
+        for dropped in tx.drops.tables(database=table.database, table=table.table, drop_id=drop_id):
+            resource = table_resource(_as_kept(dropped))
+            if not callers.of(dropped).sees(resource) or not tx.drops.lock(dropped.drop_id):
                 continue
-            for now in tx.drops.tables(drop_id=found.drop_id):  # its database may have been brought back before it was locked
-                _require(callers.of(found), access, resource, f"the dropped table {table}")
+            for now in tx.drops.tables(drop_id=dropped.drop_id):  # its database may have been brought back before it was locked
+                _require(callers.of(dropped), access, resource, f"the dropped table {table}")
                 return now
         raise DropNotExist(f"table {table}", drop_id)
 
     def _database_to_change(self, tx: CatalogTransaction, name: str, drop_id: int | None, access: Access) -> DroppedDatabase:
         everywhere = self._before(tx).everywhere
-        for found in tx.drops.databases(name=name, drop_id=drop_id):
-            if not everywhere.sees_database(found.kept_as) or not tx.drops.lock(found.drop_id):
+        for dropped in tx.drops.databases(name=name, drop_id=drop_id):
+            if not everywhere.sees_database(dropped.kept_as) or not tx.drops.lock(dropped.drop_id):
                 continue
-            _require(everywhere, access, database_resource(found.kept_as), f"the dropped database {name}")
-            return found
+            _require(everywhere, access, database_resource(dropped.kept_as), f"the dropped database {name}")
+            return dropped
         raise DropNotExist(f"database {name}", drop_id)
 
     # Removing for good
@@ -336,6 +336,6 @@ def _as_kept(table: DroppedTable) -> Identifier:
     return Identifier(table.kept_in, table.name)
 
 
-def _require(caller: Caller, access: Access, resource: Resource, shown: str) -> None:
+def _require(caller: Caller, access: Access, resource: Resource, label: str) -> None:
     if not caller.may(access, resource):
-        raise Forbidden(f"{caller.principal} may not do this: it takes {access} on {shown}, as it was granted before the drop.")
+        raise Forbidden(f"{caller.principal} may not do this: it takes {access} on {label}, as it was granted before the drop.")

@@ -124,8 +124,8 @@ class History:
                 raise SnapshotNotExist(f"Table {table.identifier} has no schema {schema_id}.", resource_name=str(schema_id))
             used = max(
                 (
-                    int(one["schemaId"])
-                    for one in [*(s.body for s in tx.snapshots.history(table.table_id, branch)), *(t.snapshot for t in tags)]
+                    int(snapshot_body["schemaId"])
+                    for snapshot_body in [*(s.body for s in tx.snapshots.history(table.table_id, branch)), *(t.snapshot for t in tags)]
                 ),
                 default=0,
             )
@@ -144,9 +144,9 @@ class History:
 
     def _hold(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
         """The table's row, no commit going on until the transaction ends."""
-        held = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
+        locked = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
         row = tx.tables.find(table.identifier)
-        if row is None or held.table_id != table.table_id or held.location != table.location:
+        if row is None or locked.table_id != table.table_id or locked.location != table.location:
             raise TableNotExist(str(table.identifier))
         return row
 

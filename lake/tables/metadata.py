@@ -126,7 +126,7 @@ class LakeMetadata(LakeDatabases):
                     raise PartitionAlreadyExist(name, str(table.identifier))
                 (created if made else existed).append(spec)
             if statistics and other_kind(table.schema.options) is not None:
-                reported = [(_name(table, one.spec), one) for one in statistics]
+                reported = [(_name(table, partition.spec), partition) for partition in statistics]
                 tx.partitions.report(table.table_id, table.identifier.branch, reported, replace=replace_statistics)
         return created, existed
 

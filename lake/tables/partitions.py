@@ -34,9 +34,9 @@ def partitions(table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:
         of_partition[1] += bucket.files
         of_partition[2] += bucket.size
         of_partition[3] = max(of_partition[3], bucket.newest_millis)
-    found = []
+    listed = []
     for partition, (rows, files, size, last) in sums.items():
         values = binary_row.decode(types, partition)
         name = "/".join(partition_dirs(table.schema, values))
-        found.append(Partition(values=values, name=name, record_count=rows, file_count=files, file_size=size, last_file_millis=last))
-    return sorted(found, key=lambda partition: partition.name)
+        listed.append(Partition(values=values, name=name, record_count=rows, file_count=files, file_size=size, last_file_millis=last))
+    return sorted(listed, key=lambda partition: partition.name)

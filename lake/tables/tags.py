@@ -113,26 +113,26 @@ class Tags:
             if status.path.rpartition("/")[2].startswith("tag-")
         }
         rows = tx.tags.all(table.table_id, branch)
-        kept = []
+        taken_in = []
         for row in rows:
             if row.name in lying or not row.published:
-                kept.append(row)
+                taken_in.append(row)
             else:  # whoever removed the file removed the tag
                 tx.tags.drop(table.table_id, row.name, branch)
         for name in lying - {row.name for row in rows}:
-            if (found := _found(table, name)) is not None and self._is_the_tables(tx, table, found):
-                created, retained = found.created_millis, found.retained
-                tx.tags.put(table.table_id, name, found.snapshot, branch, created_millis=created, retained=retained, published=True)
-                kept.append(found)
-        return sorted(kept, key=lambda row: row.name)
+            if (tag := _found(table, name)) is not None and self._is_the_tables(tx, table, tag):
+                created, retained = tag.created_millis, tag.retained
+                tx.tags.put(table.table_id, name, tag.snapshot, branch, created_millis=created, retained=retained, published=True)
+                taken_in.append(tag)
+        return sorted(taken_in, key=lambda row: row.name)
 
     def _is_the_tables(self, tx: CatalogTransaction, table: LakeTable, tag: TagRow) -> bool:
         """Whether a tag that came as a file may be kept: whoever may write files may have made up what it names."""
-        told = Snapshot.from_json(tag.snapshot)
-        row = tx.snapshots.get(table.table_id, table.identifier.branch, told.id)
-        if row is not None and _content(Snapshot.from_json(row.body)) == _content(told):
+        snapshot = Snapshot.from_json(tag.snapshot)
+        row = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot.id)
+        if row is not None and _content(Snapshot.from_json(row.body)) == _content(snapshot):
             return True
-        problem = _fault(table, told)
+        problem = _fault(table, snapshot)
         if problem is not None and (seen := (table.location, tag.name, problem)) not in _REFUSED:
             _REFUSED[seen] = True
             _log.warning("The file of tag %s of %s is not taken for a tag: %s", tag.name, table.identifier, problem)
@@ -165,15 +165,15 @@ def _found(table: LakeTable, name: str) -> TagRow | None:
     """A tag whose file a client wrote; None for a file that is none."""
     try:
         body = json.loads(table.files.io.read(table.files.layout.tag_file(name)))
-        found = Snapshot.from_json({key: value for key, value in body.items() if key not in _FILE_KEYS})
+        tagged = Snapshot.from_json({key: value for key, value in body.items() if key not in _FILE_KEYS})
         int(body["id"])
         created = body.get("tagCreateTime")
         millis = _millis(created) if created else None
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    if rewrite_operation(table.files, table.files.layout.tag_file(name), found):
+    if rewrite_operation(table.files, table.files.layout.tag_file(name), tagged):
         _log.info("Tag %s of %s was written again so that Paimon 2 parses it.", name, table.identifier)
-    snapshot = found.to_json()
+    snapshot = tagged.to_json()
     seconds = body.get("tagTimeRetained")
     retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
     return TagRow(name=name, snapshot=snapshot, created_millis=millis, retained=retained, published=True)
@@ -232,10 +232,10 @@ def parse_retained(text: str) -> dt.timedelta:
 def _iso(text: str) -> dt.timedelta:
     import re
 
-    found = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", text.strip().upper())
-    if found is None or not any(found.groups()):
+    match = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", text.strip().upper())
+    if match is None or not any(match.groups()):
         raise ValueError("it is not ISO-8601")
-    days, hours, minutes, seconds = found.groups()
+    days, hours, minutes, seconds = match.groups()
     return dt.timedelta(days=int(days or 0), hours=int(hours or 0), minutes=int(minutes or 0), seconds=float(seconds or 0))
 
 

@@ -62,15 +62,15 @@ class _Named:
 
     def everywhere(self, *, databases: str | None, names: str | None, after: Pair | None, limit: int) -> list[Pair]:
         """Database and name of those in all databases that the caller may see."""
-        found: list[Pair] = []
+        pairs: list[Pair] = []
         with self._catalog.reading() as tx:
-            while len(found) < limit:
+            while len(pairs) < limit:
                 page = self._of(tx).everywhere(databases=databases, names=names, after=after, limit=limit)
-                found += [pair for pair in page if self._caller.lists(named_resource(self._type, *pair))]
+                pairs += [pair for pair in page if self._caller.lists(named_resource(self._type, *pair))]
                 if len(page) < limit:
                     break
                 after = page[-1]
-        return found[:limit]
+        return pairs[:limit]
 
     def get(self, name: Identifier) -> NamedRow:
         """The one of that name; raises what says that there is none."""
@@ -122,10 +122,10 @@ class Views(_Named):
 
     def readable(self, names: Sequence[Pair]) -> dict[Pair, View]:
         """`find_all` for a query; raises `Forbidden` for a view the caller may not read. The tables behind it are checked by themselves."""
-        found = self.find_all(names)
-        for database, name in found:
+        views = self.find_all(names)
+        for database, name in views:
             self._caller.require(Access.SELECT, named_resource(self._type, database, name))
-        return found
+        return views
 
     def create(self, name: Identifier, view: View, *, replace: bool = False, if_not_exists: bool = False) -> bool:
         """Add a view; False when there is one of that name and that is fine. Raises `ViewAlreadyExist`, or `TableAlreadyExist`."""
@@ -137,10 +137,10 @@ class Views(_Named):
             tx.databases.lock(name.database)
             if tx.tables.find(name) is not None:
                 raise TableAlreadyExist(str(name))
-            if (found := tx.views.lock(name.database, name.table)) is not None:
+            if (present := tx.views.lock(name.database, name.table)) is not None:
                 if replace:
                     self._require(Access.ALTER, name)
-                    tx.views.replace(found.id, view.to_json(), by=self._caller.principal)
+                    tx.views.replace(present.id, view.to_json(), by=self._caller.principal)
                     return True
                 if if_not_exists:
                     return False
