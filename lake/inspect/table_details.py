@@ -218,7 +218,7 @@ def readers(lake: Lake, table: LakeTable, latest: Snapshot | None) -> list[Reade
     """The table's consumers, those furthest behind first."""
     lake.caller.require(Access.SELECT, table_resource(table.identifier))
     known = {s.id: s for s in lake.snapshots(table)}
-    return sorted((_reader(reader.name, reader.next_snapshot, reader.updated_millis, known, latest) for reader in read_consumers(table.files)),
+    return sorted((_reader(entry.name, entry.next_snapshot, entry.updated_millis, known, latest) for entry in read_consumers(table.files)),
                   key=lambda reader: -reader.snapshots_behind)  # fmt: skip
 
 

@@ -189,7 +189,8 @@ class LakeAdoption(LakeBase):
             raise InvalidSchema(f"Files can be added to tables with 'bucket' = '-1' only; {table.identifier} has {schema.bucket}.")
         if sources.keys != schema.partition_keys:
             raise InvalidSchema(
-                f"The directory is partitioned by ({', '.join(sources.keys)}) and {table.identifier} by ({', '.join(schema.partition_keys)})."
+                f"The directory is partitioned by ({', '.join(sources.keys)}) and {table.identifier} by "
+                f"({', '.join(schema.partition_keys)})."
             )
         for file in sources.files:
             for name, type_ in file.columns.items():
