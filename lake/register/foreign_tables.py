@@ -14,6 +14,7 @@ from model.errors import InvalidSchema, LakeError
 from model.identifier import MAIN_BRANCH
 from model.location import Location
 from model.options.table import TABLE_OPTIONS
+from model.schema.lengths import check_comment_lengths
 from model.schema.schema import Schema, check_schema, other_kind
 from model.snapshot import Snapshot
 from table.format.hive import column_names
@@ -150,7 +151,9 @@ def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Se
         raise InvalidSchema(f"The table at {where} is a {kind}; append tables can be registered.")
     check_schema(newest)
     for schema in schemas:
-        _check_harmless(schema, files.layout.schema_file(schema.id))
+        path = files.layout.schema_file(schema.id)
+        _check_harmless(schema, path)
+        check_comment_lengths(schema, what=path)
     known = {schema.id for schema in schemas}
     for before, after in itertools.pairwise(snapshots):
         if after.id != before.id + 1:

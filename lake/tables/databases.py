@@ -12,7 +12,10 @@ from lake.tables.names import check_name
 from model.access import Access, database_resource, inside, table_resource
 from model.errors import DatabaseAlreadyExist
 from model.identifier import Identifier
-from model.schema.lengths import check_option_lengths
+from model.schema.lengths import check_comment, check_option_lengths
+
+_COMMENT = "comment"
+"""The option that clients of the REST catalog read and set a database's comment by."""
 
 
 class LakeDatabases(LakeBase):
@@ -38,6 +41,8 @@ class LakeDatabases(LakeBase):
         """Add a database; False when it exists and that is fine."""
         check_name(name, "database")
         check_option_lengths(options or {})
+        check_comment(comment, f"database {name}")
+        check_comment((options or {}).get(_COMMENT), f"database {name}")
         self.standing.require_own()
         try:
             with self.catalog.transaction() as tx:
@@ -54,6 +59,7 @@ class LakeDatabases(LakeBase):
     def alter_database(self, name: str, *, set_options: Mapping[str, str], remove: Iterable[str] = ()) -> tuple[list[str], list[str]]:
         """Change a database's options; returns which of those to remove were there and which were not."""
         check_option_lengths(set_options)
+        check_comment(set_options.get(_COMMENT), f"database {name}")
         self.standing.require_own()
         with self.catalog.transaction() as tx:
             options = dict(tx.databases.lock(name).options)

@@ -18,7 +18,8 @@ from model.access import Access, Grant, Resource, ResourceType, database_resourc
 from model.catalog_errors import FunctionAlreadyExist, FunctionNotExist, ViewAlreadyExist, ViewNotExist
 from model.errors import Forbidden, ResourceError, TableAlreadyExist
 from model.identifier import Identifier
-from model.schema.lengths import check_option_lengths
+from model.schema.lengths import check_comment_lengths, check_option_lengths
+from model.schema.types import Field
 from model.view import FunctionChange, View, ViewChange, change_function, change_view
 
 Pair = tuple[str, str]
@@ -137,7 +138,10 @@ class Views(_Named):
             tx.databases.lock(name.database)
             if tx.tables.find(name) is not None:
                 raise TableAlreadyExist(str(name))
-            if (present := tx.views.lock(name.database, name.table)) is not None:
+            present = tx.views.lock(name.database, name.table)
+            old = View.from_json(present.body) if present is not None and replace else None
+            check_comment_lengths(view, old, what=f"view {name}")
+            if present is not None:
                 if replace:
                     self._require(Access.ALTER, name)
                     tx.views.replace(present.id, view.to_json(), by=self._caller.principal)
@@ -160,6 +164,7 @@ class Views(_Named):
             old = View.from_json(row.body)
             new = change_view(old, changes, name=str(name))
             check_option_lengths({key: value for key, value in new.options.items() if old.options.get(key) != value})
+            check_comment_lengths(new, old, what=f"view {name}")
             tx.views.replace(row.id, new.to_json(), by=self._caller.principal)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
@@ -193,6 +198,7 @@ class Functions(_Named):
     def create(self, name: Identifier, body: Mapping[str, Any]) -> UUID:
         """Add a function; raises `FunctionAlreadyExist`."""
         check_name(name.table, "function")
+        _check_function(name, body)
         self._caller.require(Access.CREATEFUNCTION, database_resource(name.database))
         self._standing.require_own()
         with self._catalog.transaction() as tx:
@@ -210,4 +216,20 @@ class Functions(_Named):
             row = tx.functions.lock(name.database, name.table)
             if row is None:
                 raise FunctionNotExist(str(name))
-            tx.functions.replace(row.id, change_function(row.body, changes, name=str(name)), by=self._caller.principal)
+            body = change_function(row.body, changes, name=str(name))
+            _check_function(name, body, row.body)
+            tx.functions.replace(row.id, body, by=self._caller.principal)
+
+
+def _check_function(name: Identifier, new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> None:
+    """Raise for options and comments that are too long, those of parameters too; what the function had stays allowed."""
+    before = old or {}
+    options = before.get("options") or {}
+    check_option_lengths({key: value for key, value in (new.get("options") or {}).items() if options.get(key) != value})
+    check_comment_lengths(_described(new), _described(before), what=f"function {name}")
+
+
+def _described(body: Mapping[str, Any]) -> View:
+    """A function's comment and parameters, in the form that the rule of lengths reads."""
+    entries = [*(body.get("inputParams") or ()), *(body.get("returnParams") or ())]
+    return View(fields=tuple(Field.from_json(entry) for entry in entries), query="", comment=body.get("comment"))

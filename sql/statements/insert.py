@@ -141,8 +141,8 @@ def connector_sink(context: ExecutionContext, insert: exp.Insert) -> ConnectorTa
 
 
 def sink_schema(table: ConnectorTable) -> Schema:
-    """The columns an INSERT fills, as a table's."""
-    return new_schema(table.written_columns, partition_keys=(), options={}, comment=None)
+    """The columns an INSERT fills, as a table's; without comments, so that none made before they had a length stops it."""
+    return new_schema([replace(column, description=None) for column in table.written_columns], partition_keys=(), options={}, comment=None)
 
 
 def sink_columns(insert: exp.Insert) -> tuple[str, ...] | None:

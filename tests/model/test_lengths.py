@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from model.errors import InvalidName, InvalidOption
+from model.errors import BadRequest, InvalidName, InvalidOption
 from model.schema.change import AddColumn, RenameColumn, SchemaChange, SetOption, UpdateComment, apply_changes
-from model.schema.lengths import MOST_KEY_BYTES, MOST_NAME_BYTES, MOST_VALUE_BYTES, check_option_lengths
+from model.schema.lengths import MOST_COMMENT_BYTES, MOST_KEY_BYTES, MOST_NAME_BYTES, MOST_VALUE_BYTES, check_option_lengths
 from model.schema.schema import Schema, column, new_schema
 from model.schema.types import Field, RowType, parse_type
 
@@ -48,3 +50,21 @@ def test_what_a_table_has_already_keeps_no_change_from_it() -> None:
     schema = new_schema([column("id", "INT")], options=PLAIN)
     old = Schema(id=0, fields=(Field(id=0, name="a" * 1000, type=parse_type("INT")), *schema.fields), highest_field_id=1, options=PLAIN)
     assert changed(old, UpdateComment(comment="seen")).comment == "seen"
+
+
+def test_comments_of_tables_columns_and_fields_have_a_length() -> None:
+    long = "ä" * (MOST_COMMENT_BYTES // 2 + 1)
+    inside = RowType(fields=(Field(id=-1, name="i", type=parse_type("INT"), description=long),))
+    for columns, comment in (
+        ([column("id", "INT")], long),
+        ([column("id", "INT", comment=long)], None),
+        ([Field(id=-1, name="r", type=inside)], None),
+    ):
+        with pytest.raises(BadRequest, match=r"16,386 bytes long; at most 16,384 fit"):
+            new_schema(columns, options=PLAIN, comment=comment)
+    schema = new_schema([column("id", "INT", comment=long[1:])], options=PLAIN, comment=long[1:])
+    for change in (UpdateComment(comment=long), AddColumn(name="b", type=parse_type("INT"), comment=long)):
+        with pytest.raises(BadRequest):
+            changed(schema, change)
+    old = replace(schema, fields=(replace(schema.fields[0], description=long),), comment=long)
+    assert changed(old, SetOption(key="own.note", value="v")).comment == long

@@ -14,7 +14,7 @@ import pytest
 from catalog import CatalogStore
 from gateway.gateway import Gateway
 from lake import Lake
-from model.errors import Forbidden, InvalidName, InvalidOption, InvalidSchema, LakeError, SqlError, TableAlreadyExist
+from model.errors import BadRequest, Forbidden, InvalidName, InvalidOption, InvalidSchema, LakeError, SqlError, TableAlreadyExist
 from model.identifier import Identifier
 from tests.fix_gateway import NoSpark
 from tests.lake.access.test_access import user
@@ -198,6 +198,9 @@ def test_what_is_no_append_table_is_not_registered(gateway: Gateway, lying: Path
         schema.write_text(broken)
         with pytest.raises(InvalidSchema, match=says):
             gateway.run(f"CALL sys.register_table('r', '{lying}')")
+    schema.write_text(text.replace('"options": {', f'"comment": "{"x" * 20_000}", "options": {{'))
+    with pytest.raises(BadRequest, match=r"schema-1 is 20,000 bytes long; at most 16,384 fit"):
+        gateway.run(f"CALL sys.register_table('r', '{lying}')")
     schema.write_text(text)
     (lying / "snapshot" / "snapshot-2").rename(lying / "snapshot" / "snapshot-4")
     with pytest.raises(InvalidSchema, match="snapshot-4 holds snapshot 2"):
