@@ -16,6 +16,9 @@ from server.sql.bodies import strings
 _KINDS = ("format-table", "materialized-table", "object-table", "lance-table", "iceberg-table")
 """Kinds of tables that Paimon's clients run and that are only described here."""
 
+_FORMATS = ("parquet", "orc", "avro", "csv", "text", "json", "blob", "row", "lance", "vortex", "mosaic")
+"""Formats of data files that some release of Paimon has; its clients load no table that names another."""
+
 
 def schema_of(body: dict[str, Any]) -> tuple[Schema, str | None]:
     """The first version of a schema, with the client's field ids, and where an external table is to lie.
@@ -71,7 +74,9 @@ def check_harmless(options: Mapping[str, str]) -> None:
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """Raise `InvalidOption` for what only tables with a primary key have; keys nobody here knows are kept as they are."""
+    """Raise `InvalidOption` for what only tables with a primary key have, or no client loads; keys nobody here knows are kept."""
+    if (name := options.get("file.format", "parquet")).lower() not in _FORMATS:
+        raise InvalidOption(f"Option 'file.format' = '{name}' is no format of Paimon's; there are {', '.join(_FORMATS)}.")
     for key in options:
         if key.startswith("data-file.external-paths"):
             raise InvalidOption(

@@ -8,8 +8,8 @@ import sys
 from pyspark.sql import SparkSession
 
 
-def session(url: str, jar: str) -> SparkSession:
-    """A session whose catalog ``sluice`` is the server, with the settings of docs/catalog.md."""
+def session(url: str, jar: str, warehouse: str) -> SparkSession:
+    """A session whose catalog ``sluice`` is the server, with the settings of docs/catalog.md, and ``files`` Paimon's own in a directory."""
     settings = {
         "spark.jars": jar,
         "spark.driver.host": "127.0.0.1",
@@ -24,6 +24,8 @@ def session(url: str, jar: str) -> SparkSession:
         "spark.sql.catalog.sluice.warehouse": "sluice",
         "spark.sql.catalog.sluice.token.provider": "bear",
         "spark.sql.catalog.sluice.token": "any",
+        "spark.sql.catalog.files": "org.apache.paimon.spark.SparkCatalog",
+        "spark.sql.catalog.files.warehouse": warehouse,
     }
     builder = SparkSession.builder.master("local[1]").appName("client")
     for key, value in settings.items():
@@ -42,10 +44,10 @@ def stream(spark: SparkSession, table: str) -> list[list[object]]:
     return found
 
 
-def main(url: str, jar: str) -> None:
+def main(url: str, jar: str, warehouse: str) -> None:
     """One request a line: a statement, or ``stream <table>``."""
     out, sys.stdout = sys.stdout, sys.stderr
-    spark = session(url, jar)
+    spark = session(url, jar, warehouse)
     for line in sys.stdin:
         text = json.loads(line)
         try:

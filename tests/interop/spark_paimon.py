@@ -28,14 +28,14 @@ def given() -> tuple[Path, Path]:
 
 
 class SparkClient:
-    """A Spark of its own whose catalog ``sluice`` is the server."""
+    """A Spark of its own whose catalog ``sluice`` is the server, and ``files`` a filesystem catalog beside its log."""
 
     def __init__(self, url: str, log: Path) -> None:
         python, jar = given()
         self._log = log
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
         with log.open("wb") as out:
-            command = [str(python), str(HERE / "spark_client.py"), url, str(jar)]
+            command = [str(python), str(HERE / "spark_client.py"), url, str(jar), str(log.parent / "files")]
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,

@@ -83,6 +83,17 @@ def test_what_other_clients_note_is_kept(table: Rest) -> None:
         assert table.get(T)["schema"]["options"][key] == "kept"
 
 
+def test_a_format_that_no_client_knows_is_refused(table: Rest) -> None:
+    """Spark could neither load such a table nor drop it, and it stood in every listing."""
+    made = schema(("a", "INT"))
+    made["options"] = {"file.format": "word"}
+    assert table.refused("POST", "databases/d/tables", new_table("u", made))[0] == 400
+    assert table.get("databases/d/tables")["tables"] == ["t"]
+    assert table.refused("POST", T, {"changes": [{"action": "setOption", "key": "file.format", "value": "word"}]})[0] == 400
+    made["options"] = {"file.format": "AVRO"}
+    table.post("databases/d/tables", new_table("u", made))
+
+
 def test_lists(rest: Rest) -> None:
     for name in ("t1", "t2", "t_2", "u"):
         rest.post("databases/d/tables", new_table(name))
