@@ -23,6 +23,8 @@ from workers.validation import check_schema, validated
 
 _PIECE_BYTES = 8 << 20
 """What rows of a batch take whose values are named by dictionaries or views."""
+_UNPACKED_BYTES = 1 << 30
+"""What a batch may take once it is unpacked; ten megabytes that name a terabyte would be written for hours."""
 _CSV_BLOCK_BYTES = 8 << 20
 """A CSV row must fit into one block."""
 
@@ -55,7 +57,7 @@ def arrow_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.Re
         raise InvalidData(f"The body is not an Arrow IPC stream that can be read: {problem}") from problem
     try:
         check_schema(stream.schema)
-        pieces = (piece for batch in stream for piece in plain_pieces(validated(batch), _PIECE_BYTES))
+        pieces = (piece for batch in stream for piece in plain_pieces(validated(batch), _PIECE_BYTES, most_together=_UNPACKED_BYTES))
         yield from _fitted(pieces, schema, table, Fitting())
     except OSError as problem:
         if problem.errno is not None:

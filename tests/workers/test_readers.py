@@ -62,5 +62,12 @@ def test_a_row_that_unpacks_to_more_than_a_gigabyte_is_refused() -> None:
     named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(2_000, np.int32)), pa.array(["x" * (1 << 20)]))
     lists = pa.ListArray.from_arrays(pa.array([0, 2_000], pa.int32()), named)
     body = _arrow(pa.RecordBatch.from_pydict({"texts": lists}))
-    with pytest.raises(InvalidData, match="a row takes 2,"):
+    with pytest.raises(InvalidData, match="1 rows takes 2,"):
         list(readable(arrow_batches(body, SCHEMA, "t")))
+
+
+def test_a_batch_that_unpacks_to_a_terabyte_is_refused_before_its_first_row() -> None:
+    named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1_000_000, np.int32)), pa.array(["x" * (1 << 20)]))
+    batches = readable(arrow_batches(_arrow(pa.RecordBatch.from_pydict({"text": named})), SCHEMA, "t"))
+    with pytest.raises(InvalidData, match="a batch of 1,000,000 rows takes 1,048,5"):
+        next(batches)

@@ -19,12 +19,13 @@ _OFFSET_BYTES = 4
 _VIEW_BYTES = 16
 
 
-def plain_pieces(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
+def plain_pieces(batch: pa.RecordBatch, most_bytes: int, *, most_together: int | None = None) -> Iterator[pa.RecordBatch]:
     """The rows without dictionaries, in order, in slices that take at most ``most_bytes`` of memory; a larger row is a slice of its own.
 
     Texts that are views stay such, which take no more than they did; slices are bounded by what they show. Offsets lie inside their buffers
-    (`validated`, or Arrow's reader of a file). Raises `pa.ArrowCapacityError` for a row of more than 1 GB, `pa.ArrowIndexError` for an
-    index that points outside its dictionary: Arrow's reader of Parquet lets it pass.
+    (`validated`, or Arrow's reader of a file). Raises `pa.ArrowCapacityError` for a row of more than 1 GB, and for a batch of more than
+    ``most_together`` bytes before any of it is made plain; `pa.ArrowIndexError` for an index that points outside its dictionary, which
+    Arrow's reader of Parquet lets pass.
     """
     schema = pa.schema([field.with_type(plain_type(field.type)) for field in batch.schema], batch.schema.metadata)
     if not any(_may_grow(type_) for type_ in batch.schema.types):
@@ -36,6 +37,9 @@ def plain_pieces(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBa
         yield _plain(batch, schema)
         return
     ends = np.cumsum(reduce(np.add, map(plain_sizes, batch.columns)))
+    if most_together is not None and len(ends) and ends[-1] > most_together:
+        rows, size = batch.num_rows, int(ends[-1])
+        raise pa.ArrowCapacityError(f"a batch of {rows:,} rows takes {size:,} bytes once unpacked, more than {most_together:,}")
     start, before = 0, 0
     while start < batch.num_rows:
         end = max(start + 1, int(np.searchsorted(ends, before + most_bytes, side="right")))
