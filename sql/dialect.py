@@ -119,18 +119,18 @@ class FlinkParser(WindowParser, StatementParser):
     def _options_hint(self) -> dict[str, str] | None:
         """The hint right behind the name just read; sqlglot takes it for a comment."""
         before = self._prev
-        found = _HINT.match(self.sql, before.end + 1) if before else None
-        if found is None:
+        hint = _HINT.match(self.sql, before.end + 1) if before else None
+        if hint is None:
             return None
-        if found[1].upper() != "OPTIONS":
-            self.refuse(f"The hint {found[1]} is not available behind a table; OPTIONS('key' = 'value') is.", before)
+        if hint[1].upper() != "OPTIONS":
+            self.refuse(f"The hint {hint[1]} is not available behind a table; OPTIONS('key' = 'value') is.", before)
         options: dict[str, str] = {}
         at = 0
-        while at < len(found[2].rstrip()):
-            pair = _PAIR.match(found[2], at)
+        while at < len(hint[2].rstrip()):
+            pair = _PAIR.match(hint[2], at)
             if pair is None:
                 self.fail("OPTIONS('key' = 'value', …)", before)
-            options[pair[1].replace("''", "'")] = self._hint_value(pair, found.start(2))
+            options[pair[1].replace("''", "'")] = self._hint_value(pair, hint.start(2))
             at = pair.end()
         before.comments.clear()
         self.hints.add(self.sql.index("/*+", before.end + 1))
@@ -199,16 +199,16 @@ def _unclosed(text: str) -> str:
 
 def split(text: str) -> list[StatementText]:
     """The statements of a text, separated by semicolons outside quotes and comments; a statement set stays together."""
-    found: list[StatementText] = []
+    statements: list[StatementText] = []
     current: list[Token] = []
     for token in tokens_of(text):
         if token.token_type == TokenType.SEMICOLON and not _in_set(current):
-            _add(found, text, current)
+            _add(statements, text, current)
             current = []
         else:
             current.append(token)
-    _add(found, text, current)
-    return found
+    _add(statements, text, current)
+    return statements
 
 
 def _in_set(tokens: list[Token]) -> bool:
@@ -225,13 +225,13 @@ def _kept_together(token: Token) -> Token:
     return Token(TokenType.BREAK, token.text, line=token.line, col=token.col, start=token.start, end=token.end)
 
 
-def _add(found: list[StatementText], text: str, tokens: list[Token]) -> None:
+def _add(statements: list[StatementText], text: str, tokens: list[Token]) -> None:
     if tokens:
         start, end = tokens[0].start, tokens[-1].end + 1
         # A closing comment belongs to nobody, but a hint behind the last table does.
         if hint := _HINT.match(text, end):
             end = hint.end()
-        found.append(StatementText(text=text[start:end], offset=start, line=text.count("\n", 0, start) + 1))
+        statements.append(StatementText(text=text[start:end], offset=start, line=text.count("\n", 0, start) + 1))
 
 
 def parse_one(text: str, binding: Binding | None = None, *, stored: bool = False) -> exp.Expr:
@@ -275,16 +275,16 @@ def parse_one(text: str, binding: Binding | None = None, *, stored: bool = False
 
 def column_type(text: str) -> DataType:
     """The type a text spells as in CREATE TABLE; raises `SqlSyntaxError` or `UnsupportedType`."""
-    found: list[DataType] = []
+    types: list[DataType] = []
     try:
-        FlinkParser(dialect=_DIALECT)._parse(lambda parser: found.append(parser.column_type()), tokens_of(text), text)  # type: ignore[attr-defined]
+        FlinkParser(dialect=_DIALECT)._parse(lambda parser: types.append(parser.column_type()), tokens_of(text), text)  # type: ignore[attr-defined]
     except SqlError as problem:
         raise UnsupportedType(f"{text!r} is no type of a column: {problem.message}") from None
     except (SqlglotError, RecursionError):
-        found = []
-    if len(found) != 1:
+        types = []
+    if len(types) != 1:
         raise UnsupportedType(f"{text!r} is no type of a column.")
-    return found[0]
+    return types[0]
 
 
 def _check_hints(tokens: list[Token], text: str, taken: set[int]) -> None:

@@ -131,7 +131,7 @@ def _check_call(call: exp.Anonymous) -> None:
     if len(call.expressions) > _XML_ARGUMENTS.get(name, len(call.expressions)):
         raise UnsupportedStatement(f"{call.name} takes no options here: one names a file of the server to read.", fragment=call.name)
     at = SCHEMA_ARGUMENT.get(name)
-    if (at is not None or name in _XML_ARGUMENTS) and any(isinstance(one, exp.Kwarg) for one in call.expressions):
+    if (at is not None or name in _XML_ARGUMENTS) and any(isinstance(argument, exp.Kwarg) for argument in call.expressions):
         raise UnsupportedStatement(f"{call.name} takes its arguments by their places, not by names.", fragment=call.name)
     if at is not None and len(call.expressions) > at:
         _check_schema(call, call.expressions[at])
@@ -150,13 +150,17 @@ def _check_schema(call: exp.Anonymous, schema: exp.Expr) -> None:
 
 def _check_hint(hint: exp.Hint) -> None:
     """A hint names a way to join or to part rows, and takes names and numbers: a call inside would be run, too."""
-    for one in hint.expressions:
-        if not isinstance(one, exp.Expr):
-            raise UnsupportedStatement(f"The hint {one} is not available.", fragment=str(one))
-        name = one.name if isinstance(one, exp.Anonymous | exp.JoinHint | exp.Column | exp.Var) else one.sql("spark").partition("(")[0]
-        plain = all(isinstance(part, exp.Column | exp.Identifier | exp.Table | exp.Literal) for part in one.expressions)
-        if name.lower() not in HINTS or not plain or any(one.find_all(exp.Func, exp.Query)) is not isinstance(one, exp.Func):
-            raise UnsupportedStatement(f"The hint {one.sql('spark')[:80]} is not available.", fragment=name or None)
+    for member in hint.expressions:
+        if not isinstance(member, exp.Expr):
+            raise UnsupportedStatement(f"The hint {member} is not available.", fragment=str(member))
+        name = (
+            member.name
+            if isinstance(member, exp.Anonymous | exp.JoinHint | exp.Column | exp.Var)
+            else member.sql("spark").partition("(")[0]
+        )
+        plain = all(isinstance(part, exp.Column | exp.Identifier | exp.Table | exp.Literal) for part in member.expressions)
+        if name.lower() not in HINTS or not plain or any(member.find_all(exp.Func, exp.Query)) is not isinstance(member, exp.Func):
+            raise UnsupportedStatement(f"The hint {member.sql('spark')[:80]} is not available.", fragment=name or None)
 
 
 def _check_table(node: exp.Table, named: Collection[str]) -> None:

@@ -49,7 +49,7 @@ def _growth(tree: exp.Expr) -> float:
     product = 1.0
     for node in tree.find_all(exp.Anonymous, exp.DPipe, exp.Concat):
         name = node.name.lower() if isinstance(node, exp.Anonymous) else "concat"
-        if name in _ADDING and not all(isinstance(one, exp.Literal) for one in node.iter_expressions()):
+        if name in _ADDING and not all(isinstance(part, exp.Literal) for part in node.iter_expressions()):
             product *= max(2, len(node.expressions))
             if product > _MOST_GROWTH:
                 break
@@ -138,7 +138,7 @@ def _too_much(node: exp.Expr, name: str, most: int, what: str = "bytes") -> Unsu
 
 def _arguments(node: exp.Expr, name: str, at_least: int) -> list[exp.Expr] | None:
     """The arguments by their places; None where there are too few, which Spark tells."""
-    if any(isinstance(one, exp.Kwarg) for one in node.expressions):
+    if any(isinstance(argument, exp.Kwarg) for argument in node.expressions):
         raise UnsupportedStatement(f"{name} takes its arguments by their places, not by names.", fragment=name)
     return node.expressions if len(node.expressions) >= at_least else None
 
@@ -208,7 +208,7 @@ def _sequence(node: exp.Expr) -> None:
     if arguments is None:
         return
     most = MOST_ELEMENTS if node.find_ancestor(exp.Lambda) is None else MOST_BYTES_IN_LAMBDA // 8
-    start, stop = (literal_number(one) for one in arguments[:2])
+    start, stop = (literal_number(bound) for bound in arguments[:2])
     step = literal_number(arguments[2]) if len(arguments) > 2 else 1.0
     if start is not None and stop is not None and step is not None:
         if step and abs(stop - start) / abs(step) > most:
@@ -219,8 +219,8 @@ def _sequence(node: exp.Expr) -> None:
         seconds = _seconds(arguments[2]) if isinstance(arguments[2], exp.Interval) else _made_seconds(arguments[2])
         if seconds is None:
             return  # months and years: a hundred centuries are not too many
-        instants = [exp.Cast(this=one.copy(), to=exp.DataType(this=exp.DType.TIMESTAMPLTZ)) for one in arguments[:2]]
-        start_seconds, stop_seconds = (call("unix_seconds", one) for one in instants)
+        instants = [exp.Cast(this=bound.copy(), to=exp.DataType(this=exp.DType.TIMESTAMPLTZ)) for bound in arguments[:2]]
+        start_seconds, stop_seconds = (call("unix_seconds", bound) for bound in instants)
         span = exp.Div(
             this=exp.Paren(this=exp.Sub(this=stop_seconds, expression=start_seconds)), expression=exp.Literal.number(repr(seconds))
         )
@@ -277,7 +277,7 @@ def _format(node: exp.Expr) -> None:
 def _sketch(node: exp.Expr) -> None:
     """``count_min_sketch(column, eps, confidence, seed)`` takes memory by one over eps."""
     arguments = _arguments(node, node.name, 3) or []
-    eps, confidence = (literal_number(one) for one in arguments[1:3]) if arguments else (1.0, 0.5)
+    eps, confidence = (literal_number(argument) for argument in arguments[1:3]) if arguments else (1.0, 0.5)
     if eps is None or confidence is None or eps < 1e-5 or not 0 < confidence <= 0.9999:
         raise UnsupportedStatement(
             "count_min_sketch takes an eps of at least 0.00001 and a confidence of at most 0.9999.", fragment=node.name
@@ -293,7 +293,7 @@ def _rows(node: exp.Expr) -> None:
 def _by_product(node: exp.Expr) -> None:
     """What compares each character of one text with each of another."""
     arguments = _arguments(node, node.name, 2)
-    if arguments is None or any(isinstance(one, exp.Literal) and len(one.name) < 1000 for one in arguments[:2]):
+    if arguments is None or any(isinstance(argument, exp.Literal) and len(argument.name) < 1000 for argument in arguments[:2]):
         return
     product = exp.Mul(this=size_of(arguments[0]), expression=size_of(arguments[1]))
     says = f"{node.name} compares texts of at most 100 million pairs of characters."

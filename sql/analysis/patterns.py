@@ -44,7 +44,7 @@ def match_in_time(tree: exp.Expr) -> None:
             node.replace(exp.Paren(this=operator))
             _like(operator.this if isinstance(operator, exp.Escape) else operator)
         elif (places := _FUNCTIONS.get(node.name.lower())) and node.expressions:
-            if any(isinstance(one, exp.Kwarg) for one in node.expressions):
+            if any(isinstance(argument, exp.Kwarg) for argument in node.expressions):
                 raise UnsupportedStatement(f"{node.name} takes its arguments by their places, not by names.", fragment=node.name)
             for place in places:
                 if place < len(node.expressions):
@@ -65,7 +65,9 @@ def _like(node: exp.Expr) -> None:
         if segments is not None and _goes_back(segments):
             insensitive = isinstance(node, exp.ILike)
             subject = call("lower", node.this) if insensitive else node.this
-            expression = _expression([[one.lower() if insensitive and one else one for one in segment] for segment in segments])
+            expression = _expression(
+                [[character.lower() if insensitive and character else character for character in segment] for segment in segments]
+            )
             matches: exp.Expr = exp.RegexpLike(this=subject, expression=exp.Literal.string(expression))
             whole.replace(exp.Not(this=matches) if node.args.get("negate") else matches)
     else:
@@ -77,15 +79,15 @@ def _like(node: exp.Expr) -> None:
 
 def _like_many(node: exp.Expr, patterns: exp.Expr) -> None:
     inner = patterns.this
-    for one in inner.expressions if isinstance(inner, exp.Tuple) else [inner.this if isinstance(inner, exp.Paren) else inner]:
-        segments = _segments(one.name, "\\") if isinstance(one, exp.Literal) else None
+    for pattern in inner.expressions if isinstance(inner, exp.Tuple) else [inner.this if isinstance(inner, exp.Paren) else inner]:
+        segments = _segments(pattern.name, "\\") if isinstance(pattern, exp.Literal) else None
         if segments is None or _goes_back(segments):
             raise UnsupportedStatement("LIKE ANY and ALL take literals with one % or two around a text; write the others with OR or AND.")
 
 
 def _segments(pattern: str, escape: str) -> list[list[str | None]] | None:
     """What stands between the `%` of a pattern, character by character, None for `_`; None where Spark tells what is wrong."""
-    found: list[list[str | None]] = [[]]
+    segments: list[list[str | None]] = [[]]
     at = 0
     while at < len(pattern):
         character = pattern[at]
@@ -93,13 +95,13 @@ def _segments(pattern: str, escape: str) -> list[list[str | None]] | None:
             at += 1
             if at >= len(pattern) or pattern[at] not in ("%", "_", escape):
                 return None
-            found[-1].append(pattern[at])
+            segments[-1].append(pattern[at])
         elif character == "%":
-            found.append([])
+            segments.append([])
         else:
-            found[-1].append(None if character == "_" else character)
+            segments[-1].append(None if character == "_" else character)
         at += 1
-    return [found[0], *[one for one in found[1:-1] if one], found[-1]] if len(found) > 1 else found
+    return [segments[0], *[segment for segment in segments[1:-1] if segment], segments[-1]] if len(segments) > 1 else segments
 
 
 def _goes_back(segments: list[list[str | None]]) -> bool:
@@ -111,8 +113,8 @@ def _goes_back(segments: list[list[str | None]]) -> bool:
 
 def _expression(segments: list[list[str | None]]) -> str:
     """An expression that takes the first place for each segment and keeps it, which is right for segments of fixed length."""
-    first, *middle, last = ["".join("." if one is None else re.escape(one) for one in segment) for segment in segments]
-    return rf"(?s)\A{first}" + "".join(f"(?>.*?{one})" for one in middle) + (rf".*{last}\z" if last else "")
+    first, *middle, last = ["".join("." if part is None else re.escape(part) for part in segment) for segment in segments]
+    return rf"(?s)\A{first}" + "".join(f"(?>.*?{part})" for part in middle) + (rf".*{last}\z" if last else "")
 
 
 # Regular expressions
@@ -167,7 +169,7 @@ def _judge(parsed: Any, pattern: str, *, inside: bool) -> int:
         elif kind is sre.BRANCH:
             branches = argument[1]
             firsts = [next(iter(branch), None) for branch in branches]
-            literal = [one[1] for one in firsts if one is not None and one[0] is sre.LITERAL]
+            literal = [first[1] for first in firsts if first is not None and first[0] is sre.LITERAL]
             if inside and (len(literal) < len(branches) or len(set(literal)) < len(literal)):
                 raise _nested(pattern)
             unlimited += max(_judge(branch, pattern, inside=inside) for branch in branches)

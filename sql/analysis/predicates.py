@@ -100,8 +100,8 @@ class _Reader:
 
     def read(self, condition: exp.Expr, *, rejects_null: bool) -> Predicate | None:
         """The predicate a conjunct means; ``rejects_null`` leaves out conditions a row of NULLs passes."""
-        found = self._condition(condition)
-        return None if rejects_null and found is not None and _accepts_null(found) else found
+        predicate = self._condition(condition)
+        return None if rejects_null and predicate is not None and _accepts_null(predicate) else predicate
 
     def _condition(self, condition: exp.Expr) -> Predicate | None:
         condition = condition.unnest()
@@ -152,10 +152,10 @@ class _Reader:
         values = condition.expressions
         if column is None or not values or len(values) > _MOST_IN or condition.args.get("query") is not None:
             return None
-        found = [literal_value(value, column[1]) for value in values if not isinstance(value, exp.Null)]
-        if not found or any(value is None for value in found):
+        literals = [literal_value(value, column[1]) for value in values if not isinstance(value, exp.Null)]
+        if not literals or any(value is None for value in literals):
             return None
-        return In(column[0], tuple(found))
+        return In(column[0], tuple(literals))
 
     def _between(self, condition: exp.Between) -> Predicate | None:
         column = self._column(condition.this)

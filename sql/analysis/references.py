@@ -31,14 +31,14 @@ class TableReference:
 
 def table_references(tree: exp.Expr) -> list[TableReference]:
     """Every table the tree reads, in order; the target of an INSERT is none, CTEs are told apart by their scope."""
-    found = []
+    references = []
     known: dict[int, dict[str, int]] = {}
     for node in tree.find_all(exp.Table):
         if isinstance(node.this, exp.Identifier) and not (
             _is_cte(node, known) or _is_target(node) or isinstance(node.parent, exp.JoinHint)
         ):
-            found.append(_reference(node))
-    return found
+            references.append(_reference(node))
+    return references
 
 
 def _reference(node: exp.Table) -> TableReference:

@@ -28,11 +28,11 @@ def expand_views(context: ExecutionContext, tree: exp.Expr) -> exp.Expr:
         mentioned = _mentioned(context, tree)
         if not mentioned:
             return tree
-        found = context.lake.views.readable([(name.database, name.table) for _, name in mentioned])
-        if not found:
+        views = context.lake.views.readable([(name.database, name.table) for _, name in mentioned])
+        if not views:
             return tree
         for reference, name in mentioned:
-            view = found.get((name.database, name.table))
+            view = views.get((name.database, name.table))
             if view is not None:
                 if reference.options or reference.as_of is not None:
                     raise AnalysisError(f"{name} is a view; it has no options or snapshots to choose.", fragment=reference.name)

@@ -19,8 +19,8 @@ WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 
 def window_of(node: exp.Expr) -> Window | None:
     """The window function a subquery stands for."""
-    found = node.meta.get(WINDOW) if isinstance(node, exp.Subquery) else None
-    return found if isinstance(found, Window) else None
+    window = node.meta.get(WINDOW) if isinstance(node, exp.Subquery) else None
+    return window if isinstance(window, Window) else None
 
 
 def expand_windows(tree: exp.Expr) -> None:

@@ -103,8 +103,8 @@ class Datagen(Connector):
 def row_count(table: ConnectorTable) -> int | None:
     """How many rows there are in all; None for no end."""
     counts = [rule.end - rule.start + 1 for rule in rules_of(table) if rule.sequence]
-    asked = NUMBER_OF_ROWS.read(table.options)
-    return min(counts if asked is None else [*counts, asked], default=None)
+    row_limit = NUMBER_OF_ROWS.read(table.options)
+    return min(counts if row_limit is None else [*counts, row_limit], default=None)
 
 
 def rules_of(table: ConnectorTable) -> list[FieldRule]:
@@ -115,11 +115,11 @@ def rules_of(table: ConnectorTable) -> list[FieldRule]:
 
 
 def _rules(table: ConnectorTable, path: str, type_: DataType) -> list[FieldRule]:
-    found = [_rule(table, path, type_)]
+    rules = [_rule(table, path, type_)]
     if isinstance(type_, RowType):
         for part in type_.fields:
-            found += _rules(table, f"{path}.{part.name}", part.type)
-    return found
+            rules += _rules(table, f"{path}.{part.name}", part.type)
+    return rules
 
 
 _ALLOWED: tuple[tuple[tuple[type, ...], frozenset[str]], ...] = (

@@ -89,14 +89,14 @@ def check_path(path: str, import_dirs: tuple[str, ...], *, may_be_empty: bool = 
     allowed = [os.path.realpath(root) for root in import_dirs if "://" not in root]
     if not os.path.isabs(plain) or not _inside(os.path.realpath(_fixed_part(plain)), allowed):
         raise _outside(path, import_dirs)
-    found = sorted(glob.glob(plain, recursive=True)) if glob.has_magic(plain) else [plain]
-    for one in found:
-        for real in _every_file(one):
+    paths = sorted(glob.glob(plain, recursive=True)) if glob.has_magic(plain) else [plain]
+    for match in paths:
+        for real in _every_file(match):
             if not _inside(os.path.realpath(real), allowed):
                 raise _outside(path, import_dirs)
-    if not may_be_empty and (not found or not all(os.path.exists(one) for one in found)):
+    if not may_be_empty and (not paths or not all(os.path.exists(match) for match in paths)):
         raise InvalidOption(f"Option 'path' = '{path}': there is no such file.")
-    return found
+    return paths
 
 
 def _fixed_part(path: str) -> str:
@@ -108,10 +108,10 @@ def _fixed_part(path: str) -> str:
 
 def _every_file(path: str) -> list[str]:
     """The path itself, and all below it where it is a directory: a link inside may lead out."""
-    found = [path]
+    paths = [path]
     for directory, names, files in os.walk(path):
-        found += [os.path.join(directory, name) for name in (*names, *files)]
-    return found
+        paths += [os.path.join(directory, name) for name in (*names, *files)]
+    return paths
 
 
 def _inside(real: str, allowed: list[str]) -> bool:

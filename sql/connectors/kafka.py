@@ -288,19 +288,19 @@ def sides(table: ConnectorTable) -> tuple[Side | None, Side]:
     in_key: tuple[Field, ...] = ()
     if key_format is not None and named is not None:
         prefix = KEY_PREFIX.read(options)
-        found = {column.name: column for column in own}
+        by_name = {column.name: column for column in own}
         names = [name.strip() for name in named.split(";") if name.strip()]
         for name in names:
-            if name not in found:
-                raise InvalidOption(f"Option 'key.fields': there is no column {name}; there are {', '.join(found)}.")
+            if name not in by_name:
+                raise InvalidOption(f"Option 'key.fields': there is no column {name}; there are {', '.join(by_name)}.")
             if not name.startswith(prefix):
                 raise InvalidOption(f"Option 'key.fields': {name} does not begin with 'key.fields-prefix' = '{prefix}'.")
-        in_key = tuple(found[name] for name in names)
+        in_key = tuple(by_name[name] for name in names)
         key = Side(prefix="key.", format=key_format, columns=in_key, strip=prefix)
         if prefix and FIELDS_INCLUDE.read(options) == "all":
             raise InvalidOption("'key.fields-prefix' needs 'value.fields-include' = 'EXCEPT_KEY'.")
-    kept = own if key is None or FIELDS_INCLUDE.read(options) == "all" else [c for c in own if c not in in_key]
-    value = Side(prefix="" if both[0] else "value.", format=value_format, columns=tuple(kept))
+    value_columns = own if key is None or FIELDS_INCLUDE.read(options) == "all" else [c for c in own if c not in in_key]
+    value = Side(prefix="" if both[0] else "value.", format=value_format, columns=tuple(value_columns))
     for side in (key, value):
         if side is not None and side.format == "raw" and len(side.columns) != 1:
             raise InvalidSchema(f"The format raw holds one column, not {len(side.columns)}: {', '.join(c.name for c in side.columns)}.")
@@ -312,15 +312,15 @@ def specific_offsets(table: ConnectorTable, written: str) -> str:
     topic = TOPIC.read(table.options)
     if topic is None or ";" in topic:
         raise InvalidOption("Specific offsets need one 'topic'.")
-    found: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in written.split(";"))):
         match = re.fullmatch(r"partition\s*:\s*(\d+)\s*,\s*offset\s*:\s*(\d+)", part)
         if match is None:
             raise InvalidOption(f"'{part}' is no offset; partition:0,offset:42;partition:1,offset:300 is.")
-        found[match[1]] = int(match[2])
-    if not found:
+        offsets[match[1]] = int(match[2])
+    if not offsets:
         raise InvalidOption("Specific offsets name at least one partition: partition:0,offset:42.")
-    return json.dumps({topic: found})
+    return json.dumps({topic: offsets})
 
 
 def check_written(table: ConnectorTable) -> None:

@@ -23,12 +23,12 @@ CONNECTORS: Mapping[str, Connector] = {one.name: one for one in (Filesystem(), K
 
 def connector_named(name: str) -> Connector:
     """The connector of that name; raises `InvalidOption`."""
-    found = CONNECTORS.get(name.lower())
-    if found is None:
+    connector = CONNECTORS.get(name.lower())
+    if connector is None:
         near = nearest(name, CONNECTORS)
         hint = f" Did you mean '{near}'?" if near else ""
         raise InvalidOption(f"There is no connector '{name}'; there are {', '.join(CONNECTORS)}.{hint}")
-    return found
+    return connector
 
 
 def connector_table(name: str, definition: TableDefinition, scope: ConnectorScope) -> ConnectorTable:

@@ -37,11 +37,11 @@ def is_connector_table(schema: Schema) -> bool:
 def table_of(name: str, schema: Schema) -> ConnectorTable:
     """The table a schema keeps."""
     extra = json.loads(schema.options[_EXTRA])
-    kept = {key: value for key, value in schema.options.items() if key not in ("type", _EXTRA) and not key.startswith(PREFIX)}
+    options = {key: value for key, value in schema.options.items() if key not in ("type", _EXTRA) and not key.startswith(PREFIX)}
     return ConnectorTable(
         name=name,
         columns=schema.fields,
-        options=kept,
+        options=options,
         metadata=extra["metadata"],
         virtual=frozenset(extra["virtual"]),
         watermark=watermark_of(schema.options),
@@ -59,10 +59,10 @@ def find_connector(lake: Lake, session: Session, parts: tuple[str, ...], access:
         return own
     identifier = session.identifier(parts)
     try:
-        found = lake.open_any(identifier)
+        stored = lake.open_any(identifier)
     except TableNotExist:
         return None
-    return opened_connector(lake, found, access)
+    return opened_connector(lake, stored, access)
 
 
 def opened_connector(lake: Lake, table: LakeTable, access: Access) -> ConnectorTable | None:

@@ -56,7 +56,7 @@ def complete(lake: Lake, session: Session, text: str, position: int) -> list[str
     typed = word.group() if word else ""
     head = before[start : len(before) - len(typed)]
     statement = text[start : end if end >= 0 else len(text)]
-    return [found for found in _unique(_candidates(lake, session, head, statement, typed)) if _begins(found, typed)]
+    return [candidate for candidate in _unique(_candidates(lake, session, head, statement, typed)) if _begins(candidate, typed)]
 
 
 def _candidates(lake: Lake, session: Session, head: str, statement: str, typed: str) -> Iterator[str]:
@@ -107,8 +107,8 @@ def _readable(lake: Lake, database: str) -> list[str]:
 def _columns(lake: Lake, session: Session, statement: str, typed: str) -> Iterator[str]:
     """Columns of the tables the statement names, with the qualifier that was typed."""
     qualifier = f"{typed.rpartition('.')[0]}." if "." in typed else ""
-    for found in _TABLES.findall(statement)[:_MOST_TABLES]:
-        parts = parse_name(_AROUND_DOT.sub(".", found))
+    for match in _TABLES.findall(statement)[:_MOST_TABLES]:
+        parts = parse_name(_AROUND_DOT.sub(".", match))
         temporary = session.temporary_tables.get(parts[0]) if len(parts) == 1 else None
         if temporary is not None:
             yield from (qualifier + _written(field.name) for field in temporary.columns)
@@ -122,9 +122,9 @@ def _written(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else quote(name)
 
 
-def _begins(found: str, typed: str) -> bool:
+def _begins(candidate: str, typed: str) -> bool:
     """Names are case-sensitive in meaning, but who types them need not be."""
-    return found.replace("`", "").lower().startswith(typed.replace("`", "").lower())
+    return candidate.replace("`", "").lower().startswith(typed.replace("`", "").lower())
 
 
 def _unique(names: Iterable[str]) -> Iterator[str]:

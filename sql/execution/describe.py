@@ -57,9 +57,9 @@ class Described:
             from sql.spark.read.analysed import analysed
 
             assert tree is not None
-            columns, kept = analysed(context, tree)
+            columns, leftover = analysed(context, tree)
             result = _rows(columns)
-            result.analysed = kept
+            result.analysed = leftover
             return result
         match statement:
             case MetadataAnswer() | ConstantRow():
@@ -69,8 +69,8 @@ class Described:
             case LookingStatement():
                 return _rows(statement.columns(context))
             case DescribeTable():  # whether there is a column of comments, the table says
-                with statement.run(context) as found:
-                    return _rows(found.columns)
+                with statement.run(context) as answer:
+                    return _rows(answer.columns)
             case SetOption(lists=True):
                 return _rows(SETTINGS)
         if isinstance(tree, trees.Explain):
@@ -85,7 +85,7 @@ def described_last(texts: Sequence[StatementText]) -> ResultSet:
 
 def shapes_session(text: str) -> bool:
     """Whether a text leaves something behind in its session: SET, USE, temporary tables."""
-    return _MAY_SHAPE.search(text) is not None and any(_SHAPING.match(one.text) for one in split(text))
+    return _MAY_SHAPE.search(text) is not None and any(_SHAPING.match(statement.text) for statement in split(text))
 
 
 def _rows(columns: Sequence[ResultColumn]) -> ResultSet:

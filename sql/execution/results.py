@@ -278,9 +278,9 @@ class ResultSet:
 
 def batch_of_rows(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) -> pa.RecordBatch:
     """Rows of internal values as one Arrow batch."""
-    held = list(rows)
+    all_rows = list(rows)
     schema = result_schema(columns)
     if not columns:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(held), pa.struct([])))
-    arrays = [pa.array([row[i] for row in held], field.type) for i, field in enumerate(schema)]
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(all_rows), pa.struct([])))
+    arrays = [pa.array([row[i] for row in all_rows], field.type) for i, field in enumerate(schema)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -106,8 +106,8 @@ def check_setting(key: str, value: str) -> None:
 def with_defaults(settings: Mapping[str, str]) -> dict[str, str]:
     """A session's settings and the defaults that are not Flink's: its clients show results and INSERTs by what they read here."""
     sync = RUNTIME_MODE.key not in settings or settings[RUNTIME_MODE.key].lower() != "streaming"
-    told = {option.key: option.default_text() for option in (LOCAL_TIME_ZONE, RUNTIME_MODE)}
-    return told | {DML_SYNC.key: "true" if sync else "false"} | dict(settings)
+    defaults = {option.key: option.default_text() for option in (LOCAL_TIME_ZONE, RUNTIME_MODE)}
+    return defaults | {DML_SYNC.key: "true" if sync else "false"} | dict(settings)
 
 
 def statement_seconds(settings: Mapping[str, str]) -> float | None:

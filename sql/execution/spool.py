@@ -126,12 +126,12 @@ class Spool:
 
     def usage(self) -> dict[tuple[str, str], int]:
         """Bytes the results of each principal hold, by (principal, quota)."""
-        found: Counter[tuple[str, str]] = Counter()
+        usage: Counter[tuple[str, str]] = Counter()
         with self._lock:
             for entry in self._entries.values():
                 if entry.caller is not None:
-                    found[(entry.caller.principal, SPOOL)] += entry.bytes
-        return found
+                    usage[(entry.caller.principal, SPOOL)] += entry.bytes
+        return usage
 
     def _check_quota(self, entry: SpoolEntry) -> None:
         if self._quotas is None or entry.caller is None:
@@ -144,9 +144,9 @@ class Spool:
             )
         principal = entry.caller.principal
         room = self._quotas.room(principal, SPOOL)
-        if room is not None and (held := self.usage().get((principal, SPOOL), 0)) >= max(room, 1):
+        if room is not None and (used := self.usage().get((principal, SPOOL), 0)) >= max(room, 1):
             limit = self._quotas.limit(entry.caller, SPOOL)
-            raise exceeded(principal, SPOOL, limit or 0, f"results of {held} bytes here that wait to be read")
+            raise exceeded(principal, SPOOL, limit or 0, f"results of {used} bytes here that wait to be read")
 
     def check(self, entry: SpoolEntry) -> None:
         """Raise `ResultTooLarge` where the entry, or all together, hold more than they may; `QuotaExceeded` for its caller's results."""
@@ -190,14 +190,14 @@ class Spool:
     def clean(self) -> None:
         """Delete what gateways that ran here and are gone left behind, and begin to watch those elsewhere; call it at start."""
         self._watched = self._elapsed()
-        for found in self.file_io.list(self._base):
-            name = found.path.rstrip("/").rsplit("/", 1)[-1]
+        for status in self.file_io.list(self._base):
+            name = status.path.rstrip("/").rsplit("/", 1)[-1]
             if name in _LIVING:
                 continue
             if _died_here(name):
-                self._remove(found.path)
+                self._remove(status.path)
             else:
-                self._suspects[found.path] = _Suspect(sign=self._sign_of(found.path), since=self._watched)
+                self._suspects[status.path] = _Suspect(sign=self._sign_of(status.path), since=self._watched)
 
     def close(self) -> None:
         """Delete all this gateway put there."""
@@ -241,13 +241,13 @@ class Spool:
 
 def _died_here(owner: str) -> bool:
     """Whether a gateway of that name ran here and runs no more."""
-    found = _OWNER.match(owner)
-    return found is not None and is_dead(found["space"], int(found["pid"]))
+    match = _OWNER.match(owner)
+    return match is not None and is_dead(match["space"], int(match["pid"]))
 
 
 def _bytes_under(file_io: FileIO, path: str) -> int:
     total = 0
     with contextlib.suppress(FileNotFoundError):  # a writer's temporary directory may go between two lists
-        for found in file_io.list(path):
-            total += _bytes_under(file_io, found.path) if found.is_dir else found.size
+        for status in file_io.list(path):
+            total += _bytes_under(file_io, status.path) if status.is_dir else status.size
     return total

@@ -38,8 +38,8 @@ def plan_constants(tree: exp.Select) -> ConstantRow:
     """The statement, with the names and types Spark gives; raises `NotLocal` where it does anything but say literals."""
     if not only_parts(tree, _PARTS):
         raise NotLocal
-    found = [_column(node) for node in tree.expressions]
-    return ConstantRow(columns=[column for column, _ in found], row=[value for _, value in found], limit=limit_of(tree))
+    constants = [_column(node) for node in tree.expressions]
+    return ConstantRow(columns=[column for column, _ in constants], row=[value for _, value in constants], limit=limit_of(tree))
 
 
 def _column(node: exp.Expr) -> tuple[ResultColumn, Any]:

@@ -85,16 +85,16 @@ def _columns(table: LakeTable, names: Sequence[tuple[str, Origin]] | None) -> li
     """The columns the values go to, in their order; raises for one that is unknown or named twice."""
     if names is None:
         return list(table.schema.fields)
-    found: list[Field] = []
+    fields: list[Field] = []
     for name, origin in names:
         try:
             field = table.schema.field(name, table=str(table.identifier))
         except LakeError as unknown:
             raise _at(origin, unknown.message) from unknown
-        if field in found:
+        if field in fields:
             raise _at(origin, f"Column {field.name} is named twice in the list of columns.")
-        found.append(field)
-    return found
+        fields.append(field)
+    return fields
 
 
 def _check_arity(insert: ValuesInsert, fields: Sequence[Field], table: str) -> None:

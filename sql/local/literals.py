@@ -114,10 +114,10 @@ _INTEGER_TYPES = {
 
 def evaluate(node: exp.Expression) -> LiteralValue:
     """The value of a literal expression; raises `NotLocal` for everything else."""
-    found = _EVALUATORS.get(type(node))
-    if found is None:
+    evaluator = _EVALUATORS.get(type(node))
+    if evaluator is None:
         raise NotLocal
-    kind, value = found(node)
+    kind, value = evaluator(node)
     return LiteralValue(kind, value, NodeOrigin(node))
 
 
@@ -252,18 +252,18 @@ def _keep_digits(microsecond: int, to: exp.DataType) -> None:
 
 def date_of(text: str) -> dt.date:
     """The date a text spells; `NotLocal` where it is none, so that Spark words the error."""
-    found = _DATE.fullmatch(text)
-    if found is None:
+    match = _DATE.fullmatch(text)
+    if match is None:
         raise NotLocal
-    return _calendar(lambda: dt.date(*map(int, found.groups())))
+    return _calendar(lambda: dt.date(*map(int, match.groups())))
 
 
 def time_of(text: str) -> dt.time:
     """The time of day a text spells, or `NotLocal`."""
-    found = _TIME.fullmatch(text)
-    if found is None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         raise NotLocal
-    hour, minute, second, fraction = found.groups()
+    hour, minute, second, fraction = match.groups()
     return _calendar(lambda: dt.time(int(hour), int(minute), int(second), int((fraction or "").ljust(6, "0"))))
 
 

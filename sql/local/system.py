@@ -43,26 +43,26 @@ class SystemSelect(LocalStatement):
     limit: int | None
 
     def run(self, context: ExecutionContext) -> ResultSet:
-        kept: list[pa.RecordBatch] = []
+        batches: list[pa.RecordBatch] = []
         rows = 0
         for batch in self.system.read(self.scan, self.read):
             context.cancellation.check()
-            found = pa.Table.from_batches([batch])
+            matching = pa.Table.from_batches([batch])
             if self.condition is not None:
-                found = found.filter(self.condition)
+                matching = matching.filter(self.condition)
             if self.read:
-                kept += found.select(list(self.read)).combine_chunks().to_batches()
-            rows += found.num_rows
+                batches += matching.select(list(self.read)).combine_chunks().to_batches()
+            rows += matching.num_rows
             if self.limit is not None and not self.order and self.counted is None and rows >= self.limit:
                 break
         if self.counted is not None:
             return ResultSet.of_rows([ResultColumn(self.counted, BigIntType(nullable=False))], [(rows,)], is_query=True)
-        return self._ordered(kept)
+        return self._ordered(batches)
 
-    def _ordered(self, kept: Sequence[pa.RecordBatch]) -> ResultSet:
+    def _ordered(self, parts: Sequence[pa.RecordBatch]) -> ResultSet:
         columns = [ResultColumn(name, field.type) for name, field in self.columns]
         schema = result_schema(columns)
-        table = pa.Table.from_batches(kept) if kept else None
+        table = pa.Table.from_batches(parts) if parts else None
         if table is not None and self.order:
             # NULLs are the smallest, as in Spark.
             keys = [(name, "descending" if falling else "ascending", "at_end" if falling else "at_start") for name, falling in self.order]
@@ -84,9 +84,9 @@ def plan_system(tree: exp.Select, context: ExecutionContext) -> SystemSelect | N
     if reference.as_of is not None or not only_parts(tree, _PARTS):
         raise NotLocal
     check_hint(reference.options)
-    found = find_system_table(context.lake, context.session, reference.parts, options=reference.options, zone=context.zone)
-    assert found is not None
-    system, scan = found
+    system_table = find_system_table(context.lake, context.session, reference.parts, options=reference.options, zone=context.zone)
+    assert system_table is not None
+    system, scan = system_table
     schema = system.schema()
     scope = Scope(reference, schema)
     conditions = Conditions(scope.column)
@@ -128,16 +128,16 @@ def _order(tree: exp.Select, scope: Scope, columns: Sequence[tuple[str, Field]])
     order = tree.args.get("order")
     if order is None:
         return []
-    found = []
-    for one in order.expressions:
-        if not isinstance(one, exp.Ordered) or not isinstance(one.this, exp.Column) or one.args.get("with_fill"):
+    keys = []
+    for part in order.expressions:
+        if not isinstance(part, exp.Ordered) or not isinstance(part.this, exp.Column) or part.args.get("with_fill"):
             raise NotLocal
-        falling = bool(one.args.get("desc"))
-        if one.args.get("nulls_first") not in (None, not falling):
+        falling = bool(part.args.get("desc"))
+        if part.args.get("nulls_first") not in (None, not falling):
             raise NotLocal
-        named = [field for name, field in columns if name == one.this.name and not one.this.table]
-        field = named[0] if len(named) == 1 else scope.column(one.this)
+        named = [field for name, field in columns if name == part.this.name and not part.this.table]
+        field = named[0] if len(named) == 1 else scope.column(part.this)
         if field.type.root == "ARRAY":
             raise NotLocal
-        found.append((field.name, falling))
-    return found
+        keys.append((field.name, falling))
+    return keys

@@ -95,9 +95,9 @@ class Tail(LocalStatement):
 
     def _shared_rows(self, stream: TableStream, step: StreamStep, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
         """The rows of a step, read once for all streams of the same text; large ones are read by each, and never held whole."""
-        if sum(one.file.file_size for one in step.planned) > _SHARED_BYTES:
+        if sum(planned_file.file.file_size for planned_file in step.planned) > _SHARED_BYTES:
             return self._rows(step, schema)
-        files = tuple(one.file.file_name for one in step.planned)
+        files = tuple(planned_file.file.file_name for planned_file in step.planned)
         key = ("rows", step.snapshot.key, files, step.table.schema.id, self._text)
         return stream.follower.once(key, lambda: list(self._rows(step, schema)))
 
@@ -185,13 +185,13 @@ def is_bounded(table: LakeTable, reference: TableReference) -> bool:
 
 
 def _columns(scope: Scope, part: exp.Expr) -> list[tuple[str, Field]]:
-    found = scope.projected(part)
+    projected = scope.projected(part)
     try:
-        for _, field in found:
+        for _, field in projected:
             arrow_type(field.type)
     except UnsupportedType:
         raise NotLocal from None
-    return found
+    return projected
 
 
 _PARTS = frozenset({"expressions", "from_", "where", "limit", "hint"})

@@ -86,12 +86,12 @@ def _row(text: str, at: int) -> tuple[list[LiteralValue], int]:
     """The literals of one row, and where the text goes on behind its parenthesis."""
     row: list[LiteralValue] = []
     while True:
-        found = _LITERAL.match(text, at)
-        if found is None:
+        literal = _LITERAL.match(text, at)
+        if literal is None:
             raise NotLocal
-        kind, value = _value(found)
-        row.append(LiteralValue(kind, value, SpanOrigin(text, found.start(), found.end())))
-        following = _NEXT.match(text, found.end())
+        kind, value = _value(literal)
+        row.append(LiteralValue(kind, value, SpanOrigin(text, literal.start(), literal.end())))
+        following = _NEXT.match(text, literal.end())
         if following is None:
             raise NotLocal
         at = following.end()
@@ -99,17 +99,17 @@ def _row(text: str, at: int) -> tuple[list[LiteralValue], int]:
             return row, following.end(1)
 
 
-def _value(found: re.Match[str]) -> tuple[Kind, Any]:
-    match found.lastgroup:
+def _value(literal: re.Match[str]) -> tuple[Kind, Any]:
+    match literal.lastgroup:
         case "number":
-            digits = found["number"]
+            digits = literal["number"]
             kind, value = number_of(digits.removeprefix("-"))
             return kind, negated(value) if digits.startswith("-") else value
         case "string":
-            return Kind.STRING, found["string"]
+            return Kind.STRING, literal["string"]
         case "word":
-            return _WORDS[found["word"].upper()]
+            return _WORDS[literal["word"].upper()]
         case "hex":
-            return Kind.BINARY, bytes.fromhex(found["hex"])
-    kind, read = _TYPED[found["typed"].upper()]
-    return kind, read(found["text"])
+            return Kind.BINARY, bytes.fromhex(literal["hex"])
+    kind, read = _TYPED[literal["typed"].upper()]
+    return kind, read(literal["text"])

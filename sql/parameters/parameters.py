@@ -88,20 +88,20 @@ class Parameters:
     def from_json(cls, value: Any) -> Parameters:
         """Those of a list or an object; raises `BadRequest` for anything else."""
         if isinstance(value, list):
-            return cls(positional=[JsonParameter(one) for one in value])
+            return cls(positional=[JsonParameter(parameter) for parameter in value])
         if isinstance(value, dict):
-            return cls(by_name={name: JsonParameter(one) for name, one in value.items()})
+            return cls(by_name={name: JsonParameter(parameter) for name, parameter in value.items()})
         raise BadRequest("'parameters' must be a list (for ?) or an object (for :name).")
 
     @classmethod
     def from_arrow(cls, batch: pa.RecordBatch, row: int, *, named: bool = False) -> Parameters:
         """Those of one row of a batch, by position or by the columns' names; raises `InvalidParameter` for values without literals."""
-        found = [_of_arrow(name, column.slice(row, 1)) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
-        return cls(by_name=dict(zip(batch.schema.names, found, strict=True))) if named else cls(positional=found)
+        parameters = [_of_arrow(name, column.slice(row, 1)) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+        return cls(by_name=dict(zip(batch.schema.names, parameters, strict=True))) if named else cls(positional=parameters)
 
     def count(self) -> int:
         """How many values there are in all of them."""
-        return sum(one.count() for one in (*self.positional, *self.by_name.values()))
+        return sum(parameter.count() for parameter in (*self.positional, *self.by_name.values()))
 
     def spelled(self) -> bytes:
         """What tells these values from others: part of what an idempotency key stands for."""
@@ -120,14 +120,14 @@ class ParameterBinding:
 
     def value(self, placeholder: Placeholder, text: str) -> Bound:
         self.seen[placeholder.start] = placeholder
-        given = self._find(placeholder)
-        if given is None:
+        sent = self._find(placeholder)
+        if sent is None:
             raise _at(placeholder, text, self._missing(placeholder))
         try:
-            parameter = given.read()
+            parameter = sent.read()
             tree = literal(parameter.type, parameter.value)
         except Misfit as problem:
-            raise _at(placeholder, text, f"must be {problem}, not {_shown(given)}.") from None
+            raise _at(placeholder, text, f"must be {problem}, not {_shown(sent)}.") from None
         except UnsupportedType as problem:
             raise _at(placeholder, text, f"has a type that will not do: {problem.message}") from None
         if isinstance(tree, exp.Cast | exp.TryCast) and parameter.value is None:
@@ -143,8 +143,8 @@ class ParameterBinding:
     def _missing(self, placeholder: Placeholder) -> str:
         if placeholder.name is not None:
             names = ", ".join(self._parameters.by_name)
-            given = f"values were sent for {names}" if names else "no values were sent by name"
-            return f'has no value: {given}. Send "parameters": {{"{placeholder.name}": …}}.'
+            sent = f"values were sent for {names}" if names else "no values were sent by name"
+            return f'has no value: {sent}. Send "parameters": {{"{placeholder.name}": …}}.'
         return f'has no value: {len(self._parameters.positional)} sent by position. Send "parameters": […] with one value for each ?.'
 
 
@@ -197,12 +197,12 @@ class _Finding:
 
 def placeholders(text: str) -> list[Placeholder]:
     """The placeholders of a text, in order; raises what parsing it raises."""
-    found: list[Placeholder] = []
-    for one in split(text):
+    marks: list[Placeholder] = []
+    for statement in split(text):
         finding = _Finding()
-        parse_one(one.text, finding)
-        found += [finding.seen[start] for start in sorted(finding.seen)]
-    return found
+        parse_one(statement.text, finding)
+        marks += [finding.seen[start] for start in sorted(finding.seen)]
+    return marks
 
 
 def _plain(value: Any) -> Parameter:
@@ -295,7 +295,7 @@ def _from_arrow(type_: DataType, value: Any) -> Any:
         case MapType(key=key, value=item):
             return [(_from_arrow(key, k), _from_arrow(item, v)) for k, v in value]
         case RowType(fields=fields):
-            return tuple(_from_arrow(one.type, value[one.name]) for one in fields)
+            return tuple(_from_arrow(field.type, value[field.name]) for field in fields)
     return value
 
 
@@ -307,8 +307,8 @@ def _at(placeholder: Placeholder, text: str, message: str) -> InvalidParameter:
     return InvalidParameter(f"{where} {message}", line=line, column=column, fragment=placeholder.written)
 
 
-def _shown(given: Given) -> str:
-    value = given.given if isinstance(given, JsonParameter) else given.read().value
+def _shown(parameter: Given) -> str:
+    value = parameter.given if isinstance(parameter, JsonParameter) else parameter.read().value
     if isinstance(value, dict) and set(value) == {"type", "value"}:
         return f"{_short(value['value'])} as {value['type']}"
     return _short(value)

@@ -52,17 +52,17 @@ class Binding(Protocol):
 
 def question_marks(text: str, tokens: Sequence[Token]) -> list[int]:
     """Where the ``?`` of a statement stand, those in hints included (which the tokenizer takes for comments)."""
-    found = [token.start for token in tokens if token.token_type == TokenType.PLACEHOLDER]
+    starts = [token.start for token in tokens if token.token_type == TokenType.PLACEHOLDER]
     gaps = zip([0, *(token.end + 1 for token in tokens)], [*(token.start for token in tokens), len(text)], strict=True)
     for start, end in gaps:
         if "?" in text[start:end] and (at := text.find("/*+", start, end)) >= 0:
-            found += [part.start() for part in _IN_HINT.finditer(text, at, end) if part[1]]
-    return sorted(found)
+            starts += [part.start() for part in _IN_HINT.finditer(text, at, end) if part[1]]
+    return sorted(starts)
 
 
 def named(colon: Token, following: Token | None, text: str) -> str | None:
     """The name of a ``:name``, whose parts stand without space between them."""
     if colon.token_type != TokenType.COLON or following is None or following.start != colon.end + 1:
         return None
-    found = _NAME.fullmatch(text, following.start, following.end + 1)
-    return found[0] if found else None
+    match = _NAME.fullmatch(text, following.start, following.end + 1)
+    return match[0] if match else None

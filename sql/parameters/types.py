@@ -66,12 +66,12 @@ def wanted_parameters(text: str, lake: Lake, session: Session) -> list[ResultCol
     for node in tree.find_all(exp.Null):
         if _MARK in node.meta:
             types[node.meta[_MARK]] = tables.type_of(node)
-    found: dict[str, ResultColumn] = {}
+    columns: dict[str, ResultColumn] = {}
     for start in sorted(marking.seen):
         placeholder = marking.seen[start]
         name = placeholder.name or str(placeholder.number)
-        found.setdefault(name, ResultColumn(name, types.get(start, _UNKNOWN).with_nullable(True)))
-    return list(found.values())
+        columns.setdefault(name, ResultColumn(name, types.get(start, _UNKNOWN).with_nullable(True)))
+    return list(columns.values())
 
 
 def sample_parameters(wanted: Sequence[ResultColumn]) -> Parameters:
@@ -166,8 +166,8 @@ class _Tables:
             alias = reference.node.alias or reference.parts[-1]
             if node.table and node.table != alias:
                 continue
-            found = self._open(reference.parts)
-            if found is not None and (field := found[1].find(node.name)) is not None:
+            opened = self._open(reference.parts)
+            if opened is not None and (field := opened[1].find(node.name)) is not None:
                 return field.type
         return None
 
@@ -184,9 +184,9 @@ class _Tables:
 
 def _children(node: exp.Expr) -> Iterator[exp.Expr]:
     for value in node.args.values():
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, exp.Expr):
-                yield one
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, exp.Expr):
+                yield child
 
 
 def _named(node: exp.Expr) -> DataType:

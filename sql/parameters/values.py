@@ -107,19 +107,19 @@ def _decimal(type_: DataType, value: Any) -> Decimal:
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
             raise Misfit(wanted)
-        found = value if isinstance(value, Decimal) else Decimal(without_marks(str(value)).strip())
+        number = value if isinstance(value, Decimal) else Decimal(without_marks(str(value)).strip())
     except (InvalidOperation, ValueError):
         raise Misfit(wanted) from None
-    if not found.is_finite():
+    if not number.is_finite():
         raise Misfit(wanted)
-    _, digits, exponent = found.as_tuple()
+    _, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
-    behind = -exponent if found else 0
+    behind = -exponent if number else 0
     while behind > type_.scale and digits and digits[-1] == 0:
         digits, behind = digits[:-1], behind - 1
-    if behind > type_.scale or (found and len(digits) - behind > type_.precision - type_.scale):
+    if behind > type_.scale or (number and len(digits) - behind > type_.precision - type_.scale):
         raise Misfit(wanted)
-    return found
+    return number
 
 
 def _string(type_: DataType, value: Any) -> str:
@@ -138,25 +138,25 @@ def _string(type_: DataType, value: Any) -> str:
 def _binary(type_: DataType, value: Any) -> bytes:
     assert isinstance(type_, BinaryType | VarBinaryType)
     try:
-        found = base64.b64decode(value, validate=True) if isinstance(value, str) else None
+        decoded = base64.b64decode(value, validate=True) if isinstance(value, str) else None
     except ValueError:
-        found = None
-    if found is None or len(found) > type_.length:
+        decoded = None
+    if decoded is None or len(decoded) > type_.length:
         raise Misfit("base64" + ("" if type_.sql() == "BYTES" else f" of at most {type_.length} bytes"))
-    return found
+    return decoded
 
 
 def _moment(read: Callable[[str], Any], like: str, *, zoned: bool = False) -> Callable[[DataType, Any], Any]:
     def reader(_: DataType, value: Any) -> Any:
         try:
-            found = read(value) if isinstance(value, str) and not _TOO_FINE.search(value) else None
-            if isinstance(found, dt.datetime) and zoned and found.tzinfo is not None:
-                found = found.astimezone(dt.UTC)
+            moment = read(value) if isinstance(value, str) and not _TOO_FINE.search(value) else None
+            if isinstance(moment, dt.datetime) and zoned and moment.tzinfo is not None:
+                moment = moment.astimezone(dt.UTC)
         except (ValueError, OverflowError):
-            found = None
-        if found is None or (isinstance(found, dt.datetime | dt.time) and (found.tzinfo is not None) != zoned):
+            moment = None
+        if moment is None or (isinstance(moment, dt.datetime | dt.time) and (moment.tzinfo is not None) != zoned):
             raise Misfit(f'a text like "{like}"')
-        return found
+        return moment
 
     return reader
 

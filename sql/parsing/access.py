@@ -75,10 +75,10 @@ class AccessParser(ViewParser):
         return trees.GiveRole(role=role, principals=principals, give=verb == "GRANT")
 
     def _accesses(self) -> tuple[tuple[Access, Columns | None], ...]:
-        found = [self._access()]
+        accesses = [self._access()]
         while self.eat(","):
-            found.append(self._access())
-        return tuple(found)
+            accesses.append(self._access())
+        return tuple(accesses)
 
     def _access(self) -> tuple[Access, Columns | None]:
         at = self.here
@@ -122,10 +122,10 @@ class AccessParser(ViewParser):
         return ResourceType.TABLE, self.names("the table's name")
 
     def _principals(self) -> tuple[str, ...]:
-        found = [self._principal()]
+        principals = [self._principal()]
         while self.eat(","):
-            found.append(self._principal())
-        return tuple(dict.fromkeys(found))
+            principals.append(self._principal())
+        return tuple(dict.fromkeys(principals))
 
     def _principal(self) -> str:
         following = self._tokens[self._index + 1].text.upper() if self._index + 1 < len(self._tokens) else ";"

@@ -74,9 +74,9 @@ class BaseParser(SparkParser):
         if at is None:
             last = self._prev
             line, column = place_of(self.sql, last) if last else (1, 1)
-            found = last.text if last else ""
+            last_text = last.text if last else ""
             raise SqlSyntaxError(
-                f"The statement ends too early after '{found}': {expected} is expected.", line=line, column=column, fragment=found
+                f"The statement ends too early after '{last_text}': {expected} is expected.", line=line, column=column, fragment=last_text
             )
         line, column = place_of(self.sql, at)
         text = self.sql[at.start : at.end + 1]
@@ -112,10 +112,10 @@ class BaseParser(SparkParser):
         """Step over the words if they stand here and end where a token ends."""
         wanted, tokens = list(words), 0
         while wanted:
-            found = self._words(self._index + tokens)
-            if not found or wanted[: len(found)] != found:
+            spoken = self._words(self._index + tokens)
+            if not spoken or wanted[: len(spoken)] != spoken:
                 return False
-            wanted = wanted[len(found) :]
+            wanted = wanted[len(spoken) :]
             tokens += 1
         self._advance(tokens)
         return True
@@ -180,28 +180,28 @@ class BaseParser(SparkParser):
     def options(self) -> dict[str, str]:
         """``('key' = 'value', …)``; a key may stand once."""
         self.need("(")
-        found: dict[str, str] = {}
+        options: dict[str, str] = {}
         if self.eat(")"):
-            return found
+            return options
         while True:
             at = self.here
             key = self.key_or_value("an option's key")
             self.need("=")
-            if key in found:
+            if key in options:
                 self.fail("each option once, and this one stands twice", at)
-            found[key] = self.key_or_value("an option's value")
+            options[key] = self.key_or_value("an option's value")
             if not self.eat(","):
                 self.need(")")
-                return found
+                return options
 
     def name_list(self, what: str = "a column") -> tuple[str, ...]:
         """``(a, b)``."""
         self.need("(")
-        found = [self.name(what)]
+        names = [self.name(what)]
         while self.eat(","):
-            found.append(self.name(what))
+            names.append(self.name(what))
         self.need(")")
-        return tuple(found)
+        return tuple(names)
 
     def source_from(self, start: Token, *, until: Token | None = None) -> str:
         """The text from a token up to the present one (or ``until``), as the user wrote it."""

@@ -81,8 +81,8 @@ class DdlParser(ColumnParser):
                 self._first_metadata,
             )
         of_files = not temporary and "connector" not in definition.options
-        if not of_files and (given := next((field for field in definition.columns if field.default_value is not None), None)):
-            self.refuse(f"A connector's columns have no DEFAULT: column {given.name}.")
+        if not of_files and (with_default := next((field for field in definition.columns if field.default_value is not None), None)):
+            self.refuse(f"A connector's columns have no DEFAULT: column {with_default.name}.")
         return trees.CreateTable(name=name, temporary=temporary, if_not_exists=missing_only, definition=definition, query=query)
 
     def _create_database(self) -> exp.Expr:
@@ -173,16 +173,16 @@ class DdlParser(ColumnParser):
     def _partition_columns(self, columns: list[Field]) -> tuple[str, ...]:
         """Names of columns; Spark's spelling with a type declares the column, too."""
         self.need("(")
-        found = []
+        partition_columns = []
         while True:
             name = self.name("a column")
             if self.word() not in (",", ")"):
                 columns.append(self.column_rest(name))
-            found.append(name)
+            partition_columns.append(name)
             if not self.eat(","):
                 break
         self.need(")")
-        return tuple(found)
+        return tuple(partition_columns)
 
     def _like(self) -> LikeClause:
         source = self.names("the table's name")
@@ -204,13 +204,13 @@ class DdlParser(ColumnParser):
     def query(self, what: str) -> exp.Expr:
         """A query (also in parentheses or behind WITH)."""
         start = self.here
-        found = self._parse_select(nested=self.word() != "WITH")
-        found = self._parse_set_operations(found) if isinstance(found, exp.Expr) else None
-        if isinstance(found, exp.Expr) and isinstance(found, exp.Query):
-            found = self._parse_query_modifiers(found)
-        if not isinstance(found, exp.Query | exp.Values):
+        query = self._parse_select(nested=self.word() != "WITH")
+        query = self._parse_set_operations(query) if isinstance(query, exp.Expr) else None
+        if isinstance(query, exp.Expr) and isinstance(query, exp.Query):
+            query = self._parse_query_modifiers(query)
+        if not isinstance(query, exp.Query | exp.Values):
             self.fail(what, start)
-        return found
+        return query
 
     def drop(self) -> exp.Expr:
         """``DROP …``, from behind the word."""
@@ -261,8 +261,8 @@ class DdlParser(ColumnParser):
 
     def _partitions(self) -> tuple[dict[str, str | None], ...]:
         """``PARTITION (column = literal, …), …``; None stands for NULL."""
-        found: list[dict[str, str | None]] = []
-        while not found or self.eat(","):
+        partitions: list[dict[str, str | None]] = []
+        while not partitions or self.eat(","):
             self.need("PARTITION", "(")
             values: dict[str, str | None] = {}
             while not values or self.eat(","):
@@ -270,8 +270,8 @@ class DdlParser(ColumnParser):
                 self.need("=")
                 values[name] = self._literal()
             self.need(")")
-            found.append(values)
-        return tuple(found)
+            partitions.append(values)
+        return tuple(partitions)
 
     def _literal(self) -> str | None:
         """A literal as text."""

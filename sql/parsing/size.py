@@ -35,10 +35,10 @@ def values_in(value: Any) -> int:
     """The value itself, and all in it."""
     count, left = 0, [value]
     while left:
-        one = left.pop()
+        node = left.pop()
         count += 1
-        if isinstance(one, list | tuple):
-            left += one
-        elif isinstance(one, dict):
-            left += one.values()
+        if isinstance(node, list | tuple):
+            left += node
+        elif isinstance(node, dict):
+            left += node.values()
     return count

@@ -56,17 +56,17 @@ class TypeParser(BaseParser):
     def _numbers(self) -> str:
         if not self.eat("("):
             return ""
-        found = []
+        numbers = []
         while True:
             token = self.here
             if token is None or token.token_type != TokenType.NUMBER:
                 self.fail("a number")
-            found.append(token.text)
+            numbers.append(token.text)
             self._advance()
             if not self.eat(","):
                 break
         self.need(")")
-        return f"({', '.join(found)})"
+        return f"({', '.join(numbers)})"
 
     def _zone(self) -> str:
         if self.eat("WITH", "LOCAL", "TIME", "ZONE"):

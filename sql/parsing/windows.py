@@ -49,11 +49,11 @@ class WindowParser(DdlParser):
         if self.word(at) not in _PARAMETERS or self.word(at + 1) != "(":
             return super()._parse_table(*args, **kwargs)  # type: ignore[arg-type]
         self._advance(at)
-        found = self._window_function()
+        window = self._window_function()
         if wrapped:
             self.need(")")
-        found.set("alias", self._parse_table_alias())
-        return found
+        window.set("alias", self._parse_table_alias())
+        return window
 
     def _window_function(self) -> exp.Subquery:
         kind, start = self.word(), self.here
@@ -143,11 +143,11 @@ class WindowParser(DdlParser):
         return exp.select("*").from_(source, copy=False), keys
 
     def _key_names(self) -> tuple[str, ...]:
-        found = [self.name("a column")]
+        names = [self.name("a column")]
         while self.word() == "," and self.word(1) != "DESCRIPTOR" and not (self.word(2) == "=" or self._argument_ahead()):
             self._advance()
-            found.append(self.name("a column"))
-        return tuple(found)
+            names.append(self.name("a column"))
+        return tuple(names)
 
     def _argument_ahead(self) -> bool:
         at = self._index + 2

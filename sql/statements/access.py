@@ -167,14 +167,14 @@ class ShowGrants(LookingStatement):
         rows: list[tuple[str | None, ...]] = []
         if args.get("what") is not None:
             resource = resource_of(args["what"], args["name"], context.session.current_database)
-            found = permissions.grants_on(resource)
+            grants = permissions.grants_on(resource)
             if resource.type is ResourceType.TABLE:
-                found += permissions.grants_on(replace(resource, type=ResourceType.COLUMN))
+                grants += permissions.grants_on(replace(resource, type=ResourceType.COLUMN))
         else:
-            found = permissions.grants_of(principal)
-            given = [pair for pair in permissions.memberships() if principal in (None, pair[1])]
-            rows = [(member, "ROLE", role, None) for role, member in given]
-        rows += [(g.principal, _access_text(g), g.resource.sql(), g.expires_at.isoformat() if g.expires_at else None) for g in found]
+            grants = permissions.grants_of(principal)
+            memberships = [pair for pair in permissions.memberships() if principal in (None, pair[1])]
+            rows = [(member, "ROLE", role, None) for role, member in memberships]
+        rows += [(g.principal, _access_text(g), g.resource.sql(), g.expires_at.isoformat() if g.expires_at else None) for g in grants]
         return rows
 
 
@@ -214,5 +214,5 @@ class ShowPolicies(LookingStatement):
     def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
         """The table's row filters and masks."""
         table = context.session.identifier(self.tree.args["table"])
-        found = _permissions(context).policies(table)
-        return [(p.name, "MASK" if p.column else "ROW", p.column, ", ".join(p.principals) or "everyone", p.sql) for p in found]
+        policies = _permissions(context).policies(table)
+        return [(p.name, "MASK" if p.column else "ROW", p.column, ", ".join(p.principals) or "everyone", p.sql) for p in policies]

@@ -38,8 +38,8 @@ class ShowDropped(LookingStatement):
 
     def columns(self, context: ExecutionContext) -> Sequence[ResultColumn]:
         """What one needs to choose among several drops of a name."""
-        shown = _TABLES if self.tree.args["what"] == "TABLES" else _DATABASES
-        return [ResultColumn(name, type_) for name, type_ in shown]
+        columns = _TABLES if self.tree.args["what"] == "TABLES" else _DATABASES
+        return [ResultColumn(name, type_) for name, type_ in columns]
 
     def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
         """What can be brought back, the newest drop first."""
@@ -108,16 +108,16 @@ def _restarted(context: ExecutionContext, tables: frozenset[Identifier]) -> Iter
 
 def _mentioned(statement: str, database: str) -> set[Identifier]:
     """The stored tables a job reads and writes."""
-    found: set[Identifier] = set()
+    tables: set[Identifier] = set()
     try:
         inserts = trees.inserts_of(parse_one(statement, stored=True))
     except LakeError:  # of an older version: it would not start again either
-        return found
+        return tables
     for insert in inserts:
         into = insert.this.this if isinstance(insert.this, exp.Schema) else insert.this
         written = [tuple(part.name for part in into.parts)] if isinstance(into, exp.Table) else []
         for parts in (*written, *(reference.parts for reference in table_references(insert))):
             plain = parts[1:] if len(parts) == 3 and parts[0] == CATALOG else parts
             if len(plain) <= 2:
-                found.add(Identifier(plain[0], plain[1]) if len(plain) == 2 else Identifier(database, plain[0]))
-    return found
+                tables.add(Identifier(plain[0], plain[1]) if len(plain) == 2 else Identifier(database, plain[0]))
+    return tables

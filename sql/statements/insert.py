@@ -74,7 +74,7 @@ class StatementSet:
             for insert in self.tree.expressions:
                 target = target_of(context, insert)
                 same = [other for other, _ in done if other.table.table_id == target.table.table_id]
-                if any(one.overwrite for one in (target, *same)) and same:
+                if any(member.overwrite for member in (target, *same)) and same:
                     raise AnalysisError(
                         f"{target.table.identifier} stands twice in the statement set, and only INSERT INTO can be repeated there."
                     )
@@ -155,8 +155,8 @@ def _pass_on(context: ExecutionContext, insert: exp.Insert, sink: ConnectorTable
     from sql.spark.read.prepared import prepared
     from sql.spark.write.assign import assigned
 
-    with prepared(context, source_of(insert)) as found:
-        frame = assigned(found.frame, sink_schema(sink), sink_columns(insert), {}, sink.name)
+    with prepared(context, source_of(insert)) as query:
+        frame = assigned(query.frame, sink_schema(sink), sink_columns(insert), {}, sink.name)
         return spark_connector(sink).write(frame, sink, context.connector_scope)
 
 
@@ -183,8 +183,8 @@ def _check_columns(table: LakeTable, columns: tuple[str, ...] | None, fixed: Map
             raise AnalysisError(f"Column {name} has its value in PARTITION and stands in the column list, too.", fragment=name)
     if len(set(columns)) != len(columns):
         raise InvalidSchema("A column stands twice in the column list.")
-    given = {*columns, *fixed}
-    missing = [f.name for f in table.schema.fields if not f.type.nullable and f.default_value is None and f.name not in given]
+    assigned = {*columns, *fixed}
+    missing = [f.name for f in table.schema.fields if not f.type.nullable and f.default_value is None and f.name not in assigned]
     if missing:
         raise AnalysisError(f"Column {missing[0]} of {table.identifier} is NOT NULL and gets no value.", fragment=missing[0])
 
@@ -197,9 +197,9 @@ def write_query(context: ExecutionContext, target: Target, query: exp.Expr) -> l
     from sql.spark.write.writes import write
 
     order = Order.of_writes(target.table.schema)
-    with prepared(context, query) as found:
+    with prepared(context, query) as rows:
         context.cancellation.check()
-        frame = assigned(found.frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
+        frame = assigned(rows.frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
         return before_commit(target.table, write(frame.sparkSession, frame, target.table, arrange=order.arrange() if order else None))
 
 
@@ -268,5 +268,5 @@ def query_columns(context: ExecutionContext, query: exp.Expr) -> list[ResultColu
     """The columns a query gives, without running it."""
     from sql.spark.read.prepared import prepared
 
-    with prepared(context, query) as found:
-        return found.columns()
+    with prepared(context, query) as rows:
+        return rows.columns()

@@ -30,7 +30,7 @@ class TablePicture:
 
     def to_json(self) -> dict[str, Any]:
         """The table as clients get it."""
-        plan, told, shown_files = self.plan, self.told, None
+        plan, tells_counts, shown_files = self.plan, self.told, None
         if self.files is not None:
             shown_files = [
                 {"partition": f.partition, "bucket": f.bucket, "bytes": f.size, "rows": f.rows, "fate": f.fate.value} for f in self.files
@@ -38,9 +38,9 @@ class TablePicture:
         return {
             "table": self.name,
             "snapshot": plan.snapshot_id,
-            "files": {"total": plan.total_files, "kept": len(plan.files)} if told else None,
-            "bytes": {"total": plan.total_bytes, "kept": plan.kept_bytes} if told else None,
-            "rowsToRead": plan.kept_rows if told else None,
+            "files": {"total": plan.total_files, "kept": len(plan.files)} if tells_counts else None,
+            "bytes": {"total": plan.total_bytes, "kept": plan.kept_bytes} if tells_counts else None,
+            "rowsToRead": plan.kept_rows if tells_counts else None,
             "pushed": shown(plan.predicate),
             "fates": shown_files,
         }
@@ -64,8 +64,8 @@ class PlanPicture:
 
 def table_picture(context: ExecutionContext, name: str, table: LakeTable, plan: ScanPlan) -> TablePicture:
     """The picture of a planned read; where a part of the table is kept from the caller, so are its files and what they count."""
-    told = context.lake.tells_counts(table)
-    return TablePicture(name=name, plan=plan, told=told, files=pictured(table.files, table.schema, plan) if told else None)
+    tells_counts = context.lake.tells_counts(table)
+    return TablePicture(name=name, plan=plan, told=tells_counts, files=pictured(table.files, table.schema, plan) if tells_counts else None)
 
 
 def shown(predicate: Predicate | None) -> str:

@@ -60,14 +60,14 @@ class Explain:
             target_of(context, inner)
             query = inner.this
         local = isinstance(inner, exp.Select | trees.DeleteRows) and plan_locally(inner, context) is not None
-        with prepared(context, query) as found:
+        with prepared(context, query) as rows:
             if self.tree.args.get("json"):
-                tables = tuple(table_picture(context, planned.name, planned.table, planned.plan) for planned in found.tables)
-                picture = PlanPicture(answered_in="gateway" if local else "Spark", tables=tables, plan=_named_plan(found))
+                tables = tuple(table_picture(context, planned.name, planned.table, planned.plan) for planned in rows.tables)
+                picture = PlanPicture(answered_in="gateway" if local else "Spark", tables=tables, plan=_named_plan(rows))
                 return picture.result()
             lines = ["Answered in the gateway; Spark's plan below is what it would do instead.", ""] if local else []
-            lines += ["== Tables =="] if found.tables else []
-            for planned in found.tables:
+            lines += ["== Tables =="] if rows.tables else []
+            for planned in rows.tables:
                 plan = planned.plan
                 lines += [f"{planned.table.identifier} at snapshot {plan.snapshot_id if plan.snapshot_id is not None else '(none)'}"]
                 if context.lake.tells_counts(planned.table):
@@ -80,7 +80,7 @@ class Explain:
                 lines += [f"  pushed: {shown(plan.predicate)}"]
             lines += _advice(context, inner) if isinstance(inner, exp.Insert) else []
             lines += ["", "== Spark =="] if lines else ["== Spark =="]
-            text = _named_plan(found)
+            text = _named_plan(rows)
         return ResultSet.of_strings(("result",), [("\n".join(lines) + "\n" + text.strip(),)])
 
 
@@ -90,19 +90,19 @@ def _advice(context: ExecutionContext, insert: exp.Insert) -> list[str]:
     from sql.statements.procedures.doctor import findings
 
     table = target_of(context, insert).table
-    found = findings(table) if context.lake.tells_counts(table) else []
-    return [line for one in found for line in ("", "== Advice ==", f"{one.what}: {one.why}", f"  {one.statement}")]
+    advice = findings(table) if context.lake.tells_counts(table) else []
+    return [line for finding in advice for line in ("", "== Advice ==", f"{finding.what}: {finding.why}", f"  {finding.statement}")]
 
 
-def _named_plan(found: Prepared) -> str:
+def _named_plan(query: Prepared) -> str:
     """What ``DataFrame.explain`` prints, which has no other public form, with the tables' names for its views'.
 
     Without the lines that list files: their paths are the server's, and partitions stand in them that a policy may hide.
     """
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        found.frame.explain("formatted")
+        query.frame.explain("formatted")
     text = _LOCATIONS.sub("", out.getvalue())
-    for view, name in found.views.items():
+    for view, name in query.views.items():
         text = text.replace(view, name)
     return text

@@ -162,13 +162,13 @@ def create_table_text(table: LakeTable) -> str:
 
 
 def _column_text(name: str, type_: str, comment: str | None, default: str | None = None) -> str:
-    told = f"{quote(name)} {type_}" + (f" DEFAULT {default}" if default is not None else "")
-    return told + (f" COMMENT {literal(comment)}" if comment else "")
+    text = f"{quote(name)} {type_}" + (f" DEFAULT {default}" if default is not None else "")
+    return text + (f" COMMENT {literal(comment)}" if comment else "")
 
 
 def _options_text(options: dict[str, str]) -> str:
-    shown = masked_all(options)
-    return "WITH (\n  " + ",\n  ".join(f"{literal(key)} = {literal(shown[key])}" for key in sorted(shown)) + "\n)"
+    masked = masked_all(options)
+    return "WITH (\n  " + ",\n  ".join(f"{literal(key)} = {literal(masked[key])}" for key in sorted(masked)) + "\n)"
 
 
 def create_connector_text(table: ConnectorTable, stored: Identifier | None) -> str:
@@ -263,6 +263,6 @@ class DescribeDatabase(LookingStatement):
 
     def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
         """Name, comment and options."""
-        found = context.lake.database(database_name(self.tree.args["name"]))
-        options = {key: value for key, value in found.options.items() if key != "comment"}
-        return [("name", found.name), ("comment", found.comment), *sorted(masked_all(options).items())]
+        database = context.lake.database(database_name(self.tree.args["name"]))
+        options = {key: value for key, value in database.options.items() if key != "comment"}
+        return [("name", database.name), ("comment", database.comment), *sorted(masked_all(options).items())]

@@ -166,8 +166,8 @@ def merged_like(context: ExecutionContext, definition: TableDefinition, like: Li
         partitions = source.partition_keys
     watermarks = definition.watermarks
     if not watermarks and behaviour["WATERMARKS"] != "EXCLUDING":
-        found = watermark_of(source.options)
-        watermarks = (found,) if found is not None else ()
+        watermark = watermark_of(source.options)
+        watermarks = (watermark,) if watermark is not None else ()
     merged = replace(
         definition,
         columns=(*source.fields, *definition.columns),
@@ -220,8 +220,8 @@ class AlterTable(LocalStatement):
             else:
                 changes: tuple[SchemaChange, ...] = args["changes"]
                 self._check(changes)
-                given = {change.key for change in changes if isinstance(change, SetOption | RemoveOption)}
-                context.lake.alter_table(table, changes, check=lambda new: check_together(new.options, new.partition_keys, given))
+                keys = {change.key for change in changes if isinstance(change, SetOption | RemoveOption)}
+                context.lake.alter_table(table, changes, check=lambda new: check_together(new.options, new.partition_keys, keys))
                 return _told(ResultSet.ok(), {change.key: change.value for change in changes if isinstance(change, SetOption)})
         except TableNotExist:
             if not args.get("if_exists"):
@@ -249,11 +249,11 @@ class AlterTable(LocalStatement):
                 if key not in schema.partition_keys:
                     keys = ", ".join(schema.partition_keys) or "none"
                     raise AnalysisError(f"{key} is no partition column of {name}; there are {keys}.", fragment=key)
-            found = matching(schema, present, [{key: default if text is None else text for key, text in spec.items()}])
-            if not found and not present_only:
-                told = ", ".join(f"{key} = {'NULL' if text is None else text}" for key, text in spec.items())
-                raise AnalysisError(f"Table {name} has no partition ({told}); DROP IF EXISTS PARTITION takes that for done.")
-            gone |= found
+            matches = matching(schema, present, [{key: default if text is None else text for key, text in spec.items()}])
+            if not matches and not present_only:
+                named = ", ".join(f"{key} = {'NULL' if text is None else text}" for key, text in spec.items())
+                raise AnalysisError(f"Table {name} has no partition ({named}); DROP IF EXISTS PARTITION takes that for done.")
+            gone |= matches
         drop_partitions(context.lake, table, [partition for row, partition in present.items() if row in gone])
 
     @staticmethod

@@ -23,14 +23,14 @@ def _view(
     """The view a query makes; Spark tells the types of its columns."""
     from sql.statements.insert import query_columns
 
-    found = query_columns(context, query)
-    if columns and len(columns) != len(found):
-        raise AnalysisError(f"The view names {len(columns)} columns, and its query gives {len(found)}.")
-    named = columns or tuple((column.name, None) for column in found)
+    view_columns = query_columns(context, query)
+    if columns and len(columns) != len(view_columns):
+        raise AnalysisError(f"The view names {len(columns)} columns, and its query gives {len(view_columns)}.")
+    named = columns or tuple((column.name, None) for column in view_columns)
     if len({name for name, _ in named}) != len(named):
         raise AnalysisError("Two columns of the view have the same name; name its columns: CREATE VIEW name (a, b) AS ….")
     fields = []
-    for at, ((name, said), column) in enumerate(zip(named, found, strict=True)):
+    for at, ((name, said), column) in enumerate(zip(named, view_columns, strict=True)):
         try:
             parse_type(column.type.to_json())
         except UnsupportedType:

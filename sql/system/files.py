@@ -42,10 +42,10 @@ class _Live:
 
     def name(self, partition: bytes) -> str:
         """The partition as this table shows it."""
-        found = self._names.get(partition)
-        if found is None:
-            found = self._names[partition] = self._shown(self._scan, partition)
-        return found
+        name = self._names.get(partition)
+        if name is None:
+            name = self._names[partition] = self._shown(self._scan, partition)
+        return name
 
     def entries(self) -> Iterator[ManifestEntry]:
         """The entries, in manifest order."""

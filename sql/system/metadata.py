@@ -35,10 +35,10 @@ from table.format.rows import binary_row
 )
 def snapshots(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """Every snapshot that is kept, oldest first."""
-    told = scan.lake.tells_counts(scan.opened)
+    tells_counts = scan.lake.tells_counts(scan.opened)
     for s in scan.lake.snapshots(scan.opened):
-        counts = (s.total_record_count, s.delta_record_count, s.changelog_record_count) if told else (None, None, None)
-        reached = (s.watermark, s.next_row_id) if told else (None, None)
+        counts = (s.total_record_count, s.delta_record_count, s.changelog_record_count) if tells_counts else (None, None, None)
+        reached = (s.watermark, s.next_row_id) if tells_counts else (None, None)
         yield (
             s.id, s.schema_id, s.commit_user, s.commit_identifier, str(s.commit_kind), moment(s.time_millis), s.base_manifest_list,
             s.delta_manifest_list, s.changelog_manifest_list, *counts, *reached, s.done, s.writer_version,
@@ -84,10 +84,10 @@ def options(scan: SystemScan) -> Iterable[Sequence[Any]]:
 )
 def tags(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """The snapshots kept under a name, by name."""
-    told = scan.lake.tells_counts(scan.opened)
+    tells_counts = scan.lake.tells_counts(scan.opened)
     for tag in tags_of(scan.lake, scan.opened):
         s = tag.snapshot
-        rows = s.total_record_count if told else None
+        rows = s.total_record_count if tells_counts else None
         retained = None if tag.retained is None else _iso_duration(tag.retained.total_seconds())
         yield tag.name, s.id, s.schema_id, moment(s.time_millis), rows, moment(tag.created_millis), retained
 
@@ -128,8 +128,8 @@ def statistics(scan: SystemScan) -> Iterable[Sequence[Any]]:
     if snapshot is None or snapshot.statistics is None:
         return
     body = json.loads(scan.opened.files.io.read(scan.opened.files.layout.statistics_file(snapshot.statistics)))
-    found = as_json(body.get("colStats") or {})
-    yield body["snapshotId"], body["schemaId"], body.get("mergedRecordCount"), body.get("mergedRecordSize"), found
+    column_stats = as_json(body.get("colStats") or {})
+    yield body["snapshotId"], body["schemaId"], body.get("mergedRecordCount"), body.get("mergedRecordSize"), column_stats
 
 
 @system_table(

@@ -83,8 +83,8 @@ def find_system_table(
     return REGISTRY[kind], scan
 
 
-def _unknown(shown: str, name: str, known: Mapping[str, object], prefix: str) -> TableNotExist:
+def _unknown(written: str, name: str, known: Mapping[str, object], prefix: str) -> TableNotExist:
     near = nearest(name, known)
-    problem = TableNotExist(shown)
+    problem = TableNotExist(written)
     problem.tell(f" Did you mean {prefix}{near}?" if near else f" There are: {', '.join(prefix + k for k in sorted(known))}.")
     return problem

@@ -38,10 +38,10 @@ def _summaries(scan: SystemScan) -> Iterator[TableSummary]:
     return summaries(scan.lake, database=wanted.get("database_name"), table=wanted.get("table_name"))
 
 
-def _opened(scan: SystemScan, one: TableSummary) -> LakeTable | None:
+def _opened(scan: SystemScan, summary: TableSummary) -> LakeTable | None:
     """The table; None where it is gone meanwhile."""
     try:
-        return scan.lake.open(Identifier(one.database, one.name))
+        return scan.lake.open(Identifier(summary.database, summary.name))
     except (TableNotExist, DatabaseNotExist, Forbidden, MetadataOnlyTable):
         return None
 
@@ -65,22 +65,22 @@ def _opened(scan: SystemScan, one: TableSummary) -> LakeTable | None:
 )
 def tables(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """Every table with its size, which is NULL for who sees only a part of it; all of it is what the catalog holds."""
-    for one in _summaries(scan):
-        if sizes := _sizes(scan, one):
+    for entry in _summaries(scan):
+        if sizes := _sizes(scan, entry):
             yield (
-                one.database, one.name, one.options.get("type", "table"), one.partitioned, one.primary_key, one.owner,
-                one.created_millis, one.created_by, one.changed_millis, one.updated_by, *sizes,
+                entry.database, entry.name, entry.options.get("type", "table"), entry.partitioned, entry.primary_key, entry.owner,
+                entry.created_millis, entry.created_by, entry.changed_millis, entry.updated_by, *sizes,
             )  # fmt: skip
 
 
-def _sizes(scan: SystemScan, one: TableSummary) -> tuple[int | None, ...] | None:
+def _sizes(scan: SystemScan, summary: TableSummary) -> tuple[int | None, ...] | None:
     """Rows, bytes, files and the newest of them; None for a table that is gone meanwhile."""
-    if not one.told:
+    if not summary.told:
         return (None, None, None, None)
-    if one.counted:
-        return (one.record_count, one.file_size, one.file_count, one.last_file_millis)
+    if summary.counted:
+        return (summary.record_count, summary.file_size, summary.file_count, summary.last_file_millis)
     # Taken over or brought back, and never asked for since: its manifests are counted once.
-    if (table := _opened(scan, one)) is None:
+    if (table := _opened(scan, summary)) is None:
         return None
     _, counts = scan.lake.totals(table) or (None, None)
     return (0, 0, 0, None) if counts is None else (counts.record_count, counts.file_size, counts.file_count, counts.last_file_millis)
@@ -99,8 +99,8 @@ def _sizes(scan: SystemScan, one: TableSummary) -> tuple[int | None, ...] | None
 )
 def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """Every partition of every partitioned table."""
-    for one in _summaries(scan):
-        table = _opened(scan, one) if one.partitioned and one.told else None
+    for summary in _summaries(scan):
+        table = _opened(scan, summary) if summary.partitioned and summary.told else None
         if table is None:
             continue
         for p in scan.lake.partitions(table, table.latest()):
@@ -123,9 +123,9 @@ def catalog_options(scan: SystemScan) -> Iterable[Sequence[Any]]:
 @_overall("all_table_options", database_name="STRING", table_name="STRING", key="STRING", value="STRING")
 def all_table_options(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """Every option of every table."""
-    for one in _summaries(scan):
-        for key, value in sorted(masked_all(one.options).items()):
-            yield one.database, one.name, key, value
+    for summary in _summaries(scan):
+        for key, value in sorted(masked_all(summary.options).items()):
+            yield summary.database, summary.name, key, value
 
 
 @_overall(
@@ -163,11 +163,11 @@ def audit_log(scan: SystemScan) -> Iterable[Sequence[Any]]:
 )
 def damaged_tables(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """Tables this server found damaged or ahead of the catalog, and the statement that helps."""
-    for one in scan.lake.standing.troubles():
-        if scan.lake.caller.sees(table_resource(one.table)):
-            branch = None if one.table.branch == MAIN_BRANCH else one.table.branch
-            since = dt.datetime.fromtimestamp(round(one.since, 3), dt.UTC)
-            yield one.table.database, one.table.table, branch, one.problem, one.statement, since
+    for trouble in scan.lake.standing.troubles():
+        if scan.lake.caller.sees(table_resource(trouble.table)):
+            branch = None if trouble.table.branch == MAIN_BRANCH else trouble.table.branch
+            since = dt.datetime.fromtimestamp(round(trouble.since, 3), dt.UTC)
+            yield trouble.table.database, trouble.table.table, branch, trouble.problem, trouble.statement, since
 
 
 @_overall(

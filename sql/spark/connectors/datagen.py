@@ -231,5 +231,5 @@ def _collection(rule: FieldRule, type_: ArrayType | MapType) -> Column:
 def _parts(path: str, type_: DataType) -> dict[str, FieldRule]:
     if not isinstance(type_, RowType):
         return {}
-    found = {f"{path}.{part.name}": FieldRule(path=f"{path}.{part.name}", type=part.type) for part in type_.fields}
-    return reduce(lambda all_, part: all_ | _parts(f"{path}.{part.name}", part.type), type_.fields, found)
+    rules = {f"{path}.{part.name}": FieldRule(path=f"{path}.{part.name}", type=part.type) for part in type_.fields}
+    return reduce(lambda all_, part: all_ | _parts(f"{path}.{part.name}", part.type), type_.fields, rules)

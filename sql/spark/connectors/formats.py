@@ -67,17 +67,17 @@ def encoded(row: Column, side: Side, table: ConnectorTable) -> Column:
 def _text_options(side: Side, table: ConnectorTable, *, reading: bool = False) -> dict[str, str]:
     pattern = _ISO if (side.option(table.options, "timestamp-format.standard") or "sql").lower() == "iso-8601" else _SQL
     fraction = "[.SSSSSSSSS]" if reading else ".SSSSSS"
-    found = {
+    options = {
         "timestampNTZFormat": pattern + fraction,
         "timestampFormat": pattern + fraction + ("[X]" if reading else "'Z'"),
         "timeZone": "UTC",
     }
     if side.format == "csv":
         for name, option in (("field-delimiter", "sep"), ("quote-character", "quote"), ("null-literal", "nullValue")):
-            if (given := side.option(table.options, name)) is not None:
-                found[option] = given
-        found["escape"] = side.option(table.options, "escape-character") or '"'
-    return found
+            if (text := side.option(table.options, name)) is not None:
+                options[option] = text
+        options["escape"] = side.option(table.options, "escape-character") or '"'
+    return options
 
 
 def _from_bytes(data: Column, type_: DataType) -> Column:

@@ -71,15 +71,15 @@ class SparkKafka(SparkConnector):
 
     def partitions(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> list[str]:
         """Those of its topics, the empty ones, too: a stream that is at their end says where it is in each."""
-        kept = {key: value for key, value in table.options.items() if not key.startswith(("scan.startup.", "scan.bounded."))}
-        at_end = replace(table, options={**kept, STARTUP_MODE.key: "latest-offset"})
+        options = {key: value for key, value in table.options.items() if not key.startswith(("scan.startup.", "scan.bounded."))}
+        at_end = replace(table, options={**options, STARTUP_MODE.key: "latest-offset"})
         frame = _loaded(_set_up(session.readStream, at_end, scope)).select(F.lit(1))
         query = frame.writeStream.format("noop").trigger(availableNow=True).start()
         query.awaitTermination()
-        told: Any = query.lastProgress
-        if told is None:
+        progress: Any = query.lastProgress
+        if progress is None:
             return []
-        return sorted(names_in((told if isinstance(told, Mapping) else told.jsonValue)["sources"][0]["endOffset"]))
+        return sorted(names_in((progress if isinstance(progress, Mapping) else progress.jsonValue)["sources"][0]["endOffset"]))
 
     def write(self, frame: DataFrame, table: ConnectorTable, scope: ConnectorScope) -> int:
         """Append a record for each row, at least once."""
@@ -123,8 +123,8 @@ def _loaded(at: Any, verb: str = "load") -> Any:
 
 def _properties(table: ConnectorTable, scope: ConnectorScope) -> dict[str, str]:
     check_brokers(table, scope)  # what is allowed may have changed since the table was made
-    given = {key: value for key, value in table.options.items() if key.startswith("properties.") and key not in _OWN_PROPERTIES}
-    options = {f"kafka.{key.removeprefix('properties.')}": value for key, value in given.items()}
+    properties = {key: value for key, value in table.options.items() if key.startswith("properties.") and key not in _OWN_PROPERTIES}
+    options = {f"kafka.{key.removeprefix('properties.')}": value for key, value in properties.items()}
     # A broker that is away is told within the time a person waits, unless the table says otherwise.
     return {"kafka.default.api.timeout.ms": "20000", "kafka.request.timeout.ms": "15000"} | options
 
@@ -163,10 +163,10 @@ def _before(table: ConnectorTable) -> Column:
     import json
 
     (bounds,) = json.loads(specific_offsets(table, BOUNDED_OFFSETS.read(table.options) or "")).values()
-    found = F.lit(True)
+    condition = F.lit(True)
     for partition, offset in bounds.items():
-        found = F.when(F.col("partition") == F.lit(int(partition)), F.col("offset") < F.lit(offset)).otherwise(found)
-    return found
+        condition = F.when(F.col("partition") == F.lit(int(partition)), F.col("offset") < F.lit(offset)).otherwise(condition)
+    return condition
 
 
 def _shown(frame: DataFrame, table: ConnectorTable, *, partition: bool = False) -> DataFrame:

@@ -52,12 +52,12 @@ def result_columns(tree: exp.Expr, schema: st.StructType, analysed: Schema, *, t
 
 
 def _declared(schema: st.StructType) -> list[DataType | None]:
-    found = []
+    types = []
     for field in schema.fields:
         text = field.metadata.get(_KEY)
         type_ = parse_type(json.loads(text)) if text else None
-        found.append(type_ if type_ is not None and to_spark(type_) == field.dataType else None)
-    return found
+        types.append(type_ if type_ is not None and to_spark(type_) == field.dataType else None)
+    return types
 
 
 def _agreed(tree: exp.Expr, lengths: Sequence[int], types: list[DataType | None], analysed: Schema) -> list[DataType | None]:
@@ -65,16 +65,16 @@ def _agreed(tree: exp.Expr, lengths: Sequence[int], types: list[DataType | None]
     unknown: list[DataType | None] = [None] * len(types)
     if prod(lengths) > _MOST_PROBES:
         return unknown
-    found: list[list[DataType | None]] = []
+    declared: list[list[DataType | None]] = []
     for turns in product(*map(range, lengths)):
         try:
-            one = _declared(analysed(_probe(tree, turns)))
+            turn = _declared(analysed(_probe(tree, turns)))
         except PySparkException:  # a name that only the first query gives, a recursion begun at its step
             return unknown if lengths else types
-        if len(one) != len(types):
+        if len(turn) != len(types):
             return unknown
-        found.append(one)
-    return [first if all(other == first for other in others) else None for first, *others in zip(*found, strict=True)]
+        declared.append(turn)
+    return [first if all(other == first for other in others) else None for first, *others in zip(*declared, strict=True)]
 
 
 def _probe(tree: exp.Expr, turns: Sequence[int]) -> exp.Expr:
@@ -111,10 +111,10 @@ def _arguments(call: exp.Expr) -> list[exp.Expr]:
 def _keeps(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):
         name, arguments = node.name.lower(), node.expressions
-        kept = (name in _KEEPING and bool(arguments)) or (name in _NEIGHBOURS and 1 <= len(arguments) <= 2)
+        keeps = (name in _KEEPING and bool(arguments)) or (name in _NEIGHBOURS and 1 <= len(arguments) <= 2)
     else:
-        kept = isinstance(node, exp.Min | exp.Max)
-    return kept and isinstance(_arguments(node)[0], exp.Column | exp.Dot)
+        keeps = isinstance(node, exp.Min | exp.Max)
+    return keeps and isinstance(_arguments(node)[0], exp.Column | exp.Dot)
 
 
 def _wrap(call: exp.Expr) -> None:

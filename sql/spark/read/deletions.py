@@ -31,7 +31,7 @@ class Marked:
     """Tells how a planned file is read: 0 as a whole, by Arrow, or in which group of files whose names differ."""
 
     def __init__(self, planned: Iterable[PlannedFile]) -> None:
-        counts = [one.vector.cardinality for one in planned if one.vector is not None]
+        counts = [planned_file.vector.cardinality for planned_file in planned if planned_file.vector is not None]
         known = [count for count in counts if count is not None]
         self._join = len(known) == len(counts) and sum(known) <= _MOST_JOINED
         self._names: Counter[str] = Counter()
@@ -50,10 +50,10 @@ def without_deleted(session: SparkSession, table: LakeTable, frame: DataFrame, f
     """The rows of Parquet files of different names that are not deleted."""
     names: list[pa.Array] = []
     rows: list[pa.Array] = []
-    for one in files:
-        assert one.vector is not None
-        gone = positions(table.files, one.vector, one.file.row_count)
-        names.append(pa.repeat(pa.scalar(one.file.file_name), len(gone)))
+    for planned_file in files:
+        assert planned_file.vector is not None
+        gone = positions(table.files, planned_file.vector, planned_file.file.row_count)
+        names.append(pa.repeat(pa.scalar(planned_file.file.file_name), len(gone)))
         rows.append(pa.array(gone, pa.int64()))
     deleted = session.createDataFrame(pa.table({_FILE: pa.chunked_array(names, pa.string()), _ROW: pa.chunked_array(rows, pa.int64())}))
     hidden = frame.metadataColumn("_metadata")
@@ -70,14 +70,16 @@ def read_by_arrow(session: SparkSession, table: LakeTable, files: Sequence[Plann
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for one in batch.column(1).to_pylist():
-                for found in read_batches(store, schema, [pickle.loads(one)]):
-                    arrays = [_fitted(array, field.type) for array, field in zip(found.columns, wanted, strict=True)]
+            for pickled in batch.column(1).to_pylist():
+                for rows in read_batches(store, schema, [pickle.loads(pickled)]):
+                    arrays = [_fitted(array, field.type) for array, field in zip(rows.columns, wanted, strict=True)]
                     yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
     tasks = min(len(files), _MOST_TASKS)
-    given = pa.table({"n": pa.array(np.arange(len(files)) % tasks, pa.int32()), "file": [pickle.dumps(one) for one in files]})
-    frame = session.createDataFrame(given).repartitionById(tasks, F.col("n"))
+    tasks_table = pa.table(
+        {"n": pa.array(np.arange(len(files)) % tasks, pa.int32()), "file": [pickle.dumps(planned_file) for planned_file in files]}
+    )
+    frame = session.createDataFrame(tasks_table).repartitionById(tasks, F.col("n"))
     return frame.mapInArrow(work, target)
 
 

@@ -89,11 +89,11 @@ class Preparation:
         if reference.as_of is not None:
             options |= self._as_of(reference, session)
         key = (identifier, *sorted(options.items()))
-        found = self._opened.get(key)
-        if found is None:
+        opened = self._opened.get(key)
+        if opened is None:
             table = context.lake.open(identifier)
-            found = self._opened[key] = (table, context.lake.scan(table, options, zone=context.zone))
-        return found
+            opened = self._opened[key] = (table, context.lake.scan(table, options, zone=context.zone))
+        return opened
 
     def _as_of(self, reference: TableReference, session: SparkSession | None) -> dict[str, str]:
         if any(key.startswith("scan.") for key in reference.options):
@@ -222,9 +222,9 @@ def _system_frame(context: ExecutionContext, session: SparkSession, reference: T
     if reference.as_of is not None:
         raise InvalidOption(f"{reference.name} is a system table; choose its snapshot with OPTIONS('scan.snapshot-id' = '…').")
     check_hint(reference.options)
-    found = find_system_table(context.lake, context.session, reference.parts, options=reference.options, zone=context.zone)
-    assert found is not None
-    system, scan = found
+    system_table = find_system_table(context.lake, context.session, reference.parts, options=reference.options, zone=context.zone)
+    assert system_table is not None
+    system, scan = system_table
     scan = replace(scan, predicate=pushed(reference, system.schema()))
     if not system.holds_data:
         schema = result_schema(system.columns)

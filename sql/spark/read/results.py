@@ -132,10 +132,10 @@ def _as(array: pa.Array, wanted: pa.DataType, type_: DataType) -> pa.Array:
     return array.cast(options=pc.CastOptions(wanted, allow_time_truncate=True))
 
 
-def _spooled(context: ExecutionContext, shown: DataFrame, columns: list[ResultColumn]) -> ResultSet:
+def _spooled(context: ExecutionContext, frame: DataFrame, columns: list[ResultColumn]) -> ResultSet:
     entry = context.spool.new(context.cancellation, caller=context.lake.caller)
     try:
-        write_rows(shown, entry.path)
+        write_rows(frame, entry.path)
         entry.finish()
     except BaseException:
         entry.remove()
@@ -143,10 +143,10 @@ def _spooled(context: ExecutionContext, shown: DataFrame, columns: list[ResultCo
     return ResultSet.streaming(columns, lambda: rows_at(context.spool.file_io, entry.path, columns), entry.remove)
 
 
-def write_rows(shown: DataFrame, path: str) -> None:
+def write_rows(frame: DataFrame, path: str) -> None:
     """Let Spark write the rows of `in_arrow` to a directory, where `rows_at` reads them."""
-    writer = shown.write.options(**LOCAL_FILES, **_SPOOL_FILES).option("compression", "zstd")
-    conf = shown.sparkSession.conf
+    writer = frame.write.options(**LOCAL_FILES, **_SPOOL_FILES).option("compression", "zstd")
+    conf = frame.sparkSession.conf
     before = conf.get(_TIMES, None)
     conf.set(_TIMES, "TIMESTAMP_MICROS")  # tables' files have milliseconds where a column has no more; a result must not lose any
     try:

@@ -26,12 +26,12 @@ def visible(frame: DataFrame, table: LakeTable, rules: ReadRules, *, beside: Seq
     for policy in rules.filters:
         frame = frame.filter(_expression(policy))
     fields = [field for field in table.schema.fields if rules.columns is None or field.name in rules.columns]
-    shown = []
+    columns = []
     for field in fields:
         mask = rules.masks.get(field.name)
         column = named(field.name) if mask is None else _expression(mask).cast(to_spark(field.type))
-        shown.append(column.alias(field.name))
-    return frame.select(*shown, *map(named, beside))
+        columns.append(column.alias(field.name))
+    return frame.select(*columns, *map(named, beside))
 
 
 def _expression(policy: Policy) -> Column:

@@ -33,27 +33,33 @@ class Reading:
         """It reads this table, too."""
         self._tables.append((table, None if plan is None else plan.files))
 
-    def damage(self, told: str) -> LakeError | None:
+    def damage(self, message: str) -> LakeError | None:
         """The error of a file that Spark's words name and that is not what was written, or gone; None where there is none."""
-        named = {unquote(path).rpartition("/")[2] for path in _FILE.findall(told)}
+        named = {unquote(path).rpartition("/")[2] for path in _FILE.findall(message)}
         for table, planned in self._tables if named else ():
             files = table.files
-            for one in plan_scan(files, table.schema, table.latest()).files if planned is None else planned:
-                if one.file.file_name not in named:
+            for planned_file in plan_scan(files, table.schema, table.latest()).files if planned is None else planned:
+                if planned_file.file.file_name not in named:
                     continue
-                written = table.schema_at(one.file.schema_id)
-                expected = ExpectedFile(path=one.path, size=one.file.file_size, rows=one.file.row_count, file=one.file, schema=written)
+                written = table.schema_at(planned_file.file.schema_id)
+                expected = ExpectedFile(
+                    path=planned_file.path,
+                    size=planned_file.file.file_size,
+                    rows=planned_file.file.row_count,
+                    file=planned_file.file,
+                    schema=written,
+                )
                 fault = fault_of(files.io, expected, deep=True)
                 if fault is not None:
-                    return files.missing(one.path) if fault == MISSING else files.damaged(one.path, fault)
-        return self._met_by_a_reader(told)
+                    return files.missing(planned_file.path) if fault == MISSING else files.damaged(planned_file.path, fault)
+        return self._met_by_a_reader(message)
 
-    def _met_by_a_reader(self, told: str) -> LakeError | None:
+    def _met_by_a_reader(self, message: str) -> LakeError | None:
         """What our own readers said of a file that is not live now, such as a manifest, or data a stream that is behind still needs."""
-        damage, gone = _SAID.search(told), _GONE.search(told)
+        damage, gone = _SAID.search(message), _GONE.search(message)
         expired: LakeError | None = None
         for table, _ in self._tables:
-            if damage is not None and (len(self._tables) == 1 or f"TableDamaged: Table {table.files.name} is damaged" in told):
+            if damage is not None and (len(self._tables) == 1 or f"TableDamaged: Table {table.files.name} is damaged" in message):
                 return table.files.damaged(damage["file"], damage["problem"])
             if gone is not None:
                 expired = table.files.missing(gone[1])

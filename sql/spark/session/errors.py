@@ -138,8 +138,8 @@ def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
         return SqlSyntaxError("The statement is nested or chained too deeply for Spark; take it apart.")
     if _STOPPED.search(chain) or (error.message.startswith("Spark failed (") and _WAITED in chain):
         return _gone(lost)
-    if found := _DATA.findall(chain):
-        error.sqlstate = found[-1]
+    if matches := _DATA.findall(chain):
+        error.sqlstate = matches[-1]
         return error
     if _FULL.search(chain):
         return StorageFull(_NO_ROOM)
@@ -147,8 +147,8 @@ def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
 
 
 def _of_the_disk(text: str) -> Unavailable | None:
-    found = _DISK.search(text)
-    return found and Unavailable(f"Spark could not use the disk that the warehouse or its scratch files lie on: {found[0]}.")
+    match = _DISK.search(text)
+    return match and Unavailable(f"Spark could not use the disk that the warehouse or its scratch files lie on: {match[0]}.")
 
 
 def _gone(lost: Callable[[], None]) -> Unavailable:
@@ -177,13 +177,13 @@ def translated(problem: PySparkException, source: str, views: Mapping[str, str])
 
 def _chain(problem: BaseException) -> list[str]:
     """The messages of an exception and of what caused it, outermost first."""
-    told: list[str] = []
+    messages: list[str] = []
     at: BaseException | None = problem
-    while at is not None and len(told) < 10:
-        told.append(str(at))
+    while at is not None and len(messages) < 10:
+        messages.append(str(at))
         cause = getattr(at, "_cause", None)
         at = cause if isinstance(cause, BaseException) else at.__cause__
-    return told
+    return messages
 
 
 def _java(text: str, source: str, views: Mapping[str, str]) -> LakeError:
@@ -191,9 +191,9 @@ def _java(text: str, source: str, views: Mapping[str, str]) -> LakeError:
         return StorageFull(_NO_ROOM)
     if (disk := _of_the_disk(text)) is not None:
         return disk
-    told = re.findall(r"\[[A-Z][A-Z0-9_.]+\] [^\n]*", text)
-    if told:  # the innermost cause says what was wrong
-        return ExecutionError(_clean(told[-1], views))
+    messages = re.findall(r"\[[A-Z][A-Z0-9_.]+\] [^\n]*", text)
+    if messages:  # the innermost cause says what was wrong
+        return ExecutionError(_clean(messages[-1], views))
     said = (_WRAPPED.sub("", line.strip()) for line in text.splitlines())
     named = re.search(r"(?:\w+\.)+(\w+)", text)
     nothing = f"Spark failed ({named[1] if named else 'no reason given'}); its log says more."
@@ -206,8 +206,8 @@ def _fragment(problem: PySparkException) -> str | None:
         for context in problem.getQueryContext():
             if text := context.fragment():
                 return str(text)
-    if found := re.search(r"with name (`[^`]+`(?:\.`[^`]+`)*) cannot be resolved", str(problem)):
-        return found[1].replace("`", "")
+    if match := re.search(r"with name (`[^`]+`(?:\.`[^`]+`)*) cannot be resolved", str(problem)):
+        return match[1].replace("`", "")
     return None
 
 

@@ -165,9 +165,9 @@ class SparkPool:
         root = self.root()
         making = object()
         with self._lock:
-            found = self._sessions.get(handle)
-            if found is not None and self._root is root:
-                return found
+            session = self._sessions.get(handle)
+            if session is not None and self._root is root:
+                return session
             if len(self._sessions) + len(self._making) >= self._settings.max_sessions:
                 raise Unavailable(f"{self._settings.max_sessions} sessions use Spark already; close one or try again later.")
             self._making[making] = handle
@@ -339,12 +339,12 @@ class SparkPool:
 
     def _waiting_for_cores(self, root: SparkSession) -> set[str]:
         """The statements in Spark of which no task has begun."""
-        found: set[str] = set()
+        waiting: set[str] = set()
         with contextlib.suppress(Exception):  # where the JVM does not tell, all of them fail
             for statement_id in list(self._threads):
                 if not begun(root.sparkContext, statement_id):
-                    found.add(statement_id)
-        return found
+                    waiting.add(statement_id)
+        return waiting
 
     def _renew(self, root: SparkSession, state: str, spared: Collection[str] = ()) -> None:
         with self._lock:
@@ -401,4 +401,4 @@ class SparkPool:
 
 def _put_first(variable: str, path: str) -> None:
     known = os.environ.get(variable, "")
-    os.environ[variable] = os.pathsep.join([path, *(one for one in known.split(os.pathsep) if one not in ("", path))])
+    os.environ[variable] = os.pathsep.join([path, *(entry for entry in known.split(os.pathsep) if entry not in ("", path))])

@@ -118,7 +118,7 @@ def read_conf(text: str) -> dict[str, str]:
 
     Java's escapes are not read: a value ends with its line.
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         if not line or line[0] in "#!":
             continue
@@ -130,10 +130,10 @@ def read_conf(text: str) -> dict[str, str]:
             raise ValueError(f"line {number} sets {key}, which {DECLARED[key]} sets")
         if key in OURS or (key in CONF and key not in TUNABLE):
             raise ValueError(f"line {number} sets {key}, which the server sets by itself: the meaning of statements depends on it")
-        if key in found:
+        if key in settings:
             raise ValueError(f"line {number} sets {key} once more")
-        found[key] = match["value"].strip()
-    return found
+        settings[key] = match["value"].strip()
+    return settings
 
 
 def configuration(settings: SparkSettings, *, scratch: Path, pools: Path, ours: Path) -> dict[str, str]:
@@ -204,5 +204,5 @@ def hadoop_version() -> str:
     spec = find_spec("pyspark")
     assert spec is not None
     places = spec.submodule_search_locations or []
-    (jar,) = [found for place in places for found in (Path(place) / "jars").glob("hadoop-client-api-*.jar")]
+    (jar,) = [jar_path for place in places for jar_path in (Path(place) / "jars").glob("hadoop-client-api-*.jar")]
     return jar.stem.removeprefix("hadoop-client-api-")

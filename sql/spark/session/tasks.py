@@ -49,8 +49,8 @@ def live_tasks(context: Any, gateway: Any) -> list[Stage]:
     """The stage of each task that runs now on the driver's machine; executors elsewhere end theirs themselves."""
     bean = gateway.jvm.java.lang.management.ManagementFactory.getThreadMXBean()
     threads = (thread for thread in bean.getThreadInfo(bean.getAllThreadIds()) if thread is not None)
-    found = (_TASK.match(thread.getThreadName()) for thread in threads)
-    return [(context.applicationId, int(task[1])) for task in found if task]
+    matches = (_TASK.match(thread.getThreadName()) for thread in threads)
+    return [(context.applicationId, int(task[1])) for task in matches if task]
 
 
 def runs_tasks(context: Any) -> bool:

@@ -34,20 +34,20 @@ def bad_rows_of(context: ExecutionContext) -> Target | None:
         return None
     columns = [exp.to_identifier(column, quoted=True) for column in COLUMNS]
     try:
-        found = target_of(context, exp.Insert(this=exp.Schema(this=exp.to_table(name), expressions=columns)))
+        target = target_of(context, exp.Insert(this=exp.Schema(this=exp.to_table(name), expressions=columns)))
     except ParseError:
         raise InvalidOption(f"'{BAD_ROWS.key}' = '{name}' is no table's name.") from None
     except (AnalysisError, ColumnNotExist, TableNotExist) as problem:
         problem.tell(f" '{BAD_ROWS.key}' needs a table (job STRING, batch BIGINT, source STRING, reason STRING, `row` STRING).")
         raise
     for column in COLUMNS:
-        kind = found.table.schema.field(column).type
+        kind = target.table.schema.field(column).type
         if kind.root != ("BIGINT" if column == "batch" else "VARCHAR"):
             raise InvalidOption(
-                f"'{BAD_ROWS.key}' = '{name}': column {column} of {found.table.identifier} is {kind.sql()}; "
+                f"'{BAD_ROWS.key}' = '{name}': column {column} of {target.table.identifier} is {kind.sql()}; "
                 f"{'BIGINT' if column == 'batch' else 'STRING'} is needed."
             )
-    return found
+    return target
 
 
 def tried(query: exp.Expr) -> exp.Expr:
@@ -57,17 +57,17 @@ def tried(query: exp.Expr) -> exp.Expr:
     """
     if not isinstance(query, exp.Select) or query.args.get("distinct") or query.find(exp.Group, exp.AggFunc, exp.Window):
         return query
-    found = query.copy()
+    trial = query.copy()
     raws: list[exp.Expr] = []
-    for at, node in enumerate(found.expressions):
+    for at, node in enumerate(trial.expressions):
         cast = node.this if isinstance(node, exp.Alias) else node
         if not isinstance(cast, exp.Cast) or cast.args.get("safe"):
             continue
         name = f"{len(raws)}_{node.output_name or f'c{at}'}"
         raws.append(exp.alias_(cast.this.copy(), _RAW + name, quoted=True))
-        found.expressions[at].replace(exp.alias_(exp.TryCast(this=cast.this, to=cast.to, safe=True), _TRIED + name, quoted=True))
-    found.set("expressions", [*found.expressions, *raws])
-    return found
+        trial.expressions[at].replace(exp.alias_(exp.TryCast(this=cast.this, to=cast.to, safe=True), _TRIED + name, quoted=True))
+    trial.set("expressions", [*trial.expressions, *raws])
+    return trial
 
 
 def given(frame: DataFrame) -> DataFrame:
@@ -88,7 +88,7 @@ class Sifted:
         fields = frame.schema.fields
         rows = frame.toDF(*[f"c{at}" for at in range(len(fields))])
         raw_of = [raws.get(name.removeprefix(_TRIED)) if name.startswith(_TRIED) else None for name in names]
-        shown = [
+        texts = [
             F.col(raw or f"c{at}").alias(name.removeprefix(_TRIED).partition("_")[2] if raw else name)
             for at, (name, raw) in enumerate(zip(names, raw_of, strict=True))
         ]
@@ -101,7 +101,7 @@ class Sifted:
                 reasons.append(_unless(F.col(raw).isNotNull() & column.isNull(), name, F.col(raw), f"is no {_of(fields[at])}"))
             reasons += _reasons(column, fields[at], schema.field(name))
         with_reason = rows.withColumn(_REASON, F.coalesce(*reasons, F.lit(None).cast("string")))
-        with_reason = with_reason.withColumn(_ROW, F.to_json(F.struct(*shown), {"ignoreNullFields": "false"}))
+        with_reason = with_reason.withColumn(_ROW, F.to_json(F.struct(*texts), {"ignoreNullFields": "false"}))
         self._rows = with_reason.persist()
         self._target = target
         self._count = len(names)
@@ -112,42 +112,42 @@ class Sifted:
 
     def good(self) -> DataFrame:
         """As the target's columns."""
-        kept = self._rows.where(F.col(_REASON).isNull()).select(*[F.col(f"c{at}") for at in range(self._count)])
+        good_rows = self._rows.where(F.col(_REASON).isNull()).select(*[F.col(f"c{at}") for at in range(self._count)])
         return assigned(
-            kept, self._target.table.schema, self._target.columns, literals(self._target.fixed), str(self._target.table.identifier)
+            good_rows, self._target.table.schema, self._target.columns, literals(self._target.fixed), str(self._target.table.identifier)
         )
 
     def bad(self, to: Target, *, job: str, batch: int, source: str | None) -> DataFrame:
         """As the columns of the table for bad rows."""
-        told = [F.lit(job), F.lit(batch).cast("bigint"), F.lit(source).cast("string"), F.col(_REASON), F.col(_ROW)]
-        found = self._rows.where(F.col(_REASON).isNotNull()).select(
-            *[column.alias(name) for column, name in zip(told, COLUMNS, strict=True)]
+        described = [F.lit(job), F.lit(batch).cast("bigint"), F.lit(source).cast("string"), F.col(_REASON), F.col(_ROW)]
+        bad_rows = self._rows.where(F.col(_REASON).isNotNull()).select(
+            *[column.alias(name) for column, name in zip(described, COLUMNS, strict=True)]
         )
-        return assigned(found, to.table.schema, to.columns, {}, str(to.table.identifier))
+        return assigned(bad_rows, to.table.schema, to.columns, {}, str(to.table.identifier))
 
     def close(self) -> None:
         """Let go of the rows."""
         self._rows.unpersist()
 
 
-def _reasons(column: Column, given: st.StructField, field: Field) -> Sequence[Column]:
+def _reasons(column: Column, source: st.StructField, field: Field) -> Sequence[Column]:
     """What may keep a value out of a column, each NULL where it does not. Parts of nested values are left to the write, which fails."""
-    found: list[Column] = []
+    reasons: list[Column] = []
     stored = column
     if not isinstance(field.type, ArrayType | MapType | RowType):
         stored = column.try_cast(to_spark(field.type))
-        found.append(_unless(column.isNotNull() & stored.isNull(), field.name, column, f"does not fit {field.type.sql()}"))
+        reasons.append(_unless(column.isNotNull() & stored.isNull(), field.name, column, f"does not fit {field.type.sql()}"))
     if isinstance(field.type, CharType | VarCharType | BinaryType | VarBinaryType):
         size = F.octet_length(stored) if isinstance(field.type, BinaryType | VarBinaryType) else F.char_length(stored)
-        found.append(_unless(size > field.type.length, field.name, stored, f"does not fit {field.type.sql()}"))
+        reasons.append(_unless(size > field.type.length, field.name, stored, f"does not fit {field.type.sql()}"))
     if not field.type.nullable:
-        found.append(F.when(column.isNull(), F.lit(f"Column {field.name}: NULL, but the column is NOT NULL.")))
-    return found
+        reasons.append(F.when(column.isNull(), F.lit(f"Column {field.name}: NULL, but the column is NOT NULL.")))
+    return reasons
 
 
 def _unless(fails: Column, name: str, value: Column, says: str) -> Column:
-    shown = F.coalesce(F.substring(value.cast("string"), 1, _SHOWN), F.lit("?"))
-    return F.when(fails, F.concat(F.lit(f"Column {name}: '"), shown, F.lit(f"' {says}.")))
+    text = F.coalesce(F.substring(value.cast("string"), 1, _SHOWN), F.lit("?"))
+    return F.when(fails, F.concat(F.lit(f"Column {name}: '"), text, F.lit(f"' {says}.")))
 
 
 def _of(field: st.StructField) -> str:

@@ -60,8 +60,8 @@ def with_watermark(frame: DataFrame, watermark: Watermark, *, ends: bool = False
 
 def rowtime_of(schema: st.StructType) -> tuple[int, int] | None:
     """Which column of a result is a table's event time as it was read, and the delay in milliseconds; None where none or several are."""
-    found = [(at, int(field.metadata[_ROWTIME])) for at, field in enumerate(schema.fields) if _ROWTIME in field.metadata]
-    return found[0] if len(found) == 1 else None
+    rowtimes = [(at, int(field.metadata[_ROWTIME])) for at, field in enumerate(schema.fields) if _ROWTIME in field.metadata]
+    return rowtimes[0] if len(rowtimes) == 1 else None
 
 
 def several_stages(tree: exp.Expr) -> bool:

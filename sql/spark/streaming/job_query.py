@@ -73,8 +73,8 @@ def batch_watermark(batch: Batch) -> int | None:
 
     Spark's own, of the batches before this one; and, as in Flink, that of the batch's own rows, where they keep their event time.
     """
-    told = (batch.progress or {}).get("eventTime", {}).get("watermark")
-    millis = None if told is None else millis_of(told)
+    watermark = (batch.progress or {}).get("eventTime", {}).get("watermark")
+    millis = None if watermark is None else millis_of(watermark)
     known = [millis] if millis and not is_over(millis) else []  # at a stream's end time is over, and its table goes on
     if batch.rowtime is not None:
         column, delay = batch.rowtime
@@ -90,9 +90,9 @@ def check(context: ExecutionContext, insert: exp.Insert) -> StartPositions | Non
     """
     starts = StartPositions()
     sink = _Sink(context, insert)
-    with prepared(context, sink.query(), stream=True, starts=starts) as found:
-        sink.check(found.frame)
-        return starts if found.frame.isStreaming else None
+    with prepared(context, sink.query(), stream=True, starts=starts) as query:
+        sink.check(query.frame)
+        return starts if query.frame.isStreaming else None
 
 
 class _Sink:
@@ -155,19 +155,19 @@ class JobQuery:
         now = drain or ends
         once = ends and holds_back(source_of(self._insert))
         starts = self._starts()
-        with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES) as found:
+        with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES) as query:
             self._fix(starts)
-            self._reading = found.reading
-            self._topics = found.topics
-            self._sink.check(found.frame)
-            self._rowtime = rowtime_of((given(found.frame) if self._sink.sifts else found.frame).schema)
+            self._reading = query.reading
+            self._topics = query.topics
+            self._sink.check(query.frame)
+            self._rowtime = rowtime_of((given(query.frame) if self._sink.sifts else query.frame).schema)
             self._alignment = self._aligned()
             self._tables = SourceTables(self._context, source_of(self._insert))
             if once:
-                self._query = Once(self._context, self._query_name, found.frame, self._take).start()
+                self._query = Once(self._context, self._query_name, query.frame, self._take).start()
                 self._ready.set()
                 return
-            writer = found.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint.location)
+            writer = query.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._checkpoint.location)
             writer = writer.trigger(availableNow=True) if now else writer.trigger(processingTime=f"{max(0, _ms(every))} milliseconds")
             try:
                 self._query = writer.queryName(self._query_name).start()
@@ -212,8 +212,8 @@ class JobQuery:
         """Wait while this query is too far ahead of its group."""
         if self._alignment is None:
             return
-        told = ((self._progress() or {}).get("eventTime") or {}).get("watermark")
-        self._alignment.advance((millis_of(told) or None) if told else None)
+        watermark = ((self._progress() or {}).get("eventTime") or {}).get("watermark")
+        self._alignment.advance((millis_of(watermark) or None) if watermark else None)
         self._alignment.wait(lambda: self._stopping)
         if self._stopping:
             raise StreamEnded("The job is stopping.")
@@ -256,17 +256,17 @@ class JobQuery:
         wanted = ("description", "startOffset", "endOffset", "latestOffset", "numInputRows", "metrics")
         if progress is None:
             return []
-        told = [
+        sources = [
             {key: _parsed(source[key]) if key.endswith("Offset") else source[key] for key in wanted if source.get(key) is not None}
             for source in progress["sources"]
         ]
         if self._tables is not None:
-            self._tables.complete(told)
-        if told and (late := self._late_rows()):
-            told[0]["lateRows"] = late
-        if told and self._alignment is not None:
-            told[0]["alignment"] = self._alignment.told()
-        return told
+            self._tables.complete(sources)
+        if sources and (late := self._late_rows()):
+            sources[0]["lateRows"] = late
+        if sources and self._alignment is not None:
+            sources[0]["alignment"] = self._alignment.told()
+        return sources
 
     def _late_rows(self) -> int:
         """Rows dropped since this start because all their windows had ended, as Spark counts them: once a window and group."""
@@ -275,19 +275,19 @@ class JobQuery:
             recent: list[Any] = list(query.recentProgress) if query is not None else []
         except Exception:  # a JVM that is gone tells nothing
             recent = []
-        for one in recent:
-            told = one if isinstance(one, Mapping) else one.jsonValue
-            dropped = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in told.get("stateOperators", ()))
-            self._late[told["batchId"]] = max(dropped, self._late.get(told["batchId"], 0))
+        for progress in recent:
+            fields = progress if isinstance(progress, Mapping) else progress.jsonValue
+            dropped = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in fields.get("stateOperators", ()))
+            self._late[fields["batchId"]] = max(dropped, self._late.get(fields["batchId"], 0))
         return sum(self._late.values())
 
     def _progress(self) -> Mapping[str, Any] | None:
         query = self._query
         try:
-            found: Any = query.lastProgress if query is not None else None
+            progress: Any = query.lastProgress if query is not None else None
         except Exception:  # a JVM that is gone tells nothing
             return None
-        return found if found is None or isinstance(found, Mapping) else found.jsonValue
+        return progress if progress is None or isinstance(progress, Mapping) else progress.jsonValue
 
     def ask_to_stop(self) -> None:
         """Let no further batch begin."""

@@ -63,8 +63,8 @@ class Partitions:
         """
         if self._entry is None:
             return None
-        told = session.read.schema("value string").text(self._file).select("value").scalar()
-        return [F.substring(told, at + 1, 1) == F.lit("1") for at in range(len(self.names))]
+        flags = session.read.schema("value string").text(self._file).select("value").scalar()
+        return [F.substring(flags, at + 1, 1) == F.lit("1") for at in range(len(self.names))]
 
     def look(self, progress: Mapping[str, Any] | None) -> None:
         """Learn from what Spark told last which partitions gave something."""
@@ -89,14 +89,14 @@ class Partitions:
             return
         with self._lock:
             since = self._now() - self._idle
-            told = "".join("1" if self._moved[name][1] < since else "0" for name in self.names)
-            if "0" not in told:
-                told = "0" * len(told)  # nothing comes from any, as while the broker is away: nobody is ahead
-            if told == self._told:
+            flags = "".join("1" if self._moved[name][1] < since else "0" for name in self.names)
+            if "0" not in flags:
+                flags = "0" * len(flags)  # nothing comes from any, as while the broker is away: nobody is ahead
+            if flags == self._told:
                 return
             with contextlib.suppress(LakeError):  # a store that is away is asked again a second later
-                self._io.write(self._file, told.encode())
-                self._told = told
+                self._io.write(self._file, flags.encode())
+                self._told = flags
 
     def close(self) -> None:
         """Forget what was told."""
@@ -108,10 +108,10 @@ def times(instant: Column, partitions: Partitions, session: SparkSession) -> lis
     """For each partition the event time of its own rows, and, while it is idle, of all rows; another row's is long ago."""
     long_ago = F.timestamp_millis(F.lit(-62_135_596_800_000))
     idle = partitions.idle(session)
-    found = []
+    times = []
     for at, name in enumerate(partitions.names):
         counts = F.col(PARTITION) == F.lit(name)
         if idle is not None:
             counts = counts | idle[at]
-        found.append(F.when(counts & instant.isNotNull(), instant).otherwise(long_ago))
-    return found
+        times.append(F.when(counts & instant.isNotNull(), instant).otherwise(long_ago))
+    return times

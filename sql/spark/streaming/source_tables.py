@@ -24,24 +24,24 @@ class SourceTables:
         self._lake = context.lake
         self._tables = list(_tables(context, expand_views(context, query.copy())))
 
-    def complete(self, told: Sequence[dict[str, Any]]) -> None:
+    def complete(self, sources: Sequence[dict[str, Any]]) -> None:
         """Add to what Spark tells of each source the table's name, its newest offset and the snapshots with rows not read yet."""
-        for one in told:
-            end = one.get("endOffset")
-            if isinstance(end, dict) and isinstance(end.get("snapshot"), int) and one.get("latestOffset") is None:
+        for source in sources:
+            end = source.get("endOffset")
+            if isinstance(end, dict) and isinstance(end.get("snapshot"), int) and source.get("latestOffset") is None:
                 with contextlib.suppress(LakeError):  # the catalog is away, or the table gone: the query itself says so
-                    self._complete(one, end)
+                    self._complete(source, end)
 
-    def _complete(self, one: dict[str, Any], end: dict[str, Any]) -> None:
+    def _complete(self, source: dict[str, Any], end: dict[str, Any]) -> None:
         table = self._table_at(end)
         if table is None:
             return
         with self._lake.catalog.reading() as tx:
             latest = tx.snapshots.latest(table.table_id, table.identifier.branch)
             unread = tx.snapshots.appended_since(table.table_id, table.identifier.branch, end["snapshot"])
-        one["description"] = str(table.identifier)
-        one["latestOffset"] = {"snapshot": 1 if latest is None else latest.snapshot_id + 1}
-        one["snapshotsBehind"] = unread
+        source["description"] = str(table.identifier)
+        source["latestOffset"] = {"snapshot": 1 if latest is None else latest.snapshot_id + 1}
+        source["snapshotsBehind"] = unread
 
     def _table_at(self, end: dict[str, Any]) -> LakeTable | None:
         """The table an offset is about: of several, the one that has the snapshot before it."""

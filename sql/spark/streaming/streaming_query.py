@@ -50,12 +50,12 @@ def follow(context: ExecutionContext, tree: exp.Expr, limit: int | None) -> Resu
     context.lake.quotas.check(context.lake.caller, STREAMS, "open streams")  # counted later, as those that need no Spark
     running = _Running(context, limit)
     try:
-        with prepared(context, tree, stream=True, micro_batch=_MICRO_BATCH_BYTES) as found:
-            if not found.frame.isStreaming:  # all of its tables end by themselves
+        with prepared(context, tree, stream=True, micro_batch=_MICRO_BATCH_BYTES) as query:
+            if not query.frame.isStreaming:  # all of its tables end by themselves
                 running.close()
-                return result_of(context, found)
-            columns = found.columns()
-            running.start(in_arrow(found.frame, columns), columns, found)
+                return result_of(context, query)
+            columns = query.columns()
+            running.start(in_arrow(query.frame, columns), columns, query)
         running.wait_until_begun()
     except BaseException:
         running.close()
@@ -234,11 +234,11 @@ def at_end(progress: Any) -> bool:
     """Whether all sources of a query have told that they end here (`scan.bounded.watermark`), and what it held back has come out."""
     if progress is None:
         return False
-    found: Mapping[str, Any] = progress if isinstance(progress, Mapping) else progress.jsonValue
-    if not found["sources"] or not all(_ended(source.get("endOffset")) for source in found["sources"]):
+    fields: Mapping[str, Any] = progress if isinstance(progress, Mapping) else progress.jsonValue
+    if not fields["sources"] or not all(_ended(source.get("endOffset")) for source in fields["sources"]):
         return False
-    watermark = (found.get("eventTime") or {}).get("watermark")
-    return not found.get("stateOperators") or watermark is None or is_over(millis_of(watermark))
+    watermark = (fields.get("eventTime") or {}).get("watermark")
+    return not fields.get("stateOperators") or watermark is None or is_over(millis_of(watermark))
 
 
 def millis_of(text: str) -> int:

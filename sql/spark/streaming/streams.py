@@ -97,7 +97,7 @@ def stream_of(
         watermark = None  # on a computed column, which only Flink knows
     if watermark is not None and watermark.column not in columns:
         columns = [*columns, watermark.column]
-    given = dict(reference.options) | {
+    reader_options = dict(reference.options) | {
         "uri": door.uri,
         "timeZone": context.zone,
         "columns": json.dumps(columns),
@@ -106,14 +106,14 @@ def stream_of(
     }
     ends = TABLE_OPTIONS.read(options, "scan.bounded.watermark") is not None
     if watermark is not None and ends:
-        given["endOfTime"] = watermark.column
+        reader_options["endOfTime"] = watermark.column
     if micro_batch is not None:
-        given["maxBytesPerTrigger"] = str(micro_batch)
+        reader_options["maxBytesPerTrigger"] = str(micro_batch)
     if door.token is not None:
-        given["token"] = door.token
+        reader_options["token"] = door.token
     predicate = pushed(reference, table.schema)
     if predicate is not None:
-        given["filter"] = predicate_text(predicate)
-    frame = session.readStream.format("sluice").options(**given).load(str(table.identifier))
+        reader_options["filter"] = predicate_text(predicate)
+    frame = session.readStream.format("sluice").options(**reader_options).load(str(table.identifier))
     frame = frame.select(*[tagged(named(name), table.schema.field(name)) for name in columns])
     return frame if watermark is None else with_watermark(frame, watermark, ends=ends)

@@ -32,13 +32,13 @@ def column_statistics(session: SparkSession, table: LakeTable, snapshot: Snapsho
 
 def _aggregates(at: int, field: Field) -> list[Column]:
     column = named(field.name)
-    found = [F.approx_count_distinct(column).alias(f"d{at}"), F.count_if(column.isNull()).alias(f"n{at}")]
+    aggregates = [F.approx_count_distinct(column).alias(f"d{at}"), F.count_if(column.isNull()).alias(f"n{at}")]
     if field.type.root in _TEXTS:
         size = F.octet_length(column)
-        found += [F.avg(size).alias(f"a{at}"), F.max(size).alias(f"l{at}")]
+        aggregates += [F.avg(size).alias(f"a{at}"), F.max(size).alias(f"l{at}")]
     if field.type.root not in ("BINARY", "VARBINARY"):
-        found += [F.min(column).alias(f"lo{at}"), F.max(column).alias(f"hi{at}")]
-    return found
+        aggregates += [F.min(column).alias(f"lo{at}"), F.max(column).alias(f"hi{at}")]
+    return aggregates
 
 
 def _of(row: dict[str, Any], at: int, field: Field) -> dict[str, Any]:

@@ -32,10 +32,10 @@ def on_spark(session: SparkSession) -> Rewriter:
                     written = rewrite(files, schema, pickle.loads(task))
                     yield pa.RecordBatch.from_pydict({"n": [n], "files": [pickle.dumps(written)]}, schema=_ANSWER)
 
-        given = pa.table({"n": pa.array(range(len(tasks)), pa.int32()), "task": [pickle.dumps(task) for task in tasks]})
-        frame = session.createDataFrame(given).repartitionById(len(tasks), F.col("n"))
+        tasks_table = pa.table({"n": pa.array(range(len(tasks)), pa.int32()), "task": [pickle.dumps(task) for task in tasks]})
+        frame = session.createDataFrame(tasks_table).repartitionById(len(tasks), F.col("n"))
         answers = frame.mapInArrow(work, "n int, files binary").collect()
-        found = {row.n: pickle.loads(bytes(row.files)) for row in answers}
-        return [write.add(found[n]) for n in range(len(tasks))]
+        files_by_task = {row.n: pickle.loads(bytes(row.files)) for row in answers}
+        return [write.add(files_by_task[n]) for n in range(len(tasks))]
 
     return run

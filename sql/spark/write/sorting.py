@@ -52,21 +52,21 @@ def cluster_files(session: SparkSession) -> Rewriter:
         assert clustering is not None
         order = Order(columns=clustering.columns, strategy=clustering.strategy, text_bytes=text_bytes(table.schema), local=clustering.local)
         entries = [entry for task in tasks for entry in task.inputs]
-        found: dict[bytes, list[NewFile]] = {task.partition: [] for task in tasks}
+        files_by_partition: dict[bytes, list[NewFile]] = {task.partition: [] for task in tasks}
         levels = {task.partition: task.level or 0 for task in tasks}
         for new in sort_files(session, table, entries, order):
-            found[new.partition].append(replace(new, file=replace(new.file, level=levels[new.partition])))
-        for files in found.values():
+            files_by_partition[new.partition].append(replace(new, file=replace(new.file, level=levels[new.partition])))
+        for files in files_by_partition.values():
             write.add(files)
-        return [found[task.partition] for task in tasks]
+        return [files_by_partition[task.partition] for task in tasks]
 
     return run
 
 
 def text_bytes(schema: Schema) -> int:
     """How much of a text the z-order curve looks at."""
-    found: int = TABLE_OPTIONS.read(schema.options, "zorder.var-length-contribution")
-    return found
+    length: int = TABLE_OPTIONS.read(schema.options, "zorder.var-length-contribution")
+    return length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

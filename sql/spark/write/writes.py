@@ -182,11 +182,11 @@ def _publish(table: LakeTable, staging: str) -> list[NewFile]:
     modes = StatsModes(table.schema)
     paths = sorted(_staged(table, staging), key=_position)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="footers") as threads:
-        found = list(threads.map(lambda path: _described(table, modes, path), paths))
-        kept = [one for one in found if one is not None]
-        placed = _in_sequence(table.schema, kept)
+        described = list(threads.map(lambda path: _described(table, modes, path), paths))
+        present = [entry for entry in described if entry is not None]
+        placed = _in_sequence(table.schema, present)
         moved: list[str] = []
-        moves = [threads.submit(_placed, table, one, file, moved) for one, file in placed]
+        moves = [threads.submit(_placed, table, entry, file, moved) for entry, file in placed]
         try:
             return [move.result() for move in moves]
         except BaseException:
@@ -210,8 +210,8 @@ def _staged(table: LakeTable, directory: str) -> Iterator[str]:
 def _position(path: str) -> tuple[str, int, int]:
     """Directory, task and number of a staged file: the order its rows were written in."""
     directory, name = path.rsplit("/", 1)
-    found = _PART.search(name)
-    return directory, int(found[1]) if found else 0, int(found[2]) if found else 0
+    match = _PART.search(name)
+    return directory, int(match[1]) if match else 0, int(match[2]) if match else 0
 
 
 _Described = tuple[str, tuple[object, ...], int, DataFile, bytes | None]
@@ -284,9 +284,9 @@ def _bucket_of_path(schema: Schema, path: str) -> int:
         return 0
     if not schema.partition_keys:
         return _position(path)[1]
-    found = re.search(_BUCKET + r"=(\d+)/", path)
-    assert found is not None, path
-    return int(found[1])
+    match = re.search(_BUCKET + r"=(\d+)/", path)
+    assert match is not None, path
+    return int(match[1])
 
 
 def _partition_of(table: LakeTable, path: str) -> tuple[object, ...]:
@@ -304,17 +304,17 @@ def _in_sequence(schema: Schema, described: Sequence[list[_Described]]) -> list[
     """Number the rows of each (partition, bucket) through its files, in order."""
     tops: dict[tuple[tuple[object, ...], int], int] = defaultdict(int)
     placed = []
-    for one in (item for group in described for item in group):
-        _, values, bucket, file, _ = one
+    for entry in (item for group in described for item in group):
+        _, values, bucket, file, _ = entry
         first = tops[(values, bucket)] if schema.bucket > 0 else 0
         tops[(values, bucket)] += file.row_count
-        placed.append((one, replace(file, min_sequence_number=first, max_sequence_number=first + file.row_count - 1)))
+        placed.append((entry, replace(file, min_sequence_number=first, max_sequence_number=first + file.row_count - 1)))
     return placed
 
 
-def _placed(table: LakeTable, one: _Described, file: DataFile, moved: list[str]) -> NewFile:
+def _placed(table: LakeTable, entry: _Described, file: DataFile, moved: list[str]) -> NewFile:
     """Move a file to its bucket's directory."""
-    path, values, bucket, _, index = one
+    path, values, bucket, _, index = entry
     format_ = FileFormat.of(table.schema)
     name = f"{format_.prefix}{uuid4()}-0.{format_.extension}"
     target = table.files.layout.data_file(table.schema, values, bucket, name)
@@ -345,24 +345,24 @@ def _through_arrow(routed: DataFrame, table: LakeTable) -> list[NewFile]:
         rows = routed.mapInArrow(task, "file binary").collect()
     except BaseException:
         with contextlib.suppress(LakeError):  # what failed the write may fail this; the first failure is the one to tell
-            _remove_marked(table, table.location, mark, kept=frozenset(), deep=True)
+            _remove_marked(table, table.location, mark, named=frozenset(), deep=True)
         raise
     written: list[NewFile] = [pickle.loads(bytes(row.file)) for row in rows]
     types = [f.type for f in schema.partition_fields]
-    kept = frozenset(name for new in written for name in (new.file.file_name, *new.file.extra_files))
+    named = frozenset(name for new in written for name in (new.file.file_name, *new.file.extra_files))
     for place in {(new.partition, new.bucket) for new in written}:
         directory = files.layout.bucket_dir(schema, binary_row.decode(types, place[0]) if types else (), place[1])
-        _remove_marked(table, directory, mark, kept=kept, deep=False)
+        _remove_marked(table, directory, mark, named=named, deep=False)
     return written
 
 
-def _remove_marked(table: LakeTable, directory: str, mark: str, *, kept: frozenset[str], deep: bool) -> None:
+def _remove_marked(table: LakeTable, directory: str, mark: str, *, named: frozenset[str], deep: bool) -> None:
     """Remove what attempts of tasks that failed or ran twice left of a write."""
     for status in table.files.io.list(directory):
         name = status.path.rsplit("/", 1)[-1]
         if status.is_dir and deep and name not in _NO_DATA:
-            _remove_marked(table, status.path, mark, kept=kept, deep=True)
-        elif not status.is_dir and name.startswith(mark) and name not in kept:
+            _remove_marked(table, status.path, mark, named=named, deep=True)
+        elif not status.is_dir and name.startswith(mark) and name not in named:
             table.files.io.delete(status.path)
 
 

@@ -53,20 +53,20 @@ def zorder_numbers(frame: DataFrame, names: Sequence[str], *, alike: frozenset[s
 
 def alike(entries: Iterable[ManifestEntry], schema: Schema, names: Sequence[str]) -> frozenset[str]:
     """The BIGINT columns of which the files' statistics say that no value is NULL or differs in its upper 32 bits."""
-    found = {name for name in names if schema.field(name).type.root == "BIGINT"}
-    upper: dict[str, set[int]] = {name: set() for name in found}
+    numbers = {name for name in names if schema.field(name).type.root == "BIGINT"}
+    upper: dict[str, set[int]] = {name: set() for name in numbers}
     for entry in entries:
-        if not found:
+        if not numbers:
             break
         file = entry.file
         stats = column_stats(file.value_stats, file.value_stats_cols, schema) if file.schema_id == schema.id else {}
-        for name in list(found):
+        for name in list(numbers):
             known = stats.get(name, NOTHING)
             if isinstance(known.min, int) and isinstance(known.max, int) and known.null_count == 0:
                 upper[name] |= {known.min >> 32, known.max >> 32}
             if len(upper[name]) != 1 or known.null_count != 0:
-                found.discard(name)
-    return frozenset(found)
+                numbers.discard(name)
+    return frozenset(numbers)
 
 
 def _number(name: str, type_: st.DataType, *, alike: bool) -> _Number | None:

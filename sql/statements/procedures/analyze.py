@@ -34,10 +34,10 @@ def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         table.schema.field(name, table=str(table.identifier))
     reading, lost = Reading(table), context.spark.lost
     with context.spark.running(context.statement_id) as session, translating(context.source, {}, lost, reading):
-        rows, found = column_statistics(session, table, latest, names)
+        rows, statistics = column_statistics(session, table, latest, names)
     size = sum(entry.file.file_size for entry in table.files.live_entries(latest))
     body = {
-        "snapshotId": latest.id, "schemaId": latest.schema_id, "mergedRecordCount": rows, "mergedRecordSize": size, "colStats": found,
+        "snapshotId": latest.id, "schemaId": latest.schema_id, "mergedRecordCount": rows, "mergedRecordSize": size, "colStats": statistics,
     }  # fmt: skip
     if not arguments.dry_run:
         _commit(context, table_to_write(context, arguments), body)
@@ -46,7 +46,7 @@ def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         ResultColumn("record_count", BigIntType(nullable=False)), DRY_COLUMN,
     ]  # fmt: skip
     return ResultSet.of_rows(
-        columns, [(name, one["distinctCount"], one["nullCount"], rows, arguments.dry_run) for name, one in found.items()]
+        columns, [(name, column["distinctCount"], column["nullCount"], rows, arguments.dry_run) for name, column in statistics.items()]
     )
 
 

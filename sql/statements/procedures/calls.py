@@ -96,49 +96,49 @@ class Call:
     @cached_property
     def _found(self) -> tuple[Procedure, Arguments]:
         name = ".".join(part for part in self.tree.args["procedure"] if part != "sluice")
-        found = PROCEDURES.get(name.lower())
-        if found is None:
+        procedure = PROCEDURES.get(name.lower())
+        if procedure is None:
             near = nearest(name, PROCEDURES)
             hint = f" Did you mean {near}?" if near else f" There are: {', '.join(sorted(PROCEDURES))}."
             raise AnalysisError(f"There is no procedure {name}.{hint}", fragment=name)
-        arguments = _bound(found, self.tree.args["arguments"])
-        if self.tree.args.get("dry_run") and not found.only_looks:
+        arguments = _bound(procedure, self.tree.args["arguments"])
+        if self.tree.args.get("dry_run") and not procedure.only_looks:
             arguments[DRY_RUN] = True
-        return found, arguments
+        return procedure, arguments
 
     @property
     def needs_spark(self) -> bool:
         """Whether the procedure runs on Spark with these arguments."""
-        found, arguments = self._found
-        return found.spark(arguments)
+        procedure, arguments = self._found
+        return procedure.spark(arguments)
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Run the procedure."""
-        found, arguments = self._found
-        return found.body(context, arguments)
+        procedure, arguments = self._found
+        return procedure.body(context, arguments)
 
 
-def _bound(found: Procedure, given: tuple[tuple[str | None, object], ...]) -> Arguments:
-    names: Sequence[str] = list(found.parameters)
-    if found.other_order is not None:
-        names = found.other_order([value for name, value in given if name is None]) or names
+def _bound(procedure: Procedure, arguments: tuple[tuple[str | None, object], ...]) -> Arguments:
+    names: Sequence[str] = list(procedure.parameters)
+    if procedure.other_order is not None:
+        names = procedure.other_order([value for name, value in arguments if name is None]) or names
     bound = Arguments()
-    for position, (name, value) in enumerate(given):
+    for position, (name, value) in enumerate(arguments):
         if name is None and position >= len(names):
-            raise AnalysisError(f"{found.name} takes {len(names)} arguments at most: {', '.join(names)}.")
+            raise AnalysisError(f"{procedure.name} takes {len(names)} arguments at most: {', '.join(names)}.")
         key = names[position] if name is None else name.lower()
-        if key not in found.parameters:
-            raise AnalysisError(f"{found.name} has no argument {name}; it takes {', '.join(names)}.", fragment=name)
+        if key not in procedure.parameters:
+            raise AnalysisError(f"{procedure.name} has no argument {name}; it takes {', '.join(names)}.", fragment=name)
         if key in bound:
-            raise AnalysisError(f"The argument {key} of {found.name} is given twice.", fragment=key)
-        wanted = found.parameters[key]
+            raise AnalysisError(f"The argument {key} of {procedure.name} is given twice.", fragment=key)
+        wanted = procedure.parameters[key]
         if value is not None and (not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))):
-            raise AnalysisError(f"The argument {key} of {found.name} is a {wanted.__name__}, not {value!r}.", fragment=key)
+            raise AnalysisError(f"The argument {key} of {procedure.name} is a {wanted.__name__}, not {value!r}.", fragment=key)
         if value is not None and value != "":  # Flink's way to leave an argument out by position
             bound[key] = value
-    missing = [name for name in list(found.parameters)[: found.required] if bound.get(name) is None]
+    missing = [name for name in list(procedure.parameters)[: procedure.required] if bound.get(name) is None]
     if missing:
-        raise AnalysisError(f"{found.name} needs the argument {missing[0]}.")
+        raise AnalysisError(f"{procedure.name} needs the argument {missing[0]}.")
     return bound
 
 

@@ -107,11 +107,11 @@ def _with_options(table: LakeTable, text: str | None) -> LakeTable:
         key, equals, value = pair.partition("=")
         if not equals:
             raise AnalysisError(f"options => '{text}': 'key=value,…' is expected.", fragment=pair.strip())
-        given = {key.strip(): value.strip()}
-        TABLE_OPTIONS.check(given)
+        parsed = {key.strip(): value.strip()}
+        TABLE_OPTIONS.check(parsed)
         if key.strip() in ("bucket", "bucket-key") or not TABLE_OPTIONS.known(key.strip()).mutable:
             raise AnalysisError(f"Option '{key.strip()}' cannot be given to one call; it says where existing files lie.")
-        options |= given
+        options |= parsed
     return replace(table, schema=replace(table.schema, options=options))
 
 
@@ -296,15 +296,15 @@ def _sorted(
 def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Merge the small files of every table whose name matches; one row each."""
     dry_run = arguments.dry_run
-    given = Arguments((key, arguments[key]) for key in ("partition_idle_time", "compact_strategy") if key in arguments)
-    _full(given)
+    table_arguments = Arguments((key, arguments[key]) for key in ("partition_idle_time", "compact_strategy") if key in arguments)
+    _full(table_arguments)
     rows = []
     for identifier in matching_tables(context, arguments):
         context.cancellation.check()
         try:
             table = _with_options(context.lake.open_to_write(identifier), arguments.get("table_options"))
             check_mergeable(table)
-            done = _merge(context, table, given, dry_run=dry_run)
+            done = _merge(context, table, table_arguments, dry_run=dry_run)
         except (TableNotExist, UnsupportedType, Forbidden, MetadataOnlyTable):
             continue  # dropped meanwhile, or nothing this server may rewrite
         rows.append((str(identifier), *_row(done, dry_run=dry_run)))
@@ -316,15 +316,15 @@ def matching_tables(context: ExecutionContext, arguments: Arguments) -> list[Ide
     databases = pattern("including_databases", arguments.get("including_databases", ".*"))
     included = pattern("including_tables", arguments.get("including_tables", ".*"))
     excluded = pattern("excluding_tables", arguments["excluding_tables"]) if "excluding_tables" in arguments else None
-    found = []
+    tables = []
     for database in context.lake.list_databases():
         if not databases.fullmatch(database):
             continue
         for name in context.lake.list_tables(database):
-            shown = (name, f"{database}.{name}")
-            if any(map(included.fullmatch, shown)) and not (excluded and any(map(excluded.fullmatch, shown))):
-                found.append(Identifier(database, name))
-    return found
+            names = (name, f"{database}.{name}")
+            if any(map(included.fullmatch, names)) and not (excluded and any(map(excluded.fullmatch, names))):
+                tables.append(Identifier(database, name))
+    return tables
 
 
 def pattern(name: str, text: str) -> re.Pattern[str]:

@@ -40,8 +40,10 @@ def check_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         context.cancellation.check()
         context.progress.advance(files, size=size)
 
-    found: Iterable[Fault] = context.lake.check_table(table, deep=bool(arguments.get("deep")), threads=_threads(arguments), checked=checked)
-    return ResultSet.of_rows(list(_FAULT), [_row(fault) for fault in found])
+    faults: Iterable[Fault] = context.lake.check_table(
+        table, deep=bool(arguments.get("deep")), threads=_threads(arguments), checked=checked
+    )
+    return ResultSet.of_rows(list(_FAULT), [_row(fault) for fault in faults])
 
 
 @procedure("claim_warehouse", required=0)

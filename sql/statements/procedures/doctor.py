@@ -17,9 +17,9 @@ def doctor(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Look at a table's files and say what could be better; no rows for a table in good shape."""
     table = table_of(context, arguments)
     context.lake.require_whole(table, "files")
-    found = findings(table)
+    advice = findings(table)
     columns = [ResultColumn("finding", STRING), ResultColumn("reason", STRING), ResultColumn("statement", STRING)]
-    return ResultSet.of_rows(columns, [(one.what, one.why, one.statement) for one in found])
+    return ResultSet.of_rows(columns, [(finding.what, finding.why, finding.statement) for finding in advice])
 
 
 def findings(table: LakeTable) -> list[Finding]:

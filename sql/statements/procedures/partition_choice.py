@@ -49,12 +49,12 @@ def matching(schema: Schema, partitions: Iterable[bytes], specs: Sequence[Spec])
     """The partitions any of the specs means; a value is written as in its directory or as SQL shows it."""
     types = [f.type for f in schema.partition_fields]
     default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
-    found = set()
+    matches = set()
     for partition in partitions:
         values = dict(zip(schema.partition_keys, zip(types, binary_row.decode(types, partition), strict=True), strict=True))
         if any(all(_means(text, *values[name], default) for name, text in spec.items()) for spec in specs):
-            found.add(partition)
-    return found
+            matches.add(partition)
+    return matches
 
 
 def _means(text: str, type_: Any, value: object, default: str) -> bool:
@@ -71,8 +71,8 @@ def where(schema: Schema, partitions: Collection[bytes], condition: str, table: 
 
     def column_of(column: exp.Column) -> Field:
         if column.name not in names:
-            shown = ", ".join(schema.partition_keys) or "none"
-            raise AnalysisError(f"The condition may speak of partition columns only ({shown}), not of {column.name}.", fragment=column.name)
+            keys = ", ".join(schema.partition_keys) or "none"
+            raise AnalysisError(f"The condition may speak of partition columns only ({keys}), not of {column.name}.", fragment=column.name)
         return schema.field(column.name)
 
     if not isinstance(tree, exp.Select) or node is None or len([v for v in tree.args.values() if v]) != 3:
@@ -87,8 +87,8 @@ def where(schema: Schema, partitions: Collection[bytes], condition: str, table: 
     ordered = list(partitions)
     rows = [binary_row.decode(types, partition) for partition in ordered]
     columns = {f.name: pa.array([row[i] for row in rows], arrow_type(f.type)) for i, f in enumerate(schema.partition_fields)}
-    kept = pa.table({**columns, "__at": pa.array(range(len(ordered)), pa.int64())}).filter(wanted)
-    return {ordered[at] for at in kept.column("__at").to_pylist()}
+    matching = pa.table({**columns, "__at": pa.array(range(len(ordered)), pa.int64())}).filter(wanted)
+    return {ordered[at] for at in matching.column("__at").to_pylist()}
 
 
 def idle(entries: Iterable[ManifestEntry], span: timedelta) -> set[bytes]:
@@ -117,17 +117,17 @@ def chosen(table: LakeTable, entries: Sequence[ManifestEntry], arguments: Mappin
 
 def span(name: str, text: str) -> timedelta:
     """A span of time given to a call; raises `InvalidOption`."""
-    found = Option(name, optional(duration()), None, "").parse(text)
-    assert found is not None
-    return found
+    length = Option(name, optional(duration()), None, "").parse(text)
+    assert length is not None
+    return length
 
 
 def numbers(text: str) -> set[int]:
     """``0-99,200`` as numbers; raises `InvalidOption`."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
         if not low.isdigit() or (dash and not high.isdigit()):
             raise InvalidOption(f"buckets => '{text}': numbers and ranges such as '0-99,200' are expected.")
-        found.update(range(int(low), int(high or low) + 1))
-    return found
+        numbers.update(range(int(low), int(high or low) + 1))
+    return numbers

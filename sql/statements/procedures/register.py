@@ -28,8 +28,8 @@ def register_table(context: ExecutionContext, arguments: Arguments) -> ResultSet
         ResultColumn("table", STRING), ResultColumn("snapshot_id", BigIntType()), ResultColumn("record_count", BigIntType()), DRY_COLUMN,
         ResultColumn("note", STRING),
     ]  # fmt: skip
-    found = (latest.id, latest.total_record_count) if latest else (None, None)
-    return ResultSet.of_rows(columns, [(str(table), *found, arguments.dry_run, _WITHOUT_RULES)])
+    latest_snapshot = (latest.id, latest.total_record_count) if latest else (None, None)
+    return ResultSet.of_rows(columns, [(str(table), *latest_snapshot, arguments.dry_run, _WITHOUT_RULES)])
 
 
 @procedure(
@@ -62,9 +62,9 @@ def migrate_database(context: ExecutionContext, arguments: Arguments) -> ResultS
     database = str(arguments.get("target_database") or context.session.current_database)
     options, threads, dry_run = _options(arguments.get("options")), _threads(arguments), arguments.dry_run
     rows = []
-    found = context.lake.directories_to_migrate(database, source)
-    context.progress.begin("migrating directories", total=len(found))
-    for directory in found:
+    directories = context.lake.directories_to_migrate(database, source)
+    context.progress.begin("migrating directories", total=len(directories))
+    for directory in directories:
         context.cancellation.check()
         table = Identifier(database, directory.rsplit("/", 1)[-1])
         try:
@@ -75,8 +75,8 @@ def migrate_database(context: ExecutionContext, arguments: Arguments) -> ResultS
             rows.append((str(table), "failed", problem.message, dry_run))
         else:
             files = done.source.files
-            told = f"{len(files)} files, {sum(file.rows for file in files)} rows, {sum(file.size for file in files)} bytes"
-            rows.append((str(table), "migrated", told, dry_run))
+            summary = f"{len(files)} files, {sum(file.rows for file in files)} rows, {sum(file.size for file in files)} bytes"
+            rows.append((str(table), "migrated", summary, dry_run))
         context.progress.advance()
     columns = [ResultColumn("table", STRING), ResultColumn("outcome", STRING), ResultColumn("detail", STRING), DRY_COLUMN]
     return ResultSet.of_rows(columns, rows)
@@ -117,23 +117,23 @@ def _source(arguments: Arguments, *names: str) -> str:
 
 
 def _threads(arguments: Arguments) -> int:
-    given = arguments.get("parallelism")
-    if given is None:
+    parallelism = arguments.get("parallelism")
+    if parallelism is None:
         return _THREADS
-    if not isinstance(given, int) or not 1 <= given <= 64:
-        raise InvalidOption(f"parallelism => {given}: between 1 and 64 footers are read at once.")
-    return given
+    if not isinstance(parallelism, int) or not 1 <= parallelism <= 64:
+        raise InvalidOption(f"parallelism => {parallelism}: between 1 and 64 footers are read at once.")
+    return parallelism
 
 
 def _options(text: object) -> dict[str, str]:
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for part in str(text or "").split(","):
         key, equals, value = part.partition("=")
         if part.strip() and not equals:
             raise InvalidOption(f"options => '{text}': key=value pairs parted by commas are expected.")
         if part.strip():
-            found[key.strip()] = value.strip()
-    return found
+            options[key.strip()] = value.strip()
+    return options
 
 
 def _told(done: Migration, table: str) -> ResultSet:

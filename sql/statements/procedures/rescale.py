@@ -41,17 +41,22 @@ def rescale_partitions(context: ExecutionContext, arguments: Arguments) -> Resul
             f"Table {name} has {buckets} buckets, not {wanted}: ALTER TABLE {name} SET ('bucket' = '{wanted}') comes first.",
             fragment="bucket_num",
         )
-    found = list(outgrown(table, table.latest()))
+    outgrown_partitions = list(outgrown(table, table.latest()))
     if "partition" in arguments:
-        chosen = matching(table.schema, [one.row for one in found], parse_specs(arguments["partition"], table.schema, name))
-        found = [one for one in found if one.row in chosen]
-    context.progress.begin("writing partitions anew", total=len(found))
-    for one in () if arguments.dry_run else found:
+        chosen = matching(
+            table.schema, [partition.row for partition in outgrown_partitions], parse_specs(arguments["partition"], table.schema, name)
+        )
+        outgrown_partitions = [partition for partition in outgrown_partitions if partition.row in chosen]
+    context.progress.begin("writing partitions anew", total=len(outgrown_partitions))
+    for partition in () if arguments.dry_run else outgrown_partitions:
         context.cancellation.check()
         context.lake.reserve.require()
-        rescale(context.lake, table, one, check=context.cancellation.check)
-        context.progress.advance(size=one.size)
-    rows = [(one.name, one.buckets, buckets, len(one.entries), one.rows, one.size, arguments.dry_run) for one in found]
+        rescale(context.lake, table, partition, check=context.cancellation.check)
+        context.progress.advance(size=partition.size)
+    rows = [
+        (partition.name, partition.buckets, buckets, len(partition.entries), partition.rows, partition.size, arguments.dry_run)
+        for partition in outgrown_partitions
+    ]
     return ResultSet.of_rows(_RESCALED, rows)
 
 
@@ -78,4 +83,4 @@ def purge_files(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="TRUNCATE")
         lake.commit(table, request)
         kept.expire_snapshots(lake, table, _ALL_BUT_THE_LAST)
-    return ResultSet.of_rows(_PURGED, [(*one, arguments.dry_run) for one in gone])
+    return ResultSet.of_rows(_PURGED, [(*row, arguments.dry_run) for row in gone])

@@ -91,14 +91,14 @@ def expire_snapshots(context: ExecutionContext, arguments: Arguments) -> ResultS
 
 
 def _given_options(arguments: Arguments, group: OptionGroup = TABLE_OPTIONS) -> dict[str, str]:
-    given: dict[str, str] = {}
+    options: dict[str, str] = {}
     for pair in filter(None, arguments.get("options", "").split(",")):
         key, equals, value = pair.partition("=")
         if not equals:
             raise AnalysisError(f"options => '{arguments['options']}': 'key=value,…' is expected.", fragment=pair.strip())
-        given[key.strip()] = value.strip()
-    group.check(given)
-    return given
+        options[key.strip()] = value.strip()
+    group.check(options)
+    return options
 
 
 def _by_kind(positional: Sequence[object]) -> Sequence[str] | None:
@@ -121,10 +121,10 @@ def rollback_to(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     keys = {
         "tag": "scan.tag-name", "snapshot_id": "scan.snapshot-id", "timestamp": "scan.timestamp", "watermark": "scan.watermark",
     }  # fmt: skip
-    given = {option: str(arguments[name]) for name, option in keys.items() if name in arguments}
-    if len(given) != 1:
+    targets = {option: str(arguments[name]) for name, option in keys.items() if name in arguments}
+    if len(targets) != 1:
         raise AnalysisError("sys.rollback_to takes one of tag, snapshot_id, timestamp and watermark.")
-    return _roll_back(context, arguments, given)
+    return _roll_back(context, arguments, targets)
 
 
 @procedure("rollback_to_timestamp", required=2, table=str, timestamp=int)
@@ -189,8 +189,8 @@ def expire_partitions(context: ExecutionContext, arguments: Arguments) -> Result
         "expire_strategy": "partition.expiration-strategy",
         "max_expires": "partition.expiration-max-num",
     }
-    given = _given_options(arguments) | {key: str(arguments[name]) for name, key in keys.items() if name in arguments}
-    rules = PartitionExpiry.of(table, given)
+    options = _given_options(arguments) | {key: str(arguments[name]) for name, key in keys.items() if name in arguments}
+    rules = PartitionExpiry.of(table, options)
     if rules is None:
         reason = "has no partitions" if not table.schema.partition_keys else "says no time: give expiration_time => '7 d'"
         raise AnalysisError(f"Table {table.identifier} {reason}.", fragment="expire_partitions")
@@ -213,20 +213,20 @@ def _named(context: ExecutionContext, table: LakeTable, text: str) -> list[Parti
 def drop_partition(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Remove partitions with all their rows; earlier snapshots still hold them."""
     table = table_to_write(context, arguments)
-    found = _named(context, table, arguments["partitions"])
+    partitions = _named(context, table, arguments["partitions"])
     if not arguments.dry_run:
-        drop_partitions(context.lake, table, found)
-    return _partition_rows(found, "dropped_partitions", dry_run=arguments.dry_run)
+        drop_partitions(context.lake, table, partitions)
+    return _partition_rows(partitions, "dropped_partitions", dry_run=arguments.dry_run)
 
 
 @procedure("mark_partition_done", required=2, table=str, partitions=str)
 def mark_partition_done(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Leave a marker that says no more rows will come to the partitions (`partition.mark-done-action`)."""
     table = table_to_write(context, arguments)
-    found = _named(context, table, arguments["partitions"])
+    partitions = _named(context, table, arguments["partitions"])
     if not arguments.dry_run:
-        mark_done(context.lake, table, found)
-    return _partition_rows(found, "done_partitions", dry_run=arguments.dry_run)
+        mark_done(context.lake, table, partitions)
+    return _partition_rows(partitions, "done_partitions", dry_run=arguments.dry_run)
 
 
 # Consumers

@@ -33,5 +33,5 @@ def rewrite_files(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         check=context.cancellation.check,
         advance=lambda size: context.progress.advance(size=size),
     )
-    rows = [(one.name, one.files, one.size, one.left, one.snapshot and one.snapshot.id, arguments.dry_run) for one in done]
+    rows = [(group.name, group.files, group.size, group.left, group.snapshot and group.snapshot.id, arguments.dry_run) for group in done]
     return ResultSet.of_rows(_COLUMNS, rows)

@@ -35,8 +35,8 @@ _BRANCHED = (
 def _retained(table: LakeTable, arguments: Arguments) -> dt.timedelta | None:
     if "time_retained" in arguments:
         return span("time_retained", arguments["time_retained"])
-    found: dt.timedelta | None = TABLE_OPTIONS.read(table.schema.options, "tag.default-time-retained")
-    return found
+    retained: dt.timedelta | None = TABLE_OPTIONS.read(table.schema.options, "tag.default-time-retained")
+    return retained
 
 
 def _tagged(tag: Tag, *, dry_run: bool, removed: Removed = NOTHING) -> ResultSet:
@@ -69,8 +69,8 @@ def replace_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 def create_tag_from_timestamp(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Keep the first snapshot committed at or after a time, in milliseconds since the epoch."""
     table = table_to_write(context, arguments)
-    found = next((s for s in context.lake.snapshots(table) if s.time_millis >= arguments["timestamp"]), None)
-    return _tag_found(context, table, arguments, None if found is None else found.id, "as late as the timestamp")
+    snapshot = next((s for s in context.lake.snapshots(table) if s.time_millis >= arguments["timestamp"]), None)
+    return _tag_found(context, table, arguments, None if snapshot is None else snapshot.id, "as late as the timestamp")
 
 
 @procedure("create_tag_from_watermark", required=3, table=str, tag=str, watermark=int, time_retained=str)
@@ -78,8 +78,8 @@ def create_tag_from_watermark(context: ExecutionContext, arguments: Arguments) -
     """Keep the first snapshot that has reached a watermark."""
     table = table_to_write(context, arguments)
     reached = (s for s in context.lake.snapshots(table) if s.watermark is not None and s.watermark >= arguments["watermark"])
-    found = next(reached, None)
-    return _tag_found(context, table, arguments, None if found is None else found.id, "with that watermark")
+    snapshot = next(reached, None)
+    return _tag_found(context, table, arguments, None if snapshot is None else snapshot.id, "with that watermark")
 
 
 def _tag_found(context: ExecutionContext, table: LakeTable, arguments: Arguments, snapshot_id: int | None, what: str) -> ResultSet:
