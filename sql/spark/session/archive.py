@@ -49,10 +49,10 @@ def _ours() -> Iterator[tuple[str, Path]]:
 
 
 def _libraries() -> Iterator[tuple[str, Path]]:
-    for distribution in sorted(_needed("sluice", {}).values(), key=lambda one: one.name):
-        for file in distribution.files or ():
+    for installed in sorted(_needed("sluice", {}).values(), key=lambda one: one.name):
+        for file in installed.files or ():
             if isinstance(file, PurePosixPath) and file.parts[0] != ".." and not _LEFT_OUT.intersection(file.parts):
-                path = Path(str(distribution.locate_file(file)))
+                path = Path(str(installed.locate_file(file)))
                 if path.is_file():
                     yield file.as_posix(), path
 
