@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -92,7 +92,9 @@ class CatalogTransaction:
 class CatalogStore:
     """A bounded pool of connections to the catalog's Postgres."""
 
-    def __init__(self, dsn: str, *, max_connections: int = 16) -> None:
+    def __init__(self, dsn: str, *, max_connections: int = 16, problem: Callable[[], str | None] | None = None) -> None:
+        """``problem`` says why Postgres is away, for the errors told then, where whoever runs it knows."""
+        self._problem = problem
         self.notices = Notices(dsn)
         """Wakes whoever waits for a table's next snapshot."""
         self._worked: WeakKeyDictionary[CatalogConnection, float] = WeakKeyDictionary()
@@ -154,8 +156,8 @@ class CatalogStore:
             self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
             if done and _lost(problem):
-                raise OutcomeUnknown("The catalog database went away while a change was being committed.") from problem
-            raise away(problem) from problem
+                raise OutcomeUnknown(f"The catalog database went away while a change was being committed{self._cause()}.") from problem
+            raise away(problem, self._cause()) from problem
         except psycopg.DataError as problem:
             raise unfit(problem) from problem
         except psycopg.errors.UndefinedTable as problem:
@@ -194,7 +196,7 @@ class CatalogStore:
                 yield turn if turn.take(seconds) else None
                 self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError) as problem:
-            raise away(problem) from problem
+            raise away(problem, self._cause()) from problem
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[CatalogTransaction]:
@@ -204,7 +206,7 @@ class CatalogStore:
                 yield CatalogTransaction(conn)
                 self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
-            raise away(problem) from problem
+            raise away(problem, self._cause()) from problem
         except psycopg.DataError as problem:
             raise unfit(problem) from problem
         except psycopg.errors.UndefinedTable as problem:
@@ -239,14 +241,19 @@ class CatalogStore:
                 self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
             if sent and _lost(problem):
-                raise OutcomeUnknown("The catalog database went away while a change was being committed.") from problem
-            raise away(problem) from problem
+                raise OutcomeUnknown(f"The catalog database went away while a change was being committed{self._cause()}.") from problem
+            raise away(problem, self._cause()) from problem
         except psycopg.DataError as problem:
             raise unfit(problem) from problem
         except psycopg.errors.UndefinedTable as problem:
             raise CatalogLost from problem
         except psycopg.errors.ReadOnlySqlTransaction as problem:
             raise read_only() from problem
+
+    def _cause(self) -> str:
+        """Why Postgres is away, to follow what is said of it; empty where nobody knows."""
+        problem = self._problem() if self._problem is not None else None
+        return f" ({problem})" if problem else ""
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Postgres answers."""
@@ -284,13 +291,13 @@ def read_only() -> Unavailable:
     )
 
 
-def away(problem: Exception) -> Unavailable:
+def away(problem: Exception, cause: str = "") -> Unavailable:
     """The error told to users while Postgres is away; details of the connection are not theirs to see."""
     if isinstance(problem, PoolTimeout):
-        return Unavailable("The catalog database does not answer. Nothing was changed; try again in a moment.")
+        return Unavailable(f"The catalog database does not answer{cause}. Nothing was changed; try again in a moment.")
     code = getattr(problem, "sqlstate", None)
     if code == "53100":  # disk_full
         return CatalogFull()
     return Unavailable(
-        f"The catalog database cannot be used now{f' ({code})' if code else ''}. Nothing was changed; try again in a moment."
+        f"The catalog database cannot be used now{f' ({code})' if code else ''}{cause}. Nothing was changed; try again in a moment."
     )

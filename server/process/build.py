@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -25,9 +25,11 @@ from sql.spark.session.pool import SparkPool
 from sql.spark.session.settings import SparkSettings, hadoop_version
 
 
-def build_gateway(settings: Settings, dsn: str, cleanup: contextlib.ExitStack) -> tuple[Gateway, SparkPool, Peers]:
+def build_gateway(
+    settings: Settings, dsn: str, cleanup: contextlib.ExitStack, *, postgres_problem: Callable[[], str | None] | None = None
+) -> tuple[Gateway, SparkPool, Peers]:
     """A gateway on the catalog and warehouse of the settings, the pool whose Spark is not started yet, and the catalog's other servers."""
-    catalog = CatalogStore(dsn, max_connections=settings.catalog_connections)
+    catalog = CatalogStore(dsn, max_connections=settings.catalog_connections, problem=postgres_problem)
     cleanup.callback(catalog.close)
     cleanup.callback(memory.given_back())
     MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache)

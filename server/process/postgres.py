@@ -28,6 +28,7 @@ import psutil
 
 from model.errors import Unavailable
 from server.process.data_directory import DataDirectoryLock, make_private
+from server.process.postgres_log import LINE_PREFIX, last_problem, last_words
 from server.process.postgres_upgrade import binaries_by_version, finish_upgrade, upgrade_cluster
 
 _log = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ _ATTEMPTS = 5
 """A postmaster that was killed leaves children behind, which hold its memory for a moment."""
 _LONGEST_PAUSE = 10.0
 """Seconds between two attempts to bring back a Postgres that ended and does not start."""
+_WAL_SEGMENT_BYTES = 16 << 20
+"""Postgres starts and ends a segment of its log as a whole: with less room it does not start."""
 _USER = "pgserver"
 """Postgres refuses to run as root."""
 _SOCKET_NAME = ".s.PGSQL.5432"
@@ -63,6 +66,9 @@ class EmbeddedPostgres:
         make_private(data)
         self._lock = DataDirectoryLock(data)
         self._directory = data / "postgres"
+        self._log = self._directory / "log"
+        self._not_launched: OSError | None = None
+        """Why the last attempt to bring it back ended before Postgres could write a word."""
         name = hashlib.sha256(os.fsencode(self._directory)).hexdigest()[:12]
         self._elsewhere = Path(tempfile.gettempdir()) / f"sluice-{name}"
         """Where the socket lies where the directory's path is too long for one."""
@@ -86,6 +92,17 @@ class EmbeddedPostgres:
         self._keeper.start()
         return dsn
 
+    def problem(self) -> str | None:
+        """Why it is away, in words for any user: without paths of this machine; None where nobody said."""
+        if not _pid_is_alive(self._directory):
+            if self._not_launched is not None:
+                return f"it cannot be launched: {self._not_launched.strerror}"
+            with contextlib.suppress(OSError):
+                if shutil.disk_usage(self._directory).free < _WAL_SEGMENT_BYTES and last_problem(self._log) is None:
+                    return "its disk has no room left"
+        problem = last_problem(self._log)
+        return None if problem is None else problem.replace(str(self._directory), "postgres")
+
     def _ready(self) -> str:
         """Start it, or take it over, and return its DSN once it answers. Raises `Unavailable`."""
         until = time.monotonic() + START_SECONDS
@@ -94,7 +111,7 @@ class EmbeddedPostgres:
                 return _dsn(directory)
             if time.monotonic() > until or self._stopping.wait(0.2 * attempt):
                 break
-        raise Unavailable(f"The embedded Postgres does not start: {_last_words(self._directory)}")
+        raise Unavailable(f"The embedded Postgres does not start: {last_words(self._log)}")
 
     def _keep(self) -> None:
         """Start it again whenever it has ended, until it is to stop; connections find it at the same place."""
@@ -112,8 +129,9 @@ class EmbeddedPostgres:
                 _log.warning("Postgres has ended; it is started again")
                 try:
                     self._ready()
-                    pause = 0.0
+                    pause, self._not_launched = 0.0, None
                 except (Unavailable, OSError) as problem:
+                    self._not_launched = problem if isinstance(problem, OSError) else None
                     pause = min(_LONGEST_PAUSE, 2 * pause + 1.0)
                     _log.error("Postgres does not come back, the next attempt is in %d s: %s", pause, problem)
 
@@ -210,12 +228,12 @@ class EmbeddedPostgres:
         return None
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        log = self._directory / "log"
+        log = self._log
         if log.exists() and log.stat().st_size > _LOG_BYTES:
             log.replace(log.with_name("log.1"))
         command = [str(self._binaries / "postgres"), "-D", str(self._directory), "-h", "", "-k", str(self._sockets())]
-        for setting, file in self._let_in():
-            command += ["-c", f"{setting}={file}"]
+        for setting, value in (*self._let_in(), ("log_line_prefix", LINE_PREFIX), ("lc_messages", "C")):
+            command += ["-c", f"{setting}={value}"]
         with log.open("ab") as out:
             if "user" in self._runner:
                 os.fchown(out.fileno(), self._runner["user"], self._runner["group"])
@@ -295,6 +313,12 @@ def _pid_lines(directory: Path) -> list[str]:
         return []
 
 
+def _pid_is_alive(directory: Path) -> bool:
+    """Whether the process that the pid file names is there; changes nothing, for any thread at any time."""
+    lines = _pid_lines(directory)
+    return bool(lines) and lines[0].strip().isdigit() and psutil.pid_exists(int(lines[0]))
+
+
 def _running(directory: Path) -> psutil.Process | None:
     """The postmaster of the cluster, where one runs; a pid file that names somebody else, as after a restart of the machine, is removed."""
     lines = _pid_lines(directory)
@@ -313,11 +337,3 @@ def _works_in(process: psutil.Process, directory: Path) -> bool:
         return os.path.samefile(process.cwd(), directory)
     except (psutil.AccessDenied, OSError):  # another user's: its name must do
         return True
-
-
-def _last_words(directory: Path) -> str:
-    try:
-        lines = (directory / "log").read_text(errors="replace").splitlines()
-    except FileNotFoundError:
-        return "it left no log."
-    return " ".join(line.strip() for line in lines[-3:]) or "its log is empty."

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
 from importlib.metadata import version
 from types import FrameType, ModuleType
@@ -44,18 +44,33 @@ _LAST_BYTES_SECONDS = 2.0
 """However short the drain, answers being written get so long."""
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogPostgres:
+    """The Postgres the catalog lies in."""
+
+    dsn: str
+    problem: Callable[[], str | None] | None = None
+    """Says why it is away; None where it is not ours to know."""
+
+
 @contextlib.contextmanager
 def catalog_dsn(settings: Settings) -> Iterator[str]:
     """The catalog's DSN: the one set, or that of an embedded Postgres which runs until the block ends."""
+    with _catalog_postgres(settings) as postgres:
+        yield postgres.dsn
+
+
+@contextlib.contextmanager
+def _catalog_postgres(settings: Settings) -> Iterator[CatalogPostgres]:
     if settings.catalog_dsn is not None:
-        yield settings.catalog_dsn
+        yield CatalogPostgres(settings.catalog_dsn)
         return
     postgres = EmbeddedPostgres(settings.data)
     try:
         with _migrating(settings) as migrate:
             dsn = postgres.start()
             migrate(dsn)
-        yield dsn
+        yield CatalogPostgres(dsn, postgres.problem)
     finally:
         postgres.stop()
 
@@ -123,9 +138,9 @@ def serve(settings: Settings) -> None:
     loading.start()  # Postgres starts meanwhile
     make_private(settings.data)
     with contextlib.ExitStack() as cleanup:
-        dsn = cleanup.enter_context(catalog_dsn(settings))
+        postgres = cleanup.enter_context(_catalog_postgres(settings))
         loading.join()
-        _serve(settings, dsn, stop, cleanup, tls)
+        _serve(settings, postgres, stop, cleanup, tls)
 
 
 def _tls(settings: Settings) -> TlsFiles | None:
@@ -170,7 +185,7 @@ def do_without_pandas() -> None:
         sys.meta_path.remove(absent)
 
 
-def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitStack, tls: TlsFiles | None) -> None:
+def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: contextlib.ExitStack, tls: TlsFiles | None) -> None:
     from migrations import upgrade
     from server.app import create_app
     from server.http.wsgi import HttpServer
@@ -178,8 +193,8 @@ def _serve(settings: Settings, dsn: str, stop: Stop, cleanup: contextlib.ExitSta
     from server.process.build import build_gateway
     from server.process.services import Services
 
-    upgrade(dsn)
-    gateway, spark, peers = build_gateway(settings, dsn, cleanup)
+    upgrade(postgres.dsn)
+    gateway, spark, peers = build_gateway(settings, postgres.dsn, cleanup, postgres_problem=postgres.problem)
     services = Services(gateway=gateway, settings=settings, peers=peers)
     app = create_app(services, maker=_traced(settings, cleanup))
     figures = metrics_of(app)

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import psutil
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -108,6 +109,33 @@ def test_postgres_stands_still_for_a_while(start_server: StartServer) -> None:
     until(repeated, 90)  # under its key it lands once, whatever was told before
     assert sorted(server.sql("SELECT id FROM t")) == [[1], [3]]
     assert_agreement(embedded_dsn(server), server, "default.t")
+
+
+def test_a_postgres_without_a_byte_says_why_it_is_away(one_disk: Path, start_server: StartServer) -> None:
+    server = start_server(SLUICE_DATA=str(one_disk), SLUICE_STORAGE_RESERVE="0")
+    server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
+    dsn = embedded_dsn(server)
+    fill(one_disk / "ballast", leave=0)
+
+    def away() -> bool:
+        with contextlib.suppress(psycopg.OperationalError), psycopg.connect(dsn, autocommit=True) as conn:
+            conn.execute("SELECT pg_logical_emit_message(false, 'test', repeat('x', 1000))")
+            conn.execute("SELECT pg_switch_wal()")
+        return not httpx.get(f"{server.url}/readyz", timeout=30).json()["postgres"]["ok"]
+
+    until(away)
+    detail = httpx.get(f"{server.url}/readyz", timeout=30).json()["postgres"]["detail"]
+    assert "No space left" in detail or "no room left" in detail, detail
+    assert str(one_disk) not in detail
+    with pytest.raises(Refused) as refused:
+        server.sql("INSERT INTO t VALUES (2)")
+    assert refused.value.status in (503, 507)
+    assert "room" in refused.value.document["detail"] or "No space left" in refused.value.document["detail"], refused.value.document
+    (one_disk / "ballast").unlink()
+    until(lambda: answers(server), 120)
+    assert sorted(server.sql("SELECT id FROM t")) == [[1], [2]]
+    assert httpx.get(f"{server.url}/readyz", timeout=30).json()["postgres"] == {"ok": True}
+    assert_agreement(dsn, server, "default.t")
 
 
 @pytest.fixture
