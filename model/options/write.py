@@ -60,7 +60,10 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option("file.suffix.include.compression", boolean(), False, "Put the codec in the file suffix (.zstd.parquet)."),
     Option("file.format", one_of("parquet", "orc"), "parquet", "Format of new data files."),
     Option(
-        "file.compression", one_of("zstd", "snappy", "gzip", "lz4", "none", "uncompressed", "brotli"), "zstd", "Codec of new data files."
+        "file.compression",
+        one_of("zstd", "snappy", "gzip", "zlib", "lz4", "none", "uncompressed"),
+        "zstd",
+        "Codec of new data files; gzip and uncompressed are Parquet's, zlib is ORC's.",
     ),
     Option("file.compression.zstd-level", integer(at_least=1), 1, "Zstd level."),
     Option(

@@ -9,7 +9,13 @@ from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 
 _APPEND_TARGET = 256 << 20
-_NAMES = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "none": "none", "uncompressed": "none", "brotli": "brotli"}
+_PLAIN = {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "none": "none", "uncompressed": "none"}
+_CODECS = {
+    "parquet": {**_PLAIN, "gzip": "gzip", "zlib": "gzip", "brotli": "zstd"},
+    "orc": {**_PLAIN, "zlib": "zlib", "gzip": "zlib", "brotli": "zstd"},
+}
+"""Codecs by the names tables have for them. New tables are held to those that fit (`model.options.rules`); older ones may have any of
+these, and write what is nearest: brotli has no reader in Java."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +39,9 @@ class FileFormat:
         name = options.get("file.format", "parquet").lower()
         if name not in ("parquet", "orc"):
             raise UnsupportedType(f"Data files of format '{name}' are not written here; 'file.format' may be parquet or orc.")
-        codec = _NAMES.get(options.get("file.compression", "zstd").lower())
+        codec = _CODECS[name].get(options.get("file.compression", "zstd").lower())
         if codec is None:
-            raise UnsupportedType(f"Compression '{options['file.compression']}' is not available; one of {', '.join(_NAMES)} is.")
+            raise UnsupportedType(f"Compression '{options['file.compression']}' is not written here; {', '.join(_CODECS[name])} are.")
         suffix = codec if TABLE_OPTIONS.read(options, "file.suffix.include.compression") and codec != "none" else ""
         return cls(
             name=name,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from model.errors import LakeError
 from model.schema.schema import Schema
@@ -39,12 +40,21 @@ class ExpectedFile:
     """The one the file was written with; without it its columns are not looked at."""
 
 
-def footer_fault(io: FileIO, expected: ExpectedFile) -> str | None:
+def footer_fault(io: FileIO, expected: ExpectedFile, codecs: set[str]) -> str | None:
     """What is wrong with a Parquet file by all that its footer tells, None for one that is as it was written; no page is read.
 
+    ``codecs`` gets the names, Arrow's, of those that its first row group is packed with.
     Raises `Unavailable` where the store does not tell.
     """
-    return _fault(io, expected, _rows_of_footer)
+
+    def look(_: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int:
+        metadata = _sound_footer(source, expected)
+        if metadata.num_row_groups:
+            group = metadata.row_group(0)
+            codecs.update(group.column(at).compression for at in range(group.num_columns))
+        return int(metadata.num_rows)
+
+    return _fault(io, expected, look)
 
 
 def fault_of(io: FileIO, expected: ExpectedFile, *, deep: bool) -> str | None:
@@ -94,8 +104,8 @@ def _rows_told(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int
     return None
 
 
-def _rows_of_footer(_: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int:
-    """The same for Parquet, whose columns, bounds and places are looked at, too."""
+def _sound_footer(source: pa.NativeFile, expected: ExpectedFile) -> pq.FileMetaData:
+    """The footer of a Parquet file; raises `_Fault` where its columns, bounds or places are not what was written."""
     assert expected.file is not None
     assert expected.schema is not None
     footer = footer_of(source)
@@ -104,7 +114,7 @@ def _rows_of_footer(_: FileIO, source: pa.NativeFile, expected: ExpectedFile) ->
     problem = problem or bounds_fault(metadata, expected.file, expected.schema) or layout_fault(metadata, footer)
     if problem:
         raise _Fault(problem)
-    return int(metadata.num_rows)
+    return metadata
 
 
 def _rows_of_all(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int | None:

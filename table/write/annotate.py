@@ -18,7 +18,7 @@ from table.format.store import TableFiles
 from table.retention.erase import overlapping
 
 _CHUNK = 8 << 20
-_CODECS = frozenset(("zstd", "snappy", "gzip", "lz4", "brotli", "gz"))
+_CODECS = frozenset(("zstd", "snappy", "gzip", "lz4", "brotli", "gz", "zlib"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

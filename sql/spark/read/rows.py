@@ -31,6 +31,7 @@ from sql.statements.base import ExecutionContext
 from table.retention.erase import Positions
 from table.scan.entry_scan import PlannedFile, ScanPlan, plan_scan
 from table.scan.read import Selection, read_batches
+from table.scan.verify import sound
 
 _FILE, _ROW = "__sluice_file", "__sluice_row"
 _PLACES = (ResultColumn("file", STRING), ResultColumn("row", BigIntType()))
@@ -102,6 +103,10 @@ def _numbered(session: SparkSession, table: LakeTable, files: Sequence[PlannedFi
     rounds: list[dict[str, PlannedFile]] = []
     told: dict[str, PlannedFile] = {}
     frames = []
+    readable = sound(table.files, files, table.schema_at)
+    numbered = {
+        planned.path for planned, in_spark in zip(files, readable, strict=True) if in_spark and format_in_spark(planned) == "parquet"
+    }
     for one in files:
         # Files taken over from elsewhere may have one name in several directories.
         at = next((at for at, names in enumerate(rounds) if one.file.file_name not in names), len(rounds))
@@ -109,12 +114,12 @@ def _numbered(session: SparkSession, table: LakeTable, files: Sequence[PlannedFi
             rounds.append({})
         rounds[at][one.file.file_name] = one
         told[f"{at}/{one.file.file_name}"] = one
-        if format_in_spark(one) != "parquet":
+        if one.path not in numbered:
             frames.append(_read_here(session, table, one, f"{at}/{one.file.file_name}", mentioned))
     for at, names in enumerate(rounds):
         name = F.call_function("url_decode", F.replace(F.col("_metadata.file_name"), F.lit("+"), F.lit("%2B")))
         beside = {_FILE: F.concat(F.lit(f"{at}/"), name), _ROW: F.col("_metadata.row_index")}
-        if parquet := [one for one in names.values() if format_in_spark(one) == "parquet"]:
+        if parquet := [one for one in names.values() if one.path in numbered]:
             frames.append(dataframe(session, table, _plan(parquet), beside=beside))
     if not frames:
         none = {_FILE: F.lit(None).cast("string"), _ROW: F.lit(None).cast("bigint")}
@@ -127,7 +132,7 @@ def _plan(files: Sequence[PlannedFile]) -> ScanPlan:
 
 
 def _read_here(session: SparkSession, table: LakeTable, one: PlannedFile, told: str, mentioned: Collection[str] | None) -> DataFrame:
-    """The rows of a file whose rows Spark does not number, such as one of ORC; only columns that are mentioned hold values."""
+    """The rows of a file whose rows Spark does not number, as one of ORC or packed with brotli; only mentioned columns hold values."""
     fields = [field for field in table.schema.fields if mentioned is None or field.name in mentioned] or list(table.schema.fields[:1])
     rows = pa.Table.from_batches(read_batches(table.files, table.schema, [one], Selection(columns=[field.name for field in fields])))
     frame = session.createDataFrame(rows.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64())))

@@ -20,6 +20,7 @@ from model.errors import (
     StatementCanceled,
     StorageFull,
     Unavailable,
+    UnsupportedType,
 )
 from sql.parsing.positions import place
 from sql.spark.session.damage import Reading
@@ -52,6 +53,13 @@ _SOURCE = re.compile(r"^(?:\w+\.)*model\.errors\.(\w+): ([^\n]*)", re.MULTILINE)
 """An error of ours in the words of a Python process of Spark's that read for the statement."""
 _DATA = re.compile(r"SQLSTATE: (2[123]\w{3})")
 """The class of a failure that lies in values: cardinality, data, constraints (ISO 9075)."""
+_NO_CODEC = re.compile(r"Class (?:\w+\.)*(\w+)Codec was not found")
+_DATA_FILE = re.compile(r"[^\s'\"`/(]+\.(?:parquet|orc)\b")
+_PLACES = re.compile(r"\b(?:file|hdfs|s3a?|gs|abfss?):/[^\s'\"`]*/")
+"""Where files lie, which is not told; their names are."""
+_TASK = re.compile(
+    r"Job aborted due to stage failure: .*?most recent failure: Lost task \S+ in stage \S+ \(TID \d+\) \(.*? executor \S+\): "
+)
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|FSError|File too large")
 
 
@@ -101,7 +109,18 @@ def _meant(
     else:
         meant = _java(f"{problem.java_exception}\n{chain}", source, views)
     damage = None if reading is None else reading.damage(chain)
-    return damage or _ours(chain) or _told(meant, chain, lost)
+    return damage or _ours(chain) or _packed(chain) or _told(meant, chain, lost)
+
+
+def _packed(chain: str) -> UnsupportedType | None:
+    """The error of a file that is whole and packed with a codec Spark does not bring, such as brotli or lzo; None for other failures."""
+    codec, file = _NO_CODEC.search(chain), _DATA_FILE.search(chain)
+    if codec is None or file is None:
+        return None
+    return UnsupportedType(
+        f"{file[0]} is packed with {codec[1].lower()}, which Spark cannot unpack: write it anew with another codec, or give Spark the "
+        "class by `spark.jars` in the file of SLUICE_SPARK_CONF."
+    )
 
 
 def _ours(chain: str) -> LakeError | None:
@@ -215,7 +234,7 @@ def _clean(text: str, views: Mapping[str, str]) -> str:
     text = text.split("\n\tat ")[0]
     text = _CONTEXT.sub("", text)
     text = _AT.sub("", _PLAN.sub("", text))
-    text = _USER.sub("", text)
+    text = _PLACES.sub("", _TASK.sub("", _USER.sub("", text)))
     text = _ADVICE.sub("", _SQLSTATE.sub("", text))
     for view, name in views.items():
         text = text.replace(f"`{view}`", name).replace(view, name)

@@ -107,3 +107,13 @@ def test_an_error_whose_words_died_with_the_jvm_says_that_spark_went_away(proble
     with pytest.raises(Unavailable, match="Spark went away"), translating("SELECT 1", {}, lambda: lost.append(1)):
         raise problem
     assert lost == [1]
+
+
+def test_no_place_of_a_machine_is_told() -> None:
+    lost = (
+        "Job aborted due to stage failure: Task 0 in stage 4.0 failed 1 times, most recent failure: Lost task 0.0 in stage 4.0 (TID 4) "
+        "(10.0.0.7 executor driver): java.lang.IllegalStateException: cannot read file:/srv/lake/default.db/t/bucket-0/data-1.parquet"
+    )
+    assert (
+        _java(f"org.apache.spark.SparkException: {lost}", "", {}).message == "java.lang.IllegalStateException: cannot read data-1.parquet"
+    )

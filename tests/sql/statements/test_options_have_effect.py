@@ -86,6 +86,9 @@ def test_create_and_alter_warn_of_options_without_effect(gateway: Gateway) -> No
     ("options", "says"),
     [
         ("'snapshot.num-retained.min' = '5', 'snapshot.num-retained.max' = '4'", "may not be above"),
+        ("'file.compression' = 'brotli'", "one of zstd, snappy"),
+        ("'file.compression' = 'zlib'", "'zlib' is none of 'file.format' = 'parquet': zstd, snappy, gzip"),
+        ("'file.format' = 'orc', 'file.compression' = 'gzip'", "'gzip' is none of 'file.format' = 'orc': zstd, snappy, zlib"),
         ("'snapshot.num-retained.max' = '4'", "'snapshot.num-retained.min' = '10' and"),
         ("'partition.expiration-time' = '1 d'", "PARTITIONED BY"),
         ("'partition.idle-time-to-done' = '1 h'", "PARTITIONED BY"),
