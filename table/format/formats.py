@@ -9,6 +9,7 @@ from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 
 _APPEND_TARGET = 256 << 20
+_HIGHEST_ZSTD_LEVEL = 22
 _PLAIN = {"zstd": "zstd", "snappy": "snappy", "lz4": "lz4", "none": "none", "uncompressed": "none"}
 _CODECS = {
     "parquet": {**_PLAIN, "gzip": "gzip", "zlib": "gzip", "brotli": "zstd"},
@@ -46,7 +47,7 @@ class FileFormat:
         return cls(
             name=name,
             codec=codec,
-            level=TABLE_OPTIONS.read(options, "file.compression.zstd-level") if codec == "zstd" else None,
+            level=min(_HIGHEST_ZSTD_LEVEL, TABLE_OPTIONS.read(options, "file.compression.zstd-level")) if codec == "zstd" else None,
             target_bytes=TABLE_OPTIONS.read(options, "target-file-size") or _APPEND_TARGET,
             target_rows=TABLE_OPTIONS.read(options, "target-file-row-num"),
             block_bytes=TABLE_OPTIONS.read(options, "file.block-size") or (128 << 20 if name == "parquet" else 64 << 20),

@@ -1,0 +1,65 @@
+"""Every value that a declared option takes leaves a table that can be written, read, merged and expired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gateway.gateway import Gateway
+from model.errors import LakeError, Unavailable
+from model.options.option import Option
+from model.options.table import TABLE_OPTIONS
+
+_SAMPLES = {
+    "boolean": ("true", "false"),
+    "integer": ("0", "2", "9223372036854775807"),
+    "size": ("1 b", "1 tb"),
+    "duration": ("0 s", "100000 d"),
+    "number": ("0", "0.5", "1000000"),
+    "text": ("s", "day"),
+}
+_ANY = ("0", "s", "1 b", "1 d", "true", "Europe/Paris")
+_READING = ("scan.", "incremental-", "consumer")
+"""What a read may be asked and cannot be given, such as a snapshot that is not there, is refused when it is read."""
+_STATEMENTS = (
+    "INSERT INTO t VALUES (1, 'a', 'x'), (2, 'b', 'y')",
+    "INSERT INTO t VALUES (3, NULL, 'x')",
+    "SELECT * FROM t WHERE s = 'a'",
+    "CALL sys.compact('default.t', compact_strategy => 'full')",
+    "CALL sys.expire_snapshots('default.t', retain_max => 1)",
+    "SELECT COUNT(*) FROM t$files",
+)
+
+
+def _values(option: Option[Any]) -> Iterator[str]:
+    kind = option.parser.kind.replace("\\", "")
+    yield from _SAMPLES.get(kind) or ((part.strip() for part in kind.split("|")) if "|" in kind else _ANY)
+
+
+@pytest.mark.parametrize("format_", ["parquet", pytest.param("orc", marks=pytest.mark.torture)])
+def test_a_value_that_is_taken_harms_no_statement(gateway: Gateway, format_: str) -> None:
+    taken = 0
+    harmed = []
+    for key, value in [(option.key, value) for option in TABLE_OPTIONS for value in _values(option)]:
+        options = ", ".join(f"'{name}' = '{text}'" for name, text in {"file.format": format_, key: value}.items())
+        try:
+            gateway.run(f"CREATE TABLE t (id INT, s STRING, day STRING) PARTITIONED BY (day) WITH ({options})").close()
+        except LakeError as problem:
+            if problem.status >= 500:
+                harmed.append((key, value, "CREATE TABLE", problem.message))
+            continue
+        taken += 1
+        for statement in _STATEMENTS:
+            try:
+                gateway.run(statement, timeout=60.0).collect()
+            except LakeError as problem:
+                needs_spark = isinstance(problem, Unavailable) and "no Spark in this test" in problem.message
+                if not needs_spark and (problem.status >= 500 or not key.startswith(_READING)):
+                    harmed.append((key, value, statement, problem.message))
+            except Exception as problem:
+                harmed.append((key, value, statement, repr(problem)))
+        gateway.run("DROP TABLE t PURGE").close()
+    assert not harmed
+    assert taken > len(list(TABLE_OPTIONS)), "most options take more than one of the samples"
