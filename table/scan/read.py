@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
 
 from model.errors import LakeError, ResultTooLarge, UnsupportedType
+from model.file_name import file_name
 from model.options.table import is_on
 from model.schema.casting import is_cast, parts_cast
 from model.schema.schema import Schema
@@ -186,7 +187,7 @@ def _as_written(files: TableFiles, planned: PlannedFile, batches: Iterable[pa.Re
     except (LakeError, pa.ArrowCancelled):
         raise
     except pa.ArrowCapacityError as problem:
-        raise ResultTooLarge(f"The file {planned.path} holds more than can be read: {problem}.") from problem
+        raise ResultTooLarge(f"The file {file_name(planned.path)} holds more than can be read: {problem}.") from problem
     except Exception as problem:  # bytes that were changed make a decoder fail in any way
         if (away := storage_failure(problem, planned.path)) is not None:
             raise away from problem
