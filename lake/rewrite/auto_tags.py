@@ -108,9 +108,9 @@ def _keep_newest(lake: Lake, table: LakeTable, periods: TagPeriods) -> None:
 
 
 def expire_tags(lake: Lake, table: LakeTable, *, older_than: dt.datetime | None = None, dry_run: bool = False) -> list[Tag]:
-    """Drop the tags whose time is over; with ``older_than`` also all made before that."""
+    """Drop the tags whose time is over; with ``older_than``, which has a zone, also all made before that."""
     now = time.time_ns() // 1_000_000
-    limit = None if older_than is None else older_than.astimezone().timestamp() * 1000
+    limit = None if older_than is None else older_than.timestamp() * 1000
     gone = []
     for tag in tags_of(lake, table):
         if tag.expired(now) or (limit is not None and tag.created_millis is not None and tag.created_millis < limit):

@@ -136,7 +136,7 @@ def expire_tags(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     if not arguments.dry_run:
         context.lake.clock.require()
     if "older_than" in arguments:
-        older = moment_of(context, "older_than", arguments["older_than"]).astimezone().replace(tzinfo=None)
+        older = moment_of(context, "older_than", arguments["older_than"])
     gone = expire_lake_tags(context.lake, table_to_write(context, arguments), older_than=older, dry_run=arguments.dry_run)
     return ResultSet.of_rows([ResultColumn("expired_tags", STRING), DRY_COLUMN], [(tag.name, arguments.dry_run) for tag in gone])
 
