@@ -20,6 +20,8 @@ _SAMPLES = {
     "number": ("0", "0.5", "1000000"),
     "text": ("s", "day"),
 }
+_HINTED = ("", "x", "-1", "1,2", "2,1", "../..", "0001-01-01 00:00:00", "9999-12-31 23:59:59", "9223372036854775808", "y" * 5000)
+"""What may stand in a hint besides: values that no declaration takes."""
 _ANY = ("0", "s", "1 b", "1 d", "true", "Europe/Paris")
 _READING = ("scan.", "incremental-", "consumer")
 """What a read may be asked and cannot be given, such as a snapshot that is not there, is refused when it is read."""
@@ -63,3 +65,20 @@ def test_a_value_that_is_taken_harms_no_statement(gateway: Gateway, format_: str
         gateway.run("DROP TABLE t PURGE").close()
     assert not harmed
     assert taken > len(list(TABLE_OPTIONS)), "most options take more than one of the samples"
+
+
+def test_whatever_stands_in_a_hint(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE t (id INT, s STRING, day STRING) PARTITIONED BY (day)").close()
+    gateway.run("INSERT INTO t VALUES (1, 'a', 'x')").close()
+    wrong: list[tuple[object, ...]] = []
+    for key, value in [(option.key, value) for option in TABLE_OPTIONS for value in (*_values(option), *_HINTED)]:
+        hint = f"/*+ OPTIONS('{key}' = '{value}') */"
+        for statement in (f"SELECT * FROM t {hint}", f"SELECT * FROM t$snapshots {hint}", f"INSERT INTO t {hint} VALUES (2, 'b', 'x')"):
+            try:
+                gateway.run(statement, timeout=60.0).collect()
+            except LakeError as problem:
+                if problem.status >= 500 and "no Spark in this test" not in problem.message:
+                    wrong.append((statement[:200], problem.status, problem.message))
+            except Exception as problem:
+                wrong.append((statement[:200], repr(problem)))
+    assert not wrong
