@@ -7,7 +7,6 @@ UV := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv --quiet --no-progress pip
 # The jar of Paimon's module for Spark 4.1, of which there is no release: tests that use it run where it is.
 SLUICE_TEST_PAIMON_SPARK_JAR ?= $(abspath ../shared/jars/paimon-spark-4.1_2.13-2.1-SNAPSHOT.jar)
 export SLUICE_TEST_PAIMON_SPARK_JAR
-SERVER_PACKAGES := model catalog table lake workers sql jobs maintenance gateway server sluice migrations pyspark_sluice
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{ printf "  %-12s %s\n", $$1, $$2 }'
@@ -59,9 +58,11 @@ $(VENV)/.uv: scripts/venv scripts/requirements-uv.txt
 	@scripts/venv $(VENV)
 	@touch $@
 
-$(VENV)/.run: $(VENV)/.uv requirements-run.txt pyproject.toml
+# What was installed here under the server's earlier name would bring a command of its own.
+$(VENV)/.run: $(VENV)/.uv requirements-run.txt pyproject.toml clients/python/pyproject.toml
 	@$(UV) install --require-hashes --requirement requirements-run.txt
-	@$(UV) install --no-deps --no-build-isolation --editable .
+	@[ ! -d $(VENV)/lib/python3.*/site-packages/sluice-0.1.0.dist-info ] || $(UV) uninstall sluice
+	@$(UV) install --no-deps --no-build-isolation --editable . --editable ./clients/python
 	@touch $@
 
 web/node_modules/.done: $(VENV)/.uv scripts/pages web/package.json web/package-lock.json web/vendor.mjs web/editor.js

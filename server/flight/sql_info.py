@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
 
+from model.version import sluice_version
 from server.flight.schemas import SQL_INFO, TYPE_INFO
 from sql.analysis.functions import FUNCTIONS
 
@@ -116,7 +116,7 @@ def _known(names: Sequence[str]) -> list[str]:
 
 _INFO: dict[int, tuple[int, Any]] = {
     0: (_STRING, "Sluice"),
-    1: (_STRING, version("sluice")),
+    1: (_STRING, sluice_version()),
     2: (_STRING, pa.__version__),
     3: (_BOOL, False),
     4: (_BOOL, True),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from flask import Blueprint, Response, abort
 
 from model.errors import BadRequest, UnsupportedStatement
+from model.version import sluice_version
 from server.access.access import caller
 from server.flink.versions import Version, requested_version
 from server.flink.wire import answer, body, handle
@@ -27,7 +26,7 @@ def api_versions() -> Response:
 @bp.get("/info")
 def info() -> Response:
     """Product and version."""
-    return answer({"productName": PRODUCT, "version": version("sluice")})
+    return answer({"productName": PRODUCT, "version": sluice_version()})
 
 
 @bp.post("/sessions")

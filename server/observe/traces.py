@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from importlib.metadata import version
 from typing import Any
 
 from flask import Flask, Response, g, request
@@ -21,6 +20,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from gateway.origin import ORIGIN
 from model.errors import LakeError
 from model.spans import CURRENT, NO_SPAN, Span, Value, install
+from model.version import sluice_version
 from server.errors import request_id
 
 _PATH = "/v1/traces"
@@ -71,7 +71,7 @@ def tracing(endpoint: str) -> Iterator[Maker]:
 
     A collector that is away costs spans, never requests.
     """
-    resource = Resource.create({"service.name": "sluice", "service.version": version("sluice")} | _named())
+    resource = Resource.create({"service.name": "sluice", "service.version": sluice_version()} | _named())
     provider = TracerProvider(resource=resource)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=traces_url(endpoint))))
     maker = Maker(provider.get_tracer("sluice"))

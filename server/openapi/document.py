@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from importlib.metadata import version
 from typing import Any, TypeVar
 
 from flask import Flask
 from werkzeug.routing import Rule
 
+from model.version import sluice_version
 from server.access.visitor import is_page
 from server.errors import PROBLEM, speaks_flink, speaks_paimon
 from server.openapi.schemas import SCHEMAS
@@ -97,7 +97,7 @@ def openapi(app: Flask) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "Sluice",
-            "version": version("sluice"),
+            "version": sluice_version(),
             "description": "A catalog server with a SQL gateway. Flink's SQL gateway and the Paimon REST catalog, which are served beside "
             "these paths, are protocols of their own.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
-from importlib.metadata import version
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
+from model.version import sluice_version
 from server.http.gate import raise_open_files
 from server.process.data_directory import make_private
 from server.process.postgres import EmbeddedPostgres
@@ -271,7 +271,7 @@ def banner(settings: Settings, host: str, port: int, *, flight: tuple[str, int] 
         "INSERT INTO words VALUES (1, 'hello'), (2, 'world')",
         "SELECT * FROM words",
     )
-    lines = [f"Sluice {version('sluice')} answers at {url} (data in {settings.data}; Spark warms up in the background)", "Try:"]
+    lines = [f"Sluice {sluice_version()} answers at {url} (data in {settings.data}; Spark warms up in the background)", "Try:"]
     lines += [f'  curl -s{token} {url}/sql -d "{command}"' for command in commands]
     if flight is not None:
         lines.append(f"Arrow Flight SQL (ADBC, JDBC): {'grpc+tls' if secure else 'grpc'}://{_shown(flight[0])}:{flight[1]}")

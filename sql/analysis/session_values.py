@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from sqlglot import exp
 
+from model.version import sluice_version
 from sql.analysis.functions import ANSWERED_HERE
 
 _NODES = {exp.CurrentUser: "current_user", exp.SessionUser: "session_user", exp.CurrentCatalog: "current_catalog"}
@@ -17,7 +16,7 @@ def answer_session_values(tree: exp.Expr, *, principal: str, catalog: str, datab
         "current_catalog": catalog,
         **dict.fromkeys(("current_database", "current_schema"), database),
         **dict.fromkeys(("current_user", "session_user", "user"), principal),
-        "version": version("sluice"),
+        "version": sluice_version(),
     }
     assert values.keys() == ANSWERED_HERE
     for call in list(tree.find_all(exp.Anonymous, *_NODES)):

@@ -13,6 +13,8 @@ from pathlib import Path, PurePosixPath
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from model.version import DISTRIBUTION
+
 PACKAGES = ("catalog", "lake", "model", "pyspark_sluice", "sql", "table", "workers")
 """Our packages that executors import."""
 SERVER_ONLY = frozenset(
@@ -49,7 +51,7 @@ def _ours() -> Iterator[tuple[str, Path]]:
 
 
 def _libraries() -> Iterator[tuple[str, Path]]:
-    for installed in sorted(_needed("sluice", {}).values(), key=lambda one: one.name):
+    for installed in sorted(_needed(DISTRIBUTION, {}).values(), key=lambda one: one.name):
         for file in installed.files or ():
             if isinstance(file, PurePosixPath) and file.parts[0] != ".." and not _LEFT_OUT.intersection(file.parts):
                 path = Path(str(installed.locate_file(file)))

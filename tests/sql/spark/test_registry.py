@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from pyspark.sql import SparkSession
 from sqlglot import exp
 
 from model.errors import SqlError
+from model.version import sluice_version
 from sql.analysis.allow_list import checked_sql
 from sql.analysis.functions import ANSWERED_HERE, FUNCTIONS, OPERATORS, REFUSED, RUN_BY_SPARK, TABLE_FUNCTIONS
 from sql.analysis.session_values import answer_session_values
@@ -193,7 +193,7 @@ def test_the_session_answers_for_itself() -> None:
     answer_session_values(tree, principal="it's", catalog="sluice", database="d")
     assert checked_sql(tree, {"v"}) == (
         r"SELECT 'it\'s' AS `current_user()`, 'it\'s' AS `current_user()`, upper('it\'s'), 'd' AS `current_database()`, "
-        rf"'it\'s' AS `user()`, '{version('sluice')}' AS `version()` FROM v WHERE 'sluice' = 'x'"
+        rf"'it\'s' AS `user()`, '{sluice_version()}' AS `version()` FROM v WHERE 'sluice' = 'x'"
     )
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,9 +28,8 @@ def sluice(*arguments: str, url: str, text: str = "", token: str = "") -> subpro
 
 
 def test_version_and_help_need_no_server() -> None:
-    from importlib.metadata import version
-
-    assert sluice("version", url="http://127.0.0.1:1").stdout.strip() == version("sluice")
+    versions = [f"{distribution} {version(distribution)}" for distribution in ("sluice-client", "sluice-server")]
+    assert sluice("version", url="http://127.0.0.1:1").stdout.splitlines() == versions
     assert {"serve", "migrate", "sql", "load", "version"} <= set(sluice("--help", url="").stdout.split())
 
 

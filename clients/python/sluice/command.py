@@ -1,4 +1,4 @@
-"""The command ``sluice``: `sql` and `load` are HTTP clients; `serve` and `migrate` start the server."""
+"""The command ``sluice``: what it does over HTTP, and what the server adds where it is installed (``serve``, ``backup`` …)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, entry_points
+from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TextIO
 from uuid import uuid4
@@ -33,6 +35,9 @@ CONTENT_TYPES = {
     ".arrow": "application/vnd.apache.arrow.stream",
     ".arrows": "application/vnd.apache.arrow.stream",
 }
+COMMANDS = "sluice.commands"
+"""The group of entry points by which other distributions add commands."""
+SERVER_COMMANDS = frozenset({"backup", "check", "doctor", "migrate", "restore", "serve", "spark-archive"})
 _CHUNK = 1 << 20
 _TAIL = 1 << 16
 _LATE_ERROR = re.compile(rb'(?:^|\n)(?:\],"error":|\{"\$error":)(\{.*\})\}\n\Z', re.DOTALL)
@@ -41,7 +46,26 @@ _url = click.option("--url", envvar="SLUICE_URL", default=DEFAULT_URL, show_defa
 _token = click.option("--token", envvar="SLUICE_TOKEN", default=None, help="The token the server asks for. [SLUICE_TOKEN]")
 
 
-@click.group()
+class _Commands(click.Group):
+    """The client's commands, and those of distributions beside it, which are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Ours and theirs, by name."""
+        return sorted({*super().list_commands(ctx), *entry_points(group=COMMANDS).names})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name; one that only the server has is named as such where the server is not installed."""
+        if own := super().get_command(ctx, cmd_name):
+            return own
+        for declared in entry_points(group=COMMANDS, name=cmd_name):
+            command: click.Command = declared.load()
+            return command
+        if cmd_name in SERVER_COMMANDS:
+            ctx.fail(f"{cmd_name!r} is a command of the server, which is not installed in this environment.")
+        return None
+
+
+@click.group(cls=_Commands)
 def main() -> None:
     """A catalog server with a SQL gateway for append-only lake tables."""
 
@@ -50,92 +74,11 @@ main.add_command(token_command)
 
 
 @main.command()
-def serve() -> None:
-    """Start the server; its settings are SLUICE_* variables (docs/options.md)."""
-    from server.__main__ import main as serve_forever
-
-    serve_forever()
-
-
-@main.command()
-def migrate() -> None:
-    """Bring the catalog's Postgres to the newest schema; settings as for `serve`."""
-    from server.__main__ import migrate as migrate_catalog
-
-    migrate_catalog()
-
-
-@main.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--files-to", metavar="PLACE", help="Also copy the warehouse's files that the backup names to this directory or bucket.")
-def backup(file: Path, files_to: str | None) -> None:
-    """Write the catalog to FILE, as of one moment; servers may run. Nothing expires and nothing is removed for good meanwhile."""
-    from server.__main__ import backup as write
-
-    write(file.absolute(), files_to=_place(files_to))
-
-
-@main.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--replace", is_flag=True, help="Also where the catalog is not empty; what it holds is lost.")
-@click.option("--files-from", metavar="PLACE", help="Put back what the warehouse lacks from a copy that backup --files-to made.")
-@click.option("--table", "tables", multiple=True, metavar="DB.TABLE", help="Only this table, beside running servers; repeatable.")
-@click.option("--as", "to", metavar="DB.TABLE", help="Another name for the one --table, with files of its own.")
-@click.option("--database", "databases", multiple=True, help="Only this database, beside running servers; repeatable.")
-def restore(file: Path, replace: bool, files_from: str | None, tables: tuple[str, ...], to: str | None, databases: tuple[str, ...]) -> None:
-    """Put the backup FILE in the place of an empty catalog, and hold it against the warehouse (status 3 where they differ).
-
-    With --table or --database only these come back, into the catalog that is there.
-    """
-    from server.__main__ import restore as put_back
-
-    if to is not None and (len(tables) != 1 or databases):
-        raise click.UsageError("--as goes with one --table.")
-    if replace and (tables or databases):
-        raise click.UsageError("--replace replaces the whole catalog: it does not go with --table and --database.")
-    put_back(file.absolute(), replace=replace, tables=tables, to=to, databases=databases, files_from=_place(files_from))
-
-
-def _place(location: str | None) -> str | None:
-    """A local path made absolute; a URI stays as it is."""
-    return location if location is None or "://" in location else str(Path(location).expanduser().absolute())
-
-
-@main.command()
-@click.option("--json", "as_json", is_flag=True, help="A JSON array of the findings.")
-def doctor(as_json: bool) -> None:
-    """Look at the installation, the catalog, the warehouse and the running server; status 1 where something fails."""
-    from server.__main__ import doctor as examine
-
-    examine(as_json=as_json)
-
-
-@main.command()
-@click.option("--deep", is_flag=True, help="Read all of every file and verify its checksums; else sizes and footers are looked at.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON array of the faults.")
-@click.option("--parallelism", type=click.IntRange(1, 64), default=8, show_default=True, help="Files looked at at once.")
-def check(deep: bool, as_json: bool, parallelism: int) -> None:
-    """Hold every file that the catalog's tables name against what names it, beside running servers; status 1 where one is damaged."""
-    from server.__main__ import check as look
-
-    look(deep=deep, as_json=as_json, threads=parallelism)
-
-
-@main.command("spark-archive")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-def spark_archive(file: Path) -> None:
-    """Write what Spark's executors on other machines need to FILE, a ZIP file for `SLUICE_SPARK_ARCHIVE`."""
-    from server.__main__ import spark_archive as write
-
-    write(file.absolute())
-
-
-@main.command()
 def version() -> None:
-    """Print the version."""
-    from importlib.metadata import version as installed
-
-    click.echo(installed("sluice"))
+    """Print the version, of the server too where it is installed."""
+    for distribution in ("sluice-client", "sluice-server"):
+        with contextlib.suppress(PackageNotFoundError):
+            click.echo(f"{distribution} {installed_version(distribution)}")
 
 
 @main.command()
