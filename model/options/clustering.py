@@ -10,7 +10,11 @@ from model.options.option import Option, boolean, duration, integer, one_of, opt
 from model.schema.types import AtomicType, Field
 
 CLUSTERING_COLUMNS = Option(
-    "clustering.columns", text(), "", "Columns, parted by commas, by which Spark's bulk writes and incremental clustering sort rows."
+    "clustering.columns",
+    text(),
+    "",
+    "Columns, parted by commas, by which Spark's bulk writes and incremental clustering sort rows.",
+    former=("sink.clustering.by-columns",),
 )
 INCREMENTAL = Option(
     "clustering.incremental",
@@ -20,7 +24,13 @@ INCREMENTAL = Option(
 )
 CLUSTERING_OPTIONS: tuple[Option[Any], ...] = (
     CLUSTERING_COLUMNS,
-    Option("clustering.strategy", one_of("auto", "order", "zorder", "hilbert"), "auto", "Auto (1 col order, <5 zorder, else hilbert)."),
+    Option(
+        "clustering.strategy",
+        one_of("auto", "order", "zorder", "hilbert"),
+        "auto",
+        "Auto (1 col order, <5 zorder, else hilbert).",
+        former=("sink.clustering.strategy",),
+    ),
     INCREMENTAL,
     Option(
         "clustering.incremental.mode",

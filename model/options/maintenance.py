@@ -22,7 +22,13 @@ from model.options.option import (
     words,
 )
 
-PRECOMMIT_COMPACT = Option("precommit-compact", boolean(), False, "Merge the small files of one commit before it becomes a snapshot.")
+PRECOMMIT_COMPACT = Option(
+    "precommit-compact",
+    boolean(),
+    False,
+    "Merge the small files of one commit before it becomes a snapshot.",
+    former=("changelog.precommit-compact",),
+)
 DROP_RETENTION = Option(
     "drop.retention",
     optional(duration()),
@@ -46,7 +52,14 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         "Sync or async.",
         kept="snapshots expire in the background here, never within a commit",
     ),
-    Option("snapshot.clean-empty-directories", boolean(), False, "Remove emptied dirs on expire.", kept="empty directories stay here"),
+    Option(
+        "snapshot.clean-empty-directories",
+        boolean(),
+        False,
+        "Remove emptied dirs on expire.",
+        kept="empty directories stay here",
+        former=("snapshot.expire.clean-empty-directories",),
+    ),
     Option(
         "changelog.num-retained.min",
         optional(integer(at_least=1)),

@@ -48,10 +48,14 @@ class Option(Generic[T]):
     """False: may not change once the table has a snapshot."""
     kept: str = ""
     """Why it has no effect here; it is taken and kept for other clients. Empty where it works."""
+    former: tuple[str, ...] = ()
+    """Keys it had in earlier versions of Paimon: read where a table still has them, refused where one is given."""
 
     def read(self, raw: Mapping[str, str]) -> T:
         """The typed value in ``raw``, or the default; raises `InvalidOption` for text that does not parse."""
         text = raw.get(self.key)
+        if text is None and self.former:
+            text = next((raw[key] for key in self.former if key in raw), None)
         return self.default if text is None else self.parse(text)
 
     def parse(self, text: str) -> T:
@@ -88,6 +92,8 @@ class OptionGroup:
         if option.key in self._options:
             raise ValueError(f"option {option.key} is declared twice")
         self._options[option.key] = option
+        for former in option.former:
+            self.refuse(re.escape(former), f"it is called '{option.key}' by now.")
         self._known.clear()
         return option
 
@@ -143,7 +149,7 @@ class OptionGroup:
         """The declaration of a key; raises `InvalidOption` for an unknown or refused one."""
         if declared := self._known.get(key):
             return declared
-        if reason := self.refusal(key):
+        if reason := self.refusal(key) or self.danger(key):
             raise InvalidOption(f"Option '{key}' is not available: {reason}")
         option = self.get(key)
         if option is None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from model.errors import InvalidOption
-from model.options import file_index
+from model.options import file_index, others
 from model.options.maintenance import MAINTENANCE_OPTIONS
 from model.options.option import Option, OptionGroup, stats_mode, text
 from model.options.scan import SCAN_OPTIONS
@@ -17,7 +17,7 @@ TABLE_OPTIONS = OptionGroup(
     "Table option",
     "Given in `WITH (…)`, changed with `ALTER TABLE … SET (…)`, stored in the table's schema and seen by every Paimon client.",
 )
-for _option in (*WRITE_OPTIONS, *MAINTENANCE_OPTIONS, *SCAN_OPTIONS, *file_index.COLUMNS):
+for _option in (*WRITE_OPTIONS, *MAINTENANCE_OPTIONS, *SCAN_OPTIONS, *file_index.COLUMNS, *others.READING, *others.WRITING):
     TABLE_OPTIONS.declare(_option)
 for _kind, _settings in file_index.COLUMN_OPTIONS.items():
     for _setting in _settings:
@@ -37,24 +37,48 @@ _LATER = "it is not implemented here, and a table must not carry an option that 
 for _pattern in (
     "primary-key", r"merge-engine.*", r"sequence\..*", r"changelog-producer.*", r"lookup.*", r"num-sorted-run\.(?!compaction-trigger).*",
     r"dynamic-bucket\..*",
-    r"postpone\..*", r"cross-partition.*", r"record-level\..*", r"pk-.*", r"rowkind\..*", r"ignore-delete", r"ignore-update-before",
+    r"postpone\..*", r"cross-partition.*", r"record-level\..*", r"pk-.*", r"rowkind\..*", r"(.+\.)?ignore-delete", r"ignore-update-before",
     r"partial-update\..*", r"aggregation\..*",
     r"fields\..+\.(aggregate-function|sequence-group|ignore-retract|default-aggregate-function)",
     r"deletion-vectors\.merge-on-read", r"force-lookup", r"local-merge-buffer-size",
-    r"full-compaction\.(?!delta-commits).*", r"scan\.remove-normalize",
+    r"full-compaction\.(?!delta-commits).*", r"(log\.)?scan\.remove-normalize",
     r"compaction\.optimization-interval",
 ):  # fmt: skip
     TABLE_OPTIONS.refuse(_pattern, _NO_KEY)
 for _pattern in (
     r"data-file\.external-paths.*", r"file-index\.(?!read\.enabled|in-manifest-threshold|bloom-filter\.|bitmap\.).*",
     r"commit\.callback.*", r"tag\.callback.*",
-    r"manifest-sort\..+-.*", r"scan\.fallback-branch", r"commit\.strict-mode\..*", r"snapshot\.ignore-empty-commit", r"scan\.partitions",
+    r"manifest-sort\..+-.*", r"scan\.(fallback|primary)-.*",
+    r"commit\.strict-mode\..*", r"snapshot\.ignore-empty-commit", r"scan\.partitions",
     r"scan\.plan-auto-tag-for-read\..*", r"blob.*", r"vector.*", r"variant\..*",
     r"global-index.*", r"chain-table.*", r"format-table.*", r"orc\..*",
     r"parquet\.(?!enable\.dictionary).*", r"avro\..*",
+    r"data-evolution\.(?!enabled).*", r"row-tracking\.(?!enabled).*", r"full-text-index.*", r"scalar-index.*", r"fields\..+\.map\..*",
+    r"partition\.mark-done-action\.(custom|http)\..*", r"visibility-callback.*", r"read\.changelog", r"read\.allow\.fullScan",
+    r"write\.data-evolution\..*", r"write\.hive-style-dynamic-partition\..*", r"legacy-timestamp-mapping\..*",
 ):  # fmt: skip
     TABLE_OPTIONS.refuse(_pattern, _LATER)
+for _pattern in (
+    "cache-page-size", r"changelog-file\..*", r"compaction\.(force-up-level-0|(incremental|total)-size-threshold|offpeak.*)",
+    r"data-file\.thin-mode", r"delete\.force-produce-changelog", r"fields\.default-aggregate-function",
+    r"fields\..+\.(nested-key.*|nested-sequence-field|count-limit|distinct|list-agg-delimiter|ts-field)",
+    r"(file\.(compression|format)|metadata\.stats-mode)\.per\.level", r"local-kv-db\..*", "overwrite-upgrade", r"primary-key\.nullable",
+    r"scan\.bucket", "sort-engine", r"table-read\..*", r"key-value\..*", r"write\.sequence-number-init-mode",
+    r"sink\.(cross-partition|key-only-deletes)\..*",
+):  # fmt: skip
+    TABLE_OPTIONS.refuse(_pattern, "it tunes tables with a primary key, and append tables have none.")
 TABLE_OPTIONS.refuse(r"schema\..*", "watermarks and columns are stored there by CREATE TABLE and ALTER TABLE, never set by hand.")
+TABLE_OPTIONS.refuse("branch", "a branch is named by the table, `t$branch_b`.")
+TABLE_OPTIONS.refuse("(stream|batch)-scan-mode", "Paimon's own scans set it for themselves; 'scan.mode' says where a read begins.")
+TABLE_OPTIONS.refuse(r"metastore\.tag-to-partition.*", "there is no metastore beside the catalog.")
+TABLE_OPTIONS.refuse(r"query-auth\.enabled", "grants, row filters and column masks hold for whoever asks; CREATE POLICY makes them.")
+TABLE_OPTIONS.refuse(r"materialized-table\..*", "Flink's catalog notes there what its materialized tables are; there are none here.")
+TABLE_OPTIONS.refuse(r"write\.merge-schema.*", "rows do not change a table's columns here; ALTER TABLE does.")
+TABLE_OPTIONS.refuse(
+    r"read\.stream\..*",
+    'it bounds a Spark stream; give `maxRowsPerTrigger`, `maxBytesPerTrigger` or `maxFilesPerTrigger` to format("sluice").',
+)
+TABLE_OPTIONS.refuse(r"commit\.custom-listeners", "it names classes that whoever writes the table would run.")
 TABLE_OPTIONS.refuse(
     r"snapshot\.watermark-idle-timeout", "watermarks advance with a job's batches alone; a source that is idle does not move them."
 )
@@ -92,7 +116,7 @@ def is_on(options: Mapping[str, str], key: str) -> bool:
 
 IMMUTABLE = frozenset(option.key for option in TABLE_OPTIONS if not option.mutable) | {"primary-key"}
 """Options that fix where or how existing files are found."""
-_HINTS = frozenset(option.key for option in SCAN_OPTIONS)
+_HINTS = frozenset(option.key for option in (*SCAN_OPTIONS, *others.READING))
 _HONOURED_HINTS = frozenset(
     {"scan.mode", "scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version", "scan.timestamp-millis", "scan.timestamp",
      "scan.file-creation-time-millis", "scan.creation-time-millis", "incremental-between", "incremental-between-timestamp",
@@ -102,7 +126,7 @@ _TUNING_HINTS = frozenset(
     {
         "scan.parallelism", "scan.infer-parallelism", "scan.max-splits-per-task", "scan.manifest.parallelism", "read.batch-size",
         "source.split.target-size", "source.split.open-file-cost", "file-reader-async-threshold", "file-index.read.enabled",
-        "scan.plan-sort-partition", "scan.bounded",
+        "scan.plan-sort-partition", "scan.bounded", *(option.key for option in others.READING),
     }
 )  # fmt: skip
 _WRITE_HINTS = frozenset(

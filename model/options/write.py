@@ -87,7 +87,7 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
         mutable=False,
     ),
     Option("data-evolution.enabled", only_false(), False, "Partial-column files; out of scope.", mutable=False),
-    Option("write-only", boolean(), False, "No compaction and no table maintenance in this writer."),
+    Option("write-only", boolean(), False, "No compaction and no table maintenance in this writer.", former=("write.compaction-skip",)),
     Option("write-buffer-for-append", boolean(), False, "Buffer rows before writing files.", kept=TUNING),
     Option("write-buffer-size", memory_size(), 256 << 20, "Memory for the buffer / total for writers."),
     Option("write-buffer-spillable", boolean(), True, "Buffer may spill to local disk."),
@@ -95,7 +95,14 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option(
         "write-max-writers-to-spill", integer(at_least=1), 10, "Batch: with more open writers than this, switch them to spilling buffers."
     ),
-    Option("write.batch-size", integer(at_least=1), 1024, "Rows per batch handed to the format writer.", kept=TUNING),
+    Option(
+        "write.batch-size",
+        integer(at_least=1),
+        1024,
+        "Rows per batch handed to the format writer.",
+        kept=TUNING,
+        former=("orc.write.batch-size",),
+    ),
     Option("write.batch-memory", memory_size(), 128 << 20, "Memory bound per write batch.", kept=TUNING),
     Option("async-file-write", boolean(), True, "Write files in a background thread.", kept=TUNING),
     Option("page-size", memory_size(), 64 << 10, "Memory page size of buffers.", kept=TUNING),

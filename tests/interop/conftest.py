@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +14,13 @@ from typing import Any
 import pytest
 
 from tests import java
+from tests.fix_data import CACHE
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PAIMON = "org.apache.paimon:paimon-bundle:1.4.2"
+FLINK = "apache-flink==2.1.1"
+PAIMON_FLINK = "org.apache.paimon:paimon-flink-2.1:1.3.0"
 Condition = tuple[str, str, Any]
 
 
@@ -78,3 +84,32 @@ def reader(request: pytest.FixtureRequest) -> Reader:
 def with_paimon(program: str, directory: Path) -> str:
     """The class path of a program of ours that uses Java Paimon."""
     return java.compiled(program, directory, java.jar(PAIMON), f"{java.spark_jars()}/*")
+
+
+@pytest.fixture(scope="session")
+def flink_python() -> str:
+    """The interpreter of Flink's own environment, made once in the cache: hundreds of megabytes, hence only in the torture campaign."""
+    environment = CACHE / "flink-venv"
+    python = environment / "bin" / "python"
+    stamp = environment / ".installed"
+    if not stamp.exists():
+        uv = str(Path(sys.executable).parent / "uv")
+        CACHE.mkdir(parents=True, exist_ok=True)
+        library = environment / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages" / "pyflink" / "lib"
+        steps = (
+            [uv, "--quiet", "venv", "--allow-existing", "--python", sys.executable, str(environment)],
+            [uv, "--quiet", "pip", "install", "--python", str(python), FLINK],
+        )
+        if any(subprocess.run(step, cwd=CACHE).returncode for step in steps):
+            pytest.skip("Flink cannot be had here: it is not run.")
+        java.copy_jar(PAIMON_FLINK, library)
+        for jar in java.spark_jars().glob("hadoop-client-*.jar"):
+            shutil.copy(jar, library)
+        stamp.touch()
+    return str(python)
+
+
+def flink_catalog(url: str) -> str:
+    """The statement of docs/catalog.md with which Flink takes a server as its catalog."""
+    (statement,) = re.findall(r"^```sql\n(CREATE CATALOG .*?);\n```$", (ROOT / "docs" / "catalog.md").read_text(), re.MULTILINE | re.DOTALL)
+    return str(statement.replace("http://127.0.0.1:8083", url))

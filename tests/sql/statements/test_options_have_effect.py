@@ -18,7 +18,9 @@ from model.options.write import DISABLE_EXPLICIT_CASTS
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("catalog", "gateway", "jobs", "lake", "maintenance", "model", "pyspark_sluice", "server", "sql", "table", "workers")
-_DECLARED = ("model/options/write.py", "model/options/maintenance.py", "model/options/scan.py")
+_DECLARED = ("model/options/write.py", "model/options/maintenance.py", "model/options/scan.py", "model/options/others.py")
+_PAIMONS = ROOT / "tests" / "data" / "paimon-options.tsv"
+"""Every option of `CoreOptions` and of the Flink and Spark connectors of Paimon's master (22 August 2026), former names too."""
 _SINGLE = frozenset({"type", "manifest.compression", "partition.mark-done-action.mode"})
 """Options of one value, which is what is done anyway."""
 _BY_NAME = (PRECOMMIT_COMPACT, DISABLE_EXPLICIT_CASTS, *COLUMNS)
@@ -59,6 +61,37 @@ def test_what_is_kept_for_others_is_read_nowhere_and_said_so(option: Option[Any]
     assert option.kept in option.meaning()
     (told,) = TABLE_OPTIONS.idle({option.key: option.default_text()})
     assert told.startswith(f"WARNING: option '{option.key}' is kept for other clients and has no effect here: ")
+
+
+def test_each_option_of_paimon_is_declared_or_refused_with_its_reason() -> None:
+    keys = [line.split("\t")[0] for line in _PAIMONS.read_text().splitlines()]
+    assert len(keys) > 430
+    for key in keys:
+        declared, reason = TABLE_OPTIONS.get(key), TABLE_OPTIONS.refusal(key) or TABLE_OPTIONS.danger(key)
+        assert (declared is None) != (reason is None), f"{key}: {'nothing is said of it' if reason is None else 'both taken and refused'}"
+
+
+def test_what_is_refused_says_why(gateway: Gateway) -> None:
+    for key, says in (
+        ("visibility-callback.enabled", "not implemented here"),
+        ("partition.mark-done-action.http.url", "not implemented here"),
+        ("owner.url", "names a host"),
+        ("sort-engine", "append tables have none"),
+        ("write.compaction-skip", "called 'write-only' by now"),
+    ):
+        with pytest.raises(InvalidOption, match=says):
+            gateway.run(f"CREATE TABLE t (a INT) WITH ('{key}' = 'x')").close()
+
+
+def test_what_an_earlier_version_called_otherwise_is_read() -> None:
+    formers = [(option, former) for option in TABLE_OPTIONS for former in option.former]
+    assert len(formers) > 9
+    for option, former in formers:
+        given = option.parser.show(option.default) if option.default is not None else "7"
+        other = "true" if given == "false" else given
+        assert option.read({former: other}) == option.parse(other)
+        assert option.read({former: other, option.key: given}) == option.parse(given)
+        assert TABLE_OPTIONS.read({former: other}, option.key) == option.parse(other)
 
 
 @pytest.mark.parametrize("option", by_kind("off"))

@@ -1,0 +1,167 @@
+"""Histories of tables for the golden suites: their snapshots made one by one, and the streams that are asked of them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pyarrow as pa
+
+from lake import Lake
+from lake.rewrite.compaction import compact, plan
+from model.identifier import Identifier
+from model.snapshot import CommitKind
+from table.write.snapshot_builder import everything
+from table.write.writer import write_batches
+from tests.server.golden_model import Expected, History, Row, Step
+
+T = Identifier("default", "golden")
+LAYOUTS = {
+    "a queue": "WITH ('bucket' = '1', 'bucket-key' = 'k')",
+    "buckets": "WITH ('bucket' = '3', 'bucket-key' = 'k')",
+    "no buckets": "WITH ('bucket' = '-1', 'compaction.min.file-num' = '2')",
+    "queues of partitions": "PARTITIONED BY (p) WITH ('bucket' = '1', 'bucket-key' = 'k')",
+    "buckets of partitions": "PARTITIONED BY (p) WITH ('bucket' = '3', 'bucket-key' = 'k')",
+    "partitions without buckets": "PARTITIONED BY (p) WITH ('bucket' = '-1', 'compaction.min.file-num' = '2')",
+}
+SENTINEL = (-1, 0, 0)
+"""The row that is committed last of all, by which it is known how far streams without an end are."""
+BOUNDS = (500, 2500, 3500, 4999)
+
+
+class Made:
+    """A table whose snapshots are made one by one, and what is known of each."""
+
+    def __init__(self, lake: Lake, table: Identifier = T) -> None:
+        self._lake = lake
+        self._table = table
+        self._next = 0
+        self._since = 0
+        self.steps: list[Step] = []
+
+    def rows(self, count: int) -> tuple[Row, ...]:
+        found = tuple((n, n % 4, n % 2) for n in range(self._next, self._next + count))
+        self._next += count
+        return found
+
+    def put(self, rows: Sequence[Row], watermark: int | None, kind: CommitKind = CommitKind.APPEND) -> None:
+        table = self._lake.open(self._table)
+        more: dict[str, Any] = {"overwrite": everything} if kind is CommitKind.OVERWRITE else {}
+        self._tick()
+        before = _millis()
+        with table.write() as write:
+            schema = pa.schema([("id", pa.int64()), ("k", pa.int32()), ("p", pa.int32())])
+            batch = pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+            write.add(write_batches(table.files, table.schema, [batch]))
+            self._lake.commit(table, write.request(kind, commit_user=str(uuid4()), watermark=watermark, **more))
+        held = (*self.steps[-1].held, *rows) if self.steps and kind is CommitKind.APPEND else tuple(rows)
+        self._since = self._since if self.steps and kind is CommitKind.APPEND else before
+        self._note(kind, tuple(rows), held)
+
+    def merge(self) -> None:
+        self._tick()
+        done = compact(self._lake.commit, self._lake.open(self._table), plan(self._lake.open(self._table), full=True))
+        assert len(done.snapshots) == 1
+        self._note(CommitKind.COMPACT, (), self.steps[-1].held)
+
+    def _note(self, kind: CommitKind, added: tuple[Row, ...], held: tuple[Row, ...]) -> None:
+        latest = self._lake.open(self._table).latest()
+        assert latest is not None
+        assert latest.commit_kind is kind
+        step = Step(
+            id=latest.id, kind=kind.value, millis=latest.time_millis, watermark=latest.watermark or 0, added=added, held=held,
+            newest_files_since=self._since,
+        )  # fmt: skip
+        self.steps.append(step)
+
+    @staticmethod
+    def _tick() -> None:
+        """Snapshots are told apart by their milliseconds."""
+        begin = _millis()
+        while _millis() < begin + 2:
+            time.sleep(0.001)
+
+
+def _millis() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def ask(url: str, text: str) -> None:
+    answer = httpx.post(f"{url}/sql", content=text.encode(), timeout=60)
+    assert answer.status_code == 200, answer.text
+
+
+def history(lake: Lake, url: str, layout: str, table: Identifier = T) -> Made:
+    ask(url, f"CREATE TABLE {table} (id BIGINT, k INT, p INT) {LAYOUTS[layout]}")
+    made = Made(lake, table)
+    made.put(made.rows(8), 1000)
+    made.put(made.rows(8), 2000)
+    made.put(made.rows(8), 2500)
+    made.merge()
+    made.put(made.rows(5), 3000)
+    made.put(made.rows(6), 4000, CommitKind.OVERWRITE)
+    made.put(made.rows(7), 5000)
+    ask(url, f"CALL sys.expire_snapshots('{table}', retain_max => 6, retain_min => 1)")
+    made.steps = made.steps[1:]
+    return made
+
+
+def starts(made: Made) -> list[dict[str, str]]:
+    first, last = made.steps[0], made.steps[-1]
+    found = [{"scan.mode": mode} for mode in ("latest-full", "full", "latest", "compacted-full")] + [{}]
+    for id_ in range(1, last.id + 1):
+        found += [{"scan.mode": mode, "scan.snapshot-id": str(id_)} for mode in ("from-snapshot", "from-snapshot-full")]
+    times = [at for step in made.steps for at in (step.millis, step.millis + 1)]
+    found += [{"scan.mode": "from-timestamp", "scan.timestamp-millis": str(at)} for at in (first.millis - 1, *times)]
+    found += [{"scan.mode": "from-creation-timestamp", "scan.creation-time-millis": str(at)} for at in (first.millis, *times[1:])]
+    for at in (first.millis, last.newest_files_since, last.millis + 1):
+        found.append({"scan.mode": "from-file-creation-time", "scan.file-creation-time-millis": str(at)})
+    return found
+
+
+def hint(options: dict[str, str]) -> str:
+    return f"/*+ OPTIONS({', '.join(f'{key!r} = {value!r}' for key, value in options.items())}) */" if options else ""
+
+
+def ordered(layout: str) -> bool:
+    """Whether rows of one key and partition come as they were written."""
+    return "no buckets" not in layout and "without" not in layout
+
+
+def streams(made: Made, layout: str, *, one_in: int) -> list[tuple[dict[str, str], Expected]]:
+    """One in so many of all starts, bounds and modes, others with each layout, and what the model says of each."""
+    model = History(made.steps)
+    modes: tuple[dict[str, str], ...] = ({}, {"streaming-read-append-overwrite": "true"})
+    bounds: list[dict[str, str]] = [{}, *({"scan.bounded.watermark": str(at)} for at in BOUNDS)]
+    every = [start | bound | mode for start in starts(made) for bound in bounds for mode in modes]
+    chosen = every[list(LAYOUTS).index(layout) % one_in :: one_in]
+    return [(options, model.stream(options)) for options in chosen]
+
+
+def agree(found: Sequence[Row], expected: Expected, layout: str, told: object) -> None:
+    """The rows of each snapshot come together, and those of one key and partition as they were written, where there are buckets."""
+    at = 0
+    for part in expected.parts:
+        rows = found[at : at + len(part)]
+        assert Counter(rows) == Counter(part), (told, found, expected)
+        if ordered(layout):
+            for place in {row[1:] for row in part}:
+                assert [row for row in rows if row[1:] == place] == [row for row in part if row[1:] == place], (told, place)
+        at += len(part)
+    assert at == len(found), (told, found, expected)
+
+
+def agree_by_place(found: Sequence[Row], expected: Expected, layout: str, told: object) -> None:
+    """All rows come, and those of one key and partition in the order of their snapshots and as they were written, where there are buckets.
+
+    Micro-batches may hold several snapshots, of which each bucket's rows come together.
+    """
+    wanted = [row for part in expected.parts for row in part]
+    assert Counter(found) == Counter(wanted), (told, found, expected)
+    if ordered(layout):
+        for place in {row[1:] for row in wanted}:
+            assert [row for row in found if row[1:] == place] == [row for row in wanted if row[1:] == place], (told, place)

@@ -1,0 +1,114 @@
+"""Golden streams of ``format("sluice")``: planner and tasks as Spark calls them, in odd micro-batches, stopped and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+from typing import Any
+
+import pytest
+
+from gateway.gateway import Gateway
+from lake import Lake
+from pyspark_sluice.source import DefaultSource
+from pyspark_sluice.stream import StreamReader
+from tests.server.golden_model import Expected, Row
+from tests.server.streams.golden import LAYOUTS, SENTINEL, T, agree_by_place, history, streams
+
+SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261124"))
+LIMITS: tuple[dict[str, str], ...] = ({}, {"maxRowsPerTrigger": "3"}, {"maxFilesPerTrigger": "2"}, {"maxBytesPerTrigger": "1 kb"})
+
+
+@pytest.fixture
+def lake(gateway: Gateway) -> Lake:
+    return gateway.lake
+
+
+class Query:
+    """What Spark does with a streaming query over the source, started anew from its checkpoint now and then."""
+
+    def __init__(self, url: str, options: dict[str, str], rng: random.Random) -> None:
+        self._given = {"uri": url, "path": str(T), "columns": '["id", "k", "p"]'} | options
+        self._rng = rng
+        self._reader = self._started()
+        self._offset = self._reader.initialOffset()
+        self.rows: list[Row] = []
+
+    def _started(self) -> StreamReader:
+        source = DefaultSource(self._given | self._rng.choice(LIMITS))
+        reader: StreamReader = pickle.loads(pickle.dumps(source)).streamReader(source.schema())
+        return reader
+
+    def take(self) -> None:
+        """All that is there."""
+        while self._batch():
+            if self._rng.random() < 0.2:
+                self._reader.stop()
+                self._reader = self._started()
+
+    def _batch(self) -> bool:
+        end = json.loads(json.dumps(self._reader.latestOffset(self._offset, self._reader.getDefaultReadLimit())))
+        if end == self._offset:
+            return False
+        for split in self._reader.partitions(self._offset, end):
+            for batch in self._reader.read(split):
+                self.rows += zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        self._reader.commit(end)
+        self._offset = end
+        return True
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._offset.get("end"))
+
+    def stop(self) -> None:
+        self._reader.stop()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_streams_of_the_source_are_the_models(lake: Lake, url: str, layout: str) -> None:
+    agrees(lake, url, layout, one_in=len(LAYOUTS) * 3)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_all_streams_of_the_source_are_the_models(lake: Lake, url: str, layout: str) -> None:
+    agrees(lake, url, layout, one_in=1)
+
+
+def agrees(lake: Lake, url: str, layout: str, *, one_in: int) -> None:
+    made = history(lake, url, layout)
+    rng = random.Random(SEED)
+    chosen = streams(made, layout, one_in=one_in)
+    endless: list[tuple[dict[str, str], Expected, Query]] = []
+    for options, expected in chosen:
+        query = Query(url, options, rng)
+        if expected.ends:
+            query.take()
+            assert query.ended, (options, query.rows)
+            agree_by_place(query.rows, expected, layout, options)
+            query.stop()
+        else:
+            endless.append((options, expected, query))
+    assert endless
+    assert len(endless) < len(chosen)
+    made.put([SENTINEL], None)
+    for options, expected, query in endless:
+        query.take()
+        assert not query.ended, options
+        wanted = Expected(parts=(*expected.parts, (SENTINEL,)), ends=False)
+        agree_by_place(query.rows, wanted, layout, options)
+        query.stop()
+
+
+def test_the_model_is_compared_and_not_believed(lake: Lake, url: str) -> None:
+    """What is compared here can tell: another layout's order, a missing row and a doubled one are seen."""
+    made = history(lake, url, "a queue")
+    rows: list[Any] = list(made.steps[-1].held)
+    expected = Expected(parts=(tuple(rows),), ends=True)
+    agree_by_place(rows, expected, "a queue", "as they are")
+    for wrong in (rows[1:], [*rows, rows[-1]], rows[::-1]):
+        with pytest.raises(AssertionError):
+            agree_by_place(wrong, expected, "a queue", "wrong")
