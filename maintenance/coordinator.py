@@ -78,7 +78,7 @@ class Coordinator:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stop = threading.Event()
-        self._workers = ThreadPoolExecutor(limits.jobs, thread_name_prefix="sluice-upkeep")
+        self._workers = ThreadPoolExecutor(limits.jobs, thread_name_prefix="sluice-maintenance")
         self._retainers = ThreadPoolExecutor(limits.jobs, thread_name_prefix="sluice-retention")
         self._thread = threading.Thread(target=self._run, name="sluice-coordinator", daemon=True)
 
