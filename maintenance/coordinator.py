@@ -26,7 +26,7 @@ from lake import Lake
 from lake.leases import HeldLeases
 from lake.process_name import process_space
 from maintenance.retention import Retention
-from maintenance.runner import Keeper, Means
+from maintenance.runner import MaintenanceRunner, RunnerContext
 from model.catalog_errors import BackupRunning, ClockInDoubt, WarehouseMismatch
 from model.errors import LakeError, StatementCanceled, TableDamaged, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
@@ -64,8 +64,8 @@ class Coordinator:
         self._limits = limits
         self._leases = HeldLeases(lease_seconds)
         self._server = server or f"{process_space()}:{os.getpid()}"
-        self._means = Means(lake=lake, limits=limits, server=self._server, background=background, check=self._check)
-        self._keepers: dict[UUID, Keeper] = {}
+        self._context = RunnerContext(lake=lake, limits=limits, server=self._server, background=background, check=self._check)
+        self._runners: dict[UUID, MaintenanceRunner] = {}
         self._running: dict[UUID, Future[None]] = {}
         self._retaining: dict[UUID, Future[bool]] = {}
         self._pauses: dict[UUID, float] = {}
@@ -110,12 +110,12 @@ class Coordinator:
 
     def debts(self) -> dict[str, Debt]:
         """Small files of the tables this process looks after, by table, as of its last look at each."""
-        return {str(keeper.identifier): debt for keeper in list(self._keepers.values()) if (debt := keeper.debt).files}
+        return {str(runner.identifier): debt for runner in list(self._runners.values()) if (debt := runner.debt).files}
 
     def failing(self) -> dict[str, int]:
         """Tables that could not be looked after, and how often in a row."""
-        keepers = list(self._keepers.values())
-        return {str(keeper.identifier): failures for keeper in keepers if (failures := max(keeper.failures, keeper.retention.failures))}
+        runners = list(self._runners.values())
+        return {str(runner.identifier): failures for runner in runners if (failures := max(runner.failures, runner.retention.failures))}
 
     def _heard(self, table_id: UUID, added: int) -> None:
         with self._lock:
@@ -194,7 +194,7 @@ class Coordinator:
         with self._lake.catalog.transaction() as tx:
             renewed = tx.leases.renew(self.owner, self._server, self._leases.seconds)
         for table_id in self._leases.renewed(self._leases.all() if renewed else (), asked=sent_at):
-            self._keepers.pop(table_id, None)
+            self._runners.pop(table_id, None)
 
     def _forget(self, now: float) -> None:
         """Once a minute: what was dropped goes, what was renamed is called so, and idle tables' files are not kept in mind."""
@@ -202,21 +202,21 @@ class Coordinator:
             return
         self._forget_at = now + _FORGET_SECONDS
         with self._lake.catalog.reading() as tx:
-            present = tx.leases.present(list(self._keepers))
-        for table_id, keeper in list(self._keepers.items()):
+            present = tx.leases.present(list(self._runners))
+        for table_id, runner in list(self._runners.items()):
             name = present.get(table_id)
             if name is not None:
-                keeper.identifier = Identifier(*name)
-            if name is None or (keeper.idle and now - keeper.looked > _IDLE_SECONDS and not self._busy_with(table_id)):
-                self._keepers.pop(table_id, None)
+                runner.identifier = Identifier(*name)
+            if name is None or (runner.idle and now - runner.looked > _IDLE_SECONDS and not self._busy_with(table_id)):
+                self._runners.pop(table_id, None)
                 self._answered.pop(table_id, None)
 
     def _settled_for(self, table: WatchedTable, now: float) -> float | None:
         """For how many seconds the table may be left alone, as this round sees it; None where something is due or under way."""
-        keeper = self._keepers.get(table.table_id)
-        if keeper is None or not self.looks_after(table.table_id) or self._busy_with(table.table_id) or self._due(table, now):
+        runner = self._runners.get(table.table_id)
+        if runner is None or not self.looks_after(table.table_id) or self._busy_with(table.table_id) or self._due(table, now):
             return None
-        quiet = keeper.settled_for(now)
+        quiet = runner.settled_for(now)
         # A look a day, however sure it is: spread, so that tables settled together do not fall due together.
         return None if quiet is None else min(quiet, random.uniform(0.5, 1.0) * _LONGEST_REST)
 
@@ -226,8 +226,8 @@ class Coordinator:
     def _due(self, table: WatchedTable, now: float) -> bool:
         if self._pauses.get(table.table_id, 0.0) > now or _busy(self._running.get(table.table_id)):
             return False
-        keeper = self._keepers.get(table.table_id)
-        if keeper is None or keeper.seen != table.snapshot_uuid or keeper.schema_id != table.schema_id or keeper.wants_time(now):
+        runner = self._runners.get(table.table_id)
+        if runner is None or runner.seen != table.snapshot_uuid or runner.schema_id != table.schema_id or runner.wants_time(now):
             return True
         return table.overdue_since is not None and self._answered.get(table.table_id) != table.overdue_since
 
@@ -243,39 +243,39 @@ class Coordinator:
 
     def _submit(self, table: WatchedTable) -> None:
         identifier = Identifier(table.database, table.name)
-        keeper = self._keepers.get(table.table_id)
-        if keeper is None:
-            keeper = self._keepers[table.table_id] = Keeper(self._means, table.table_id, identifier)
-        keeper.identifier = identifier
+        runner = self._runners.get(table.table_id)
+        if runner is None:
+            runner = self._runners[table.table_id] = MaintenanceRunner(self._context, table.table_id, identifier)
+        runner.identifier = identifier
         if table.overdue_since is not None:
             self._answered[table.table_id] = table.overdue_since
         with self._lock:
             self._added.pop(table.table_id, None)
-        self._running[table.table_id] = self._workers.submit(self._work, table.table_id, keeper)
+        self._running[table.table_id] = self._workers.submit(self._work, table.table_id, runner)
 
     def _retain(self, table: WatchedTable, now: float) -> None:
         """Hand out what is to be let go of a table, beside its merging."""
-        keeper = self._keepers.get(table.table_id)
-        if keeper is None or not self.looks_after(table.table_id) or self._pauses.get(table.table_id, 0.0) > now:
+        runner = self._runners.get(table.table_id)
+        if runner is None or not self.looks_after(table.table_id) or self._pauses.get(table.table_id, 0.0) > now:
             return
-        if keeper.retention.due(now, keeper.seen) and not _busy(self._retaining.get(table.table_id)):
+        if runner.retention.due(now, runner.seen) and not _busy(self._retaining.get(table.table_id)):
             self._retaining[table.table_id] = self._retainers.submit(
-                self._guarded, table.table_id, keeper.retention, partial(keeper.retention.work, keeper.identifier, keeper.seen)
+                self._guarded, table.table_id, runner.retention, partial(runner.retention.work, runner.identifier, runner.seen)
             )
 
-    def _work(self, table_id: UUID, keeper: Keeper) -> None:
-        before = keeper.seen
-        if self._guarded(table_id, keeper, keeper.work) and keeper.seen != before:
+    def _work(self, table_id: UUID, runner: MaintenanceRunner) -> None:
+        before = runner.seen
+        if self._guarded(table_id, runner, runner.work) and runner.seen != before:
             self._wake.set()  # more may have come meanwhile, and retention waits for what was seen
 
-    def _guarded(self, table_id: UUID, worker: Keeper | Retention, work: Callable[[], None]) -> bool:
+    def _guarded(self, table_id: UUID, worker: MaintenanceRunner | Retention, work: Callable[[], None]) -> bool:
         """Whether it was done; a table that makes trouble rests for a while."""
         try:
             work()
             worker.failures = 0
             return True
         except (StatementCanceled, TableNotExist):
-            self._keepers.pop(table_id, None)
+            self._runners.pop(table_id, None)
         except Exception as problem:  # one table's trouble must not keep the others waiting
             worker.failures += 1
             pause = min(_LONGEST_PAUSE, 5.0 * 2**worker.failures)

@@ -33,8 +33,8 @@ _LONGEST_DELTAS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
-    """What keepers work with."""
+class RunnerContext:
+    """What runners work with."""
 
     lake: Lake
     limits: UpkeepLimits
@@ -45,11 +45,11 @@ class Means:
     """Raises where the work on a table must stop: the server ends, or another one looks after the table."""
 
 
-class Keeper:
+class MaintenanceRunner:
     """What this process knows of one table it looks after; used by one thread at a time."""
 
-    def __init__(self, means: Means, table_id: UUID, identifier: Identifier) -> None:
-        self._means = means
+    def __init__(self, context: RunnerContext, table_id: UUID, identifier: Identifier) -> None:
+        self._context = context
         self._table_id = table_id
         self.identifier = identifier
         self.seen: str | None = None
@@ -66,7 +66,7 @@ class Keeper:
         self._speed = 0.0
         self._written: set[BucketKey] = set()
         self._commits = 0
-        self.retention = Retention(means.lake, table_id, identifier)
+        self.retention = Retention(context.lake, table_id, identifier)
         self._begun = False
         self.failures = 0
         self._told: str | None = None
@@ -105,7 +105,7 @@ class Keeper:
             self.looked = time.monotonic()
 
     def _work(self) -> None:
-        table = self._means.lake.open(self.identifier)
+        table = self._context.lake.open(self.identifier)
         if table.table_id != self._table_id:
             return
         latest = table.latest()
@@ -120,18 +120,18 @@ class Keeper:
             self.seen, self.schema_id, self._ledger, self._told = latest.key, table.schema.id, None, reason
             return
         if not self._begun:
-            forget_running(self._means.lake, self._table_id)
+            forget_running(self._context.lake, self._table_id)
             self._begun = True
         self._follow(table, latest)
         # A compaction writes before it frees: where room is short it waits, and readyz, metrics and pages say why.
-        if not self._means.limits.quiet_now(dt.datetime.now().time()) and self._means.lake.reserve.short() is None:
+        if not self._context.limits.quiet_now(dt.datetime.now().time()) and self._context.lake.reserve.short() is None:
             self._merge_due(table)
             self._merge_full(table)
         self._next_look = self._falls_due(table)
 
     def _falls_due(self, table: LakeTable) -> float | None:
         """When files lie long enough to be merged; what is due already and was not merged (quiet hours, no room) is tried again."""
-        ledger, patience, now = self._ledger, self._means.limits.patience, time.monotonic()
+        ledger, patience, now = self._ledger, self._context.limits.patience, time.monotonic()
         assert ledger is not None
         moments: list[float] = []
         for _, debt in ledger.items():
@@ -163,7 +163,7 @@ class Keeper:
         self.seen, self._seen_id, self._followed = latest.key, latest.id, now
 
     def _begin(self, table: LakeTable, latest: Snapshot) -> None:
-        rules = CompactionRules.of(table.schema, task_bytes=self._means.limits.job_bytes)
+        rules = CompactionRules.of(table.schema, task_bytes=self._context.limits.job_bytes)
         self._ledger = DebtLedger(rules, time.monotonic)
         self.schema_id = table.schema.id
         manifests = table.files.manifests_of(latest)
@@ -172,7 +172,7 @@ class Keeper:
             self._ledger.begin(many.sums(below=rules.small_bytes))
             return
         for meta in manifests:
-            self._means.check(self._table_id)
+            self._context.check(self._table_id)
             self._ledger.apply(table.files.manifest(meta.file_name))
 
     def _between(self, table: LakeTable, latest: Snapshot) -> list[Snapshot] | None:
@@ -180,7 +180,7 @@ class Keeper:
         if latest.id - self._seen_id > _LONGEST_DELTAS:
             return None
         snapshots = []
-        with self._means.lake.catalog.reading() as tx:
+        with self._context.lake.catalog.reading() as tx:
             seen = tx.snapshots.get(table.table_id, table.identifier.branch, self._seen_id)
             if seen is None or seen.snapshot_uuid != (self.seen or ""):
                 return None
@@ -200,7 +200,7 @@ class Keeper:
         now = time.monotonic()
         reasons: dict[BucketKey, str] = {}
         for key, debt in ledger.items():
-            reason = due(table.schema, debt, rules, now=now, patience=self._means.limits.patience)
+            reason = due(table.schema, debt, rules, now=now, patience=self._context.limits.patience)
             if reason is not None:
                 reasons[key] = reason
         for reason in sorted(set(reasons.values())):
@@ -225,10 +225,10 @@ class Keeper:
         all_of_them: bool = False,
         rules: CompactionRules | None = None,
     ) -> None:
-        means = self._means
+        context = self._context
 
         def check() -> None:
-            means.check(self._table_id)
+            context.check(self._table_id)
 
         try:
             partitions, buckets = {key[0] for key in keys}, {key[1] for key in keys}
@@ -238,14 +238,14 @@ class Keeper:
                 partitions=partitions,
                 buckets=buckets,
                 all_of_them=all_of_them,
-                task_bytes=means.limits.job_bytes,
+                task_bytes=context.limits.job_bytes,
                 rules=rules,
             )
         except UnsupportedType:
             return
         if not tasks:
             return
-        note = RunNote(means.lake, self._table_id, reason=reason, server=means.server)
+        note = RunNote(context.lake, self._table_id, reason=reason, server=context.server)
         note.running(tasks)
         try:
             for task in tasks:  # one at a time: each is a commit of its own, and a race lost costs that one alone
@@ -259,14 +259,14 @@ class Keeper:
 
     def _one(self, table: LakeTable, task: Any, check: Callable[[], None]) -> Compacted:
         if task.level is not None:  # sorting is Spark's; without it the files wait
-            if self._means.background is None:
+            if self._context.background is None:
                 return Compacted()
-            with self._means.background(f"compaction-{table.table_id}") as session:
-                return compact(self._means.lake.commit, table, [task], rewriter=_clustering(session), check=check)
-        if task.input_bytes < _SPARK_BYTES or self._means.background is None:
-            return compact(self._means.lake.commit, table, [task], rewriter=in_this_process, check=check)
-        with self._means.background(f"compaction-{table.table_id}") as session:
-            return compact(self._means.lake.commit, table, [task], rewriter=_spark(session), check=check)
+            with self._context.background(f"compaction-{table.table_id}") as session:
+                return compact(self._context.lake.commit, table, [task], rewriter=_clustering(session), check=check)
+        if task.input_bytes < _SPARK_BYTES or self._context.background is None:
+            return compact(self._context.lake.commit, table, [task], rewriter=in_this_process, check=check)
+        with self._context.background(f"compaction-{table.table_id}") as session:
+            return compact(self._context.lake.commit, table, [task], rewriter=_spark(session), check=check)
 
 
 def _unmergeable(table: LakeTable) -> str | None:
