@@ -18,6 +18,7 @@ from model.errors import InvalidData, LakeError
 from table.format.io.file_io import FileIO, file_io_for
 from table.format.store import TableFiles
 from table.write.writer import write_batches
+from workers.memory import limit_memory
 from workers.orc import decoded
 from workers.readers import READERS, readable
 from workers.task import BodyTask, error_answer, files_answer
@@ -30,7 +31,8 @@ def main() -> None:
     journal = os.fdopen(int(sys.argv[2]), "r+b", buffering=0)
     memory = int(sys.argv[3])
     pa.array([])  # loads what is loaded late, before the limit is set
-    _limit_memory(memory)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit_memory(memory)
     send(end, b"{}")
     with contextlib.suppress(Gone, ConnectionError):
         while True:
@@ -76,18 +78,6 @@ def too_much_memory(memory: int) -> InvalidData:
         f"The body's rows need more than the {memory >> 20} MB a worker may use (SLUICE_ROWS_WORKER_MEMORY) to be decoded; "
         "send them in smaller parts, or in smaller batches or row groups."
     )
-
-
-def _limit_memory(memory: int) -> None:
-    """Let the process have so much more address space than it has now."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    try:
-        with open("/proc/self/statm") as statm:
-            pages = int(statm.read().split()[0])
-    except FileNotFoundError:  # not Linux
-        return
-    limit = pages * resource.getpagesize() + memory
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 if __name__ == "__main__":

@@ -249,7 +249,13 @@ ROWS_WORKERS = SERVER_OPTIONS.declare(
     )
 )
 ROWS_WORKER_MEMORY = SERVER_OPTIONS.declare(
-    Option("rows.worker-memory", memory_size(), 2 * 1024**3, "What such a process may use for a body; one that needs more is answered 400.")
+    Option(
+        "rows.worker-memory",
+        memory_size(),
+        2 * 1024**3,
+        "What such a process may use. A body that needs more is answered 400; of an ORC file fewer rows are decoded at once, and a row "
+        "that needs more is refused.",
+    )
 )
 ROWS_WORKER_SECONDS = SERVER_OPTIONS.declare(
     Option(

@@ -30,6 +30,7 @@ from table.format.parquet.batches import BATCH_ROWS, bounded_batches
 from table.format.rows.arrow import arrow_schema, arrow_type
 from table.format.rows.convert import converted
 from table.format.rows.stats import column_stats
+from table.format.rows.unpacked import pieces
 from table.format.store import TableFiles
 from table.scan.entry_scan import PlannedFile
 from table.scan.statistics_check import ToldStats, has_checksums
@@ -45,6 +46,8 @@ _AT_HAND_BYTES = 4 << 20
 """Local files that take no more together are read whole, one after the other or, where they are many, by a few threads."""
 _MANY = 8
 _FETCHED_WHOLE_BYTES = 256 << 10
+_PIECE_BYTES = 8 << 20
+"""Bytes of a batch of rows that lie in memory as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,8 +295,7 @@ class _Projection:
         for part in orc_parts(files.io, path, self._names, at_once=self._at_once()):
             self._check_size(files, part.head.size)
             for batch in part.batches:
-                for at in range(0, batch.num_rows, BATCH_ROWS):
-                    yield batch.slice(at, BATCH_ROWS)
+                yield from pieces(batch, _PIECE_BYTES, BATCH_ROWS)
 
     def _avro(self, data: bytes) -> Iterator[pa.RecordBatch]:
         import io

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -172,15 +173,17 @@ class Probes:
                 probe.gap(time.monotonic() - last - 1.0, self.sent)
                 last = time.monotonic()
             except Exception as problem:  # a probe that fails has not succeeded; the gap tells
-                probe.refusals.append(str(problem)[:200])
+                probe.refusals.append(str(problem)[:300])
         probe.gap(time.monotonic() - last - 1.0, self.sent)
 
     def told(self) -> str:
         """What each probe saw, for a report."""
-        lines = (
+        lines = [
             f"{name}: {one.successes} times, longest gap {one.longest:.2f} s up to {one.beside[:50]!r}, {len(one.refusals)} failed"
             for name, one in self.all.items()
-        )
+        ]
+        for name, one in self.all.items():
+            lines += [f"{name} failed {times} times: {words}" for words, times in Counter(one.refusals).most_common(9)]
         return "\n".join(lines)
 
 

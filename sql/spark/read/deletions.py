@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from lake import LakeTable
 from sql.spark.read.types import to_spark
 from table.format.deletions import positions
 from table.scan.plan import PlannedFile
-from table.scan.read import read_batches
+from table.scan.read import Selection, read_batches
+from workers.memory import limited
+from workers.pool import WorkerLimits
 
 BY_ARROW = -1
 _MOST_JOINED = 2_000_000
@@ -62,25 +64,64 @@ def without_deleted(session: SparkSession, table: LakeTable, frame: DataFrame, f
     return numbered.join(F.broadcast(deleted), on=[_FILE, _ROW], how="left_anti").drop(_FILE, _ROW)
 
 
-def read_by_arrow(session: SparkSession, table: LakeTable, files: Sequence[PlannedFile]) -> DataFrame:
-    """The rows of the files, each read in a task of its own by the code that reads files without Spark."""
+def read_by_arrow(
+    session: SparkSession,
+    table: LakeTable,
+    files: Sequence[PlannedFile],
+    *,
+    columns: Collection[str] | None = None,
+    beside: tuple[str, str] | None = None,
+    names: Sequence[str] = (),
+) -> DataFrame:
+    """The rows of the files, each read in a task of its own by the code that reads files without Spark.
+
+    Columns that are none of ``columns`` are NULL. ``beside`` gives the names of two more columns: each file's own of ``names``, and the
+    row's number in it.
+    """
     schema, store = table.schema, table.files
     target = st.StructType([st.StructField(f.name, to_spark(f.type), True) for f in schema.fields])
+    if beside is not None:
+        target = target.add(beside[0], st.StringType()).add(beside[1], st.LongType())
     wanted = to_arrow_schema(target, timezone="UTC")
+    read = [f.name for f in schema.fields if columns is None or f.name in columns]
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for pickled in batch.column(1).to_pylist():
-                for rows in read_batches(store, schema, [pickle.loads(pickled)]):
-                    arrays = [_fitted(array, field.type) for array, field in zip(rows.columns, wanted, strict=True)]
+            for pickled, name in zip(batch.column("file").to_pylist(), batch.column("name").to_pylist(), strict=True):
+                row = 0
+                for rows in _bounded(read_batches(store, schema, [pickle.loads(pickled)], Selection(columns=read))):
+                    more = {} if beside is None else _numbered(beside, name, row, rows.num_rows)
+                    arrays = [
+                        more[field.name]
+                        if field.name in more
+                        else _fitted(rows.column(field.name), field.type)
+                        if field.name in read
+                        else pa.nulls(rows.num_rows, field.type)
+                        for field in wanted
+                    ]
                     yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+                    row += rows.num_rows
 
     tasks = min(len(files), _MOST_TASKS)
     tasks_table = pa.table(
-        {"n": pa.array(np.arange(len(files)) % tasks, pa.int32()), "file": [pickle.dumps(planned_file) for planned_file in files]}
+        {
+            "n": pa.array(np.arange(len(files)) % tasks, pa.int32()),
+            "file": [pickle.dumps(planned_file) for planned_file in files],
+            "name": pa.array(names or [""] * len(files), pa.string()),
+        }
     )
     frame = session.createDataFrame(tasks_table).repartitionById(tasks, F.col("n"))
     return frame.mapInArrow(work, target)
+
+
+def _bounded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches, decoded in as much memory as the server's own workers have."""
+    with limited(WorkerLimits().memory_bytes):
+        yield from batches
+
+
+def _numbered(beside: tuple[str, str], name: str, row: int, rows: int) -> dict[str, pa.Array]:
+    return {beside[0]: pa.repeat(pa.scalar(name), rows), beside[1]: pa.array(np.arange(row, row + rows))}
 
 
 def _fitted(array: pa.Array, wanted: Any) -> pa.Array:

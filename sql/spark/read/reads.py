@@ -28,7 +28,7 @@ from table.format.formats import format_of
 from table.format.hive import NULL_NAMES
 from table.format.layout import escape
 from table.scan.entry_scan import PlannedFile, ScanPlan
-from table.scan.read import check_parts, check_whole, evolved, read_batches
+from table.scan.read import check_parts, check_whole, evolved
 from table.scan.verify import sound
 
 _UNSEEN = "unseen"
@@ -77,11 +77,8 @@ def _group(
     marked: int,
     beside: Mapping[str, Column],
 ) -> DataFrame:
-    if marked == BY_ARROW:
+    if marked == BY_ARROW or format_ in ("avro", _UNSEEN):
         return read_by_arrow(session, table, files).select(*[tagged(named(f.name), f) for f in table.schema.fields])
-    if format_ in ("avro", _UNSEEN):
-        rows = pa.Table.from_batches(read_batches(table.files, table.schema, files))
-        return session.createDataFrame(rows).select(*[tagged(named(f.name), f) for f in table.schema.fields])
     if format_ not in ("parquet", "orc"):
         raise UnsupportedType(f"Data files of format {format_} are not read here.")
     written = table.schema_at(schema_id)

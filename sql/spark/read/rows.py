@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -21,16 +21,15 @@ from model.snapshot import Snapshot
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference
 from sql.execution.results import STRING, ResultColumn
+from sql.spark.read.deletions import read_by_arrow
 from sql.spark.read.prepared import TARGET, prepared
 from sql.spark.read.reads import dataframe, format_in_spark, named, tagged
 from sql.spark.read.results import FEW_ROWS, in_arrow, rows_at, write_rows
-from sql.spark.read.types import to_spark
 from sql.spark.read.visible import visible
 from sql.spark.session.damage import Reading
 from sql.statements.base import ExecutionContext
 from table.retention.erase import Positions
 from table.scan.entry_scan import PlannedFile, ScanPlan, plan_scan
-from table.scan.read import Selection, read_batches
 from table.scan.verify import sound
 
 _FILE, _ROW = "__sluice_file", "__sluice_row"
@@ -114,13 +113,13 @@ def _numbered(session: SparkSession, table: LakeTable, files: Sequence[PlannedFi
             rounds.append({})
         rounds[at][one.file.file_name] = one
         told[f"{at}/{one.file.file_name}"] = one
-        if one.path not in numbered:
-            frames.append(_read_here(session, table, one, f"{at}/{one.file.file_name}", mentioned))
     for at, names in enumerate(rounds):
         name = F.call_function("url_decode", F.replace(F.col("_metadata.file_name"), F.lit("+"), F.lit("%2B")))
         beside = {_FILE: F.concat(F.lit(f"{at}/"), name), _ROW: F.col("_metadata.row_index")}
         if parquet := [one for one in names.values() if one.path in numbered]:
             frames.append(dataframe(session, table, _plan(parquet), beside=beside))
+    if by_arrow := {name: one for name, one in told.items() if one.path not in numbered}:
+        frames.append(_read_by_arrow(session, table, by_arrow, mentioned))
     if not frames:
         none = {_FILE: F.lit(None).cast("string"), _ROW: F.lit(None).cast("bigint")}
         return _Numbered(dataframe(session, table, _plan([])).withColumns(none), told)
@@ -131,11 +130,11 @@ def _plan(files: Sequence[PlannedFile]) -> ScanPlan:
     return ScanPlan(snapshot_id=None, files=tuple(files), total_files=len(files), count_bytes=lambda: 0)
 
 
-def _read_here(session: SparkSession, table: LakeTable, one: PlannedFile, told: str, mentioned: Collection[str] | None) -> DataFrame:
-    """The rows of a file whose rows Spark does not number, as one of ORC or packed with brotli; only mentioned columns hold values."""
+def _read_by_arrow(
+    session: SparkSession, table: LakeTable, told: Mapping[str, PlannedFile], mentioned: Collection[str] | None
+) -> DataFrame:
+    """The rows of files whose rows Spark does not number, as those of ORC or packed with brotli; only mentioned columns hold values."""
     fields = [field for field in table.schema.fields if mentioned is None or field.name in mentioned] or list(table.schema.fields[:1])
-    rows = pa.Table.from_batches(read_batches(table.files, table.schema, [one], Selection(columns=[field.name for field in fields])))
-    frame = session.createDataFrame(rows.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64())))
-    held = {field.name for field in fields}
-    columns = [tagged(named(f.name) if f.name in held else F.lit(None).cast(to_spark(f.type)), f) for f in table.schema.fields]
-    return frame.select(*columns, F.lit(told).alias(_FILE), named(_ROW))
+    read = {field.name for field in fields}
+    frame = read_by_arrow(session, table, list(told.values()), columns=read, beside=(_FILE, _ROW), names=list(told))
+    return frame.select(*[tagged(named(f.name), f) for f in table.schema.fields], named(_FILE), named(_ROW))

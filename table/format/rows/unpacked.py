@@ -40,12 +40,33 @@ def plain_pieces(batch: pa.RecordBatch, most_bytes: int, *, most_together: int |
     if most_together is not None and len(ends) and ends[-1] > most_together:
         rows, size = batch.num_rows, int(ends[-1])
         raise pa.ArrowCapacityError(f"a batch of {rows:,} rows takes {size:,} bytes once unpacked, more than {most_together:,}")
+    for start, end in _slices(ends, most_bytes):
+        yield _plain(batch.slice(start, end - start), schema)
+
+
+def pieces(batch: pa.RecordBatch, most_bytes: int, most_rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a plain batch, in order and not copied, in slices of at most so many rows and bytes; a larger row is a slice of its own.
+
+    Raises `pa.ArrowCapacityError` for a row of more than 1 GB.
+    """
+    if batch.nbytes <= most_bytes:
+        for start in range(0, batch.num_rows, most_rows):
+            yield batch.slice(start, most_rows)
+        return
+    ends = np.cumsum(reduce(np.add, map(plain_sizes, batch.columns)))
+    for start, end in _slices(ends, most_bytes):
+        for at in range(start, end, most_rows):
+            yield batch.slice(at, min(most_rows, end - at))
+
+
+def _slices(ends: Sizes, most_bytes: int) -> Iterator[tuple[int, int]]:
+    """Where slices of so many bytes begin and end, by where each row ends."""
     start, before = 0, 0
-    while start < batch.num_rows:
+    while start < len(ends):
         end = max(start + 1, int(np.searchsorted(ends, before + most_bytes, side="right")))
         if ends[end - 1] - before > max(most_bytes, _MOST_ROW_BYTES):
             raise pa.ArrowCapacityError(f"a row takes {int(ends[end - 1]) - before:,} bytes, of which at most {_MOST_ROW_BYTES:,} are read")
-        yield _plain(batch.slice(start, end - start), schema)
+        yield start, end
         start, before = end, int(ends[end - 1])
 
 

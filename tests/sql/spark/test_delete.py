@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from lake import Lake
 from model.errors import AnalysisError, ResultTooLarge
 from model.identifier import Identifier
 from sql.spark.session.pool import SparkPool
+from table.format.io.file_io import FileIO
+from table.format.orc import Here, OrcPart, Wanted, decode_with, decode_without
 from tests.lake.access.test_access import user
 
 ERASABLE = "'rows.erasable' = 'true'"
@@ -50,6 +52,33 @@ def test_subqueries_and_functions_choose_rows_by_their_places(run: Run, format_:
         assert ids == set(range(20)) - {0, 1, 3, 7, 18, 19} - (set() if p == "a" else {5})
     with pytest.raises(AnalysisError):
         run("DELETE FROM t WHERE no_such_column = 1")
+
+
+class _Asked(Here):
+    """Decodes ORC, and remembers which columns were asked for in this process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns: list[Sequence[str] | None] = []
+
+    def part(self, io: FileIO, path: str, wanted: Wanted) -> OrcPart:
+        self.columns.append(wanted.columns)
+        return super().part(io, path, wanted)
+
+
+def test_rows_of_orc_files_are_found_by_the_executors(run: Run) -> None:
+    run(f"CREATE TABLE t (id INT, s STRING) WITH ('file.format' = 'orc', 'write-only' = 'true', {ERASABLE})")
+    for first in (0, 10):
+        run("INSERT INTO t VALUES " + ", ".join(f"({id_}, 'name {id_}')" for id_ in range(first, first + 10)))
+    asked = _Asked()
+    decode_with(asked)
+    try:
+        assert run("DELETE FROM t WHERE upper(s) = 'NAME 5' OR upper(s) = 'NAME 17'")[0][0] == 2
+    finally:
+        decode_without(asked)
+    assert ["s"] not in asked.columns  # what the condition names; the files that change are written anew with all columns
+    assert ["id", "s"] in asked.columns
+    assert {id_ for (id_,) in run("SELECT id FROM t")} == set(range(20)) - {5, 17}
 
 
 def test_rows_a_filter_hides_are_not_deleted(run: Run, on_spark: Gateway, lake: Lake) -> None:
