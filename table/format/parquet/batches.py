@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from table.format.parquet.lengths import Lengths, lengths_of
 from table.format.parquet.metadata import footer_of, metadata_of
 from table.format.rows.unpacked import plain_pieces
 
@@ -27,6 +28,7 @@ _FEWER_ROWS = 4_096
 """Batches of fewer rows cost more than measuring does."""
 _DICTIONARY_BYTES = 3 << 19
 """Writers give up a dictionary of more than a megabyte: a column of less holds few other values, which Arrow would have to number."""
+_MOST_ROW_BYTES = 1 << 30
 _BUFFER_BYTES = 1 << 20
 """Bytes of a column read at once; without it Arrow holds whole column chunks."""
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
@@ -97,8 +99,9 @@ class _Leaf:
     """Bytes of the longest value that a dictionary holds; 0 without one."""
     dictionaries: list[int] = field(default_factory=list)
     """The row groups where the column has a dictionary."""
-    prefixed: bool = False
-    """Whether values are written as what they add to the one before."""
+    told_by_pages: list[tuple[int, int]] = field(default_factory=list)
+    """The row groups, and the column's place there, where only the pages tell how long values are: they are written as what they add to
+    the one before, or lie in a dictionary that Arrow does not show."""
 
 
 class _Layout:
@@ -133,12 +136,12 @@ class _Layout:
         batch_rows = min(self._most_rows, max(least, _ENCODED_BYTES * rows // max(1, encoded)))
         width = sum(leaf.width * max(1, leaf.values // rows) for leaf in leaves.values())
         batch_rows = max(1, min(batch_rows, _MOST_BYTES // max(1, width)))
-        if any(leaf.prefixed for leaf in leaves.values()):
-            batch_rows = min(batch_rows, _FEWER_ROWS)
+        by_pages = self._rows_by_pages(source, [leaf for leaf in leaves.values() if leaf.told_by_pages])
+        batch_rows = min(batch_rows, by_pages)
         packed = {path: leaf for path, leaf in leaves.items() if leaf.dictionaries}
         if sum(_most_bytes(leaf, leaf.encoded, batch_rows) for leaf in packed.values()) <= _MOST_BYTES:
             return _Plan(batch_rows, [])
-        if rows <= self._most_rows and all(leaf.encoded <= _DICTIONARY_BYTES * len(groups) for leaf in packed.values()):
+        if rows <= min(self._most_rows, by_pages) and all(leaf.encoded <= _DICTIONARY_BYTES * len(groups) for leaf in packed.values()):
             return _Plan(rows, list(packed))  # quicker than a look at the dictionaries, and than reading values one by one
         self._measure(source, metadata, packed)
         flat = sum(leaf.longest for leaf in packed.values() if not leaf.repeated)
@@ -153,15 +156,36 @@ class _Layout:
             chunk = self._metadata.row_group(number).column(position)
             leaf.encoded += max(0, int(chunk.total_uncompressed_size))
             leaf.values += max(0, int(chunk.num_values))
-            if is_text and described.logical_type.type in _TEXTS:
-                if any("DICTIONARY" in encoding for encoding in chunk.encodings):
-                    leaf.dictionaries.append(number)
-                leaf.prefixed |= "DELTA_BYTE_ARRAY" in chunk.encodings
+            if not is_text or described.logical_type.type == "DECIMAL":
+                continue
+            has_dictionary = any("DICTIONARY" in encoding for encoding in chunk.encodings)
+            if has_dictionary and described.logical_type.type in _TEXTS:
+                leaf.dictionaries.append(number)
+            elif has_dictionary:
+                leaf.told_by_pages.append((number, position))
+            if "DELTA_BYTE_ARRAY" in chunk.encodings and (number, position) not in leaf.told_by_pages:
+                leaf.told_by_pages.append((number, position))
         if not is_text:
             leaf.width = _WIDTHS.get(described.physical_type, max(0, described.length))
         elif described.logical_type.type == "DECIMAL":
             leaf.width = _DECIMAL_BYTES
         return leaf
+
+    def _rows_by_pages(self, source: pa.NativeFile, leaves: Sequence[_Leaf]) -> int:
+        """How many rows of these columns a batch may have."""
+        longest = 0
+        for leaf in leaves:
+            bounds = Lengths()
+            for number, position in leaf.told_by_pages:
+                described, chunk = self._metadata.schema.column(position), self._metadata.row_group(number).column(position)
+                repetition, definition = described.max_repetition_level, described.max_definition_level
+                lengths = lengths_of(source, chunk, max_repetition=repetition, max_definition=definition)
+                most = lengths.longest * max(0, int(chunk.num_values)) if chunk.has_dictionary_page else 0
+                bounds.add(lengths.longest, lengths.total + most)
+            longest += bounds.total if leaf.repeated and bounds.total > _MOST_BYTES else bounds.longest
+        if longest > _MOST_ROW_BYTES and not any(leaf.repeated for leaf in leaves):
+            raise pa.ArrowCapacityError(f"a row takes up to {longest:,} bytes, of which at most {_MOST_ROW_BYTES:,} are read")
+        return max(1, _MOST_BYTES // max(1, longest))
 
     def _measure(self, source: pa.NativeFile, metadata: pq.FileMetaData, packed: dict[str, _Leaf]) -> None:
         """Read the dictionaries, by the first row of each row group; a list that is empty there shows none, and may hold anything."""
