@@ -2,13 +2,16 @@
 
 BEGIN goes with a transaction's first statement, savepoints with the statements they guard, and what is sent `later` with the next one
 or with COMMIT. Statements reach Postgres in their order, and an error comes out at the first that is waited for.
+
+A pooler in transaction mode gives each transaction whichever connection to Postgres is free. Nothing that is set for a session holds
+there, and nothing that is prepared: `PooledConnection` sets its limits in each transaction anew, in the round trip of its first statement.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import psycopg
 from psycopg import Connection, Cursor
@@ -17,20 +20,30 @@ from psycopg.abc import QueryNoTemplate as Query
 from psycopg.pq import TransactionStatus
 from psycopg.rows import Row
 
+Owed = tuple[Query, Params | None]
+
+STATEMENT_TIMEOUT_MILLIS, LOCK_TIMEOUT_MILLIS = 60_000, 20_000
+"""How long a statement, and its wait for a lock, may take."""
+
 
 class CatalogConnection(Connection[Row]):
     """A connection to the catalog, which owes Postgres what was put off; in one thread at a time."""
 
+    opening: ClassVar[tuple[Owed, ...]] = ()
+    """What each transaction begins with."""
+    local_limits: ClassVar[str] = ""
+    """Begins a transaction whose text is written out (`catalog.commits.reservations`)."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.cursor_factory = CatalogCursor
-        self._owed: list[tuple[Query, Params | None]] = []
+        self._owed: list[Owed] = []
         self._begun = False
         self._savepoints = 0
 
     def begin(self) -> None:
         """Begin a transaction, with its first statement; one without any never reaches Postgres."""
-        self._owed = [("BEGIN", None)]
+        self._owed = [("BEGIN", None), *self.opening]
         self._begun = True
 
     def went_on(self) -> None:
@@ -41,7 +54,7 @@ class CatalogConnection(Connection[Row]):
     def finish(self) -> None:
         """Commit, with what is owed; raises what that raises, and where Postgres rolled back."""
         owed, self._begun = self._owed, False
-        if owed and owed[0] == ("BEGIN", None) and len(owed) == 1:
+        if owed == [("BEGIN", None), *self.opening]:
             self._owed = []
             return
         said = self.execute("COMMIT").statusmessage
@@ -90,6 +103,8 @@ class CatalogConnection(Connection[Row]):
     @contextlib.contextmanager
     def sending_owed(self) -> Iterator[None]:
         """`together`, where there is something that is owed."""
+        if self.opening and not self._owed and not self._begun and self.info.transaction_status == TransactionStatus.IDLE:
+            self._owed = [*self.opening]  # one round trip of extended queries is one transaction
         if self._owed:
             with self.together():
                 yield
@@ -101,11 +116,13 @@ class CatalogConnection(Connection[Row]):
         """A part of the transaction that can fail by itself; its savepoint costs no round trip, unless it fails."""
         if not self._begun or savepoint_name or force_rollback:
             with super().transaction(savepoint_name, force_rollback) as made:
+                for query, params in self.opening:
+                    Cursor(self).execute(query, params)
                 yield made
             return
         self._savepoints += 1
         name = f"part_{self._savepoints}"
-        mark: tuple[Query, Params | None] = (f"SAVEPOINT {name}", None)
+        mark: Owed = (f"SAVEPOINT {name}", None)
         self._owed.append(mark)
         try:
             yield None
@@ -117,6 +134,24 @@ class CatalogConnection(Connection[Row]):
                 self.execute(f"ROLLBACK TO SAVEPOINT {name}".encode())
             raise
         self.later(f"RELEASE SAVEPOINT {name}".encode())
+
+
+class PooledConnection(CatalogConnection[Row]):
+    """A connection through a pooler in transaction mode; made with ``prepare_threshold=None``."""
+
+    opening = (
+        (
+            f"SELECT set_config('statement_timeout', '{STATEMENT_TIMEOUT_MILLIS}', true), "
+            f"set_config('lock_timeout', '{LOCK_TIMEOUT_MILLIS}', true)",
+            None,
+        ),
+    )
+    local_limits = f"SET LOCAL statement_timeout = {STATEMENT_TIMEOUT_MILLIS}; "
+
+
+def connect(dsn: str, *, application_name: str | None = None) -> Connection:
+    """A connection of a command's, in autocommit; a pooler may be there, which bears nothing prepared."""
+    return psycopg.connect(dsn, autocommit=True, connect_timeout=10, prepare_threshold=None, application_name=application_name)
 
 
 class CatalogCursor(Cursor[Row]):

@@ -1,21 +1,32 @@
-"""Being woken by commits: Postgres tells every server of each decided snapshot (`LISTEN sluice_snapshot`)."""
+"""Being woken by commits: Postgres tells every server of each published snapshot (`LISTEN sluice_snapshot`).
+
+A pooler in transaction mode passes no notices on. Where no DSN leads past it, one query a moment looks for all waiters.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 import psycopg
+
+from model.errors import LakeError
 
 _log = logging.getLogger(__name__)
 CHANNEL = "sluice_snapshot"
 _LOOK_SECONDS = 5.0
 """How often the connection is asked whether it lives, and the thread whether it is still wanted."""
 _RETRY_SECONDS = 1.0
+_POLL_SECONDS = 0.5
+"""Without notices: a stream hears of a commit so much later, and Postgres is asked twice a second while there are streams."""
 
 Wake = Callable[[], None]
+Branch = tuple[UUID, str]
+NewestOf = Callable[[Sequence[Branch]], Mapping[Branch, int]]
+"""The newest published snapshots of branches."""
 
 
 class Notices:
@@ -24,17 +35,19 @@ class Notices:
     A notice may be lost (a broken connection, a standby that takes over); whoever waits also looks from time to time.
     """
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str | None, newest_of: NewestOf) -> None:
+        """Without a ``dsn`` that notices come through, ``newest_of`` is asked again and again."""
         self._dsn = dsn
+        self._newest_of = newest_of
         self._lock = threading.Lock()
-        self._waiters: dict[str, dict[int, Wake]] = {}
+        self._waiters: dict[Branch, dict[int, Wake]] = {}
         self._number = 0
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def subscribe(self, table_id: UUID, branch: str, wake: Wake) -> Callable[[], None]:
         """Call ``wake`` at each snapshot of the branch, on a thread that must not be kept; returns what ends it."""
-        key = f"{table_id} {branch}"
+        key = (table_id, branch)
         with self._lock:
             self._number += 1
             number = self._number
@@ -56,7 +69,7 @@ class Notices:
         with self._lock:
             return sum(map(len, self._waiters.values()))
 
-    def _forget(self, key: str, number: int) -> None:
+    def _forget(self, key: Branch, number: int) -> None:
         with self._lock:
             waiters = self._waiters.get(key, {})
             waiters.pop(number, None)
@@ -75,25 +88,42 @@ class Notices:
         pause = threading.Event()  # never set: a sleep
         while self._wanted():
             try:
-                if self._hear():
+                if self._poll(pause) if self._dsn is None else self._hear(self._dsn):
                     return
-            except psycopg.Error:
+            except (psycopg.Error, LakeError):
                 _log.info("The connection that hears of commits was lost; streams look by themselves until it is back")
                 pause.wait(_RETRY_SECONDS)
 
-    def _hear(self) -> bool:
+    def _poll(self, pause: threading.Event) -> bool:
+        """Look for new snapshots until nobody waits (True) or Postgres is away."""
+        known: dict[Branch, int] = {}
+        while self._wanted():
+            with self._lock:
+                branches = list(self._waiters)
+            newest = self._newest_of(branches)
+            ids = {branch: newest.get(branch, 0) for branch in branches}
+            for branch, snapshot_id in ids.items():
+                if known.get(branch) != snapshot_id:
+                    self._wake(branch)
+            known = ids
+            pause.wait(_POLL_SECONDS)
+        return True
+
+    def _hear(self, dsn: str) -> bool:
         """Pass notices on until nobody waits (True) or the connection breaks."""
-        with psycopg.connect(self._dsn, autocommit=True, connect_timeout=3) as conn:
+        with psycopg.connect(dsn, autocommit=True, connect_timeout=3) as conn:
             conn.execute(f"LISTEN {CHANNEL}")
             self._wake_all()  # what was committed before this connection listened was told to nobody
             while True:
                 for notice in conn.notifies(timeout=_LOOK_SECONDS):
-                    self._wake(notice.payload)
+                    table_id, _, branch_name = notice.payload.partition(" ")
+                    with contextlib.suppress(ValueError):  # whoever is let into the database can send notices
+                        self._wake((UUID(table_id), branch_name))
                 if not self._wanted():
                     return True
                 conn.execute("SELECT 1")
 
-    def _wake(self, key: str) -> None:
+    def _wake(self, key: Branch) -> None:
         with self._lock:
             waiters = list(self._waiters.get(key, {}).values())
         for wake in waiters:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -21,7 +21,7 @@ from catalog.browse import BrowseRepository
 from catalog.commits.decisions import DecisionRepository
 from catalog.commits.idempotency import IdempotencyRepository
 from catalog.commits.reservations import Place, Turn, TurnRepository, in_order
-from catalog.connection import CatalogConnection
+from catalog.connection import LOCK_TIMEOUT_MILLIS, STATEMENT_TIMEOUT_MILLIS, CatalogConnection, PooledConnection
 from catalog.notices import Notices
 from catalog.objects.branches import BranchRepository, StaleFileRepository
 from catalog.objects.databases import DatabaseRepository
@@ -42,6 +42,8 @@ from model.errors import InvalidData, OutcomeUnknown, Unavailable
 
 APPLICATION = "sluice"
 """What a server calls its connections, so that others see that one is running."""
+POOLED_APPLICATION = "sluice-pooled"
+"""The same through a pooler, whose connections to Postgres bear the name long after the server has gone."""
 
 WAIT_SECONDS = 4.0
 """How long a request waits for a connection before it says that Postgres is away."""
@@ -52,6 +54,12 @@ TRUSTED_SECONDS = 60.0
 TURN_CONNECTIONS = 8
 """For turns (`catalog.commits.reservations`), besides the others; there only while several writers write a table."""
 TURN_IDLE_SECONDS = 30.0
+_OWN = {
+    "application_name": APPLICATION,
+    "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MILLIS} -c lock_timeout={LOCK_TIMEOUT_MILLIS}",
+}
+_THROUGH_A_POOLER = {"application_name": POOLED_APPLICATION, "prepare_threshold": None}
+"""A pooler refuses start-up options, and what is prepared on one connection to Postgres is not there on the next."""
 
 
 class CatalogTransaction:
@@ -92,10 +100,22 @@ class CatalogTransaction:
 class CatalogStore:
     """A bounded pool of connections to the catalog's Postgres."""
 
-    def __init__(self, dsn: str, *, max_connections: int = 16, problem: Callable[[], str | None] | None = None) -> None:
-        """``problem`` says why Postgres is away, for the errors told then, where whoever runs it knows."""
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        max_connections: int = 16,
+        pooled: bool = False,
+        direct_dsn: str | None = None,
+        problem: Callable[[], str | None] | None = None,
+    ) -> None:
+        """``pooled``: the DSN leads to a pooler in transaction mode, and ``direct_dsn``, where there is one, past it.
+
+        ``problem`` says why Postgres is away, for the errors told then, where whoever runs it knows.
+        """
         self._problem = problem
-        self.notices = Notices(dsn)
+        self._pooled = pooled
+        self.notices = Notices(direct_dsn if pooled else dsn, self._newest_published)
         """Wakes whoever waits for a table's next snapshot."""
         self._worked: WeakKeyDictionary[CatalogConnection, float] = WeakKeyDictionary()
         """When each connection last gave an answer."""
@@ -106,19 +126,14 @@ class CatalogStore:
     def _made(self, dsn: str, name: str, *, least: int, most: int) -> ConnectionPool[CatalogConnection]:
         pool = ConnectionPool(
             dsn,
-            connection_class=CatalogConnection,
+            connection_class=PooledConnection if self._pooled else CatalogConnection,
             min_size=least,
             max_size=most,
             max_idle=TURN_IDLE_SECONDS if not least else 600.0,
             open=False,
             timeout=WAIT_SECONDS,
             reconnect_timeout=WAIT_SECONDS,
-            kwargs={
-                "autocommit": True,
-                "connect_timeout": 3,
-                "application_name": "sluice",
-                "options": "-c statement_timeout=60000 -c lock_timeout=20000",
-            },
+            kwargs={"autocommit": True, "connect_timeout": 3, **(_THROUGH_A_POOLER if self._pooled else _OWN)},
             check=self._check,
             name=name,
         )
@@ -249,6 +264,10 @@ class CatalogStore:
             raise CatalogLost from problem
         except psycopg.errors.ReadOnlySqlTransaction as problem:
             raise read_only() from problem
+
+    def _newest_published(self, branches: Sequence[Place]) -> Mapping[Place, int]:
+        with self.reading() as tx:
+            return tx.snapshots.newest_published(branches)
 
     def _cause(self) -> str:
         """Why Postgres is away, to follow what is said of it; empty where nobody knows."""

@@ -12,5 +12,6 @@ pytest_plugins = [
     "tests.fix_s3",
     "tests.fix_s3_proxy",
     "tests.fix_postgres_proxy",
+    "tests.fix_pgbouncer",
     "tests.fix_kafka",
 ]

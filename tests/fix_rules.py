@@ -28,6 +28,7 @@ ALLOWED_SKIPS = (
     re.compile(r"Only root can be another user: the embedded Postgres is not tried as one\."),
     re.compile(r"hadoop-aws cannot be had here: Spark on S3 is not tried\."),
     re.compile(r"moto cannot be had here: S3 is not tried\."),
+    re.compile(r"PgBouncer cannot be had here: servers behind it are not tried\."),
     re.compile(r"Chromium cannot be had here: the pages are not tried in a browser\."),
     re.compile(r"axe-core cannot be had here: the pages are not tried in a browser\."),
     re.compile(r"hadolint has no wheel for this platform\."),

@@ -18,7 +18,9 @@ from typing import IO, LiteralString
 import psycopg
 from psycopg import Connection, sql
 
-from catalog.store import APPLICATION, away
+from catalog.connection import connect
+from catalog.store import APPLICATION, POOLED_APPLICATION, away
+from catalog.work.servers import ServerRepository
 from model.errors import IllegalMove, InvalidData
 
 FORMAT = 1
@@ -155,18 +157,26 @@ def contents(dsn: str) -> int:
 
 
 def servers(dsn: str) -> int:
-    """Connections of servers to the catalog's database."""
+    """Connections of servers to the catalog's database; of those behind a pooler, how many have told lately that they live."""
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
     with connected(dsn) as conn:
-        count = conn.execute(query, (APPLICATION,)).fetchone()
-        return int(count[0]) if count is not None else 0
+        own, pooled = (sum(count for (count,) in conn.execute(query, (name,))) for name in (APPLICATION, POOLED_APPLICATION))
+        return int(own or (pooled and _living(conn)))
+
+
+def _living(conn: Connection) -> int:
+    """Servers that have told lately that they live; a catalog of before they did so has none."""
+    row = conn.execute("SELECT to_regclass('server')").fetchone()
+    if row is None or row[0] is None:
+        return 0
+    return sum(server.alive for server in ServerRepository(conn).all())
 
 
 @contextlib.contextmanager
 def connected(dsn: str) -> Iterator[Connection]:
     """A connection; raises `Unavailable` where Postgres is away or goes."""
     try:
-        with psycopg.connect(dsn, autocommit=True, connect_timeout=10) as conn:
+        with connect(dsn) as conn:
             yield conn
     except (psycopg.OperationalError, psycopg.InterfaceError) as problem:
         raise away(problem) from problem

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 from psycopg import Connection
 
+from catalog.connection import connect
 from model.catalog_errors import BackupRunning
 from model.errors import IllegalMove, Unavailable
 
@@ -49,7 +50,7 @@ def holding(dsn: str) -> Iterator[Callable[[], None]]:
     """
     with contextlib.ExitStack() as open_:
         try:
-            conn = open_.enter_context(psycopg.connect(dsn, autocommit=True, connect_timeout=10, application_name=BACKUP))
+            conn = open_.enter_context(connect(dsn, application_name=BACKUP))
             open_.enter_context(conn.transaction())
             conn.execute(f"SET LOCAL lock_timeout = '{_WAIT}'")
             conn.execute("SET LOCAL idle_in_transaction_session_timeout = 0")

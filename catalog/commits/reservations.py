@@ -64,7 +64,7 @@ class Turn:
     def take(self, seconds: float) -> bool:
         """Wait for the turn, in one round trip; False where it did not come within so many seconds."""
         begin = (
-            f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {max(1, int(seconds * 1000))}; "
+            f"BEGIN ISOLATION LEVEL READ COMMITTED; {self._conn.local_limits}SET LOCAL lock_timeout = {max(1, int(seconds * 1000))}; "
             f"SET LOCAL idle_in_transaction_session_timeout = {int(HELD_SECONDS * 1000)}"
         )
         query = "; ".join([begin, *(_TAKE for _ in self._places), _LOOK])

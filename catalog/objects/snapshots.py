@@ -307,6 +307,18 @@ class SnapshotRepository:
         columns = ([n.table_id for n in ordered], [n.branch for n in ordered], [n.snapshot_id for n in ordered], [n.key for n in ordered])
         self._conn.execute(query, columns)
 
+    def newest_published(self, branches: Sequence[tuple[UUID, str]]) -> dict[tuple[UUID, str], int]:
+        """The newest snapshots whose files are known to be there; none for a branch without any."""
+        query = """
+            SELECT n.table_id, n.branch, s.snapshot_id FROM unnest(%s::uuid[], %s::text[]) AS n (table_id, branch)
+            CROSS JOIN LATERAL (
+                SELECT snapshot_id FROM table_snapshot s
+                WHERE s.table_id = n.table_id AND s.branch = n.branch AND s.published ORDER BY snapshot_id DESC LIMIT 1
+            ) s
+        """
+        rows = self._conn.execute(query, ([table for table, _ in branches], [branch for _, branch in branches]))
+        return {(table, branch): snapshot_id for table, branch, snapshot_id in rows}
+
     def lies_at(self, table_id: UUID, branch: str, snapshot_id: int, *, location: str) -> bool:
         """Whether the snapshot is one of a table at this location."""
         query = """

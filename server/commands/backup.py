@@ -42,6 +42,12 @@ def present_dsn(settings: Settings) -> Iterator[str]:
         yield dsn
 
 
+def catalog_of(settings: Settings, dsn: str, *, max_connections: int = 2) -> CatalogStore:
+    """The catalog at the DSN of `present_dsn`, which leads to a pooler where nothing leads past it."""
+    pooled = settings.catalog_pooled and settings.catalog_direct_dsn is None
+    return CatalogStore(dsn, max_connections=max_connections, pooled=pooled)
+
+
 def _servers_left(dsn: str) -> int:
     """Connections of servers that stay; those of one that has just stopped are Postgres's to end, which takes it a moment."""
     deadline = time.monotonic() + _LEAVING_SECONDS
@@ -50,8 +56,8 @@ def _servers_left(dsn: str) -> int:
     return count
 
 
-def _grants(dsn: str) -> list[Grant]:
-    catalog = CatalogStore(dsn, max_connections=2)
+def _grants(settings: Settings, dsn: str) -> list[Grant]:
+    catalog = catalog_of(settings, dsn)
     try:
         with catalog.reading() as tx:
             return tx.grants.all()
@@ -124,6 +130,8 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
         raise InvalidData(f"{path} was written by a newer Sluice: its schema is {head.revision}, and this one knows {newest()}.")
     if settings.catalog_dsn is None and running_dsn(settings.data) is not None:
         raise IllegalMove(f"A server runs on {settings.data}: stop it first.")
+    if settings.catalog_pooled and settings.catalog_direct_dsn is None:
+        raise IllegalMove("Behind a pooler nobody sees whether a server still works: set SLUICE_CATALOG_DIRECT_DSN, which leads past it.")
     if files_from is not None and head.warehouse != settings.warehouse:
         raise IllegalMove(
             f"The backup is of the warehouse {head.warehouse}, and SLUICE_WAREHOUSE is {settings.warehouse}: tables never move."
@@ -137,7 +145,7 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
             )
         copied = None if files_from is None else _files_back(path, settings, files_from)
         upgrade(dsn, "head")
-        before = _grants(dsn) if replace else None
+        before = _grants(settings, dsn) if replace else None
         if head.revision != newest():
             downgrade(dsn, head.revision)
         try:
@@ -147,13 +155,13 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
         let_go(dsn)
         if copied is not None:
             write_files_anew(dsn)
-        catalog = CatalogStore(dsn)
+        catalog = catalog_of(settings, dsn, max_connections=16)
         try:
             if copied is not None:
                 _publish(catalog, settings)
             differing = list(_of_identity(catalog, settings, known=any(table.name == "catalog_state" for table in head.tables)))
             differing += differences(catalog, settings.warehouse)
-            differing += _given_again(before, _grants(dsn)) if before is not None else []
+            differing += _given_again(before, _grants(settings, dsn)) if before is not None else []
         finally:
             catalog.close()
     elsewhere = "" if head.warehouse == settings.warehouse else f"; it was made of the warehouse {head.warehouse}"
@@ -198,7 +206,7 @@ def restore_parts(
                 f"The backup's schema is {head.revision}, the catalog's {at}, and this Sluice's {newest()}: single tables come back where "
                 "all are the same. Restore an older backup into an empty SLUICE_DATA and make a backup there."
             )
-        catalog = CatalogStore(dsn, max_connections=2)
+        catalog = catalog_of(settings, dsn)
         lake = Lake(catalog, settings.warehouse)
         try:
             lake.standing.compare(look_only=True)
@@ -213,7 +221,7 @@ def restore_parts(
             restored = {part.table_id for part in parts}
             lake.recover()
             differing = [each for each in differences(catalog, settings.warehouse) if each.table in {str(part.name) for part in parts}]
-            differing += _given_again([], [g for g in _grants(dsn) if _is_of(g, parts, databases)])
+            differing += _given_again([], [g for g in _grants(settings, dsn) if _is_of(g, parts, databases)])
         finally:
             lake.close()
             catalog.close()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from catalog import CatalogStore
 from lake import Lake
 from lake.register.check import Fault
 from migrations import NewerSchema, knows, newest, revision_of
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import IllegalMove, LakeError, TableNotExist
 from model.identifier import Identifier
-from server.commands.backup import present_dsn
+from server.commands.backup import catalog_of, present_dsn
 from server.settings.settings import Settings
 from server.sql.orc import orc_decoded_beside
 
@@ -23,7 +22,7 @@ def check_warehouse(settings: Settings, *, deep: bool, threads: int, told: Calla
             if at is not None and not knows(at):
                 raise IllegalMove(str(NewerSchema(at)))
             raise IllegalMove(f"The catalog's schema is {at}, and this Sluice's is {newest()}: run `sluice migrate`.")
-        catalog = CatalogStore(dsn, max_connections=2)
+        catalog = catalog_of(settings, dsn)
         lake = Lake(catalog, settings.warehouse)
         try:
             with catalog.reading() as tx:

@@ -23,7 +23,7 @@ from migrations import knows, newest, revision_of
 from model.errors import LakeError
 from model.identifier import Identifier
 from model.sql_text import literal
-from server.commands.backup import present_dsn
+from server.commands.backup import catalog_of, present_dsn
 from server.settings.kinds import own_uri
 from server.settings.settings import Settings
 
@@ -69,7 +69,7 @@ def examine(settings: Settings, *, java_home: str | None = None) -> list[Finding
         findings.append(_migrated(at))
         if at != newest():
             return findings
-        catalog = CatalogStore(dsn, max_connections=2)
+        catalog = catalog_of(settings, dsn)
         cleanup.callback(catalog.close)
         lake = Lake(catalog, settings.warehouse)
         cleanup.callback(lake.close)

@@ -41,10 +41,10 @@ class Masker:
 
     def __init__(self, settings: Settings) -> None:
         known = {settings.token, *(value for _, value in settings.data_token)}
-        if settings.catalog_dsn is not None:
+        if dsns := [dsn for dsn in (settings.catalog_dsn, settings.catalog_direct_dsn) if dsn is not None]:
             from psycopg.conninfo import conninfo_to_dict
 
-            known.add(str(conninfo_to_dict(settings.catalog_dsn).get("password") or ""))
+            known.update(str(conninfo_to_dict(dsn).get("password") or "") for dsn in dsns)
         self._known = sorted((secret for secret in known if secret and len(secret) >= 4), key=len, reverse=True)
 
     def mask(self, text: str) -> str:

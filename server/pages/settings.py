@@ -14,7 +14,7 @@ from model.options.option import MASK, Option, masked
 from server.access.access import caller
 from server.pages.shell import bp, in_menu, render
 from server.process.services import services
-from server.settings.options import CATALOG_DSN, DATA, SERVER_OPTIONS, WAREHOUSE
+from server.settings.options import CATALOG_DIRECT_DSN, CATALOG_DSN, DATA, SERVER_OPTIONS, WAREHOUSE
 from server.settings.settings import Settings, variable
 
 _GROUPS = (
@@ -86,7 +86,7 @@ def _shown(option: Option[Any], settings: Settings) -> ShownSetting:
 
 
 def _value(option: Option[Any], raw: str | None, settings: Settings) -> str:
-    if option.key == CATALOG_DSN.key:
+    if option.key in (CATALOG_DSN.key, CATALOG_DIRECT_DSN.key):
         return "" if raw is None else _without_password(raw)
     if option.key == WAREHOUSE.key:
         return settings.warehouse

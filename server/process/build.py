@@ -29,7 +29,13 @@ def build_gateway(
     settings: Settings, dsn: str, cleanup: contextlib.ExitStack, *, postgres_problem: Callable[[], str | None] | None = None
 ) -> tuple[Gateway, SparkPool, Peers]:
     """A gateway on the catalog and warehouse of the settings, the pool whose Spark is not started yet, and the catalog's other servers."""
-    catalog = CatalogStore(dsn, max_connections=settings.catalog_connections, problem=postgres_problem)
+    catalog = CatalogStore(
+        dsn,
+        max_connections=settings.catalog_connections,
+        pooled=settings.catalog_pooled,
+        direct_dsn=settings.catalog_direct_dsn,
+        problem=postgres_problem,
+    )
     cleanup.callback(catalog.close)
     cleanup.callback(memory.given_back())
     MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache)

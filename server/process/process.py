@@ -55,9 +55,9 @@ class CatalogPostgres:
 
 @contextlib.contextmanager
 def catalog_dsn(settings: Settings) -> Iterator[str]:
-    """The catalog's DSN: the one set, or that of an embedded Postgres which runs until the block ends."""
+    """The catalog's DSN, past a pooler where it can be: the one set, or that of an embedded Postgres which runs until the block ends."""
     with _catalog_postgres(settings) as postgres:
-        yield postgres.dsn
+        yield settings.catalog_direct_dsn or postgres.dsn
 
 
 @contextlib.contextmanager
@@ -193,7 +193,7 @@ def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: c
     from server.process.build import build_gateway
     from server.process.services import Services
 
-    upgrade(postgres.dsn)
+    upgrade(settings.catalog_direct_dsn or postgres.dsn)
     gateway, spark, peers = build_gateway(settings, postgres.dsn, cleanup, postgres_problem=postgres.problem)
     services = Services(gateway=gateway, settings=settings, peers=peers)
     app = create_app(services, maker=_traced(settings, cleanup))

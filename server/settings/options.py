@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from model.options.option import Option, OptionGroup, boolean, duration, integer, memory_size, number, one_of, optional, text
 from model.work_limits import hours
+from server.settings import catalog as catalog_options
 from server.settings import spark as spark_options
 from server.settings.kinds import address, address_or_off, directories, http_url, issuer_url, origins, pairs, words
 from server.settings.kinds import is_loopback as is_loopback
@@ -41,22 +42,10 @@ ADVERTISED_URL = SERVER_OPTIONS.declare(
     )
 )
 DATA = SERVER_OPTIONS.declare(Option("data", text(), "./data", "Directory of the embedded Postgres and of the default warehouse."))
-CATALOG_DSN = SERVER_OPTIONS.declare(
-    Option(
-        "catalog.dsn",
-        optional(text()),
-        None,
-        "Postgres that holds the catalog, as a libpq URI or keywords. Without it a Postgres is started in `data`.",
-    )
-)
-CATALOG_CONNECTIONS = SERVER_OPTIONS.declare(
-    Option(
-        "catalog.connections",
-        integer(at_least=2, at_most=1000),
-        16,
-        "Connections to the catalog's Postgres at most, besides up to 8 for turns.",
-    )
-)
+CATALOG_DSN = SERVER_OPTIONS.declare(catalog_options.DSN)
+CATALOG_POOLER = SERVER_OPTIONS.declare(catalog_options.POOLER)
+CATALOG_DIRECT_DSN = SERVER_OPTIONS.declare(catalog_options.DIRECT_DSN)
+CATALOG_CONNECTIONS = SERVER_OPTIONS.declare(catalog_options.CONNECTIONS)
 WAREHOUSE = SERVER_OPTIONS.declare(
     Option("warehouse", optional(text()), None, "Path or URI under which tables lie. Without it: `warehouse` inside `data`.")
 )

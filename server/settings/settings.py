@@ -18,7 +18,9 @@ from server.settings.options import (
     AUDIT_DAYS,
     AUDIT_ERASURES,
     CATALOG_CONNECTIONS,
+    CATALOG_DIRECT_DSN,
     CATALOG_DSN,
+    CATALOG_POOLER,
     COMPACTION_ENABLED,
     COMPACTION_INTERVAL,
     COMPACTION_JOB_BYTES,
@@ -110,6 +112,9 @@ class Settings:
     """None where there is no Flight SQL."""
     data: Path
     catalog_dsn: str | None = None
+    catalog_pooled: bool = False
+    """Whether the DSN leads to a pooler in transaction mode."""
+    catalog_direct_dsn: str | None = None
     catalog_connections: int = CATALOG_CONNECTIONS.default
     warehouse: str
     warehouse_sync: bool = WAREHOUSE_SYNC.default
@@ -189,6 +194,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         advertised_url=ADVERTISED_URL.read(raw),
         data=data,
         catalog_dsn=CATALOG_DSN.read(raw),
+        catalog_pooled=CATALOG_POOLER.read(raw) == "transaction",
+        catalog_direct_dsn=CATALOG_DIRECT_DSN.read(raw),
         catalog_connections=CATALOG_CONNECTIONS.read(raw),
         warehouse=_absolute(WAREHOUSE.read(raw) or str(data / "warehouse")),
         warehouse_sync=WAREHOUSE_SYNC.read(raw),
@@ -257,6 +264,10 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     _refuse_open_door(settings)
     if (settings.tls_certificate is None) != (settings.tls_key is None):
         raise InvalidOption("SLUICE_TLS_CERTIFICATE and SLUICE_TLS_KEY are set together.")
+    if settings.catalog_pooled and settings.catalog_dsn is None:
+        raise InvalidOption("SLUICE_CATALOG_POOLER=transaction needs SLUICE_CATALOG_DSN: where the pooler answers.")
+    if settings.catalog_direct_dsn is not None and not settings.catalog_pooled:
+        raise InvalidOption("SLUICE_CATALOG_DIRECT_DSN leads past a pooler: it is set with SLUICE_CATALOG_POOLER=transaction.")
     return settings
 
 
