@@ -17,8 +17,10 @@ from table.format.manifest import NewFile
 from table.write.writer import write_batches
 from workers.pool import WorkerPool
 from workers.readers import READERS, TEXTS, readable
-from workers.spool import first_bytes, spooled
+from workers.spool import first_bytes, size_of, spooled
 
+UNPACKED = 2
+"""A body may be packed better than the files that are written of it: so much room is promised for each of its bytes."""
 _SMALL_BYTES = 256 << 10
 """Text up to here is decoded in this process: handing it over would take longer."""
 
@@ -65,10 +67,12 @@ class Appender:
         begin = first_bytes(body, _SMALL_BYTES + 1) if kind in TEXTS else b""
         if kind in TEXTS and len(begin) <= _SMALL_BYTES:
             seen(begin)
-            return self._claimed(lake, table, self._here(table, kind, begin), idempotency_key, digest.hexdigest, short=True)
+            with lake.reserve.promise(len(begin)):
+                return self._claimed(lake, table, self._here(table, kind, begin), idempotency_key, digest.hexdigest, short=True)
         with spooled(body, begin=begin, seen=seen) as content:
             write = partial(written_by_worker, self._workers, self._lake, table, kind, content)
-            return self._claimed(lake, table, write, idempotency_key, digest.hexdigest)
+            with lake.reserve.promise(UNPACKED * size_of(content)):
+                return self._claimed(lake, table, write, idempotency_key, digest.hexdigest)
 
     @staticmethod
     def _here(table: LakeTable, kind: str, body: bytes) -> Write:

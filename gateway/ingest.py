@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import IO
 
 import pyarrow as pa
 
-from gateway.append import AppendResult
+from gateway.append import UNPACKED, AppendResult
 from gateway.sessions import Sessions
 from lake import EVERYBODY, Caller, Lake, LakeTable
 from model.errors import OutcomeUnknown, TableAlreadyExist, TableNotExist
@@ -29,6 +28,7 @@ from table.format.rows.arrow import data_type
 from table.write.snapshot_builder import everything
 from workers.pool import WorkerPool
 from workers.readers import ARROW_STREAM
+from workers.spool import size_of
 
 _FINEST = 6
 """Digits of a second that columns made here have at most; finer values must be zero behind them."""
@@ -85,7 +85,7 @@ class Ingester:
                 return self._created(lake, identifier, schema, body, options or {})
             if if_exists is IfExists.FAIL:
                 raise TableAlreadyExist(str(identifier))
-            with body() as stream:
+            with body() as stream, lake.reserve.promise(UNPACKED * size_of(stream)):
                 if if_exists is IfExists.REPLACE:
                     return self._replaced(lake, table, schema, stream)
                 return self._append(lake, table, stream)
@@ -95,7 +95,7 @@ class Ingester:
     ) -> AppendResult:
         lake.create_table(identifier, table_schema(schema, options))
         try:
-            with body() as stream:
+            with body() as stream, lake.reserve.promise(UNPACKED * size_of(stream)):
                 return self._append(lake, lake.open(identifier), stream)
         except OutcomeUnknown:
             raise  # the rows may be there
@@ -125,7 +125,7 @@ class Ingester:
             return AppendResult(rows=write.rows, snapshot_id=lake.commit(table, request).id)
 
     def _written(self, lake: Lake, table: LakeTable, stream: IO[bytes]) -> list[NewFile]:
-        lake.quotas.ingested(lake.caller, _size(stream))
+        lake.quotas.ingested(lake.caller, size_of(stream))
         return written_by_worker(self._workers, lake, table, ARROW_STREAM, stream)
 
 
@@ -149,11 +149,3 @@ def _column_type(type_: pa.DataType) -> DataType:
 
 def _columns(schema: Schema) -> list[tuple[str, DataType]]:
     return [(field.name, field.type.with_nullable(True)) for field in schema.fields]
-
-
-def _size(stream: IO[bytes]) -> int:
-    at = stream.tell()
-    try:
-        return stream.seek(0, os.SEEK_END)
-    finally:
-        stream.seek(at)

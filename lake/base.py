@@ -23,6 +23,7 @@ from lake.clock import Clock
 from lake.commit.core import CommitCore
 from lake.commit.decided import follow
 from lake.commit.publish import Hook, Publisher, no_hook
+from lake.growing import GrowingWork
 from lake.jobs import Jobs
 from lake.register.damage import live_name
 from lake.register.standing import Standing
@@ -67,6 +68,8 @@ class LakeBase:
         """Where what lies may be read and taken over."""
         self.reserve = reserve or StorageReserve()
         """Asked before rows, results and compactions are written."""
+        self.growing = GrowingWork(self.reserve)
+        """Has what is written without a known end."""
         self.quotas = Quotas(catalog)
         """How much of everything each user may take, and takes."""
         self.drop_retention = timedelta(0)

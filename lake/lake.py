@@ -73,7 +73,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         self._committer = Committer(catalog, self._publisher, self._core, self._heard, self._noted)
         self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, self._core, self._noted)
         self.idempotency = Idempotency(catalog)
-        self.audit = AuditLog(catalog, kept=audit_kept)
+        self.audit = AuditLog(catalog, kept=audit_kept, reserve=self.reserve)
 
     def _heard(self, table_id: UUID, added: int) -> None:
         for listener in self.listeners:

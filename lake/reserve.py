@@ -1,78 +1,178 @@
-"""Room that is kept free on the server's disks, so that what must go on can: Postgres, drops, expiry, logs."""
+"""Room that is kept free on the server's disks, so that what must go on can: Postgres, drops, expiry, logs.
+
+What is free now says little where several write at once: each would be let in by the same room. So work that adds to the warehouse
+promises how much (`StorageReserve.promise`), and what it promised counts as taken until it has ended. Postgres's write-ahead log, which
+grows by whole segments, has a promise that stands.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from model.errors import StorageFull
 
 SHARE, MOST_BYTES = 0.05, 2 << 30
 """Of a disk, and of any disk at most, where the setting does not say."""
+COMMIT_BYTES = 64 << 10
+"""What a commit adds besides its rows: manifests, lists, a snapshot, rows in Postgres, each rounded up to pages."""
 _LOOK_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskRoom:
-    """One directory's disk: bytes an unprivileged process may still write, and bytes that are kept free."""
+    """One directory's disk: bytes an unprivileged process may still write, those that are promised, and those that are kept free."""
 
     directory: str
     free: int
     reserved: int
+    promised: int = 0
 
     @property
     def short(self) -> bool:
         """Whether the reserve is being used, or nothing is left where none is kept."""
-        return self.free < self.reserved or not self.free
+        return self.left < self.reserved or not self.free
+
+    @property
+    def left(self) -> int:
+        """Free bytes that nobody was promised."""
+        return self.free - self.promised
+
+    @property
+    def nearly_gone(self) -> bool:
+        """Whether less than half of the reserve is free."""
+        return self.free < self.reserved / 2
 
     def __str__(self) -> str:
-        return f"{self.free >> 20:,} MiB are free at {self.directory}, and {self.reserved >> 20:,} MiB are kept free there"
+        promised = f", {self.promised >> 20:,} MiB of them promised to what is under way" if self.promised >> 20 else ""
+        return f"{self.free >> 20:,} MiB are free at {self.directory}{promised}, and {self.reserved >> 20:,} MiB are kept free there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRoom:
+    """Where a log grows by itself, up to a size, and how large it is now."""
+
+    directory: str
+    most: Callable[[], int]
+    """Bytes it may still grow by."""
 
 
 class StorageReserve:
     """Refuses what would add to full disks before it begins; without directories it refuses nothing."""
 
-    def __init__(self, directories: Iterable[str] = (), *, reserved: int | None = None) -> None:
-        """``reserved``: bytes of each disk; None for 5 % of it, at most 2 GiB."""
-        self._directories = tuple(dict.fromkeys(directories))
+    def __init__(
+        self, directories: Iterable[str] = (), *, reserved: int | None = None, warehouse: str | None = None, log: LogRoom | None = None
+    ) -> None:
+        """``reserved``: bytes of each disk; None for 5 % of it, at most 2 GiB. ``warehouse``: the directory that promises are made for."""
+        self._directories = tuple(dict.fromkeys([*directories, *([warehouse] if warehouse else [])]))
+        self._warehouse = warehouse
+        self._log = log
         self._reserved = reserved
         self._lock = threading.Lock()
         self._looked = 0.0
         self._rooms: tuple[DiskRoom, ...] = ()
+        self._shared: frozenset[str] = frozenset()
+        """The directories on the warehouse's disk."""
+        self._under_way = 0
+        self._ended = 0
+        """Bytes of promises that ended since the disks were looked at: what they wrote is not seen yet."""
 
     def rooms(self) -> tuple[DiskRoom, ...]:
-        """Each directory's disk, with room as of the last quarter of a second."""
-        now = time.monotonic()
+        """Each directory's disk, with room as of the last quarter of a second and promises as of now."""
         with self._lock:
             # One that is short is looked at each time: whoever made room goes on at once.
-            if not self._looked or now - self._looked >= _LOOK_SECONDS or any(room.short for room in self._rooms):
-                self._rooms = tuple(room for directory in self._directories if (room := self._room(directory)) is not None)
-                self._looked = now
-            return self._rooms
+            if not self._looked or time.monotonic() - self._looked >= _LOOK_SECONDS or any(room.short for room in self._rooms):
+                self._look()
+            return tuple(self._with_promises(room, 0) for room in self._rooms)
+
+    def _look(self) -> None:
+        self._rooms = tuple(room for directory in self._directories if (room := self._room(directory)) is not None)
+        devices = {directory: _device(directory) for directory in self._directories}
+        own = devices.get(self._warehouse or "")
+        self._shared = frozenset(directory for directory, device in devices.items() if device == own)
+        self._looked, self._ended = time.monotonic(), 0
+
+    def _with_promises(self, room: DiskRoom, more: int) -> DiskRoom:
+        if room.directory not in self._shared or not room.reserved or not (more or self._under_way or self._ended):
+            return room  # where nothing is to be kept free, the disk itself says what there is
+        promised = room.promised + self._under_way + self._ended + more
+        return DiskRoom(directory=room.directory, free=room.free, reserved=room.reserved, promised=promised)
 
     def _room(self, directory: str) -> DiskRoom | None:
-        at = directory
-        while not os.path.exists(at) and at != os.path.dirname(at):  # it will be made there
-            at = os.path.dirname(at)
         try:
-            disk = os.statvfs(at)
+            disk = os.statvfs(_existing(directory))
         except OSError:  # a disk that cannot be asked is told of by whoever writes to it
             return None
         whole = disk.f_blocks * disk.f_frsize
         reserved = min(MOST_BYTES, int(whole * SHARE)) if self._reserved is None else self._reserved
-        return DiskRoom(directory=directory, free=disk.f_bavail * disk.f_frsize, reserved=reserved)
+        log = self._log
+        grows = log.most() if log is not None and reserved and _device(log.directory) == _device(directory) else 0
+        return DiskRoom(directory=directory, free=disk.f_bavail * disk.f_frsize, reserved=reserved, promised=grows)
 
     def short(self) -> DiskRoom | None:
         """A disk whose reserve is being used; None where all have room."""
         return next((room for room in self.rooms() if room.short), None)
 
+    def nearly_gone(self) -> DiskRoom | None:
+        """A disk of whose reserve less than half is left; None where there is none."""
+        return next((room for room in self.rooms() if room.nearly_gone), None)
+
     def require(self) -> None:
         """Raise `StorageFull` where a disk's reserve is being used."""
         if (room := self.short()) is not None:
-            raise StorageFull(
-                f"Nothing new is written while the disk is nearly full: {room} (SLUICE_STORAGE_RESERVE). Nothing was changed. Make room: "
-                "drop tables, expire snapshots, or enlarge the disk; writing goes on by itself then."
-            )
+            raise _full(room)
+
+    @contextlib.contextmanager
+    def promise(self, size: int) -> Iterator[None]:
+        """A block that adds so many bytes, and a commit, to the warehouse; raises `StorageFull` where they would use a reserve."""
+        size += COMMIT_BYTES
+        self.require()
+        with self._lock:
+            if (room := self._refusing(size)) is not None:
+                self._look()
+                room = self._refusing(size)
+            if room is not None:
+                raise _full(self._with_promises(room, 0), size)
+            self._under_way += size
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= size
+                self._ended += size
+
+    def fits(self, size: int) -> bool:
+        """Whether so many bytes could be promised now, and as many more: what can wait leaves the room to what cannot."""
+        self.rooms()
+        with self._lock:
+            return self._refusing(2 * (size + COMMIT_BYTES)) is None
+
+    def _refusing(self, size: int) -> DiskRoom | None:
+        return next((room for room in self._rooms if room.directory in self._shared and self._with_promises(room, size).short), None)
+
+
+def _existing(directory: str) -> str:
+    """The directory, or the nearest one above it that exists: it will be made there."""
+    at = directory
+    while not os.path.exists(at) and at != os.path.dirname(at):
+        at = os.path.dirname(at)
+    return at
+
+
+def _device(directory: str) -> int | None:
+    try:
+        return os.stat(_existing(directory)).st_dev
+    except OSError:
+        return None
+
+
+def _full(room: DiskRoom, size: int = 0) -> StorageFull:
+    needs = f" This needs up to {size >> 20:,} MiB." if size >> 20 else ""
+    return StorageFull(
+        f"Nothing new is written while the disk is nearly full: {room} (SLUICE_STORAGE_RESERVE).{needs} Nothing was changed. Make room: "
+        "drop tables, expire snapshots, or enlarge the disk; writing goes on by itself then."
+    )

@@ -243,6 +243,7 @@ class MaintenanceRunner:
             )
         except UnsupportedType:
             return
+        tasks = [task for task in tasks if context.lake.reserve.fits(task.input_bytes)]  # the others wait for room
         if not tasks:
             return
         note = RunNote(context.lake, self._table_id, reason=reason, server=context.server)
@@ -250,7 +251,8 @@ class MaintenanceRunner:
         try:
             for task in tasks:  # one at a time: each is a commit of its own, and a race lost costs that one alone
                 check()
-                note.done += self._one(table, task, check)
+                with context.lake.reserve.promise(task.input_bytes):
+                    note.done += self._one(table, task, check)
                 note.running(tasks)
         except BaseException as problem:
             note.failed(problem)

@@ -54,6 +54,15 @@ def first_bytes(body: IO[bytes], size: int) -> bytes:
     return b"".join(parts)
 
 
+def size_of(body: IO[bytes]) -> int:
+    """Bytes of a body that lies in a file; its place there stays."""
+    at = body.tell()
+    try:
+        return body.seek(0, os.SEEK_END)
+    finally:
+        body.seek(at)
+
+
 def in_memory() -> IO[bytes]:
     """A file without a name or a disk; where the system has none, a temporary one."""
     if hasattr(os, "memfd_create"):

@@ -1,4 +1,8 @@
-"""The audit log: what was done is noted beside the work and written in batches, so that nobody waits for it."""
+"""The audit log: what was done is noted beside the work and written in batches, so that nobody waits for it.
+
+It must not fill the disk that it tells of. A client that is refused for lack of room tries again, and again: such entries wait in memory
+until there is room, and once half of the reserve is used all others do.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,25 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 from catalog import CatalogStore
 from catalog.records import AuditRow
-from model.errors import LakeError
+from lake.reserve import StorageReserve
+from model.errors import LakeError, StorageFull
 
 _log = logging.getLogger(__name__)
 _WRITE_SECONDS = 0.5
 _FORGET_SECONDS = 3600.0
-_MOST_WAITING = 100_000
-"""Rows kept while Postgres is away; older ones give way."""
+_MOST_BYTES = 64 << 20
+"""Of entries kept while Postgres or its disk's room is away; older ones give way."""
+_MOST_REFUSED = 10_000
+_REFUSED_CHARS = 200
+"""Of a text that was refused for lack of room, of which many may wait."""
+_REFUSED = (StorageFull.error_class, str(StorageFull.status))
+_ENTRY_BYTES = 500
+"""What an entry takes besides its text."""
 _BATCH = 5_000
 _PAGE = 1_000
 
@@ -25,10 +37,15 @@ _PAGE = 1_000
 class AuditLog:
     """One server's writer of the log, and the log's reader."""
 
-    def __init__(self, catalog: CatalogStore, *, kept: timedelta) -> None:
+    def __init__(self, catalog: CatalogStore, *, kept: timedelta, reserve: StorageReserve | None = None) -> None:
         self._catalog = catalog
         self._kept = kept
-        self._waiting: deque[AuditRow] = deque(maxlen=_MOST_WAITING)
+        self._reserve = reserve or StorageReserve()
+        self._lock = threading.Lock()
+        self._waiting: deque[AuditRow] = deque()
+        self._waiting_bytes = 0
+        self._refused: deque[AuditRow] = deque()
+        """Entries of what was refused for lack of room."""
         self._writing = threading.Lock()
         self._stop = threading.Event()
         self._lost = 0
@@ -41,21 +58,53 @@ class AuditLog:
 
     def note(self, row: AuditRow) -> None:
         """Put a row into the log, soon."""
-        if len(self._waiting) == _MOST_WAITING:
+        with self._lock:
+            if row.error_class in _REFUSED:
+                self._refused.append(replace(row, action=row.action[:_REFUSED_CHARS]))
+                if len(self._refused) > _MOST_REFUSED:
+                    self._refused.popleft()
+                    self._lost += 1
+                return
+            self._waiting.append(row)
+            self._waiting_bytes += _size(row)
+            self._bound()
+
+    def _bound(self) -> None:
+        while self._waiting_bytes > _MOST_BYTES:
+            self._waiting_bytes -= _size(self._waiting.popleft())
             self._lost += 1
-        self._waiting.append(row)
 
     def flush(self) -> None:
-        """Write what waits; raises `Unavailable` while Postgres is away, and nothing is lost then."""
+        """Write what waits, as far as its disk has room; raises `Unavailable` while Postgres is away, and nothing is lost then."""
         with self._writing:
-            while rows := [self._waiting[at] for at in range(min(_BATCH, len(self._waiting)))]:
-                with self._catalog.transaction() as tx:
-                    tx.audit.add(rows)
-                for _ in rows:
-                    self._waiting.popleft()
-            if self._lost:
-                _log.error("%d entries of the audit log were lost while Postgres was away", self._lost)
-                self._lost = 0
+            while self._reserve.nearly_gone() is None and (rows := self._next()):
+                try:
+                    with self._catalog.transaction() as tx:
+                        tx.audit.add(rows)
+                except BaseException:
+                    self._put_back(rows)
+                    raise
+            lost, self._lost = self._lost, 0
+            if lost:
+                _log.error("%d entries of the audit log were lost while Postgres was away, or room for it", lost)
+
+    def _next(self) -> list[AuditRow]:
+        """The oldest entries that may be written now, which are taken off."""
+        with self._lock:
+            rows = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+            self._waiting_bytes -= sum(map(_size, rows))
+            if not rows and self._refused and self._reserve.short() is None:
+                rows = [self._refused.popleft() for _ in range(min(_BATCH, len(self._refused)))]
+            return rows
+
+    def _put_back(self, rows: list[AuditRow]) -> None:
+        with self._lock:
+            if rows[0].error_class in _REFUSED:
+                self._refused.extendleft(reversed(rows))
+                return
+            self._waiting.extendleft(reversed(rows))
+            self._waiting_bytes += sum(map(_size, rows))
+            self._bound()
 
     def newest(self, principal: str | None) -> Iterator[AuditRow]:
         """What is in the log, of one principal or of all, the newest first."""
@@ -103,3 +152,7 @@ class AuditLog:
             self.forget_old()
         except LakeError:
             _log.warning("Old entries of the audit log could not be dropped", exc_info=True)
+
+
+def _size(row: AuditRow) -> int:
+    return _ENTRY_BYTES + len(row.action)

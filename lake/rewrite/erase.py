@@ -151,9 +151,9 @@ def erase(
         tasks = find_tasks(table, snapshot, find(table, snapshot))
         if not tasks:
             return Erasure()
-        lake.reserve.require()
+        size = sum(entry.file.file_size for task in tasks for entry in task.inputs)
         rows = sum(task.rows for task in tasks)
-        with table.write() as write:
+        with lake.reserve.promise(size), table.write() as write:
             _rewritten(table, write, tasks, check)
             deletes = tuple(entry for task in tasks for entry in task.inputs)
             request = write.request(CommitKind.OVERWRITE, deletes=deletes, operation=Operation.DELETE, in_place=True)

@@ -117,9 +117,8 @@ def _batches(tasks: Sequence[MarkTask]) -> Iterator[list[MarkTask]]:
 
 
 def _committed(lake: Lake, table: LakeTable, tasks: Sequence[MarkTask], threads: ThreadPoolExecutor, check: Check) -> Snapshot:
-    lake.reserve.require()
     deletes = tuple(entry for task in tasks for entry in task.inputs)
-    with table.write() as write:
+    with lake.reserve.promise(sum(task.size for task in tasks)), table.write() as write:
 
         def one(task: MarkTask) -> list[NewFile]:
             return marked_copies(table.files, table.schema, task, lambda path: write.add_paths([path]), check)

@@ -11,7 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from catalog import CatalogStore
 from gateway.gateway import Gateway, GatewayLimits
-from lake import MANIFEST_CACHE, Lake, StorageReserve, recovery
+from lake import MANIFEST_CACHE, Lake, LogRoom, StorageReserve, recovery
 from lake.peers import Peers
 from lake.process_name import process_space
 from lake.register import upgrade
@@ -19,6 +19,7 @@ from maintenance.coordinator import Coordinator
 from model.errors import LakeError
 from model.location import Location
 from server.process import memory
+from server.process.postgres_room import wal_growth
 from server.settings.settings import Settings
 from server.sql.orc import orc_decoded_beside, worker_limits
 from sql.spark.session.pool import SparkPool
@@ -38,9 +39,9 @@ def build_gateway(
     )
     cleanup.callback(catalog.close)
     cleanup.callback(memory.given_back())
-    MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache)
+    reserve = _reserve(settings)
+    MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache, room=lambda: reserve.short() is None)
     cleanup.enter_context(orc_decoded_beside(settings))
-    reserve = StorageReserve(_disks(settings), reserved=settings.storage_reserve)
     lake = Lake(
         catalog,
         settings.warehouse,
@@ -52,6 +53,7 @@ def build_gateway(
         reserve=reserve,
     )
     cleanup.callback(lake.close)
+    cleanup.callback(lake.growing.watch())
     with contextlib.suppress(LakeError, OSError):  # what is away now is asked again and again by the watch
         lake.standing.compare()  # before anything is recovered: nothing is removed where the warehouse is another's
     cleanup.callback(lake.standing.watch())
@@ -108,10 +110,15 @@ def store_conf(settings: Settings) -> dict[str, str]:
     return conf | ({"spark.jars.packages": ",".join(packages)} if packages else {})
 
 
-def _disks(settings: Settings) -> list[str]:
-    """The directories of this machine that the server writes to."""
+def _reserve(settings: Settings) -> StorageReserve:
+    """Watches the directories of this machine that the server writes to, and what the embedded Postgres may still write by itself."""
     warehouse = Location.parse(settings.warehouse)
-    return [str(settings.data), *([str(warehouse)] if warehouse.local else [])]
+    log = None
+    if settings.catalog_dsn is None:
+        log = LogRoom(directory=str(settings.data), most=lambda: wal_growth(settings.data))
+    return StorageReserve(
+        [str(settings.data)], reserved=settings.storage_reserve, warehouse=str(warehouse) if warehouse.local else None, log=log
+    )
 
 
 def _limits(settings: Settings) -> GatewayLimits:

@@ -29,6 +29,7 @@ import psutil
 from model.errors import Unavailable
 from server.process.data_directory import DataDirectoryLock, make_private
 from server.process.postgres_log import LINE_PREFIX, last_problem, last_words
+from server.process.postgres_room import WAL_SEGMENT_BYTES, wal_settings
 from server.process.postgres_upgrade import binaries_by_version, finish_upgrade, upgrade_cluster
 
 _log = logging.getLogger(__name__)
@@ -40,8 +41,6 @@ _ATTEMPTS = 5
 """A postmaster that was killed leaves children behind, which hold its memory for a moment."""
 _LONGEST_PAUSE = 10.0
 """Seconds between two attempts to bring back a Postgres that ended and does not start."""
-_WAL_SEGMENT_BYTES = 16 << 20
-"""Postgres starts and ends a segment of its log as a whole: with less room it does not start."""
 _USER = "pgserver"
 """Postgres refuses to run as root."""
 _SOCKET_NAME = ".s.PGSQL.5432"
@@ -98,7 +97,7 @@ class EmbeddedPostgres:
             if self._not_launched is not None:
                 return f"it cannot be launched: {self._not_launched.strerror}"
             with contextlib.suppress(OSError):
-                if shutil.disk_usage(self._directory).free < _WAL_SEGMENT_BYTES and last_problem(self._log) is None:
+                if shutil.disk_usage(self._directory).free < WAL_SEGMENT_BYTES and last_problem(self._log) is None:
                     return "its disk has no room left"
         problem = last_problem(self._log)
         return None if problem is None else problem.replace(str(self._directory), "postgres")
@@ -232,7 +231,8 @@ class EmbeddedPostgres:
         if log.exists() and log.stat().st_size > _LOG_BYTES:
             log.replace(log.with_name("log.1"))
         command = [str(self._binaries / "postgres"), "-D", str(self._directory), "-h", "", "-k", str(self._sockets())]
-        for setting, value in (*self._let_in(), ("log_line_prefix", LINE_PREFIX), ("lc_messages", "C")):
+        fixed = (("log_line_prefix", LINE_PREFIX), ("lc_messages", "C"), *wal_settings(self._directory))
+        for setting, value in (*self._let_in(), *fixed):
             command += ["-c", f"{setting}={value}"]
         with log.open("ab") as out:
             if "user" in self._runner:

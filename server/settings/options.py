@@ -262,8 +262,9 @@ STORAGE_RESERVE = SERVER_OPTIONS.declare(
         "storage.reserve",
         optional(memory_size()),
         None,
-        "Bytes kept free on the disks of `data` and of a local warehouse: below them new rows, large results and compactions are refused "
-        "with 507 before they begin, and everything else goes on. Without it: 5 % of the disk, at most 2 GiB. `0` keeps nothing free.",
+        "Bytes kept free on the disks of `data` and of a local warehouse, beside what is promised to work under way: below them new rows, "
+        "large results and compactions are refused with 507 before they begin, and everything else goes on. Without it: 5 % of the disk, "
+        "at most 2 GiB. `0` keeps nothing free.",
     )
 )
 SPOOL_BYTES = SERVER_OPTIONS.declare(

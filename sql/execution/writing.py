@@ -39,7 +39,9 @@ def append_batches(
     cancellation: Cancellation | None = None,
 ) -> tuple[int, Snapshot | None]:
     """Write rows that fit the table and commit them; returns how many, and the snapshot (None for no rows)."""
-    return append_written(lake, table, write_batches(table.files, table.schema, batches), claim=claim, cancellation=cancellation)
+    rows = list(batches)
+    with lake.reserve.promise(sum(batch.nbytes for batch in rows)):
+        return append_written(lake, table, write_batches(table.files, table.schema, rows), claim=claim, cancellation=cancellation)
 
 
 def written_by_worker(workers: WorkerPool, lake: Lake, table: LakeTable, media_type: str, body: IO[bytes]) -> list[NewFile]:

@@ -42,12 +42,16 @@ class ColumnCache:
         self._loading = [threading.Lock() for _ in range(_LOADING)]
         self._directory: Path | None = None
         self._most_bytes = 0
+        self._room: Callable[[], bool] = lambda: True
         self._bytes = 0
 
-    def keep_in(self, directory: Path | None, most_bytes: int) -> None:
-        """Keep columns in this directory too, up to so many bytes; the files used longest ago go first. None or 0: in memory only."""
+    def keep_in(self, directory: Path | None, most_bytes: int, *, room: Callable[[], bool] = lambda: True) -> None:
+        """Keep columns in this directory too, up to so many bytes; the files used longest ago go first. None or 0: in memory only.
+
+        While ``room`` says no nothing new is kept there: reads go on when a disk is nearly full, and must not fill it.
+        """
         with self._lock:
-            self._directory, self._most_bytes = None, most_bytes
+            self._directory, self._most_bytes, self._room = None, most_bytes, room
             if directory is None or most_bytes <= 0:
                 return
             try:
@@ -78,7 +82,7 @@ class ColumnCache:
         columns = _mapped(directory / name)
         if columns is None:
             columns = load()
-            if self._write(directory, name, columns):
+            if self._room() and self._write(directory, name, columns):
                 # From here on it costs pages of the file, which the system may take back, instead of memory.
                 columns = _mapped(directory / name) or columns
         return columns

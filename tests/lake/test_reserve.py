@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import queue
 import shutil
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lake.reserve import MOST_BYTES, SHARE, DiskRoom, StorageReserve
-from model.errors import StorageFull
+from lake.growing import GrowingWork
+from lake.reserve import COMMIT_BYTES, MOST_BYTES, SHARE, DiskRoom, LogRoom, StorageReserve
+from model.errors import LakeError, StorageFull
+from tests.disks import MEGABYTE, fill, mounted
+from tests.waiting import eventually
 
 
 def test_without_directories_nothing_is_refused() -> None:
@@ -31,3 +37,92 @@ def test_the_reserve_is_a_share_of_the_disk_and_bounded(tmp_path: Path) -> None:
 def test_a_disk_without_a_byte_left_is_short_whatever_is_kept_free() -> None:
     assert DiskRoom(directory="/x", free=0, reserved=0).short
     assert not DiskRoom(directory="/x", free=1, reserved=0).short
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 MB."""
+    with mounted(tmp_path / "disk", megabytes=64) as directory:
+        yield directory
+
+
+def test_room_that_is_promised_to_work_under_way_is_nobody_elses(disk: Path) -> None:
+    reserve = StorageReserve([str(disk)], reserved=4 * MEGABYTE, warehouse=str(disk / "warehouse"))
+    with reserve.promise(40 * MEGABYTE):
+        (room, warehouse) = reserve.rooms()
+        assert room.promised == warehouse.promised == 40 * MEGABYTE + COMMIT_BYTES
+        with (
+            pytest.raises(StorageFull, match=r"40 MiB of them promised to what is under way.* needs up to 21 MiB"),
+            reserve.promise(21 * MEGABYTE),
+        ):
+            pass
+        with reserve.promise(15 * MEGABYTE):
+            reserve.require()
+    with reserve.promise(50 * MEGABYTE):
+        pass
+
+
+def test_what_a_promise_wrote_counts_until_the_disk_shows_it(disk: Path) -> None:
+    reserve = StorageReserve(reserved=4 * MEGABYTE, warehouse=str(disk))
+    for number in range(8):
+        try:
+            with reserve.promise(9 * MEGABYTE):
+                (disk / str(number)).write_bytes(b"x" * (9 * MEGABYTE))
+        except StorageFull:
+            break
+    else:
+        pytest.fail("the disk was filled")
+    assert shutil.disk_usage(disk).free >= 4 * MEGABYTE
+
+
+def test_promises_of_another_disk_are_its_own(disk: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    with mounted(elsewhere, megabytes=8):
+        reserve = StorageReserve([str(elsewhere)], reserved=MEGABYTE, warehouse=str(disk))
+        with reserve.promise(40 * MEGABYTE):
+            (other, warehouse) = reserve.rooms()
+            assert (other.promised, other.short, warehouse.promised > 0) == (0, False, True)
+            reserve.require()
+
+
+def test_a_log_that_grows_by_itself_has_a_promise_that_stands(disk: Path) -> None:
+    left = [50 * MEGABYTE]
+    reserve = StorageReserve([str(disk)], reserved=4 * MEGABYTE, log=LogRoom(directory=str(disk / "log"), most=lambda: left[0]))
+    reserve.require()
+    left[0] = 61 * MEGABYTE
+    assert eventually(lambda: reserve.short() is not None)
+    with pytest.raises(StorageFull, match="61 MiB of them promised"):
+        reserve.require()
+
+
+def test_where_nothing_is_kept_free_nothing_is_promised(disk: Path) -> None:
+    with StorageReserve(reserved=0, warehouse=str(disk)).promise(1 << 40):
+        pass
+
+
+def test_what_can_wait_begins_only_where_as_much_is_left_to_others(disk: Path) -> None:
+    reserve = StorageReserve(reserved=4 * MEGABYTE, warehouse=str(disk))
+    assert reserve.fits(29 * MEGABYTE)
+    assert not reserve.fits(31 * MEGABYTE)
+
+
+@pytest.mark.timeout(60)
+def test_work_without_a_known_end_is_stopped_where_it_uses_up_the_reserve(disk: Path) -> None:
+    growing = GrowingWork(StorageReserve(reserved=8 * MEGABYTE, warehouse=str(disk)), seconds=0.01)
+    stopped: queue.Queue[LakeError] = queue.Queue()
+    end = growing.watch()
+    try:
+        with growing.running(stopped.put):
+            fill(disk / "ballast", leave=5 * MEGABYTE)
+            time.sleep(0.5)
+            assert stopped.empty(), "more than half of the reserve is left"
+            fill(disk / "ballast", leave=3 * MEGABYTE)
+            problem = stopped.get(timeout=30)
+            assert (problem.status, "disk fills up while it runs" in problem.message) == (507, True)
+        while not stopped.empty():
+            stopped.get()
+        with growing.running(stopped.put):  # it shrinks nothing
+            time.sleep(0.5)
+            assert stopped.empty()
+    finally:
+        end()

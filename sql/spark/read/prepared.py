@@ -131,6 +131,8 @@ def prepared(
     ``target``: gives the frame of the one mention that is marked as `TARGET`.
     """
     with context.spark.running(context.statement_id) as session, contextlib.ExitStack() as cleanup:
+        if not stream:  # a stream writes by micro-batches, each of which is bounded and asks for room
+            cleanup.enter_context(context.lake.growing.running(context.cancellation.cancel))
         with translating(context.source, {}, context.spark.lost):
             apply_zone(session, context.zone)
         tree = expand_views(context, tree.copy())

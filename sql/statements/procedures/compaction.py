@@ -35,6 +35,8 @@ from table.write.snapshot_builder import CommitRequest
 _THREADS = max(2, os.cpu_count() or 2)
 _ATTEMPTS = 5
 """How often a sort that lost a race is planned anew."""
+_SORTED = 2
+"""Sorting writes its rows to Spark's scratch directory first: so much room is promised for each byte."""
 _SPARK_BYTES = 1 << 30
 """Input from which the merging is spread over Spark's executors."""
 _COUNT = BigIntType(nullable=False)
@@ -167,7 +169,12 @@ def _clusters(table: LakeTable, clustering: Clustering, arguments: Arguments, *,
 def _run(context: ExecutionContext, table: LakeTable, tasks: Sequence[CompactionTask]) -> Compacted:
     if not tasks:
         return Compacted()
-    context.lake.reserve.require()
+    size = sum(task.input_bytes for task in tasks) * (1 if tasks[0].level is None else _SORTED)
+    with context.lake.reserve.promise(size):
+        return _merged(context, table, tasks)
+
+
+def _merged(context: ExecutionContext, table: LakeTable, tasks: Sequence[CompactionTask]) -> Compacted:
     check, progress = context.cancellation.check, context.progress
     files, size = sum(len(task.inputs) for task in tasks), sum(task.input_bytes for task in tasks)
 
@@ -261,11 +268,11 @@ def _sorted(
     from sql.spark.session.errors import translating
     from sql.spark.write.sorting import Order, sort_files, text_bytes
 
-    context.lake.reserve.require()
     order = Order(columns=columns, strategy=strategy, text_bytes=text_bytes(table.schema))
     context.progress.begin(f"sorting {len(entries)} files of {table.identifier} (Spark tasks)")
     reading, lost = Reading(table), context.spark.lost
-    with table.write() as write:
+    room = context.lake.reserve.promise(_SORTED * sum(entry.file.file_size for entry in entries))
+    with room, table.write() as write:
         with context.spark.running(context.statement_id) as session, translating(context.source, {}, lost, reading):
             written = write.add(sort_files(session, table, entries, order))
         context.cancellation.check()

@@ -50,8 +50,8 @@ def rescale_partitions(context: ExecutionContext, arguments: Arguments) -> Resul
     context.progress.begin("writing partitions anew", total=len(outgrown_partitions))
     for partition in () if arguments.dry_run else outgrown_partitions:
         context.cancellation.check()
-        context.lake.reserve.require()
-        rescale(context.lake, table, partition, check=context.cancellation.check)
+        with context.lake.reserve.promise(partition.size):
+            rescale(context.lake, table, partition, check=context.cancellation.check)
         context.progress.advance(size=partition.size)
     rows = [
         (partition.name, partition.buckets, buckets, len(partition.entries), partition.rows, partition.size, arguments.dry_run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import server.observe.present
 from catalog import CatalogStore
 from gateway.gateway import Gateway
-from lake import Lake
+from lake import Lake, StorageReserve
 from lake.access.audit import AuditLog
 from maintenance.coordinator import Coordinator
 from model.errors import Unavailable
@@ -28,6 +29,7 @@ from server.app import create_app
 from server.process.services import Services
 from server.settings.settings import read_settings
 from table.write.snapshot_builder import CommitRequest
+from tests.disks import MEGABYTE, fill, mounted
 from tests.waiting import eventually
 
 
@@ -189,3 +191,39 @@ def test_entries_wait_while_postgres_is_away_and_old_ones_go(
         conn.execute("UPDATE audit_log SET time = time - interval '40 days'")
     log.forget_old()
     assert list(log.newest(None)) == []
+
+
+def test_the_log_does_not_fill_the_disk_that_it_tells_of(gateway: Gateway, client: FlaskClient, tmp_path: Path) -> None:
+    client.post("/sql", data="CREATE TABLE t (id INT)")
+    catalog = gateway.lake.catalog
+    (row,) = gateway.lake.audit.newest(None)
+    with mounted(tmp_path / "disk", megabytes=16) as disk:
+        log = AuditLog(catalog, kept=timedelta(days=1), reserve=StorageReserve(reserved=4 * MEGABYTE, warehouse=str(disk)))
+        ballast = disk / "ballast"
+
+        def noted(left: int, *error_classes: str | None) -> list[str | None]:
+            ballast.unlink(missing_ok=True)
+            fill(ballast, leave=left * MEGABYTE)
+            time.sleep(0.3)
+            for error_class in error_classes:
+                log.note(replace(row, error_class=error_class, action="x" * 1000))
+            return [entry.error_class for entry in reversed(list(log.newest(None)))][1:]
+
+        assert noted(3, "StorageFull", "Other", "507") == ["Other"], "what was refused for lack of room waits for it"
+        assert noted(1, None) == ["Other"], "where half of the reserve is used all does"
+        assert noted(3) == ["Other", None]
+        assert noted(8) == ["Other", None, "StorageFull", "507"]
+    sizes = {entry.error_class: len(entry.action) for entry in log.newest(None)}
+    assert (sizes["Other"], sizes["507"]) == (1000, 200)
+
+
+def test_entries_that_wait_take_a_bounded_memory(gateway: Gateway, client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
+    client.post("/sql", data="CREATE TABLE t (id INT)")
+    (row,) = gateway.lake.audit.newest(None)
+    log = AuditLog(gateway.lake.catalog, kept=timedelta(days=1))
+    for number in range(80):
+        log.note(replace(row, action=f"{number} " + "x" * MEGABYTE))
+    log.flush()
+    numbers = [int(entry.action.split()[0]) for entry in log.newest(None) if "xxx" in entry.action]
+    assert numbers == list(range(79, 16, -1)), "the oldest gave way"
+    assert "17 entries of the audit log were lost" in caplog.text

@@ -62,6 +62,17 @@ def test_who_wants_what_is_being_decoded_waits_for_it(tmp_path: Path) -> None:
     assert (len(loads), [one is columns for one in found]) == (1, [True] * 4)
 
 
+def test_nothing_new_is_put_on_a_disk_that_is_nearly_full(tmp_path: Path) -> None:
+    cache, room = ColumnCache(), [False]
+    cache.keep_in(tmp_path, 1 << 20, room=lambda: room[0])
+    load_counted(cache, "m", entries_named(3))
+    assert kept(tmp_path) == []
+    assert load_counted(cache, "m", entries_named(3)) == 0, "it is kept in memory"
+    room[0] = True
+    load_counted(cache, "n", entries_named(3))
+    assert len(kept(tmp_path)) == 1
+
+
 @pytest.mark.parametrize("damage", ["empty", "half", "zeros", "other", "foreign"])
 def test_a_damaged_file_is_made_anew(tmp_path: Path, damage: str) -> None:
     cache = ColumnCache()
