@@ -244,7 +244,8 @@ class ScriptRunner:
     ) -> Generator[Lane, None, ResultSet]:
         """Plan and run one statement, under a claim that is settled in any case."""
         try:
-            context = self._context(operation, script, text, claim)
+            remembered = not script.dry_run and not script.describe and (insert is not None or _holds_rows(tree))
+            context = self._context(operation, script, text, claim, remembered=remembered)
             with span("plan"):
                 statement = _analysed(script, context) or _prepare(insert, tree, context, script.max_rows)
             if script.describe:
@@ -279,7 +280,9 @@ class ScriptRunner:
             self._settle(claim, result)
         return result
 
-    def _context(self, operation: Operation, script: Script, text: StatementText, claim: IdempotencyClaim | None) -> ExecutionContext:
+    def _context(
+        self, operation: Operation, script: Script, text: StatementText, claim: IdempotencyClaim | None, *, remembered: bool
+    ) -> ExecutionContext:
         return self._surroundings.context(
             script.caller,
             script.session,
@@ -289,6 +292,7 @@ class ScriptRunner:
             source=text.text,
             progress=operation.progress,
             idempotency=claim,
+            remembered=remembered,
             has_parameters=script.parameters != NO_PARAMETERS,
         )
 

@@ -31,6 +31,7 @@ from lake.reserve import StorageReserve
 from lake.rewrite.garbage import make_way, own_directory, put_on_record_again, room_for_table
 from lake.streams.snapshot_steps import OpenStreams
 from lake.tables.handle import LakeTable
+from lake.tables.remembered import RememberedTables
 from model.access import Access, Grant, ReadRules, Resource
 from model.errors import Forbidden, InvalidName, LakeError, TableNotExist
 from model.identifier import Identifier
@@ -82,6 +83,8 @@ class LakeBase:
         self.clock = Clock(catalog)
         """Asked before anything expires by age."""
         self.open_streams = OpenStreams()
+        self.remembered = RememberedTables()
+        """What INSERTs take for granted until they are decided."""
         self.notices: dict[UUID, str] = {}
         """What is to be told of the tables that this caller's statement has read."""
 

@@ -197,5 +197,12 @@ class ServerGone(LakeError, status=410):
         )
 
 
+class TableChanged(Unavailable):
+    """A table is not any more what it was when its rows were written, and nothing was committed."""
+
+    def __init__(self, table: object) -> None:
+        super().__init__(f"{table} was changed while rows were being written; nothing was committed, repeat it.")
+
+
 class IdempotencyKeyTaken(IdempotencyInProgress):
     """The key of work that was to be decided is somebody else's: what became of it tells who asks again."""

@@ -25,6 +25,9 @@ class CommitProgress:
     in_doubt: bool = False
     """Whether an attempt's answer was lost, or its waiter gone: it may be decided later than anybody looks."""
 
+    looked: bool = False
+    """Whether it has failed, and its table was looked for since: what it made lies in a table's directory, or is on record as garbage."""
+
     @property
     def undecided(self) -> bool:
         """Whether it is certain that no snapshot names the commit's files."""

@@ -15,6 +15,7 @@ from catalog.commits.idempotency import IdempotencyRepository, Key
 from catalog.connection import CatalogConnection
 from catalog.objects.partitions import AND_ADDED, COMMITTED
 from catalog.objects.snapshots import FIRST_HELD, INSERT_MOVED, NEXT_HELD, Added, values_of_added
+from catalog.records import IdempotencyRow
 from model.identifier import MAIN_BRANCH, Identifier
 from model.partition import PartitionStatistics
 
@@ -77,6 +78,8 @@ class Outcome:
     moved: bool
     keys: Sequence[bool]
     """Of each key whether it is its owner's now; where one is not, nothing has moved."""
+    others: Sequence[IdempotencyRow | None]
+    """Of each key that is not, and that its owner had not claimed before, who has it and what was answered under it."""
 
 
 class DecisionRepository:
@@ -105,9 +108,12 @@ class DecisionRepository:
         claims = IdempotencyRepository(self._conn)
         with self._conn.at_once():
             had = {each: claims.hold_or_claim(each) for each, _ in ordered}
+            looked = {each: claims.looking(each.scope, each.key) for each, _ in ordered if not each.claimed}
             moved = self._conn.execute(query, values)
             self._conn.execute(_ANSWER, values)
-        return Outcome(moved=moved.rowcount == 1, keys=[had[each].rowcount == 1 for each, _ in keys])
+        mine = [had[each].rowcount == 1 for each, _ in keys]
+        others = [None if own or each not in looked else looked[each].fetchone() for own, (each, _) in zip(mine, keys, strict=True)]
+        return Outcome(moved=moved.rowcount == 1, keys=mine, others=others)
 
 
 def _query(decision: Decision, *, turn: bool, keys: Sequence[tuple[Key, Mapping[str, Any]]] = ()) -> tuple[str, dict[str, Any]]:

@@ -48,10 +48,13 @@ class IdempotencyRepository:
 
     def look(self, scope: str, key: str) -> IdempotencyRow | None:
         """Who has the key, and what was answered under it; None where nobody has."""
+        return self.looking(scope, key).fetchone()
+
+    def looking(self, scope: str, key: str) -> Cursor[IdempotencyRow]:
+        """The same, to be fetched once it has come."""
         look = "SELECT body_hash, owner, lease_until > now() AS alive, answer FROM idempotency_key"
         look += " WHERE scope = ANY(%s) AND key = %s AND created_at >= now() - %s ORDER BY scope = %s DESC LIMIT 1"
-        with self._conn.cursor(row_factory=class_row(IdempotencyRow)) as cur:
-            return cur.execute(look, ([scope, _nobodys(scope)], key, KEPT, scope)).fetchone()
+        return self._conn.cursor(row_factory=class_row(IdempotencyRow)).execute(look, ([scope, _nobodys(scope)], key, KEPT, scope))
 
     def hold_or_claim(self, key: Key) -> Cursor[Any]:
         """See to it that the key is its owner's until the transaction ends; a statement of one row where it is."""

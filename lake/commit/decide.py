@@ -23,7 +23,7 @@ from lake.commit.turns import ServerTurns
 from lake.commit.write_context import paths_of
 from lake.inspect.counts import added_by, by_name, committed_by, follow, statistics_of, takes_files_away
 from lake.tables.handle import LakeTable
-from model.catalog_errors import IdempotencyKeyTaken
+from model.catalog_errors import IdempotencyKeyTaken, TableChanged
 from model.errors import CommitConflict, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from table.write.snapshot_builder import CommitRequest, build_snapshot, metadata_written
@@ -105,6 +105,8 @@ class Committer:
         synced: set[str],
     ) -> list[Snapshot]:
         """Attempt after attempt, each after the first in its own turn; ``turn`` is the first one's, which has ended when this returns."""
+        for request in (request for of_table in requests for request in of_table):
+            request.progress.looked = False
         uuids = [str(uuid4()) for _ in tables]
         places = [_place(table) for table in tables]
         try:
@@ -134,8 +136,10 @@ class Committer:
         except OutcomeUnknown:
             raise
         except Exception as problem:
-            for table in tables:
+            for table, of_table in zip(tables, requests, strict=True):
                 table.left_behind()
+                for request in of_table:
+                    request.progress.looked = True
             if not any(request.progress.in_doubt for of_table in requests for request in of_table):
                 raise
             raise OutcomeUnknown(
@@ -269,8 +273,8 @@ class Committer:
         for (claim, _), mine in zip(keys, outcome.keys, strict=True):
             if mine:
                 claim.had(mine)
-        for (claim, _), mine in zip(keys, outcome.keys, strict=True):
-            claim.had(mine)
+        for (claim, _), mine, other in zip(keys, outcome.keys, outcome.others, strict=True):
+            claim.had(mine, other)
         return outcome.moved
 
     def _repeat(self, table: LakeTable, requests: Sequence[CommitRequest]) -> Snapshot | None:
@@ -291,6 +295,8 @@ class Committer:
             row = tx.tables.find_for_commit(table.identifier)
             if row is None or row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))
+            if table.remembered and row.schema_id != table.schema.id:
+                raise TableChanged(table.identifier)
             if row.diverged_at:
                 raise TableDiverged(table.identifier, path=row.diverged_at)
             if row.schema["options"].get("bucket") != table.schema.options.get("bucket"):

@@ -28,6 +28,8 @@ class IdempotencyClaim:
     """Whether it is claimed in Postgres."""
     holds: Callable[[UUID], None]
     """Keeps it alive once it is."""
+    other: IdempotencyRow | None = None
+    """Who had the key when it was to be claimed, and what was answered under it."""
 
     @property
     def order(self) -> tuple[str, str]:
@@ -39,12 +41,13 @@ class IdempotencyClaim:
         """What the decision is told of it."""
         return Key(scope=self.scope, key=self.key, body_hash=self.body_hash, owner=self.owner, claimed=self.taken)
 
-    def had(self, mine: bool) -> None:
+    def had(self, mine: bool, other: IdempotencyRow | None = None) -> None:
         """Whether the key was its owner's when something was decided; raises `IdempotencyKeyTaken` for one nobody had claimed before."""
         if mine and not self.taken:
             self.taken = True
             self.holds(self.owner)
         elif not mine and not self.taken:
+            self.other = other
             raise IdempotencyKeyTaken(f"The idempotency key '{self.key}' is in use by another request; ask again for its outcome.")
 
     def begin(self, tx: CatalogTransaction) -> None:
@@ -106,6 +109,8 @@ class Idempotency:
         """
         if claim.taken or isinstance(error, OutcomeUnknown):
             raise error
+        if isinstance(error, IdempotencyKeyTaken) and claim.other is not None and claim.other.answer is not None:
+            return _told(claim, claim.other)  # an answer never changes
         done = self.answered(claim)
         if done is None and not isinstance(error, IdempotencyKeyTaken):
             raise error

@@ -74,8 +74,9 @@ class Write:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+        looked = not self._removed and bool(self._commits) and all(map(_looked_after, self._commits.values()))
         self._remove(list(self._commits))
-        if isinstance(problem, Exception) or self._removed:
+        if (isinstance(problem, Exception) or self._removed) and not looked:
             self._left_behind()
 
     def _remove(self, paths: Iterable[str]) -> None:
@@ -88,6 +89,10 @@ class Write:
                 self._table_files.io.delete(path)
             except (LakeError, OSError):  # invisible to every reader, and found later as an orphan
                 _log.warning("A file that was not committed could not be deleted: %s", path)
+
+
+def _looked_after(commits: Sequence[CommitProgress]) -> bool:
+    return bool(commits) and all(commit.looked for commit in commits)
 
 
 def paths_of(files: TableFiles, schema: Schema, new: NewFile) -> list[str]:

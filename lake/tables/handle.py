@@ -23,6 +23,8 @@ class LakeTable:
     location: str
     files: TableFiles
     read_latest: Callable[[UUID, TableFiles, str], Snapshot | None]
+    remembered: bool = False
+    """True where the catalog was not asked: a commit raises `TableChanged` where it is not the table's newest schema any more."""
     left_behind: Callable[[], None] = lambda: None
     """Called when a write of the table has failed: where the table is gone, what it made of directories and metadata is garbage."""
 

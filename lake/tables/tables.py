@@ -76,7 +76,22 @@ class LakeTables(LakeMetadata):
     @asks_itself
     def open_to_write(self, table: Identifier, *, overwrite: bool = False) -> LakeTable:
         """The table, for a caller who may add rows, and with ``overwrite`` take rows away."""
-        opened = self.open(table)
+        return self._to_write(self.open(table), overwrite=overwrite)
+
+    @asks_itself
+    def remembered_to_write(self, table: Identifier) -> LakeTable | None:
+        """The table as it was a moment ago, for a caller who may add rows; None where the catalog must be asked.
+
+        For one append, which is tried anew with the table as it is where it fails.
+        """
+        row = self.remembered.get(table)
+        if row is None or not self.caller.sees(table_resource(table)):
+            return None
+        opened = replace(self._ready(row), remembered=True)
+        return None if other_kind(opened.schema.options) is not None else self._to_write(opened)
+
+    def _to_write(self, opened: LakeTable, *, overwrite: bool = False) -> LakeTable:
+        table = opened.identifier
         self.caller.require(Access.UPDATE, table_resource(table))
         if overwrite:
             self.caller.require(Access.DELETE, table_resource(table))
@@ -119,8 +134,10 @@ class LakeTables(LakeMetadata):
         with self.catalog.reading() as tx:
             row = tx.tables.find(table)
             if row is None:
+                self.remembered.forget(table)
                 tx.databases.get(table.database)
                 raise TableNotExist(str(table))
+        self.remembered.seen(table, row)
         return row
 
     def _open(self, table: Identifier) -> LakeTable:

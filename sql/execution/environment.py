@@ -65,6 +65,7 @@ class Surroundings:
         source: str,
         progress: Progress | None = None,
         idempotency: IdempotencyClaim | None = None,
+        remembered: bool = False,
         has_parameters: bool = False,
     ) -> ExecutionContext:
         """All that one statement may use, as the caller; ``settings`` are the session's and over them the statement's own."""
@@ -83,6 +84,7 @@ class Surroundings:
             # Who needs a token is not to reach into the network by the server, whichever way the server came to want tokens.
             kafka_brokers=() if self.kafka_brokers is None and not self.lake.access.open() else self.kafka_brokers,
             source=source,
+            remembered=remembered,
             has_parameters=has_parameters,
             spark_streams=self.spark_streams,
             own_door=lambda: self.door(caller),

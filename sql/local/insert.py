@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lake import LakeTable
-from model.catalog_errors import MetadataOnlyTable
-from model.errors import AnalysisError, ExecutionError, LakeError
+from model.catalog_errors import IdempotencyKeyTaken, MetadataOnlyTable, TableChanged
+from model.errors import AnalysisError, ExecutionError, LakeError, OutcomeUnknown
 from model.schema.types import Field
 from sql.connectors.stored import means_connector
 from sql.dialect import OPTIONS_HINT
@@ -29,10 +30,24 @@ from table.format.rows.cast import fit
 class LiteralInsert(LocalStatement):
     """Rows of literals on their way into a table, already in its types."""
 
+    insert: ValuesInsert
     table: LakeTable
     rows: pa.RecordBatch
 
     def run(self, context: ExecutionContext) -> ResultSet:
+        try:
+            return self._written(context)
+        except (OutcomeUnknown, IdempotencyKeyTaken):
+            raise
+        except LakeError:
+            if not self.table.remembered:
+                raise
+        try:  # nothing was decided, perhaps because the table is another by now
+            return _planned(self.insert, context, _opened(self.insert, context))._written(context)
+        except NotLocal:
+            raise TableChanged(self.table.identifier) from None
+
+    def _written(self, context: ExecutionContext) -> ResultSet:
         rows, snapshot = append_batches(context.lake, self.table, [self.rows], claim=context.idempotency, cancellation=context.cancellation)
         return ResultSet.written(rows, snapshot.id if snapshot else None)
 
@@ -60,12 +75,23 @@ def plan_insert(insert: ValuesInsert, context: ExecutionContext) -> LiteralInser
     """The statement with its values in the table's types; raises what does not fit, or `NotLocal` where Spark must decide."""
     if len(insert.target) == 1 and insert.target[0] in context.session.temporary_tables:
         raise NotLocal
+    if context.remembered:
+        with contextlib.suppress(LakeError, NotLocal):  # whether they hold tells the table as it is
+            if (table := context.lake.remembered_to_write(context.session.identifier(insert.target))) is not None:
+                return _planned(insert, context, table)
+    return _planned(insert, context, _opened(insert, context))
+
+
+def _opened(insert: ValuesInsert, context: ExecutionContext) -> LakeTable:
     try:
-        table = context.lake.open_to_write(context.session.identifier(insert.target))
+        return context.lake.open_to_write(context.session.identifier(insert.target))
     except MetadataOnlyTable as other:
         if means_connector(other):
             raise NotLocal from None
         raise
+
+
+def _planned(insert: ValuesInsert, context: ExecutionContext, table: LakeTable) -> LiteralInsert:
     context.lake.reserve.require()
     fields = _columns(table, insert.columns)
     _check_arity(insert, fields, str(table.identifier))
@@ -73,7 +99,7 @@ def plan_insert(insert: ValuesInsert, context: ExecutionContext) -> LiteralInser
     assignment = Assignment(utc=context.zone == "UTC")
     arrays = [_array(field, assignment, [row[at] for row in insert.rows]) for at, field in enumerate(fields)]
     batch = pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
-    return LiteralInsert(table=table, rows=fit(batch, table.schema, table=str(table.identifier)))
+    return LiteralInsert(insert=insert, table=table, rows=fit(batch, table.schema, table=str(table.identifier)))
 
 
 def _has_only(node: exp.Expr, *known: str) -> bool:

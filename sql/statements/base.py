@@ -90,6 +90,8 @@ class ExecutionContext:
     kafka_brokers: tuple[str, ...] | None = None
     source: str = ""
     """The statement as the user wrote it."""
+    remembered: bool = False
+    """Whether an INSERT may take its table as it was a moment ago: its commit finds out, and it is planned anew then."""
     has_parameters: bool = False
     """Whether values were sent for placeholders, which ``source`` does not hold."""
     spark_streams: OpenStreams = field(default_factory=OpenStreams)
