@@ -1,4 +1,4 @@
-"""``t$audit_log`` and ``t$read_optimized``: the table's own rows."""
+"""The table's own rows: ``t$ro``, ``t$audit_log``, ``t$binlog``, ``t$row_tracking``."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from lake import LakeTable
-from model.schema.types import VarCharType
+from model.errors import UnsupportedStatement
+from model.options.table import is_on
+from model.schema.types import ArrayType, DataType, VarCharType
 from sql.execution.results import ResultColumn, result_arrow_type
 from sql.system.base import SystemScan, SystemTable
 from table.scan.entry_scan import only_columns, plan_scan
+from table.scan.plan import ScanPlan
 from table.scan.read import Selection, read_batches
+from table.scan.row_ids import read_with_row_ids, with_row_ids
 
 ROW_KIND = "rowkind"
 
 
-def _columns(table: LakeTable) -> tuple[ResultColumn, ...]:
-    return tuple(ResultColumn(f.name, f.type) for f in table.schema.fields)
+def _columns(table: LakeTable, shown: Callable[[DataType], DataType] = lambda type_: type_) -> tuple[ResultColumn, ...]:
+    return tuple(ResultColumn(f.name, shown(f.type)) for f in table.schema.fields)
 
 
 def _read_optimized(table: LakeTable) -> SystemTable:
     """An append table has nothing to merge, so what is optimized for reading is all of it."""
-    return SystemTable(name="read_optimized", columns=_columns(table), read=_rows, holds_data=True)
+    return SystemTable(name="ro", columns=_columns(table), read=_rows, holds_data=True)
 
 
 def _audit_log(table: LakeTable) -> SystemTable:
@@ -31,13 +35,39 @@ def _audit_log(table: LakeTable) -> SystemTable:
     return SystemTable(name="audit_log", columns=(kind, *_columns(table)), read=_audited, holds_data=True)
 
 
+def _binlog(table: LakeTable) -> SystemTable:
+    """As `_audit_log`, each value in an array: an update would hold what was and what is."""
+    columns = _columns(table, lambda type_: ArrayType(element=type_.with_nullable(True)))
+    return SystemTable(name="binlog", columns=(ResultColumn(ROW_KIND, VarCharType()), *columns), read=_packed, holds_data=True)
+
+
+def _row_tracking(table: LakeTable) -> SystemTable:
+    """Rows with their ids and the number of the snapshot that wrote them last."""
+    if not is_on(table.schema.options, "row-tracking.enabled"):
+        raise UnsupportedStatement(f"Rows of table {table.identifier} have no ids: it was made without 'row-tracking.enabled' = 'true'.")
+    columns = tuple(ResultColumn(f.name, f.type) for f in with_row_ids(table.schema).fields)
+    return SystemTable(name="row_tracking", columns=columns, read=_with_ids, holds_data=True)
+
+
+def plan_of(scan: SystemScan) -> ScanPlan:
+    """The files whose rows may matter."""
+    table = scan.opened
+    return plan_scan(
+        table.files, table.schema, scan.snapshot, only_columns(scan.predicate, lambda name: table.schema.find(name) is not None)
+    )
+
+
 def _rows(scan: SystemScan, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     table = scan.opened
-    predicate = only_columns(scan.predicate, lambda name: table.schema.find(name) is not None)
-    plan = plan_scan(table.files, table.schema, scan.snapshot, predicate)
     # A batch without a column has no rows; those that are only counted are told by the first one.
     wanted = list(names) or [table.schema.fields[0].name]
-    return read_batches(table.files, table.schema, plan.files, Selection(columns=wanted))
+    return read_batches(table.files, table.schema, plan_of(scan).files, Selection(columns=wanted))
+
+
+def _with_ids(scan: SystemScan, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    table = scan.opened
+    wanted = list(names) or [table.schema.fields[0].name]
+    return read_with_row_ids(table.files, with_row_ids(table.schema), plan_of(scan).files, wanted)
 
 
 def _audited(scan: SystemScan, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -47,4 +77,21 @@ def _audited(scan: SystemScan, names: Sequence[str]) -> Iterator[pa.RecordBatch]
         yield pa.RecordBatch.from_arrays([kinds, *batch.select(own).columns], names=[ROW_KIND, *own])
 
 
-DATA_TABLES: dict[str, Callable[[LakeTable], SystemTable]] = {"audit_log": _audit_log, "read_optimized": _read_optimized}
+def _packed(scan: SystemScan, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    for batch in _audited(scan, names):
+        bounds = pa.array(range(batch.num_rows + 1), pa.int32())
+        packed = [
+            column if name == ROW_KIND else pa.ListArray.from_arrays(bounds, column)
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(packed, names=batch.schema.names)
+
+
+DATA_TABLES: dict[str, Callable[[LakeTable], SystemTable]] = {
+    "audit_log": _audit_log,
+    "binlog": _binlog,
+    "ro": _read_optimized,
+    "read_optimized": _read_optimized,
+    "row_tracking": _row_tracking,
+}
+"""By the word behind the ``$``; ``read_optimized`` is what this server has called Paimon's ``ro``."""

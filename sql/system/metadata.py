@@ -46,6 +46,20 @@ def snapshots(scan: SystemScan) -> Iterable[Sequence[Any]]:
 
 
 @system_table(
+    "aggregation_fields",
+    field_name="STRING NOT NULL",
+    field_type="STRING NOT NULL",
+    function="STRING",
+    function_options="STRING",
+    comment="STRING",
+)
+def aggregation_fields(scan: SystemScan) -> Iterable[Sequence[Any]]:
+    """The columns as a table that aggregates would show them: append tables have no functions, of which Paimon shows an empty list."""
+    for field in scan.opened.schema.fields:
+        yield field.name, str(field.type), "[]", "[]", field.description
+
+
+@system_table(
     "schemas",
     schema_id="BIGINT NOT NULL",
     fields="STRING NOT NULL",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from lake import Lake
-from model.errors import TableNotExist, UnsupportedStatement, nearest
+from model.errors import TableNotExist, nearest
 from model.predicate import Predicate
 from sql.execution.session import CATALOG, Session
 from sql.system.base import REGISTRY, SystemScan, SystemTable
@@ -29,8 +29,7 @@ _ABOUT_ROWS = frozenset(
         "debt",
         "table_indexes",
         "file_indexes",
-        "audit_log",
-        "read_optimized",
+        *DATA_TABLES,
     }
 )
 """What shows values of rows or of partitions, or counts them: only for who may read all of the table."""
@@ -73,11 +72,6 @@ def find_system_table(
     scan = SystemScan(lake=lake, table=table, predicate=predicate, options=options or {}, zone=zone)
     if make := DATA_TABLES.get(kind):
         return make(table), scan
-    if kind == "row_tracking":
-        raise UnsupportedStatement(
-            f"{table.identifier}$row_tracking is not available: ids of rows are written and read by other clients alone.",
-            fragment=parts[-1],
-        )
     if kind not in REGISTRY:
         raise _unknown(".".join(parts), kind, {**REGISTRY, **DATA_TABLES}, "$")
     return REGISTRY[kind], scan

@@ -173,7 +173,7 @@ def _one_file(
     wanted += [f for f in schema.fields if f.name in selection.filter_columns and f not in wanted]
     file_schema = schema if planned.file.schema_id == schema.id else files.read_schema(planned.file.schema_id)
     check_whole(planned.file, schema, file_schema)
-    reader = _Projection(schema, file_schema, planned, wanted)
+    reader = Projection(schema, file_schema, planned, wanted)
     for batch in reader.batches(files):
         yield from _filtered(batch, selection.filter, [f.name for f in fields])
 
@@ -207,14 +207,13 @@ def _filtered(batch: pa.RecordBatch, condition: ds.Expression | None, names: Seq
     yield from matching.combine_chunks().to_batches()
 
 
-class _Projection:
+class Projection:
     """A file's columns under the table's names and types: by field id, missing ones as NULL, partitions from the manifest."""
 
-    def __init__(self, schema: Schema, file_schema: Schema, planned: PlannedFile, wanted: Sequence[Field]) -> None:
+    def __init__(self, schema: Schema, file_schema: Schema, planned: PlannedFile, wanted: Sequence[Field], *hidden: Field) -> None:
         self._planned = planned
-        self._file_schema = file_schema
-        self._wanted = wanted
-        by_id = {f.id: f for f in file_schema.fields}
+        self._file_schema, self._wanted = file_schema, wanted
+        by_id = {f.id: f for f in (*file_schema.fields, *hidden)}
         self._partition = dict(zip(schema.partition_keys, planned.partition, strict=True))
         self._sources = {f.name: by_id.get(f.id) for f in wanted if f.name not in self._partition}
         self._names = [source.name for source in self._sources.values() if source is not None]

@@ -153,12 +153,13 @@ class _OrcFile(OpenFile):
         codec = "uncompressed" if format_.codec == "none" else format_.codec
         # The file's size is seen stripe by stripe, so a small target needs small stripes to be met.
         stripe = min(format_.block_bytes, 64 << 20, max(64 << 10, format_.target_bytes // 16))
+        self._schema = pa.schema([_orc_field(f.with_type(pa.int32()) if pa.types.is_time(f.type) else f) for f in schema])
         self._patient = _Patient(self._sink)
         self._writer = orc.ORCWriter(pa.PythonFile(self._patient, mode="w"), compression=codec, stripe_size=stripe)
 
     def _write(self, rows: pa.Table) -> None:
         self._stats.append(stats_of_batches({f.name: (f.type, rows.column(f.name).chunks) for f in self._collected}))
-        self._writer.write(_orc_table(rows))
+        self._writer.write(pa.Table.from_arrays(_orc_columns(rows), schema=self._schema))
         self._patient.check()
 
     def _finish(self) -> None:
@@ -169,17 +170,32 @@ class _OrcFile(OpenFile):
         return merge_stats(self._stats)
 
 
-def _orc_table(rows: pa.Table) -> pa.Table:
+def _orc_columns(rows: pa.Table) -> list[pa.ChunkedArray]:
     """ORC has no TIME, which Paimon keeps as an INT of milliseconds there; raises `InvalidData` for what Arrow writes wrongly."""
-    for index, column in enumerate(rows.schema):
+    columns = []
+    for column, values in zip(rows.schema, rows.columns, strict=True):
         if pa.types.is_time(column.type):
-            rows = rows.set_column(index, pa.field(column.name, pa.int32(), column.nullable), rows.column(index).cast(pa.int32()))
+            values = values.cast(pa.int32())
         elif pa.types.is_timestamp(column.type):
-            _check_orc_timestamps(column, rows.column(index))
+            _check_orc_timestamps(column, values)
         elif pa.types.is_nested(column.type):
             # Of a slice Arrow writes the rows at the array's beginning, without an error: only a copy begins where its rows do.
-            rows = rows.set_column(index, column, rows.column(index).take(pa.array(np.arange(rows.num_rows))))
-    return rows
+            values = values.take(pa.array(np.arange(rows.num_rows)))
+        columns.append(values)
+    return columns
+
+
+def _orc_field(field: pa.Field) -> pa.Field:
+    """The field as it lies in ORC, where its id has Paimon's name and Iceberg's: Arrow makes attributes of what stands with a field."""
+    type_ = field.type
+    if pa.types.is_map(type_):
+        type_ = pa.map_(_orc_field(type_.key_field), _orc_field(type_.item_field))
+    elif pa.types.is_list(type_):
+        type_ = pa.list_(_orc_field(type_.value_field))
+    elif pa.types.is_struct(type_):
+        type_ = pa.struct([_orc_field(type_.field(at)) for at in range(type_.num_fields)])
+    own = (field.metadata or {}).get(b"PARQUET:field_id")
+    return pa.field(field.name, type_, field.nullable, None if own is None else {"paimon.id": own, "iceberg.id": own})
 
 
 _ORC_SECONDS = 2**63 // 1_000_000_000 - 1

@@ -66,4 +66,7 @@ def test_rows_inserted_here_have_ids_for_spark(server: RunningServer, database: 
     spark_client.sql(f"REFRESH TABLE sluice.{name}")
     told = spark_client.sql(f"SELECT id, _ROW_ID, _SEQUENCE_NUMBER FROM sluice.{name} ORDER BY _ROW_ID")
     assert told == [(1, 0, 1), (2, 1, 1), (3, 2, 2), (40, 3, 3), (5, 4, 4)]
+    assert server.sql(f"SELECT * FROM {name}$row_tracking ORDER BY _ROW_ID") == [list(row) for row in told]
+    by_spark = server.sql(f"SELECT r.id, r._ROW_ID FROM {name}$row_tracking r JOIN {name} t ON r.id = t.id ORDER BY r._ROW_ID")
+    assert by_spark == [[row[0], row[1]] for row in told]
     assert sorted(server.sql(f"SELECT id FROM {name}")) == [[1], [2], [3], [5], [40]]

@@ -12,6 +12,7 @@ from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import LakeError, TableNotExist, UnsupportedStatement
 from model.identifier import Identifier
+from model.schema.schema import column, new_schema
 from table.format.consumers import write_consumer
 
 COLUMNS = {
@@ -45,7 +46,10 @@ COLUMNS = {
         "partition bucket file_path file_format schema_id level record_count file_size_in_bytes min_key max_key first_row_id"
     ),
     "audit_log": "rowkind dt id",
+    "binlog": "rowkind dt id",
+    "ro": "dt id",
     "read_optimized": "dt id",
+    "aggregation_fields": "field_name field_type function function_options comment",
 }
 
 
@@ -101,9 +105,11 @@ def test_partitions_and_buckets_add_up(ask: Any) -> None:
 def test_rows_with_their_kind(ask: Any) -> None:
     assert sorted(ask("SELECT rowkind, id FROM t$audit_log WHERE id > 2")) == [("+I", 3), ("+I", 4)]
     assert sorted(ask("SELECT id FROM t$read_optimized WHERE dt = 'a'")) == [(1,), (2,), (4,)]
-    for rows in ("audit_log", "read_optimized"):
+    assert sorted(ask("SELECT * FROM t$binlog")) == [("+I", ["a"], [1]), ("+I", ["a"], [2]), ("+I", ["a"], [4]), ("+I", ["b"], [3])]
+    for rows in ("audit_log", "ro", "read_optimized", "binlog"):
         assert ask(f"SELECT COUNT(*) FROM t${rows}") == [(4,)]
-        assert ask(f"SELECT COUNT(*) FROM t${rows} WHERE dt = 'a'") == [(3,)]
+        if rows != "binlog":  # whose columns are arrays
+            assert ask(f"SELECT COUNT(*) FROM t${rows} WHERE dt = 'a'") == [(3,)]
 
 
 def test_tags_consumers_options_schemas(ask: Any, lake: Lake) -> None:
@@ -181,7 +187,28 @@ def test_unknown_names_are_told(ask: Any) -> None:
         ask("SELECT * FROM missing$files")
 
 
-def test_rows_have_no_ids_to_be_shown(gateway: Gateway) -> None:
-    gateway.run("CREATE TABLE r (id INT)").close()
-    with pytest.raises(UnsupportedStatement, match="ids of rows"):
-        gateway.run("SELECT * FROM r$row_tracking").collect()
+def test_columns_have_no_functions(gateway: Gateway, ask: Any) -> None:
+    gateway.run("CREATE TABLE n (id BIGINT NOT NULL COMMENT 'number', a ARRAY<INT>)").close()
+    assert ask("SELECT * FROM n$aggregation_fields") == [
+        ("id", "BIGINT NOT NULL", "[]", "[]", "number"),
+        ("a", "ARRAY<INT>", "[]", "[]", None),
+    ]
+
+
+def test_rows_without_row_tracking_have_no_ids(ask: Any) -> None:
+    with pytest.raises(UnsupportedStatement, match=r"default\.t have no ids.*row-tracking\.enabled"):
+        ask("SELECT * FROM t$row_tracking")
+
+
+def test_rows_are_shown_with_their_ids(ask: Any, lake: Lake) -> None:
+    """A file's first id and the rows before it, or what the file itself says; deleted rows count as rows before."""
+    named = Identifier("default", "r")
+    options = {"bucket": "-1", "row-tracking.enabled": "true"}
+    lake.create_table(named, new_schema([column("id", "INT"), column("p", "STRING")], options=options, partition_keys=["p"]))
+    ask("INSERT INTO r VALUES (1, 'x'), (2, 'x'), (3, 'x')")
+    ask("INSERT INTO r VALUES (4, 'y')")
+    shown = [(1, "x", 0, 1), (2, "x", 1, 1), (3, "x", 2, 1), (4, "y", 3, 2)]
+    assert ask("SELECT * FROM r$row_tracking ORDER BY _ROW_ID") == shown
+    assert ask("SELECT _ROW_ID FROM r$row_tracking WHERE _ROW_ID > 0 AND p = 'x'") == [(1,), (2,)]
+    assert ask("SELECT COUNT(*) FROM r$row_tracking") == [(4,)]
+    assert ask("SELECT _SEQUENCE_NUMBER FROM r$row_tracking /*+ OPTIONS('scan.snapshot-id' = '1') */ LIMIT 1") == [(1,)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,10 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lake import LakeTable
+from model.schema.schema import Schema
 from sql.spark.read.types import to_spark
 from table.format.deletions import positions
+from table.format.store import TableFiles
 from table.scan.plan import PlannedFile
 from table.scan.read import Selection, read_batches
 from workers.memory import limited
@@ -26,6 +28,7 @@ BY_ARROW = -1
 _MOST_JOINED = 2_000_000
 """More deleted rows than these are not sent to every executor: their files are read by Arrow, where each file's own suffice."""
 _MOST_TASKS = 1000
+Reader = Callable[[TableFiles, Schema, Sequence[PlannedFile], Sequence[str]], Iterator[pa.RecordBatch]]
 _FILE, _ROW = "__sluice_file", "__sluice_row"
 
 
@@ -64,21 +67,27 @@ def without_deleted(session: SparkSession, table: LakeTable, frame: DataFrame, f
     return numbered.join(F.broadcast(deleted), on=[_FILE, _ROW], how="left_anti").drop(_FILE, _ROW)
 
 
+def _rows(store: TableFiles, schema: Schema, files: Sequence[PlannedFile], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    return read_batches(store, schema, files, Selection(columns=columns))
+
+
 def read_by_arrow(
     session: SparkSession,
     table: LakeTable,
     files: Sequence[PlannedFile],
     *,
+    schema: Schema | None = None,
+    reader: Reader = _rows,
     columns: Collection[str] | None = None,
     beside: tuple[str, str] | None = None,
     names: Sequence[str] = (),
 ) -> DataFrame:
     """The rows of the files, each read in a task of its own by the code that reads files without Spark.
 
-    Columns that are none of ``columns`` are NULL. ``beside`` gives the names of two more columns: each file's own of ``names``, and the
-    row's number in it.
+    ``reader`` reads a file under ``schema``, where that is another than the table's. Columns that are none of ``columns`` are NULL.
+    ``beside`` gives the names of two more columns: each file's own of ``names``, and the row's number in it.
     """
-    schema, store = table.schema, table.files
+    schema, store = schema or table.schema, table.files
     target = st.StructType([st.StructField(f.name, to_spark(f.type), True) for f in schema.fields])
     if beside is not None:
         target = target.add(beside[0], st.StringType()).add(beside[1], st.LongType())
@@ -89,7 +98,7 @@ def read_by_arrow(
         for batch in batches:
             for pickled, name in zip(batch.column("file").to_pylist(), batch.column("name").to_pylist(), strict=True):
                 row = 0
-                for rows in _bounded(read_batches(store, schema, [pickle.loads(pickled)], Selection(columns=read))):
+                for rows in _bounded(reader(store, schema, [pickle.loads(pickled)], read)):
                     more = {} if beside is None else _numbered(beside, name, row, rows.num_rows)
                     arrays = [
                         more[field.name]
@@ -102,7 +111,7 @@ def read_by_arrow(
                     yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
                     row += rows.num_rows
 
-    tasks = min(len(files), _MOST_TASKS)
+    tasks = max(1, min(len(files), _MOST_TASKS))
     tasks_table = pa.table(
         {
             "n": pa.array(np.arange(len(files)) % tasks, pa.int32()),

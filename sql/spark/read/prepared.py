@@ -26,7 +26,8 @@ from sql.execution.results import ResultColumn, result_schema
 from sql.execution.session import CATALOG
 from sql.spark.connectors import spark_connector
 from sql.spark.read.declared import metadata, result_columns
-from sql.spark.read.reads import dataframe
+from sql.spark.read.deletions import read_by_arrow
+from sql.spark.read.reads import dataframe, named
 from sql.spark.read.visible import visible
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import translating
@@ -36,9 +37,10 @@ from sql.spark.streaming.partitions import Partitions
 from sql.spark.streaming.streams import StartPositions, stream_of
 from sql.statements.base import ExecutionContext
 from sql.system import find_system_table
-from sql.system.data import ROW_KIND
+from sql.system.data import ROW_KIND, plan_of
 from sql.system.names import is_system
-from table.scan.entry_scan import ScanPlan, only_columns, plan_scan
+from table.scan.plan import ScanPlan
+from table.scan.row_ids import read_with_row_ids, with_row_ids
 from table.scan.time_travel import BatchScan, plan_batch
 
 TARGET = "target"
@@ -234,9 +236,14 @@ def _system_frame(context: ExecutionContext, session: SparkSession, reference: T
         # Spark takes no table without any batch where a column is nested or a time.
         rows = pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema=schema)])
         return session.createDataFrame(rows)
-    table = scan.opened
-    own = only_columns(scan.predicate, lambda name: table.schema.find(name) is not None)
-    plan = plan_scan(table.files, table.schema, scan.snapshot, own)
-    reading.add(table, plan)
-    frame = dataframe(session, table, plan)
-    return frame if system.columns[0].name != ROW_KIND else frame.select(F.lit("+I").alias(ROW_KIND), "*")
+    plan = plan_of(scan)
+    reading.add(scan.opened, plan)
+    if system.name == "row_tracking":
+        return read_by_arrow(session, scan.opened, plan.files, schema=with_row_ids(scan.opened.schema), reader=read_with_row_ids)
+    frame = dataframe(session, scan.opened, plan)
+    if system.columns[0].name != ROW_KIND:
+        return frame
+    values = [named(name) for name in frame.columns]
+    if system.name == "binlog":
+        values = [F.array(value).alias(name) for name, value in zip(frame.columns, values, strict=True)]
+    return frame.select(F.lit("+I").alias(ROW_KIND), *values)
