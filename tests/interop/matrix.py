@@ -26,6 +26,8 @@ class Operation:
     sql: str | None = None
     """How SQL here says it; None where it has no statement for it."""
     spark: str | None = None
+    flink: str | None = None
+    """How Flink says it; None where it says what SQL here does."""
     read: str = "{t}"
     """The table that is read."""
     options: dict[str, str] = field(default_factory=dict)
@@ -158,7 +160,7 @@ OPERATIONS = (
         name="rename", rows=[A, B], read="{t}_new", sql="ALTER TABLE {t} RENAME TO {n}_new", spark="ALTER TABLE {t} RENAME TO {d}.{n}_new"
     ),
     Operation(
-        name="analyze", rows=[A, B], heavy=True, sql="CALL sys.analyze_table('{t}')",
+        name="analyze", rows=[A, B], heavy=True, sql="CALL sys.analyze_table('{t}')", flink="ANALYZE TABLE {t} COMPUTE STATISTICS",
         spark="ANALYZE TABLE {t} COMPUTE STATISTICS FOR ALL COLUMNS",
     ),
     Operation(

@@ -1,7 +1,8 @@
 """Parses what a warehouse holds as strictly as the strictest of Paimon's released readers, 1.0 to master.
 
 Written after Paimon's public source: `Snapshot`, `Tag`, `Consumer`, `Statistics`, `ColStats`, `SchemaSerializer`, `DataTypeJsonParser`,
-`ManifestFileMeta`, `ManifestEntry`, `DataFileMeta`, `SimpleStats`, `VersionedObjectSerializer`, `HintFileUtils`.
+`ManifestFileMeta`, `ManifestEntry`, `IndexManifestEntry`,
+`DeletionVectorMeta`, `DataFileMeta`, `SimpleStats`, `VersionedObjectSerializer`, `HintFileUtils`.
 """
 
 from __future__ import annotations
@@ -207,6 +208,15 @@ _DATA_FILE = _record(
 MANIFEST = _record(
     _TOP, {"_VERSION": "int", "_KIND": "int", "_PARTITION": "bytes", "_BUCKET": "int", "_TOTAL_BUCKETS": "int", "_FILE": _DATA_FILE}
 )
+_VECTOR = _record(f"{_TOP}__DELETIONS_VECTORS_RANGES", {"f0": "string", "f1": "int", "f2": "int", "_CARDINALITY": ["null", "long"]})
+INDEX_MANIFEST = _record(
+    _TOP,
+    {
+        "_VERSION": "int", "_KIND": "int", "_PARTITION": "bytes", "_BUCKET": "int", "_INDEX_TYPE": "string", "_FILE_NAME": "string",
+        "_FILE_SIZE": "long", "_ROW_COUNT": "long", "_DELETIONS_VECTORS_RANGES": ["null", {"type": "array", "items": ["null", _VECTOR]}],
+    },
+)  # fmt: skip
+"""As 1.0 to 1.2 write it; later releases have two more columns, which this server leaves as the client wrote them."""
 _CODECS = {"null", "deflate", "snappy", "zstandard"}
 
 
@@ -222,14 +232,25 @@ def _plain(schema_: Any) -> Any:
     return kept
 
 
-def avro(what: str, data: bytes, expected: Mapping[str, Any]) -> list[dict[str, Any]]:
+def avro(what: str, data: bytes, expected: Mapping[str, Any], version: int = 2) -> list[dict[str, Any]]:
     """The records of a file whose schema is Paimon's to the letter."""
     reader = fastavro.reader(io.BytesIO(data))
     assert _plain(json.loads(reader.metadata["avro.schema"])) == _plain(expected), f"{what} has another schema than Paimon's"
     assert reader.metadata.get("avro.codec", "null") in _CODECS, what
     found = [dict(record) for record in reader if isinstance(record, dict)]
-    assert all(record["_VERSION"] == 2 for record in found), what
+    assert all(record["_VERSION"] == version for record in found), what
     return found
+
+
+def index_manifest(path: Path) -> None:
+    """Which indexes a snapshot has: each line of a file that lies there, with vectors where it tells them."""
+    for record in avro(str(path), path.read_bytes(), INDEX_MANIFEST, version=1):
+        assert record["_KIND"] == 0, f"{path} takes an index away"
+        index = path.parent.parent / "index" / record["_FILE_NAME"]
+        assert index.stat().st_size == record["_FILE_SIZE"], index
+        ranges = record["_DELETIONS_VECTORS_RANGES"]
+        assert len({one["f0"] for one in ranges}) == len(ranges) == record["_ROW_COUNT"], f"{path} tells other numbers of vectors"
+        assert all(1 <= one["f1"] <= one["f1"] + one["f2"] < record["_FILE_SIZE"] for one in ranges), path
 
 
 def check_warehouse(root: Path) -> dict[str, int]:
@@ -249,6 +270,9 @@ def check_warehouse(root: Path) -> dict[str, int]:
             assert re.fullmatch(r"(snapshot|schema)-\d+|(tag|consumer)-.+|stat-.+", path.name), path
             readers[kind](str(path), json.loads(path.read_bytes()))
             seen("branch" if "/branch/branch-" in str(path) else kind)
+        elif kind == "manifest" and path.name.startswith("index-manifest-"):
+            index_manifest(path)
+            seen("index manifest")
         elif kind == "manifest":
             is_list = path.name.startswith("manifest-list-")
             avro(str(path), path.read_bytes(), MANIFEST_LIST if is_list else MANIFEST)

@@ -6,13 +6,15 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
-from tests.interop.conftest import HERE, ROOT, with_paimon
+from tests.fix_data import CACHE
+from tests.interop.conftest import HERE, ROOT, flink_catalog, with_paimon
 from tests.interop.matrix import OPERATIONS, Operation
 from tests.interop.spark_paimon import SparkClient
 from tests.interop.test_rest_java import java_options
@@ -20,14 +22,21 @@ from tests.running import Refused, RunningServer
 
 pytestmark = pytest.mark.interop
 PAGE = ROOT / "docs" / "interoperability.md"
-TITLES = {"sql": "SQL here", "pypaimon": "pypaimon 2.1", "java": "Java 1.4.2", "spark": "Spark 4.1, Paimon 2.1"}
+OLD_PYPAIMON = "pypaimon==1.4.2"
+TITLES = {
+    "sql": "SQL here",
+    "pypaimon": "pypaimon 2.1",
+    "pypaimon 1.4": "pypaimon 1.4",
+    "java": "Java 1.4.2",
+    "flink": "Flink 2.1, Paimon 1.3",
+    "spark": "Spark 4.1, Paimon 2.1",
+}
 _INTRODUCTION = """# Who does what, and who reads it
 
 Each line is one operation, done by the client of the column on a table of this server, and read afterwards by all clients of the page:
 *yes* means that every one of them read the same, right rows. A dash stands for an operation the client has no call or statement for, or
 that the matrix does not try with it. The table is written from what `make torture` finds (`tests/interop/test_matrix.py`), where Spark's
-jar is given. *Java* is its `RESTCatalog` from `paimon-bundle`. Flink 2.1 with Paimon 1.3 has tests of its own
-(`tests/interop/test_rest_flink.py`, `test_flink_clients.py`) and no column yet.
+jar is given. *Java* is its `RESTCatalog` from `paimon-bundle`.
 
 """
 
@@ -49,6 +58,13 @@ def statements(text: str, names: dict[str, str], branch: str) -> Iterator[str]:
             yield one.format(**names, b=branch)
 
 
+def select(operation: Operation, names: dict[str, str]) -> str:
+    """The rows an operation is read by, in the words of Flink and of SQL here."""
+    database, name = operation.read.format(**names).split(".")
+    hints = ", ".join(f"'{key}' = '{value}'" for key, value in operation.options.items())
+    return f"SELECT * FROM `{database}`.`{name}`" + (f" /*+ OPTIONS({hints}) */" if hints else "")
+
+
 class Sql:
     """SQL over HTTP."""
 
@@ -67,11 +83,7 @@ class Sql:
         return None
 
     def read(self, operation: Operation, names: dict[str, str]) -> list[list[Any]]:
-        table = operation.read.format(**names).replace("$branch_b", "")
-        database, name = table.split(".")
-        branch = "$branch_b" if operation.read.endswith("$branch_b") else ""
-        hints = ", ".join(f"'{key}' = '{value}'" for key, value in operation.options.items())
-        return self._server.sql(f"SELECT * FROM `{database}`.`{name}{branch}`" + (f" /*+ OPTIONS({hints}) */" if hints else ""))
+        return self._server.sql(select(operation, names))
 
 
 class Asked:
@@ -117,8 +129,7 @@ def rows_of(answer: dict[str, Any]) -> list[list[Any]]:
 class Pypaimon(Asked):
     """pypaimon in a process of its own."""
 
-    def __init__(self, url: str, log: Path) -> None:
-        python = ROOT / ".venv-pypaimon" / "bin" / "python"
+    def __init__(self, url: str, log: Path, python: Path = ROOT / ".venv-pypaimon" / "bin" / "python") -> None:
         if not python.exists():
             pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
         super().__init__([str(python), str(HERE / "pypaimon_matrix.py"), url], log)
@@ -145,6 +156,26 @@ class Java(Asked):
     def read(self, operation: Operation, names: dict[str, str]) -> list[list[Any]]:
         options = [f"{key}={value}" for key, value in operation.options.items()]
         return rows_of(self.ask("\t".join(["read", operation.read.format(**names), *options])))
+
+
+class Flink(Asked):
+    """Flink in a process of its own, which says nearly all as SQL here does."""
+
+    def __init__(self, url: str, log: Path, python: str) -> None:
+        catalog = flink_catalog(url).replace("'type'", "'cache-enabled' = 'false', 'type'")
+        super().__init__([python, str(HERE / "flink_matrix.py"), catalog], log)
+
+    def do(self, operation: Operation, names: dict[str, str]) -> str | None:
+        said = operation.flink or operation.sql
+        if said is None:
+            return "–"
+        for one in statements(said, names, f"`{names['d']}`.`{names['n']}$branch_b`"):
+            if error := self.ask(json.dumps(one)).get("error"):
+                return str(error)
+        return None
+
+    def read(self, operation: Operation, names: dict[str, str]) -> list[list[Any]]:
+        return rows_of(self.ask(json.dumps(select(operation, names))))
 
 
 class Spark:
@@ -183,6 +214,32 @@ def java_client(server: RunningServer, tmp_path_factory: pytest.TempPathFactory)
     made.close()
 
 
+@pytest.fixture
+def old_pypaimon_client(server: RunningServer, tmp_path: Path) -> Iterator[Pypaimon]:
+    """The release before, in an environment that is made once in the cache."""
+    environment = CACHE / "pypaimon-1.4"
+    uv, python = str(Path(sys.executable).parent / "uv"), environment / "bin" / "python"
+    if not (environment / ".installed").exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        steps = (
+            [uv, "--quiet", "venv", "--allow-existing", "--python", sys.executable, str(environment)],
+            [uv, "--quiet", "pip", "install", "--python", str(python), OLD_PYPAIMON],
+        )
+        if any(subprocess.run(step, cwd=CACHE).returncode for step in steps):
+            pytest.skip(f"{OLD_PYPAIMON} cannot be had here: it is not run.")
+        (environment / ".installed").touch()
+    made = Pypaimon(server.url, tmp_path / "log-1.4", python)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def flink_client(server: RunningServer, tmp_path: Path, flink_python: str) -> Iterator[Flink]:
+    made = Flink(server.url, tmp_path / "log-flink", flink_python)
+    yield made
+    made.close()
+
+
 def outcome(server: RunningServer, operation: Operation, doer: str, clients: dict[str, Client], names: dict[str, str]) -> str:
     """*yes*, a dash, or what went wrong where."""
     assert Sql(server).run(operation.before, names) is None
@@ -206,7 +263,7 @@ def run(
     found = {}
     for at, operation in enumerate(operations):
         for doer in clients:
-            name = f"{doer}_{at}"
+            name = f"{re.sub('[ .]', '', doer)}_{at}"
             found[operation.name, doer] = outcome(server, operation, doer, clients, {"d": database, "n": name, "t": f"{database}.{name}"})
             print(f"{operation.name}, {doer}: {found[operation.name, doer]}", flush=True)
     return found
@@ -241,11 +298,19 @@ def test_the_page_says_what_clients_do(
     server: RunningServer,
     database: str,
     pypaimon_client: Pypaimon,
+    old_pypaimon_client: Pypaimon,
     java_client: Java,
+    flink_client: Flink,
     tmp_path_factory: pytest.TempPathFactory,
     with_spark: bool,
 ) -> None:
-    clients: dict[str, Client] = {"sql": Sql(server), "pypaimon": pypaimon_client, "java": java_client}
+    clients: dict[str, Client] = {
+        "sql": Sql(server),
+        "pypaimon": pypaimon_client,
+        "pypaimon 1.4": old_pypaimon_client,
+        "java": java_client,
+        "flink": flink_client,
+    }
     spark = SparkClient(server.url, tmp_path_factory.mktemp("matrix-spark") / "log") if with_spark else None
     try:
         found = run(server, database, clients | ({"spark": Spark(spark)} if spark else {}))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 from gateway.gateway import Gateway
 from lake import Lake
 from lake.rewrite.expiry import rollback
 from model.identifier import Identifier
+from model.snapshot import CommitKind
 from table.format.consumers import write_consumer
 from tests.fix_gateway import gateway as gateway
 from tests.fix_gateway import spark_stub as spark_stub
@@ -15,6 +18,7 @@ from tests.interop.strict import check_warehouse
 from tests.lake.kept import overwrite
 from tests.sql.execution.test_dry_runs import CALLS
 from tests.sql.execution.test_dry_runs import ask as ask
+from tests.table.vectors import with_deleted
 
 STATEMENTS = (
     "CREATE TABLE `all` (a BOOLEAN, b TINYINT, c SMALLINT, d INT NOT NULL, e BIGINT, f FLOAT, g DOUBLE, h DECIMAL(20, 3), i CHAR(3), "
@@ -38,6 +42,22 @@ PROCEDURES = (
     "sys.drop_partition", "sys.mark_partition_done", "sys.reset_consumer", "sys.rewrite_files",
 )  # fmt: skip
 """What `test_dry_runs` calls; overwrites and statistics are written by Spark: `tests/sql/spark`."""
+
+
+def test_what_is_left_of_an_index_manifest_once_files_are_gone(gateway: Gateway, lake: Lake, warehouse: Path) -> None:
+    """A client's deletions, and the manifest this server writes where a file leaves the table with its vector."""
+    gateway.run("CREATE TABLE v (id INT, p STRING) PARTITIONED BY (p) WITH ('bucket' = '-1')").close()
+    for part in ("'a'", "'b'"):
+        gateway.run(f"INSERT INTO v VALUES (1, {part}), (2, {part})").close()
+    table = lake.open(Identifier("default", "v"))
+    latest = table.latest()
+    assert latest is not None
+    rows = {entry.file.file_name: [0] for entry in table.files.live_entries(latest)}
+    deleted = replace(with_deleted(table.files, latest, rows), id=latest.id + 1, uuid=str(uuid4()), commit_kind=CommitKind.OVERWRITE)
+    lake.decide_repaired(table, deleted, base=latest.key)
+    gateway.run("CALL sys.drop_partition('v', 'p=a')").close()
+    assert gateway.run("SELECT id, p FROM v").collect() == [(2, "b")]
+    assert check_warehouse(warehouse)["index manifest"] == 2
 
 
 def test_all_that_statements_and_procedures_write(ask: object, gateway: Gateway, lake: Lake, warehouse: Path) -> None:
