@@ -32,6 +32,7 @@ from catalog.objects.tables import TableRepository
 from catalog.objects.tags import TagRepository
 from catalog.objects.views_and_functions import NamedRepository
 from catalog.overview import OverviewRepository
+from catalog.refusals import Refusals
 from catalog.state import StateRepository
 from catalog.work.jobs import JobRepository
 from catalog.work.maintenance import CompactionRunRepository, LeaseRepository
@@ -119,6 +120,7 @@ class CatalogStore:
         """Wakes whoever waits for a table's next snapshot."""
         self._worked: WeakKeyDictionary[CatalogConnection, float] = WeakKeyDictionary()
         """When each connection last gave an answer."""
+        self._refusals = Refusals()
         self._pool = self._made(dsn, "catalog", least=2, most=max_connections)
         self._turn_pool = self._made(dsn, "turns", least=0, most=TURN_CONNECTIONS)
         """Turns wait and hold their connections while they look at the catalog through others."""
@@ -126,7 +128,7 @@ class CatalogStore:
     def _made(self, dsn: str, name: str, *, least: int, most: int) -> ConnectionPool[CatalogConnection]:
         pool = ConnectionPool(
             dsn,
-            connection_class=PooledConnection if self._pooled else CatalogConnection,
+            connection_class=self._refusals.told_by(PooledConnection if self._pooled else CatalogConnection),
             min_size=least,
             max_size=most,
             max_idle=TURN_IDLE_SECONDS if not least else 600.0,
@@ -271,7 +273,7 @@ class CatalogStore:
 
     def _cause(self) -> str:
         """Why Postgres is away, to follow what is said of it; empty where nobody knows."""
-        problem = self._problem() if self._problem is not None else None
+        problem = self._refusals.cause() or (self._problem() if self._problem is not None else None)
         return f" ({problem})" if problem else ""
 
     def ping(self) -> None:

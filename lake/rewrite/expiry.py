@@ -157,7 +157,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         if not dry_run:
             tx.holds.require_no_backup(f"Expiry of snapshots of {table.identifier}")
             tx.snapshots.forget(table.table_id, table.identifier.branch, below=end)
-    garbage = left_by_expiry(table.files, table.schema, expired, remaining, first)
+    garbage = left_by_expiry(table.files.apart(), table.schema, expired, remaining, first)
     if not dry_run:
         lake.step("expiry decided")
         # First, so that nobody who goes by files finds a snapshot whose rows are gone.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from model.errors import LakeError, TableDamaged, Unavailable
@@ -45,8 +46,9 @@ NamedBy = Callable[[str], int | None]
 
 
 # One cache each for all tables of the process, so that the bounds hold however many tables are open.
-_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(192 << 20, entries_bytes, idle_seconds=IDLE_SECONDS)
-_LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(64 << 20, list_bytes, idle_seconds=IDLE_SECONDS)
+_MANIFESTS_BYTES, _LISTS_BYTES = 192 << 20, 64 << 20
+_MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(_MANIFESTS_BYTES, entries_bytes, idle_seconds=IDLE_SECONDS)
+_LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(_LISTS_BYTES, list_bytes, idle_seconds=IDLE_SECONDS)
 
 
 _MANY_ENTRIES = 4096
@@ -57,6 +59,9 @@ _KEPT_ENTRIES = 256
 
 class TableFiles:
     """Reads and writes the metadata files of the table at ``location``, or of a branch of it."""
+
+    _lists, _manifests = _LISTS, _MANIFESTS
+    """Where what is read stays: with the process, or with a copy that is made to read what nobody reads again."""
 
     def __init__(
         self,
@@ -80,6 +85,13 @@ class TableFiles:
     def __getstate__(self) -> dict[str, Any]:
         """Without the catalog: on another machine nobody is asked."""
         return {**self.__dict__, "_named_by": None}
+
+    def apart(self) -> Self:
+        """The same table, for work that reads what nobody reads again: nothing of it stays in the caches that serve everybody."""
+        other = copy.copy(self)
+        other._lists = ByteCache(_LISTS_BYTES, list_bytes)
+        other._manifests = ByteCache(_MANIFESTS_BYTES, entries_bytes)
+        return other
 
     @property
     def location(self) -> str:
@@ -217,12 +229,12 @@ class TableFiles:
     def manifest_list(self, name: str) -> Sequence[ManifestFile]:
         """The manifests a list names; lists never change, so they are read once."""
         path = self.layout.manifest(name)
-        return _LISTS.or_load(path, lambda: tuple(self._decoded(path, decode_manifest_list)))
+        return self._lists.or_load(path, lambda: _LISTS.get(path) or tuple(self._decoded(path, decode_manifest_list)))
 
     def manifest(self, name: str) -> Sequence[ManifestEntry]:
         """The entries of a manifest; manifests never change, so they are read once."""
         path = self.layout.manifest(name)
-        return _MANIFESTS.or_load(path, lambda: tuple(self._decoded(path, decode_manifest)))
+        return self._manifests.or_load(path, lambda: _MANIFESTS.get(path) or tuple(self._decoded(path, decode_manifest)))
 
     def columns(self, meta: ManifestFile) -> ManifestColumns:
         """The entries of a manifest as columns; kept in the process's column cache."""

@@ -17,6 +17,7 @@ from lake.rewrite.maintenance import maintain
 from lake.rewrite.orphans import remove_orphan_files
 from model.errors import InvalidOption, SnapshotNotExist
 from model.snapshot import CommitKind, Snapshot
+from table.format import store
 from table.format.consumers import read_consumers, write_consumer
 from table.retention.expiry import ExpiryRules, expired_before
 from tests.lake.kept import all_files, at, data_files, go_on, history, keep, overwrite, six_commits, with_options
@@ -69,6 +70,17 @@ def test_expired_snapshots_take_their_files_along(lake: Lake, table: LakeTable) 
         lake.resolve(table, {"scan.snapshot-id": "3"})
     left = remove_orphan_files(lake, table, older_than_millis=time.time_ns() // 1_000_000, dry_run=True, check=go_on)
     assert left.paths == ()
+
+
+def test_what_expires_does_not_stay_in_memory(lake: Lake, table: LakeTable) -> None:
+    overwrite(lake, table, [100])
+    expired = [str(file) for kind in ("manifest-list-", "manifest-") for file in Path(table.files.location, "manifest").glob(f"{kind}*")]
+    store._LISTS.clear()
+    store._MANIFESTS.clear()
+    done = expire_snapshots(lake, table, keep(1))
+    assert (done.snapshots, done.data_files) == ((1, 2, 3, 4, 5, 6), 6)
+    assert expired
+    assert [path for path in expired if store._LISTS.get(path) or store._MANIFESTS.get(path)] == []
 
 
 def test_consumers_keep_what_they_have_not_read(lake: Lake, table: LakeTable) -> None:
