@@ -41,7 +41,7 @@ from sql.parameters.parameters import Parameters, bind
 from sql.parameters.types import sample_parameters, wanted_parameters
 from sql.parsing.positions import place
 from sql.parsing.size import check_words
-from sql.parsing.trees import DeleteRows
+from sql.parsing.trees import DeleteRows, MergeRows, UpdateRows
 from sql.statements.base import AnalysedStatement, ExecutionContext, Statement, build
 from sql.statements.follow import plan_stream
 from sql.statements.jobs import StartJob, is_job
@@ -211,7 +211,7 @@ class ScriptRunner:
             insert, tree = None, looked_at(tree or parse_one(text.text))
             if tree is None:
                 return can_be_read(text.text)
-        if script.only_settings and (tree is None or is_query(tree) or isinstance(tree, exp.Insert | DeleteRows)):
+        if script.only_settings and (tree is None or is_query(tree) or isinstance(tree, exp.Insert | DeleteRows | UpdateRows | MergeRows)):
             raise BadRequest(
                 "Only statements that shape a session (SET, RESET, USE, CREATE, DROP, ALTER) configure it; submit this one instead."
             )

@@ -39,7 +39,7 @@ from model.identifier import MAIN_BRANCH, Identifier
 from model.options.table import TABLE_OPTIONS
 from model.partition import partition_name
 from model.schema.schema import other_kind
-from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 from table.format.io.file_io import FileIO, file_io_for
 from table.scan.time_travel import BatchScan, resolve
 from table.write.snapshot_builder import COMMITTED_BY, CommitRequest
@@ -107,6 +107,8 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
             self.caller.require(Access.DELETE, resource)
         if request.in_place:  # what is added was there before
             self.caller.require(Access.DELETE, resource)
+            if request.operation in (Operation.UPDATE, Operation.MERGE):
+                self.caller.require(Access.UPDATE, resource)
         elif request.adds or not request.takes_away:
             self.caller.require(Access.UPDATE, resource)
 

@@ -197,8 +197,8 @@ def masked_all(options: Mapping[str, str]) -> dict[str, str]:
     return {key: masked(key, value) for key, value in options.items()}
 
 
-_ERASING = re.compile(r"\bDELETE\s+FROM\b|\bSYS\s*`?\s*\.\s*`?\s*ERASE\b", re.IGNORECASE)
-"""What names rows that are to be forgotten: its literals are what nobody is to find again."""
+_ERASING = re.compile(r"\bDELETE\s+FROM\b|\bMERGE\s+INTO\b|\bUPDATE\s[^;\'()]*\bSET\b|\bSYS\s*`?\s*\.\s*`?\s*ERASE\b", re.IGNORECASE)
+"""What names rows that are to be forgotten, or to be others: its literals are what nobody is to find again."""
 _LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*(?:'|$)|--[^\n]*|/\*.*?(?:\*/|$)|`[^`]*`|(?<![\w.])\d[\w.]*", re.DOTALL)
 
 

@@ -130,7 +130,8 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
         "rows.erasable",
         boolean(),
         False,
-        "Whether DELETE … WHERE takes single rows away, for those who hold the privilege DELETE; without it the table only grows.",
+        "Whether DELETE takes single rows away and UPDATE and MERGE change them, for who holds the privileges; without it the table only "
+        "grows.",
     ),
     Option("manifest.target-file-size", memory_size(), 8 << 20, "Roll size of manifests."),
     Option("manifest.merge-min-count", integer(at_least=1), 30, "Files needed for a trailing minor merge."),

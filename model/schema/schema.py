@@ -109,6 +109,11 @@ class Schema:
         """The bucket-key columns as fields."""
         return tuple(self.field(name) for name in self.bucket_keys)
 
+    @property
+    def place_columns(self) -> frozenset[str]:
+        """The columns whose values say in which partition and bucket a row lies."""
+        return frozenset(self.partition_keys) | (frozenset(self.bucket_keys) if self.bucket > 1 else frozenset())
+
 
 def bucket_count(options: Mapping[str, str]) -> int:
     """What ``bucket`` says; raises `InvalidOption` for what is no number. Paimon's stored default is -1."""

@@ -69,7 +69,7 @@ def _null_filled(node: exp.Table, select: exp.Select) -> bool:
 
 
 def _join_conditions(node: exp.Table, select: exp.Select) -> Iterator[exp.Expr]:
-    """ON conditions that every row must pass: those of inner joins, and a LEFT join's for the table it joins."""
+    """ON conditions that every row must pass: those of inner joins, and an outer join's for the table whose rows it does not keep."""
     for join in select.args.get("joins") or ():
         on = join.args.get("on")
         side = str(join.args.get("side") or "").upper()
@@ -77,7 +77,13 @@ def _join_conditions(node: exp.Table, select: exp.Select) -> Iterator[exp.Expr]:
         if on is None or kind == "ANTI":
             continue
         later_outer = any(str(j.args.get("side") or "").upper() in ("FULL",) for j in select.args.get("joins") or ())
-        if (side == "" and not later_outer and not _null_filled(node, select)) or (side == "LEFT" and join.this is node):
+        # Rows on the left that match none on the right are not in the result at all.
+        alone_on_the_left = side == "RIGHT" and join.this is not node and len(select.args["joins"]) == 1
+        if (
+            (side == "" and not later_outer and not _null_filled(node, select))
+            or (side == "LEFT" and join.this is node)
+            or alone_on_the_left
+        ):
             yield from _conjuncts(on)
 
 

@@ -26,14 +26,13 @@ _LOOKS = (
 def looked_at(tree: exp.Expr) -> exp.Expr | None:
     """The statement to run in a statement's stead, or None where all there is to see is that it can be read.
 
-    Queries and INSERTs are explained, which resolves their tables, columns and types; procedures and DELETE have a dry run of their own.
+    Queries and INSERTs are explained, which resolves their tables, columns and types; procedures, DELETE, UPDATE and MERGE have a dry run
+    of their own.
     """
     if is_query(tree) or isinstance(tree, exp.Insert):
         return trees.Explain(this=tree)
-    if isinstance(tree, trees.DeleteRows):
-        return trees.DeleteRows(this=tree.this, dry_run=True)
-    if isinstance(tree, trees.Call):
-        return trees.Call(**{**tree.args, "dry_run": True})
+    if isinstance(tree, trees.Call | trees.DeleteRows | trees.UpdateRows | trees.MergeRows):
+        return type(tree)(**{**tree.args, "dry_run": True})
     return tree if isinstance(tree, _LOOKS) else None
 
 

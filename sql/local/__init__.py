@@ -17,6 +17,7 @@ from sql.local.tail import ends_now as ends_now
 from sql.local.tail import is_bounded as is_bounded
 from sql.local.tail import is_stream as is_stream
 from sql.local.tail import plan_tail as plan_tail
+from sql.local.update import plan_update
 from sql.local.values import ValuesInsert as ValuesInsert
 from sql.local.values import read_values as read_values
 from sql.parsing import trees
@@ -43,6 +44,8 @@ def plan_locally(tree: exp.Expr, context: ExecutionContext) -> Statement | None:
                 return _plan_query(tree, context)
             case trees.DeleteRows():
                 return plan_delete(tree, context)
+            case trees.UpdateRows():
+                return plan_update(tree, context)
     except NotLocal:
         return None
     return None

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lake import LakeTable
-from lake.rewrite.erase import Matches
+from lake.rewrite.change_rows import Changes, deletion_of
 from model.predicate import Predicate
 from model.snapshot import Snapshot
 from sql.analysis.predicates import pushed
@@ -19,9 +19,9 @@ from sql.local.literals import NotLocal
 from sql.local.scope import Scope
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement
-from sql.statements.deleting import delete, reference_of, target_of
-from table.retention.erase import matching_rows
+from sql.statements.rows.changing import change, reference_of, target_of
 from table.scan.entry_scan import plan_scan
+from table.write.copy_on_write import matching_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +37,14 @@ class LocalDelete(LocalStatement):
     """Those the condition reads."""
 
     def run(self, context: ExecutionContext) -> ResultSet:
-        return delete(context, self.tree, self.table, partial(self.find, context))
+        return change(context, self.tree, self.table, partial(self.find, context))
 
-    def find(self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None) -> Matches:
+    def find(self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None) -> Changes:
         """The rows of a snapshot for which the condition is true."""
         plan = plan_scan(table.files, table.schema, snapshot, self.predicate)
         check = context.cancellation.check
-        return [(one, matching_rows(table.files, table.schema, one, self.condition, self.columns, check)) for one in plan.files]
+        found = ((one, matching_rows(table.files, table.schema, one, self.condition, self.columns, check)) for one in plan.files)
+        return deletion_of(list(found))
 
 
 def plan_delete(tree: trees.DeleteRows, context: ExecutionContext) -> LocalDelete:

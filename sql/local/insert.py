@@ -97,7 +97,7 @@ def _planned(insert: ValuesInsert, context: ExecutionContext, table: LakeTable) 
     _check_arity(insert, fields, str(table.identifier))
     _check_missing(table, fields)
     assignment = Assignment(utc=context.zone == "UTC")
-    arrays = [_array(field, assignment, [row[at] for row in insert.rows]) for at, field in enumerate(fields)]
+    arrays = [array_of(field, assignment, [row[at] for row in insert.rows]) for at, field in enumerate(fields)]
     batch = pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
     return LiteralInsert(insert=insert, table=table, rows=fit(batch, table.schema, table=str(table.identifier)))
 
@@ -138,7 +138,8 @@ def _check_missing(table: LakeTable, fields: Sequence[Field]) -> None:
             )
 
 
-def _array(field: Field, assignment: Assignment, literals: Sequence[LiteralValue]) -> pa.Array:
+def array_of(field: Field, assignment: Assignment, literals: Sequence[LiteralValue]) -> pa.Array:
+    """A column's literals as values of its type; raises what does not fit, or `NotLocal` where Spark must decide."""
     values: list[Any] = assignment.column(field, literals)
     return pa.array(values, arrow_field(field).type)
 

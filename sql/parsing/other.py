@@ -9,11 +9,9 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sql.parsing import trees
-from sql.parsing.drops import DropParser
+from sql.parsing.rows import RowsParser
 
 REFUSED = {
-    "UPDATE": "rows of an append table are never changed; INSERT OVERWRITE replaces a table or partitions",
-    "MERGE": "append tables have no keys to merge by; INSERT adds rows",
     "CACHE": "tables are not cached",
     "UNCACHE": "tables are not cached",
     "CLEAR": "tables are not cached",
@@ -66,14 +64,14 @@ _SHOW = (
 )
 
 
-class StatementParser(DropParser):
+class StatementParser(RowsParser):
     """Chooses the parser of a statement by its first words."""
 
     _STARTS: ClassVar[dict[str, str]] = {
         "CREATE": "create", "DROP": "drop", "ALTER": "alter", "SHOW": "show", "DESCRIBE": "describe", "DESC": "describe", "USE": "use",
         "SET": "set_option", "RESET": "reset_option", "CALL": "call", "EXPLAIN": "explain", "TRUNCATE": "truncate",
         "EXECUTE": "execute", "BEGIN": "begin", "GRANT": "grant", "REVOKE": "revoke", "STOP": "stop",
-        "UNDROP": "undrop", "PURGE": "purge", "DELETE": "delete",
+        "UNDROP": "undrop", "PURGE": "purge", "DELETE": "delete", "UPDATE": "update", "MERGE": "merge",
     }  # fmt: skip
 
     def statement(self) -> exp.Expr:
@@ -240,20 +238,6 @@ class StatementParser(DropParser):
         self.finish()
         return trees.TruncateTable(name=name)
 
-    def delete(self) -> exp.Expr:
-        """``DELETE FROM name [AS x] WHERE condition``, from behind the first word."""
-        self.need("FROM")
-        start = self.here
-        table = self._parse_table_parts()
-        if not isinstance(table, exp.Table) or not table.name:
-            self.fail("the table's name", start)
-        table.set("alias", self._parse_table_alias())
-        if self.word() != "WHERE":
-            self.refuse("DELETE needs a WHERE clause; TRUNCATE TABLE takes all rows away.")
-        where = self._parse_where()
-        self.finish()
-        return trees.DeleteRows(this=exp.Select(expressions=[exp.Star()], from_=exp.From(this=table), where=where))
-
     def explain(self) -> exp.Expr:
         """``EXPLAIN …``, from behind the word."""
         self.eat("PLAN", "FOR")
@@ -270,8 +254,8 @@ class StatementParser(DropParser):
             if self.word() == detail:
                 self.refuse(f"EXPLAIN {detail} is not available; EXPLAIN alone tells the files kept and skipped and Spark's plan.")
         inner = self.statement()
-        if not isinstance(inner, exp.Query | exp.Insert | exp.Values | trees.DeleteRows):
-            self.refuse("Only queries, INSERT and DELETE can be explained.", self._prev)
+        if not isinstance(inner, exp.Query | exp.Insert | exp.Values | trees.DeleteRows | trees.UpdateRows | trees.MergeRows):
+            self.refuse("Only queries, INSERT, DELETE, UPDATE and MERGE can be explained.", self._prev)
         return trees.Explain(this=inner, json=bool(json))
 
     def execute(self) -> exp.Expr:

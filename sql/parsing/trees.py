@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from sqlglot import exp
@@ -209,6 +210,39 @@ class DeleteRows(FlinkStatement):
     """``DELETE FROM table [AS x] WHERE condition``; ``this`` is the query for the rows that go."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "dry_run": False}
+
+
+class UpdateRows(FlinkStatement):
+    """``UPDATE table [AS x] SET column = value, … [WHERE condition]``.
+
+    ``this`` is the query for the values of the rows that change; ``targets`` are pairs of a column's path and the place of its value among
+    them, None for ``DEFAULT``.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "targets": True, "dry_run": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class When:
+    """``WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN UPDATE | DELETE | INSERT …`` of a MERGE."""
+
+    matched: bool
+    by_source: bool
+    """Whether it is for rows of the table that no row of the source matches."""
+    condition: int | None
+    """The place of the condition among the query's expressions."""
+    action: str
+    targets: tuple[tuple[tuple[str, ...], int | None], ...] | None = None
+    """As of `UpdateRows`; None where all columns get those of the source (``*``), and for DELETE."""
+
+
+class MergeRows(FlinkStatement):
+    """``MERGE INTO table [AS x] USING source ON condition WHEN …``.
+
+    ``this`` joins the table and the source, and names all conditions and values.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "whens": True, "dry_run": False}
 
 
 class StatementSet(FlinkStatement):

@@ -2,7 +2,6 @@
 
 import sql.statements.access
 import sql.statements.databases
-import sql.statements.delete
 import sql.statements.drops
 import sql.statements.insert
 import sql.statements.jobs
@@ -20,6 +19,9 @@ import sql.statements.procedures.rewrite_files
 import sql.statements.procedures.tags
 import sql.statements.query
 import sql.statements.quotas
+import sql.statements.rows.delete
+import sql.statements.rows.merge
+import sql.statements.rows.update
 import sql.statements.settings
 import sql.statements.show
 import sql.statements.tables

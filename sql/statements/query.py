@@ -14,8 +14,9 @@ from sql.execution.results import ResultSet
 from sql.local import plan_locally
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, handles
-from sql.statements.deleting import target_of
 from sql.statements.plan_json import PlanPicture, shown, table_picture
+from sql.statements.rows.changing import target_of
+from sql.statements.rows.merge import explained
 
 if TYPE_CHECKING:
     from sql.spark.read.prepared import Prepared
@@ -56,10 +57,10 @@ class Explain:
 
         inner = self.tree.this
         query = inner.args["expression"] if isinstance(inner, exp.Insert) else inner
-        if isinstance(inner, trees.DeleteRows):
-            target_of(context, inner)
-            query = inner.this
-        local = isinstance(inner, exp.Select | trees.DeleteRows) and plan_locally(inner, context) is not None
+        if isinstance(inner, trees.DeleteRows | trees.UpdateRows | trees.MergeRows):
+            table, _ = target_of(context, inner)
+            query = explained(inner, table) if isinstance(inner, trees.MergeRows) else inner.this
+        local = isinstance(inner, exp.Select | trees.DeleteRows | trees.UpdateRows) and plan_locally(inner, context) is not None
         with prepared(context, query) as rows:
             if self.tree.args.get("json"):
                 tables = tuple(table_picture(context, planned.name, planned.table, planned.plan) for planned in rows.tables)

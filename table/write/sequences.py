@@ -86,3 +86,16 @@ def _shifted(file: DataFile, by: int) -> DataFile:
     if by == 0:
         return file
     return replace(file, min_sequence_number=file.min_sequence_number + by, max_sequence_number=file.max_sequence_number + by)
+
+
+def one_after_another(writes: Iterable[Sequence[NewFile]]) -> list[NewFile]:
+    """The files of several writes as those of one: the rows of each bucket behind those of the writes before, numbered from 0."""
+    tops: dict[BucketKey, int] = {}
+    files: list[NewFile] = []
+    for write in writes:
+        shifted = [replace(new, file=file) for new, file in zip(write, in_sequence(write, tops), strict=True)]
+        for new in shifted:
+            key = (new.partition, new.bucket)
+            tops[key] = max(tops.get(key, -1), new.file.max_sequence_number)
+        files += shifted
+    return files

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from model.commit_phase import CommitProgress
 from model.errors import InvalidOption, RewriteConflict, UnsupportedType
 from model.options.table import TABLE_OPTIONS, is_on
 from model.schema.schema import Schema
-from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Snapshot, told_operation
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Operation, Snapshot, told_operation
 from table.format.deletions import deleted_rows, deletions_of, index_after, key_of, with_vectors
 from table.format.manifest import DataFile, EntryKind, ManifestEntry, NewFile
 from table.format.manifest_columns import digest_of
@@ -43,6 +43,10 @@ class CommitRequest:
     """The statistics file an ANALYZE has written."""
     in_place: bool = False
     """Whether what is added holds rows of what goes, under numbers of theirs: rows are erased or changed where they stand."""
+    behind: int = 0
+    """How many of the last files added hold rows that go behind what their buckets hold, beside those that are added in place."""
+    merged_since: int | None = None
+    """Of rows that a MERGE adds because nothing matched: the id of the snapshot it looked at, 0 for none."""
     merge_manifests: bool = False
     """Whether all manifests are merged on the occasion (``sys.compact_manifest``)."""
     progress: CommitProgress = field(default_factory=CommitProgress, compare=False)
@@ -78,6 +82,7 @@ def build_snapshot(
         raise ValueError("only plain appends share a snapshot")
     if any(request.adds for request in requests):
         check_writable(schema)
+    _check_merged(files, latest, first)
     changes, buckets = _changes(files, schema, latest, requests)
     index_manifest = _index_after(files, schema, latest, requests, changes)
     next_row_id = (latest.next_row_id if latest else None) or 0
@@ -140,6 +145,19 @@ def check_writable(schema: Schema) -> None:
     """Raise `UnsupportedType` for a table whose rows lie in several files each."""
     if is_on(schema.options, "data-evolution.enabled"):
         raise UnsupportedType("The table has 'data-evolution.enabled' = 'true', which is not written here; use the client that made it.")
+
+
+def _check_merged(files: TableFiles, latest: Snapshot | None, request: CommitRequest) -> None:
+    """Raise `RewriteConflict` where another MERGE came meanwhile: both may have added the same rows, as neither found them."""
+    if request.merged_since is None or latest is None:
+        return
+    for number in range(latest.id, request.merged_since, -1):
+        snapshot = latest if number == latest.id else files.read_snapshot(number)
+        if snapshot is None or snapshot.operation == Operation.MERGE:
+            raise RewriteConflict(
+                f"Snapshot {number} may have merged the same rows into the table meanwhile; nothing was changed.",
+                resource_name=str(number),
+            )
 
 
 def _index_after(
@@ -238,25 +256,37 @@ def _check_appendable(files: TableFiles, schema: Schema, latest: Snapshot | None
 def _compacted(
     files: TableFiles, schema: Schema, latest: Snapshot | None, request: CommitRequest
 ) -> tuple[list[ManifestEntry], Buckets | None]:
-    """The changes of a compaction, or of rows erased in place: only their buckets are read, and what a bucket ends with stays."""
+    """The changes of a compaction, or of rows changed in place: only their buckets are read, and what a bucket ends with stays.
+
+    Rows that were moved or are new go behind it.
+    """
     types = [f.type for f in schema.partition_fields]
+    in_place, behind = request.adds[: len(request.adds) - request.behind], request.adds[len(request.adds) - request.behind :]
     places = {(e.partition, e.bucket) for e in request.deletes} | {(new.partition, new.bucket) for new in request.adds}
     touched = Touched(types, {partition for partition, _ in places}, {bucket for _, bucket in places})
-    added = _entries(schema, request.adds, [new.file for new in request.adds])
-    live = _live(files, schema, latest, touched, [*request.deletes, *added])
+    tops = dict(BUCKETS.of(files, latest).tops) if behind and schema.bucket > 0 else {}
+    added = _entries(schema, in_place, [new.file for new in in_place])
+    appended = _entries(schema, behind, in_sequence(behind, tops))
+    live = _live(files, schema, latest, touched, [*request.deletes, *added, *appended])
     deleted = _deleted(request, live)
     gone = {entry.key() for entry in deleted}
     survivors = [entry for entry in live if entry.key() not in gone]
-    _check_new(files, survivors, added)
-    changes = [*(_deletion(entry) for entry in deleted), *added]
+    _check_new(files, survivors, [*added, *appended])
+    changes = [*(_deletion(entry) for entry in deleted), *added, *appended]
     if schema.bucket <= 0:
         return changes, None
-    _check_bucket_numbers(schema, survivors, request.adds)
+    _check_bucket_numbers(schema, survivors, in_place)
     if request.in_place:
         _check_places(survivors, deleted)
     else:
         _check_order(files, with_vectors(files, schema, latest, live), gone, added)
-    return changes, BUCKETS.of(files, latest)
+    before = BUCKETS.of(files, latest)
+    if not behind:
+        return changes, before
+    if before.numbers - {schema.bucket}:
+        _check_appendable(files, schema, latest, [replace(request, adds=behind)])
+    raise_tops(tops, appended)
+    return changes, Buckets(tops=tops, numbers=before.numbers | {schema.bucket})
 
 
 def _live(

@@ -10,12 +10,19 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
+from lake import LakeTable
+from lake.rewrite.change_rows import Changes, change_rows
 from model.errors import LakeError
 from model.identifier import Identifier
-from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from model.snapshot import Operation as SnapshotOperation
 from table.format.rows.arrow import arrow_schema
+from table.scan.entry_scan import PlannedFile, plan_scan
+from table.scan.read import read_batches
+from table.write.copy_on_write import FileChange
 from table.write.snapshot_builder import CommitRequest, build_snapshot, everything
 from table.write.writer import write_batches
 from tests.faults.world import Answer, World
@@ -74,6 +81,31 @@ def _overwritten(world: World, table: str) -> Sequence[Answer]:
         files = tuple(write_batches(opened.files, opened.schema, [batch]))
         request = CommitRequest(kind=CommitKind.OVERWRITE, adds=files, overwrite=everything, commit_user="u", operation="OVERWRITE")
         world.lake.commit(opened, request)
+    except LakeError as refused:
+        return [Answer(status=refused.status, body=refused.message)]
+    return [Answer(status=200, body=None)]
+
+
+def _erasable(world: World, table: str) -> None:
+    world.must(f"ALTER TABLE {table} SET ('rows.erasable' = 'true')")
+
+
+def _merged(world: World, table: str) -> Sequence[Answer]:
+    """As a MERGE commits, whose rows Spark finds: 1 becomes 10, 3 goes, 7 and 8 are new."""
+
+    def change_of(opened: LakeTable, file: PlannedFile) -> FileChange:
+        (rows,) = read_batches(opened.files, opened.schema, [file])
+        ids = rows.column("id").to_numpy()
+        value = pa.RecordBatch.from_pydict({"id": [10]}, schema=arrow_schema(opened.schema.fields[:1]))
+        return FileChange(updated=np.flatnonzero(ids == 1), deleted=np.flatnonzero(ids == 3), values=lambda: iter([value]))
+
+    def find(opened: LakeTable, snapshot: Snapshot | None) -> Changes:
+        files = [(file, change_of(opened, file)) for file in plan_scan(opened.files, opened.schema, snapshot).files]
+        new = pa.RecordBatch.from_pydict({"id": [7, 8], "s": ["c", "d"]}, schema=arrow_schema(opened.schema.fields))
+        return Changes(files=files, inserted=lambda: iter([new]), inserted_rows=2)
+
+    try:
+        change_rows(world.lake, world.lake.open(Identifier("default", table)), find, operation=SnapshotOperation.MERGE)
     except LakeError as refused:
         return [Answer(status=refused.status, body=refused.message)]
     return [Answer(status=200, body=None)]
@@ -263,6 +295,9 @@ OPERATIONS = [
     Operation(name="inserts at once", run=_grouped, each=_AT_ONCE),
     Operation(name="rows by body", run=_by_body, after=(*BEFORE, 7, 8)),
     Operation(name="overwrite", run=_overwritten, after=(20,)),
+    Operation(name="delete", run=_asking("DELETE FROM {t} WHERE id IN (2, 5)"), prepare=_erasable, after=(1, 3, 4, 6)),
+    Operation(name="update", run=_asking("UPDATE {t} SET id = 20 WHERE id = 2"), prepare=_erasable, after=(1, 3, 4, 5, 6, 20)),
+    Operation(name="merge", run=_merged, prepare=_erasable, after=(2, 4, 5, 6, 7, 8, 10)),
     Operation(name="truncate", run=_asking("TRUNCATE TABLE {t}"), after=()),
     Operation(name="compaction", run=_asking("CALL sys.compact('{t}')")),
     Operation(name="expiry", run=_asking("CALL sys.expire_snapshots(`table` => '{t}', retain_max => 1)")),

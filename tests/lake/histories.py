@@ -174,9 +174,9 @@ class History:
             rows = found.setdefault(((file.partition or (None,))[0], file.bucket), [])  # type: ignore[arg-type]
             for batch in read_batches(table.files, table.schema, [file]):
                 rows += batch.column("id").to_pylist()
-        return {place: self._in_order(rows) for place, rows in found.items()}
+        return {place: self.in_order(rows) for place, rows in found.items()}
 
-    def _in_order(self, rows: Iterable[int]) -> tuple[int, ...]:
+    def in_order(self, rows: Iterable[int]) -> tuple[int, ...]:
         return tuple(rows) if self.mode != "scalable" else tuple(sorted(rows))
 
     def check_heads(self) -> None:
@@ -236,15 +236,26 @@ class History:
         made = dict(state)
         for partition, number in rows:
             place = (partition, bucket_of(self._schema, (number,)) if self.mode != "scalable" else 0)
-            made[place] = self._in_order([*made.get(place, ()), number])
+            made[place] = self.in_order([*made.get(place, ()), number])
         return made
 
-    def write(self, table: LakeTable, rows: list[tuple[int | None, int]]) -> list[Any]:
+    def fresh_in(self, place: Place) -> int:
+        """A new id of a row that is in a bucket."""
+        while True:
+            self._next += 1
+            if self.mode == "scalable" or bucket_of(self._schema, (self._next - 1,)) == place[1]:
+                return self._next - 1
+
+    def batch(self, table: LakeTable, rows: list[tuple[int | None, int]]) -> pa.RecordBatch:
+        """Rows as the table's columns."""
         columns: dict[str, list[Any]] = {"id": [number for _, number in rows]}
         if self._partition:
             columns["p"] = [partition for partition, _ in rows]
         batch = pa.RecordBatch.from_pydict(columns, schema=arrow_schema([table.schema.field(name) for name in columns]))
-        return write_batches(table.files, table.schema, [fit(batch, table.schema)])
+        return fit(batch, table.schema)
+
+    def write(self, table: LakeTable, rows: list[tuple[int | None, int]]) -> list[Any]:
+        return write_batches(table.files, table.schema, [self.batch(table, rows)])
 
     def commit(self, branch: str, rows: list[tuple[int | None, int]], kind: CommitKind, **more: Any) -> None:
         table = self.table(branch)

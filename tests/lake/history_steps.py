@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 
 from lake import LakeTable
+from lake.rewrite.change_rows import Changes, Find, change_rows, deletion_of
 from lake.rewrite.compaction import compact, live_files, plan
-from lake.rewrite.erase import Find, Matches, erase
 from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rename_tag, replace_tag, rollback, tags_of
 from model.identifier import MAIN_BRANCH
-from model.snapshot import CommitKind, Snapshot
+from model.snapshot import CommitKind, Operation, Snapshot
 from table.compaction.rewrite import planned
-from table.retention.erase import matching_rows
 from table.retention.expiry import ExpiryRules
-from table.scan.entry_scan import plan_scan
+from table.scan.entry_scan import PlannedFile, plan_scan
+from table.scan.read import Selection, read_batches
+from table.write.copy_on_write import FileChange, matching_rows
 from table.write.snapshot_builder import CommitRequest, everything
 from tests.lake.histories import MODES, Action, History, Line, Step, World
 from tests.lake.rewrite.test_compaction import commit_tied
@@ -132,16 +134,62 @@ def erased(history: History, after: World) -> Action | None:
     gone = set(history.random.sample(there, history.random.randint(1, min(6, len(there)))))
     line.commit({place: tuple(number for number in ids if number not in gone) for place, ids in line.now.items()})
     history.merged = branch
-    return lambda: _ignore(erase(history.lake, history.table(branch), rows_of(gone)))
+    return lambda: _ignore(change_rows(history.lake, history.table(branch), rows_of(gone)))
+
+
+def changed(history: History, after: World) -> Action | None:
+    """As a MERGE: some rows get other ids where they are, one moves to another partition, some go, and some are new."""
+    branch = history.branch(after)
+    line = after[branch]
+    there = {number: place for place, ids in line.now.items() for number in ids}
+    if not there:
+        return None
+    chosen = history.random.sample(sorted(there), history.random.randint(1, min(7, len(there))))
+    gone, updated = set(chosen[: len(chosen) // 3]), chosen[len(chosen) // 3 :]
+    new = {number: (there[number][0], history.fresh_in(there[number])) for number in updated}
+    moved: list[tuple[int | None, int]] = []
+    if (partition := there[updated[0]][0]) is not None and history.random.random() < 0.5:
+        moved = [((partition + 1) % 3, new[updated[0]][1])]
+        new[updated[0]] = moved[0]
+    rows = history.fresh() if history.random.random() < 0.5 else []
+    stays = {number: new[number][1] if number in new else number for number in there if number not in gone and new.get(number) not in moved}
+    state = {place: history.in_order([stays[number] for number in ids if number in stays]) for place, ids in line.now.items()}
+    line.commit(history.added(state, [*moved, *rows]))
+    history.merged = branch
+    find = _merging(gone, new, history, rows)
+    return lambda: _ignore(change_rows(history.lake, history.table(branch), find, operation=Operation.MERGE))
+
+
+def _merging(
+    gone: Collection[int], new: Mapping[int, tuple[int | None, int]], history: History, rows: list[tuple[int | None, int]]
+) -> Find:
+    def change_of(table: LakeTable, file: PlannedFile) -> FileChange:
+        batches = read_batches(table.files, table.schema, [file], Selection(columns=["id"]))
+        ids = [number for batch in batches for number in batch.column("id").to_pylist()]
+        values = history.batch(table, [new[number] for number in ids if number in new])
+        return FileChange(
+            deleted=np.array([at for at, number in enumerate(ids) if number in gone], np.int64),
+            updated=np.array([at for at, number in enumerate(ids) if number in new], np.int64),
+            values=lambda: iter([values]),
+        )
+
+    def find(table: LakeTable, snapshot: Snapshot | None) -> Changes:
+        files = [(file, change_of(table, file)) for file in plan_scan(table.files, table.schema, snapshot).files]
+        inserted = history.batch(table, rows)
+        return Changes(files=files, inserted=lambda: iter([inserted]), inserted_rows=len(rows), moves=True)
+
+    return find
 
 
 def rows_of(ids: Collection[int]) -> Find:
     """Finds the rows of these ids."""
     condition = pc.field("id").isin(sorted(ids))
 
-    def find(table: LakeTable, snapshot: Snapshot | None) -> Matches:
+    def find(table: LakeTable, snapshot: Snapshot | None) -> Changes:
         files, schema = table.files, table.schema
-        return [(one, matching_rows(files, schema, one, condition, ["id"])) for one in plan_scan(files, schema, snapshot).files]
+        return deletion_of(
+            [(one, matching_rows(files, schema, one, condition, ["id"])) for one in plan_scan(files, schema, snapshot).files]
+        )
 
     return find
 
@@ -263,7 +311,8 @@ def read_all(history: History, after: World) -> Action:
 
 
 STEPS: list[tuple[Step, int]] = [
-    (insert, 12), (tied, 3), (overwrite, 3), (minor, 4), (full, 3), (sort, 2), (lost_race, 1), (won_race, 3), (erased, 4), (manifests, 1),
-    (expire, 4), (tagged, 4), (renamed_tag, 1), (untag, 2), (back, 2), (new_branch, 2), (drop_branch, 1), (fast_forward, 1), (orphans, 2),
+    (insert, 12), (tied, 3), (overwrite, 3), (minor, 4), (full, 3), (sort, 2), (lost_race, 1), (won_race, 3), (erased, 4), (changed, 5),
+    (manifests, 1), (expire, 4),
+    (tagged, 4), (renamed_tag, 1), (untag, 2), (back, 2), (new_branch, 2), (drop_branch, 1), (fast_forward, 1), (orphans, 2),
     (read_all, 1),
 ]  # fmt: skip

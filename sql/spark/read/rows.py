@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from lake import LakeTable
-from lake.rewrite.erase import Matches
+from lake.rewrite.change_rows import Changes, deletion_of
 from model.access import ReadRules
 from model.schema.types import BigIntType
 from model.snapshot import Snapshot
@@ -28,11 +28,12 @@ from sql.spark.read.results import FEW_ROWS, in_arrow, rows_at, write_rows
 from sql.spark.read.visible import visible
 from sql.spark.session.damage import Reading
 from sql.statements.base import ExecutionContext
-from table.retention.erase import Positions
 from table.scan.entry_scan import PlannedFile, ScanPlan, plan_scan
 from table.scan.verify import sound
+from table.write.copy_on_write import Positions
 
-_FILE, _ROW = "__sluice_file", "__sluice_row"
+FILE, ROW = "__sluice_file", "__sluice_row"
+"""Columns beside a table's that tell where a row lies: what stands for its file, and its number there."""
 _PLACES = (ResultColumn("file", STRING), ResultColumn("row", BigIntType()))
 
 
@@ -44,26 +45,16 @@ class _Numbered(NamedTuple):
     """The files, by what stands beside their rows."""
 
 
-def rows_where(context: ExecutionContext, query: exp.Expr, table: LakeTable, snapshot: Snapshot | None, rules: ReadRules) -> Matches:
-    """The rows of a snapshot that the query over the table gives, and that the rules leave its caller."""
+def rows_where(context: ExecutionContext, query: exp.Expr, table: LakeTable, snapshot: Snapshot | None, rules: ReadRules) -> Changes:
+    """The deletion of the rows of a snapshot that the query over the table gives, and that the rules leave its caller."""
     query = query.copy()
-    query.set("expressions", [exp.column(_FILE, quoted=True), exp.column(_ROW, quoted=True)])
+    query.set("expressions", [exp.column(FILE, quoted=True), exp.column(ROW, quoted=True)])
     query.args["from_"].this.meta[TARGET] = True
-    mentioned = None if any(query.args["where"].find_all(exp.Star)) else {column.name for column in query.find_all(exp.Column)}
-    if rules.restricted:
-        mentioned = None
-    files: dict[str, PlannedFile] = {}
-
-    def source(session: SparkSession, reference: TableReference, reading: Reading) -> DataFrame:
-        # A masked column's real values must not decide which files are read.
-        plan = plan_scan(table.files, table.schema, snapshot, None if rules.masks else pushed(reference, table.schema))
-        reading.add(table, plan)
-        frame, told = _numbered(session, table, plan.files, mentioned)
-        files.update(told)
-        return visible(frame, table, rules, beside=(_FILE, _ROW)) if rules.restricted else frame
+    rows = TargetRows(table, snapshot, rules, query)
+    files = rows.files
 
     positions: dict[str, list[Positions]] = {}
-    with prepared(context, query, target=source) as query_on_spark:
+    with prepared(context, query, target=rows.source) as query_on_spark:
         context.cancellation.check()
         few = sum(planned.file.row_count for planned in files.values()) <= FEW_ROWS
         frame = query_on_spark.frame
@@ -71,7 +62,30 @@ def rows_where(context: ExecutionContext, query: exp.Expr, table: LakeTable, sna
             for batch in batches:
                 context.cancellation.check()
                 _add(positions, batch)
-    return [(files[name], np.sort(np.concatenate(parts))) for name, parts in positions.items()]
+    return deletion_of([(files[name], np.sort(np.concatenate(parts))) for name, parts in positions.items()])
+
+
+class TargetRows:
+    """The rows of a table that a query changes: as its caller sees them, each with where it lies."""
+
+    def __init__(self, table: LakeTable, snapshot: Snapshot | None, rules: ReadRules, query: exp.Expr) -> None:
+        self._table, self._snapshot, self._rules = table, snapshot, rules
+        # Those of queries inside stand for columns of theirs.
+        stars = any(not isinstance(star.parent, exp.Count | exp.Select) for star in query.find_all(exp.Star))
+        names = {part.name for column in query.find_all(exp.Column) for part in column.parts}
+        self._mentioned = None if stars or rules.restricted else names
+        self.files: dict[str, PlannedFile] = {}
+        """The files that were planned, by what stands beside their rows."""
+
+    def source(self, session: SparkSession, reference: TableReference, reading: Reading) -> DataFrame:
+        """The frame of the mention whose rows are changed."""
+        table, rules = self._table, self._rules
+        # A masked column's real values must not decide which files are read.
+        plan = plan_scan(table.files, table.schema, self._snapshot, None if rules.masks else pushed(reference, table.schema))
+        reading.add(table, plan)
+        frame, told = _numbered(session, table, plan.files, self._mentioned)
+        self.files.update(told)
+        return visible(frame, table, rules, beside=(FILE, ROW), masked=False) if rules.restricted else frame
 
 
 def _collected(frame: DataFrame) -> Generator[pa.RecordBatch]:
@@ -115,13 +129,13 @@ def _numbered(session: SparkSession, table: LakeTable, files: Sequence[PlannedFi
         told[f"{at}/{one.file.file_name}"] = one
     for at, names in enumerate(rounds):
         name = F.call_function("url_decode", F.replace(F.col("_metadata.file_name"), F.lit("+"), F.lit("%2B")))
-        beside = {_FILE: F.concat(F.lit(f"{at}/"), name), _ROW: F.col("_metadata.row_index")}
+        beside = {FILE: F.concat(F.lit(f"{at}/"), name), ROW: F.col("_metadata.row_index")}
         if parquet := [one for one in names.values() if one.path in numbered]:
             frames.append(dataframe(session, table, _plan(parquet), beside=beside))
     if by_arrow := {name: one for name, one in told.items() if one.path not in numbered}:
         frames.append(_read_by_arrow(session, table, by_arrow, mentioned))
     if not frames:
-        none = {_FILE: F.lit(None).cast("string"), _ROW: F.lit(None).cast("bigint")}
+        none = {FILE: F.lit(None).cast("string"), ROW: F.lit(None).cast("bigint")}
         return _Numbered(dataframe(session, table, _plan([])).withColumns(none), told)
     return _Numbered(reduce(DataFrame.unionAll, frames), told)
 
@@ -136,5 +150,5 @@ def _read_by_arrow(
     """The rows of files whose rows Spark does not number, as those of ORC or packed with brotli; only mentioned columns hold values."""
     fields = [field for field in table.schema.fields if mentioned is None or field.name in mentioned] or list(table.schema.fields[:1])
     read = {field.name for field in fields}
-    frame = read_by_arrow(session, table, list(told.values()), columns=read, beside=(_FILE, _ROW), names=list(told))
-    return frame.select(*[tagged(named(f.name), f) for f in table.schema.fields], named(_FILE), named(_ROW))
+    frame = read_by_arrow(session, table, list(told.values()), columns=read, beside=(FILE, ROW), names=list(told))
+    return frame.select(*[tagged(named(f.name), f) for f in table.schema.fields], named(FILE), named(ROW))

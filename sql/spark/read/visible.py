@@ -16,16 +16,17 @@ from sql.spark.read.types import to_spark
 from sql.spark.session.texts import column_of
 
 
-def visible(frame: DataFrame, table: LakeTable, rules: ReadRules, *, beside: Sequence[str] = ()) -> DataFrame:
+def visible(frame: DataFrame, table: LakeTable, rules: ReadRules, *, beside: Sequence[str] = (), masked: bool = True) -> DataFrame:
     """The rows and columns the rules leave; raises `Forbidden` where a rule names a column the table has no more.
 
-    ``beside``: columns that are none of the table's, and stay.
+    ``beside``: columns that are none of the table's, and stay. ``masked``: whether masked columns are shown as their masks, or not at all.
     """
     for policy in (*rules.filters, *rules.masks.values()):
         _check(policy, table)
     for policy in rules.filters:
         frame = frame.filter(_expression(policy))
     fields = [field for field in table.schema.fields if rules.columns is None or field.name in rules.columns]
+    fields = [field for field in fields if masked or field.name not in rules.masks]
     columns = []
     for field in fields:
         mask = rules.masks.get(field.name)

@@ -77,11 +77,15 @@ def assigned(frame: DataFrame, schema: Schema, columns: Sequence[str] | None, fi
     positional = frame.toDF(*[f"c{i}" for i in range(len(given))])
     sources = {name: (F.col(f"c{i}"), given[i]) for i, name in enumerate(targets)}
     return positional.select(
-        *[_stored(field, sources.get(field.name), fixed.get(field.name), table).alias(field.name) for field in schema.fields]
+        *[stored(field, sources.get(field.name), fixed.get(field.name), table).alias(field.name) for field in schema.fields]
     )
 
 
-def _stored(field: Field, source: tuple[Column, st.StructField] | None, fixed: Column | None, table: str) -> Column:
+def stored(field: Field, source: tuple[Column, st.StructField] | None, fixed: Column | None, table: str) -> Column:
+    """A value as the column's: of a query's column, or a fixed one; without either the column's default.
+
+    Raises `AnalysisError` for a type that needs a cast.
+    """
     if source is not None:
         column, given = source
         kind = from_spark(given.dataType)
@@ -92,12 +96,12 @@ def _stored(field: Field, source: tuple[Column, st.StructField] | None, fixed: C
             )
     else:
         column = fixed if fixed is not None else F.lit(None)
-    stored = column.cast(to_spark(field.type))
+    value = column.cast(to_spark(field.type))
     if source is None and fixed is None:
-        stored = _default(field)
+        value = _default(field)
     elif field.default_value is not None and field.type.nullable:
-        stored = F.coalesce(stored, _default(field))
-    return checked(stored, field)
+        value = F.coalesce(value, _default(field))
+    return checked(value, field)
 
 
 def _default(field: Field) -> Column:
@@ -137,7 +141,12 @@ def literals(fixed: Mapping[str, exp.Expr]) -> dict[str, Column]:
 
 def physical(frame: DataFrame, schema: Schema) -> list[Column]:
     """The columns as they lie in Parquet for every reader (`architecture.md`, Timestamps); analyze under zone UTC."""
-    return [_physical(named(f.name), f.type).alias(f.name) for f in schema.fields]
+    return [physical_column(f) for f in schema.fields]
+
+
+def physical_column(field: Field) -> Column:
+    """One of them."""
+    return _physical(named(field.name), field.type).alias(field.name)
 
 
 def _physical(column: Column, type_: DataType) -> Column:

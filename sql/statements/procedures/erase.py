@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from lake import LakeTable
 from lake.rewrite import expiry as kept
-from lake.rewrite.erase import erase, require_erasable
+from lake.rewrite.change_rows import change_rows, require_erasable
 from lake.rewrite.orphans import remove_orphan_files
 from model.access import Access, table_resource
 from model.errors import AnalysisError
@@ -23,8 +23,8 @@ from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.local import plan_locally
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, build
-from sql.statements.deleting import DeletesRows
 from sql.statements.procedures.calls import DRY_COLUMN, Arguments, identifier_of, procedure
+from sql.statements.rows.changing import ChangesRows
 from table.retention.expiry import ExpiryRules
 from table.write.snapshot_builder import CommitRequest
 
@@ -98,19 +98,20 @@ class _Erasing:
             if dropped.name == name.table:
                 yield _Place("dropped table", str(dropped.drop_id), None, f"PURGE TABLE {name.written()} WITH ID {dropped.drop_id}")
 
-    def _statement(self, table: LakeTable) -> DeletesRows:
+    def _statement(self, table: LakeTable) -> ChangesRows:
         text = f"DELETE FROM {table.identifier.written()} WHERE {self._where}"  # noqa: S608 - parsed, and one DELETE or nothing
         tree = parse_one(text)
         if not isinstance(tree, trees.DeleteRows):
             raise AnalysisError("'where' is no condition.")
         statement = plan_locally(tree, self._context) or build(tree)
-        assert isinstance(statement, DeletesRows)
+        assert isinstance(statement, ChangesRows)
         return statement
 
     def _holds(self, table: LakeTable, snapshot: Snapshot | None) -> int:
         """How many such rows a snapshot holds."""
         self._context.cancellation.check()
-        return sum(len(rows) for _, rows in self._statement(table).find(self._context, table, snapshot))
+        with self._statement(table).find(self._context, table, snapshot) as changes:
+            return changes.rows
 
     def _deleted(self, table: LakeTable) -> _Place:
         """Delete until there are none: some may have come meanwhile."""
@@ -119,7 +120,8 @@ class _Erasing:
             return _Place(what, name, self._holds(table, table.latest()))
         rows = 0
         while True:
-            done = erase(self._lake, table, partial(self._statement(table).find, self._context), check=self._context.cancellation.check)
+            find = partial(self._statement(table).find, self._context)
+            done = change_rows(self._lake, table, find, check=self._context.cancellation.check)
             rows += done.rows
             if not done.rows:
                 break

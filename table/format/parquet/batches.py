@@ -5,7 +5,7 @@ Parquet writes a value that repeats once, in a column's dictionary: what a colum
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -43,9 +43,16 @@ def opened(source: pa.NativeFile, **options: object) -> pq.ParquetFile:
 
 
 def bounded_batches(
-    source: pa.NativeFile, columns: Sequence[str] | None = None, *, most_rows: int = BATCH_ROWS, use_threads: bool = True
+    source: pa.NativeFile,
+    columns: Sequence[str] | None = None,
+    *,
+    most_rows: int = BATCH_ROWS,
+    use_threads: bool = True,
+    row_groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of top-level ``columns`` (None for all), in order, in batches of some megabytes and at most ``most_rows``.
+
+    ``row_groups``: only those of these row groups, in ascending order.
 
     Raises `pa.ArrowCapacityError` for a row of more than 1 GB, other `pa.ArrowException` and `OSError` for a damaged file.
     """
@@ -56,10 +63,10 @@ def bounded_batches(
     most_rows = min(most_rows, BATCH_ROWS)
     grows = any(_repeats(column.type) for column in file.schema_arrow if column.name in names)
     if min(rows, most_rows) * size <= _MOST_BYTES and not grows:
-        yield from file.iter_batches(batch_size=most_rows, columns=columns, use_threads=use_threads)
+        yield from file.iter_batches(batch_size=most_rows, row_groups=row_groups, columns=columns, use_threads=use_threads)
         return
     layout = _Layout(metadata_of(footer_of(source)), frozenset(names), most_rows)
-    for groups in layout.stretches():
+    for groups in layout.stretches(range(file.metadata.num_row_groups) if row_groups is None else row_groups):
         plan = layout.plan(source, file.metadata, groups)
         part = opened(source, metadata=file.metadata, read_dictionary=plan.measured) if plan.measured else file
         for together in plan.parts(groups):
@@ -113,11 +120,11 @@ class _Layout:
         paths = [schema.column(position).path for position in range(len(schema))]
         self._positions = [position for position, path in enumerate(paths) if path.split(".", 1)[0] in names]
 
-    def stretches(self) -> Iterator[list[int]]:
+    def stretches(self, numbers: Iterable[int]) -> Iterator[list[int]]:
         """Row groups that are read together: one, or several of few rows."""
         groups: list[int] = []
         rows = 0
-        for number in range(self._metadata.num_row_groups):
+        for number in numbers:
             more = int(self._metadata.row_group(number).num_rows)
             if groups and rows + more > _FEWER_ROWS:  # Arrow makes one dictionary of those of row groups, value by value
                 yield groups

@@ -1,17 +1,42 @@
--- update
-UPDATE t SET a = 1
+-- update without a value
+UPDATE t SET a = WHERE b = 1
 =>
-1:1 UPDATE is not available: rows of an append table are never changed
+1:18 Syntax error at 'WHERE': a value or DEFAULT is expected
+
+-- update of an expression
+UPDATE t SET a + 1 = 2
+=>
+1:16 Syntax error at '+': = is expected
+
+-- update from a query
+UPDATE t SET a = 1 FROM s WHERE s.b = t.b
+=>
+1:20 Syntax error at 'FROM'
 
 -- delete
 DELETE FROM t
 =>
 1:13 DELETE needs a WHERE clause
 
--- merge
-MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE
+-- merge without a clause
+MERGE INTO t USING s ON t.a = s.a
 =>
-1:1 MERGE is not available
+1:33 The statement ends too early after 'a': WHEN [NOT] MATCHED
+
+-- merge that inserts what is there
+MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN INSERT *
+=>
+1:53 Syntax error at 'INSERT': UPDATE SET or DELETE is expected
+
+-- merge that deletes what is not there
+MERGE INTO t USING s ON t.a = s.a WHEN NOT MATCHED THEN DELETE
+=>
+1:57 Syntax error at 'DELETE': INSERT is expected
+
+-- merge with a change of the schema
+MERGE WITH SCHEMA EVOLUTION INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE
+=>
+1:7 MERGE WITH SCHEMA EVOLUTION is not available
 
 -- primary key of a column
 CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED)

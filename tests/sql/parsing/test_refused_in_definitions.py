@@ -28,6 +28,14 @@ POSITIONS = [
     "DELETE FROM t WHERE {call} = 1",
     "UPDATE t SET id = {call}",
     "UPDATE t SET id = 1 WHERE {call} = 1",
+    "UPDATE t SET id = (SELECT max(a.id) FROM t a WHERE {call} = a.id)",
+    "MERGE INTO t USING t s ON t.id = {call} WHEN MATCHED THEN DELETE",
+    "MERGE INTO t USING (SELECT {call} AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    "MERGE INTO t USING t s ON t.id = s.id WHEN MATCHED AND {call} = 1 THEN DELETE",
+    "MERGE INTO t USING t s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = {call}",
+    "MERGE INTO t USING t s ON t.id = s.id WHEN NOT MATCHED AND {call} = 1 THEN INSERT (id) VALUES (1)",
+    "MERGE INTO t USING t s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES ({call})",
+    "MERGE INTO t USING t s ON t.id = s.id WHEN NOT MATCHED BY SOURCE THEN UPDATE SET id = {call}",
     "EXPLAIN SELECT {call}",
     "EXPLAIN INSERT INTO t SELECT {call}, 'a'",
     "CALL sys.compact(`table` => 't', `where` => 'id = {bare}(1)')",
@@ -37,13 +45,17 @@ POSITIONS = [
     "SELECT * FROM t /*+ OPTIONS('scan.snapshot-id' = {call}) */",
     "SET 'a' = {call}",
 ]
-TAKEN = [one for one in POSITIONS if one.startswith(("CREATE VIEW", "CREATE TABLE d WITH", "INSERT", "EXPLAIN SELECT", "SELECT {call}"))]
+TAKEN = [
+    one
+    for one in POSITIONS
+    if one.startswith(("CREATE VIEW", "CREATE TABLE d WITH", "INSERT", "DELETE", "UPDATE", "MERGE", "EXPLAIN SELECT", "SELECT {call}"))
+]
 NAMES = ("reflect", "java_method", "try_reflect", "xpath_string", "input_file_name", "current_path", "nosuchfunction")
 
 
 @pytest.mark.spark
 def test_no_statement_keeps_or_looks_at_a_refused_function(on_spark: Gateway) -> None:
-    on_spark.run("CREATE TABLE t (id INT, s STRING)").close()
+    on_spark.run("CREATE TABLE t (id INT, s STRING) WITH ('rows.erasable' = 'true')").close()
     for position in POSITIONS:
         for name in NAMES:
             with pytest.raises((SqlError, InvalidGrant, InvalidOption)):
@@ -57,7 +69,7 @@ def test_no_statement_keeps_or_looks_at_a_refused_function(on_spark: Gateway) ->
 @pytest.mark.spark
 def test_the_same_statements_take_a_function_that_is_allowed(on_spark: Gateway) -> None:
     """So that it is the function that was refused."""
-    on_spark.run("CREATE TABLE t (id INT, s STRING)").close()
+    on_spark.run("CREATE TABLE t (id INT, s STRING) WITH ('rows.erasable' = 'true')").close()
     for position in TAKEN:
         on_spark.run(position.format(call="length('ab')")).close()
         on_spark.run("DROP VIEW IF EXISTS w; DROP TABLE IF EXISTS d").close()

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.gateway import Gateway
 from lake import Lake, LakeTable
-from lake.rewrite.erase import Matches, erase
+from lake.rewrite.change_rows import Changes, change_rows
 from model.errors import AnalysisError, Forbidden, InvalidOption, UnsupportedStatement
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Operation, Snapshot
@@ -180,7 +180,7 @@ def test_a_compaction_meanwhile_makes_it_look_anew(ask: Ask, lake: Lake) -> None
     delete = plan_delete(parse_one("DELETE FROM t WHERE id IN (2, 12)"), context_of(lake))  # type: ignore[arg-type]
     calls = 0
 
-    def find(table: LakeTable, snapshot: Snapshot | None) -> Matches:
+    def find(table: LakeTable, snapshot: Snapshot | None) -> Changes:
         nonlocal calls
         calls += 1
         found = delete.find(context_of(lake), table, snapshot)
@@ -189,7 +189,7 @@ def test_a_compaction_meanwhile_makes_it_look_anew(ask: Ask, lake: Lake) -> None
             ask("CALL sys.compact('t')")
         return found
 
-    done = erase(lake, table, find)
+    done = change_rows(lake, table, find)
     assert (calls, done.rows) == (2, 2)
     assert [id_ for (id_,) in ask("SELECT id FROM t")] == [id_ for id_ in range(21) if id_ not in (2, 12)]
 
@@ -199,12 +199,12 @@ def test_rows_that_come_meanwhile_stay(ask: Ask, lake: Lake) -> None:
     table = lake.open(T)
     delete = plan_delete(parse_one("DELETE FROM t WHERE s = 'odd'"), context_of(lake))  # type: ignore[arg-type]
 
-    def find(table: LakeTable, snapshot: Snapshot | None) -> Matches:
+    def find(table: LakeTable, snapshot: Snapshot | None) -> Changes:
         found = delete.find(context_of(lake), table, snapshot)
         ask("INSERT INTO t VALUES (20, 'odd')")
         return found
 
-    assert erase(lake, table, find).rows == 8
+    assert change_rows(lake, table, find).rows == 8
     assert [id_ for (id_,) in ask("SELECT id FROM t")] == [*(5 * n + i for n in range(4) for i in (0, 2, 4)), 20]
 
 
@@ -212,7 +212,7 @@ def test_rows_that_come_meanwhile_stay(ask: Ask, lake: Lake) -> None:
 def test_a_file_that_would_be_read_elsewhere_makes_it_look_anew(ask: Ask, lake: Lake) -> None:
     calls = 0
 
-    def find(table: LakeTable, snapshot: Snapshot | None) -> Matches:
+    def find(table: LakeTable, snapshot: Snapshot | None) -> Changes:
         nonlocal calls
         calls += 1
         found = rows_of({19})(table, snapshot)
@@ -227,7 +227,7 @@ def test_a_file_that_would_be_read_elsewhere_makes_it_look_anew(ask: Ask, lake: 
         tied = replace(new, file=replace(new.file, min_sequence_number=-1, max_sequence_number=-1))  # the number of the row before
         lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=(tied,), commit_user="pypaimon"))
 
-    assert erase(lake, lake.open(T), find).rows == 1
+    assert change_rows(lake, lake.open(T), find).rows == 1
     assert calls == 2
     assert [id_ for (id_,) in ask("SELECT id FROM t")] == [*range(19), 20]
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from lake import LakeTable
-from lake.rewrite.erase import Matches
+from lake.rewrite.change_rows import Changes
 from model.snapshot import Snapshot
 from sql.execution.results import ResultSet
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, handles
-from sql.statements.deleting import delete, target_of
+from sql.statements.rows.changing import change, target_of
 
 
 @handles(trees.DeleteRows)
@@ -25,9 +25,9 @@ class Delete:
     def run(self, context: ExecutionContext) -> ResultSet:
         """Let Spark find the rows, and write their files anew without them."""
         table, _ = target_of(context, self.tree)
-        return delete(context, self.tree, table, partial(self.find, context))
+        return change(context, self.tree, table, partial(self.find, context))
 
-    def find(self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None) -> Matches:
+    def find(self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None) -> Changes:
         """The rows of a snapshot for which the condition is true."""
         from sql.spark.read.rows import rows_where
 
