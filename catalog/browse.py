@@ -183,6 +183,14 @@ class BrowseRepository:
         with self._conn.cursor(row_factory=class_row(TableSummary)) as cur:
             return cur.execute(query, values).fetchall()
 
+    def count_by_type(self) -> dict[str | None, int]:
+        """How many tables there are of each `type`; None for those that do not say it."""
+        query = """
+            SELECT s.body -> 'options' ->> 'type', count(*) FROM sluice_table t
+            JOIN table_schema s ON s.table_id = t.table_id AND s.branch = 'main' AND s.schema_id = t.schema_id GROUP BY 1
+        """
+        return dict(self._conn.execute(query).fetchall())
+
     def names(self, *, database: str | None, search: str | None) -> list[tuple[str, str, bool]]:
         """Database and name of all tables and views that match, by both, and whether it is a view."""
         query = f"""

@@ -20,6 +20,8 @@ from model.work_limits import JobLimits
 
 _log = logging.getLogger(__name__)
 _ROUND_SECONDS = 0.5
+_IDLE_ROUND_SECONDS = 2.0
+"""Where it runs no job: one that is made here wakes it, and one of a server that is gone waits so much longer."""
 _FORGET_SECONDS = 600.0
 _FORGOTTEN_AT_ONCE = 100
 
@@ -97,7 +99,7 @@ class JobRunner:
             except Exception:  # jobs are looked after as long as the server lives
                 _log.exception("A round of looking after jobs failed")
             self._lose_what_is_lost()
-            self._wake.wait(_ROUND_SECONDS)
+            self._wake.wait(_ROUND_SECONDS if self.running() else _IDLE_ROUND_SECONDS)
             self._wake.clear()
 
     def round(self) -> None:

@@ -225,11 +225,14 @@ class Publisher:
         if row is not None and row.snapshot_id >= snapshot_id:
             raise CommitConflict(str(table), expected=str(snapshot_id - 1))
 
-    def mark_ahead(self, table_id: UUID, files: TableFiles, branch: str) -> str | None:
+    def mark_ahead(self, table_id: UUID, files: TableFiles, branch: str, *, newest: int | None = None) -> str | None:
         """The file of a snapshot newer than the catalog's newest, which marks the table as diverged; None where there is none.
 
-        The next id is looked for, and the one the hint names: where snapshots in between have expired only the hint tells.
+        The next id is looked for, and the one the hint names: where snapshots in between have expired only the hint tells. With the
+        ``newest`` id that was read a moment ago Postgres is asked only where a later file lies there.
         """
+        if newest is not None and _newer(files, newest) is None:
+            return None
         with self._catalog.reading() as tx:
             row = tx.snapshots.latest(table_id, branch)
         path = _newer(files, row.snapshot_id if row else 0)

@@ -224,11 +224,11 @@ class Standing:
     def _look_at(self, row: PointerRow) -> None:
         table = Identifier(row.database, row.table_name, row.branch)
         files = TableFiles(file_io_for(row.location), row.location, row.branch, name=table.written())
-        if self._publisher.mark_ahead(row.table_id, files, row.branch) is not None:
+        latest = None if row.body is None else Snapshot.from_json(row.body)
+        if self._publisher.mark_ahead(row.table_id, files, row.branch, newest=0 if latest is None else latest.id) is not None:
             return
-        if row.body is None:
+        if latest is None:
             return
-        latest = Snapshot.from_json(row.body)
         for name in (latest.base_manifest_list, latest.delta_manifest_list):
             path = files.layout.manifest(name)
             if not files.io.exists(path) and live_name(self._catalog, files.io, row.table_id, row.location, path) is not None:

@@ -43,6 +43,10 @@ class SystemSelect(LocalStatement):
     limit: int | None
 
     def run(self, context: ExecutionContext) -> ResultSet:
+        if self.counted is not None and self.condition is None and self.system.count is not None:
+            count = self.system.count(self.scan)
+            if count is not None:
+                return self._count(self.counted, count)
         batches: list[pa.RecordBatch] = []
         rows = 0
         for batch in self.system.read(self.scan, self.read):
@@ -55,9 +59,10 @@ class SystemSelect(LocalStatement):
             rows += matching.num_rows
             if self.limit is not None and not self.order and self.counted is None and rows >= self.limit:
                 break
-        if self.counted is not None:
-            return ResultSet.of_rows([ResultColumn(self.counted, BigIntType(nullable=False))], [(rows,)], is_query=True)
-        return self._ordered(batches)
+        return self._ordered(batches) if self.counted is None else self._count(self.counted, rows)
+
+    def _count(self, name: str, rows: int) -> ResultSet:
+        return ResultSet.of_rows([ResultColumn(name, BigIntType(nullable=False))], [(rows,)], is_query=True)
 
     def _ordered(self, parts: Sequence[pa.RecordBatch]) -> ResultSet:
         columns = [ResultColumn(name, field.type) for name, field in self.columns]

@@ -61,6 +61,8 @@ class SystemTable:
     name: str
     columns: tuple[ResultColumn, ...]
     read: Batches
+    count: Callable[[SystemScan], int | None] | None = None
+    """How many rows there are, where the catalog can say so at once; None where they must be read."""
     holds_data: bool = False
     """Whether its rows are the table's own, so that Spark reads them from the files."""
 

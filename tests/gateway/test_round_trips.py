@@ -70,3 +70,15 @@ def test_every_statement_takes_the_round_trips_that_the_document_tells(far: Gate
     wanted = told()
     assert {name: len(asked[name]) for name in wanted} == wanted, asked
     assert far.run("SHOW TABLES").collect() == []
+
+
+def test_a_look_around_asks_the_same_however_many_tables_there_are(far: Gateway, postgres_proxy: PostgresProxy) -> None:
+    """A server looks at some tables each five seconds, also while nobody wants anything."""
+    counts = []
+    for number in range(3):
+        far.run(f"CREATE TABLE t{number} (id INT)").close()
+        far.run(f"INSERT INTO t{number} VALUES (1)").close()
+        postgres_proxy.reset()
+        far._lake.standing.look_around(tables=None)
+        counts.append(len(postgres_proxy.asked(without=_NOT_WAITED_FOR)))
+    assert counts == [2, 2, 2]

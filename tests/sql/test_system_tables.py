@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,8 +165,17 @@ def test_tables_are_listed_page_by_page_from_the_catalog_alone(
     assert len(asked) == 3
     asked.clear()
     assert ask("SELECT count(*) FROM sys.tables") == [(4,)]
+    assert asked == [], "Postgres counts them"
+    assert ask("SELECT count(*) FROM sys.tables WHERE database_name = 'other'") == [(2,)]
     assert ask("SELECT table_name FROM sys.tables WHERE database_name = 'other'") == [("b",), ("z",)]
     assert ask("SELECT owner, created_by, updated_by FROM sys.tables WHERE table_name = 'v'") == [("anonymous",) * 3]
+
+
+def test_tables_of_other_engines_are_not_counted(ask: Any, lake: Lake) -> None:
+    described = replace(lake.open(Identifier("default", "t")).schema, options={"type": "format-table"})
+    lake.create_table(Identifier("default", "theirs"), described)
+    assert ask("SELECT count(*) FROM sys.tables") == [(1,)]
+    assert ask("SELECT table_name FROM sys.tables") == [("t",)]
 
 
 def test_a_limit_asks_for_no_more_tables_than_it_needs(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
