@@ -49,6 +49,8 @@ class SparkPool:
         """Sessions being made, and whose they are; None where that one was released meanwhile."""
         self._starting = threading.Lock()
         self._started = threading.Event()
+        self._starts = 0
+        """How often Spark was to be started anew: what became of an earlier start tells nothing of this one."""
         self._failure: Exception | None = None
         self._since = time.monotonic()
         """When Spark began to start."""
@@ -66,7 +68,7 @@ class SparkPool:
 
     def start_in_background(self) -> None:
         """Begin to start Spark; `session` waits for it."""
-        threading.Thread(target=self._start_and_warm, name="spark-start", daemon=True).start()
+        threading.Thread(target=self._start_and_warm, args=(self._starts,), name="spark-start", daemon=True).start()
 
     @property
     def ready(self) -> bool:
@@ -78,9 +80,9 @@ class SparkPool:
         """Whether nobody knows yet if Spark will start."""
         return not self._started.is_set()
 
-    def _start_and_warm(self) -> None:
+    def _start_and_warm(self, starts: int) -> None:
         pause = _FIRST_PAUSE
-        while not self._stopped:
+        while not self._stopped and starts == self._starts:
             try:
                 self._start()
                 root = self._root
@@ -89,16 +91,24 @@ class SparkPool:
                     self._probe.renewed()
                 return
             except Exception as problem:  # told to whoever needs Spark; the server itself lives on without it
+                if starts != self._starts:  # it started, and was ended while the small job ran
+                    return
                 self._failure = problem
                 if self._stopped:  # the server ends, and took away what Spark was to start with
                     return
                 first = pause == _FIRST_PAUSE  # on a full disk it fails the same way each time
                 _log.error("Spark did not start: %s; the next attempt is in %d s", type(problem).__name__, pause, exc_info=first)
             finally:
-                self._started.set()
+                self._tell_started(starts)
             if self._root is not None or self._stopping.wait(pause):
                 return  # it runs and only the warming failed: a statement will tell whether it is lost
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _tell_started(self, starts: int) -> None:
+        """Wake those who wait for this start; who waits for a later one goes on waiting."""
+        with self._lock:
+            if starts == self._starts:
+                self._started.set()
 
     def _start(self) -> None:
         with self._starting:
@@ -351,6 +361,8 @@ class SparkPool:
             if self._root is not root or self._stopped:
                 return  # another statement noticed first
             self._root = None
+            self._starts += 1
+            self._failure = None
             self._since = time.monotonic()
             self._started.clear()
             self._sessions.clear()
