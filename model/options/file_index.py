@@ -8,16 +8,19 @@ from typing import Any
 
 from model.errors import InvalidOption
 from model.options.option import Option, integer, memory_size, number, optional, text
-from model.schema.types import Field
+from model.schema.types import DecimalType, Field
 
 BLOOM = "bloom-filter"
 BITMAP = "bitmap"
+RANGE = "range-bitmap"
 _PREFIX = "file-index."
 _ANY_ROOT = frozenset(
     {"CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}
 )
-_ROOTS = {BLOOM: _ANY_ROOT | {"BINARY", "VARBINARY"}, BITMAP: _ANY_ROOT | {"BOOLEAN"}}
+_ROOTS = {BLOOM: _ANY_ROOT | {"BINARY", "VARBINARY"}, BITMAP: _ANY_ROOT | {"BOOLEAN"}, RANGE: _ANY_ROOT | {"BOOLEAN", "DECIMAL"}}
 """Types Paimon can index, by kind of index."""
+_MOST_DIGITS = 18
+"""Of a DECIMAL with an index: those that a BIGINT holds."""
 
 COLUMN_OPTIONS: Mapping[str, tuple[Option[Any], ...]] = {
     BLOOM: (
@@ -27,6 +30,14 @@ COLUMN_OPTIONS: Mapping[str, tuple[Option[Any], ...]] = {
     BITMAP: (
         Option("version", integer(at_least=1, at_most=2), 2, "Version of the index's format."),
         Option("index-block-size", memory_size(), 16 << 10, "Bytes of values looked through for one."),
+    ),
+    RANGE: (
+        Option(
+            "chunk-size",
+            optional(memory_size()),
+            None,
+            "Bytes of values looked through for one; 16 kb where unset, none for small integers.",
+        ),
     ),
 }
 """What may be said of one indexed column: ``file-index.<kind>.<column>.<key>``."""
@@ -40,6 +51,12 @@ COLUMNS: tuple[Option[Any], ...] = (
         optional(text()),
         None,
         "Columns, separated by commas, of few values each: skips files for =, IN, IS NULL and conditions on several such columns.",
+    ),
+    Option(
+        _PREFIX + RANGE + ".columns",
+        optional(text()),
+        None,
+        "Columns, separated by commas, of many values: skips files for <, <=, >, >=, BETWEEN, =, <>, IN and IS NULL.",
     ),
 )
 
@@ -79,7 +96,7 @@ def check_file_indexes(options: Mapping[str, str], fields: Sequence[Field]) -> N
             raise InvalidOption(f"Option '{option}': {index.column}: indexes on keys of a MAP are not written here; leave it out.")
         if indexed is None:
             raise InvalidOption(f"Option '{option}': there is no column {index.column}.")
-        if indexed.type.root not in _ROOTS[index.kind]:
+        if indexed.type.root not in _ROOTS[index.kind] or (isinstance(indexed.type, DecimalType) and indexed.type.precision > _MOST_DIGITS):
             raise InvalidOption(
                 f"Option '{option}': column {index.column} has the type {indexed.type.sql()}, which has no {index.kind} index."
             )

@@ -169,8 +169,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         "end-input.watermark",
         optional(integer()),
         None,
-        "Watermark committed at end of bounded input.",
-        kept="a job's watermark comes from its rows here",
+        "Watermark of what batch INSERTs and HTTP bodies commit, in milliseconds since 1970; a job's comes from its rows.",
     ),
     Option(
         "partition.mark-done-action.mode", one_of("process-time"), "process-time", "What tells that a partition's time is over: the clock."

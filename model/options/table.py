@@ -46,7 +46,7 @@ for _pattern in (
 ):  # fmt: skip
     TABLE_OPTIONS.refuse(_pattern, _NO_KEY)
 for _pattern in (
-    r"data-file\.external-paths.*", r"file-index\.(?!read\.enabled|in-manifest-threshold|bloom-filter\.|bitmap\.).*",
+    r"data-file\.external-paths.*", r"file-index\.(?!read\.enabled|in-manifest-threshold|bloom-filter\.|bitmap\.|range-bitmap\.).*",
     r"commit\.callback.*", r"tag\.callback.*",
     r"manifest-sort\..+-.*", r"scan\.(fallback|primary)-.*",
     r"commit\.strict-mode\..*", r"snapshot\.ignore-empty-commit", r"scan\.partitions",
@@ -130,7 +130,15 @@ _TUNING_HINTS = frozenset(
     }
 )  # fmt: skip
 _WRITE_HINTS = frozenset(
-    {"sink.parallelism", "dynamic-partition-overwrite", "target-file-size", "write-only", "commit.user-prefix", "write.batch-size"}
+    {
+        "sink.parallelism",
+        "dynamic-partition-overwrite",
+        "target-file-size",
+        "write-only",
+        "commit.user-prefix",
+        "write.batch-size",
+        "end-input.watermark",
+    }
 )
 
 

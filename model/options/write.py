@@ -5,15 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from model.options.names import inner_directory, name_part
 from model.options.option import (
     TUNING,
     Option,
     boolean,
     duration,
-    inner_directory,
     integer,
     memory_size,
-    name_part,
     one_of,
     only_false,
     optional,

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
 from model.schema.types import DataType
 from table.index.container import UnreadableIndex
-from table.index.values import key_order, keys
+from table.index.rows_by_value import RowsByValue
 
 _TEXTS = frozenset({"CHAR", "VARCHAR"})
 _WIDTH = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8, "DATE": 4, "TIME": 4, "TIMESTAMP": 8}
@@ -27,33 +26,23 @@ class BitmapBuilder:
         self._type = type_
         self._version: int = settings["version"]
         self._block_bytes: int = settings["index-block-size"]
-        self._rows: dict[bytes, BitMap] = {}
-        self._nulls = BitMap()
-        self._count = 0
+        self._seen = RowsByValue(type_)
 
     def add(self, column: pa.Array) -> None:
         """Note the values of the rows that follow."""
-        coded = column.dictionary_encode()
-        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        order = np.argsort(codes, kind="stable")
-        ends = np.searchsorted(codes[order], np.arange(-1, len(coded.dictionary)), side="right")
-        parts = np.split(order + self._count, ends[:-1])
-        self._nulls.update(parts[0].astype(np.uint32))
-        for key, part in zip(keys(self._type, coded.dictionary), parts[1:], strict=True):
-            self._rows.setdefault(key, BitMap()).update(part.astype(np.uint32))
-        self._count += len(column)
+        self._seen.add(column)
 
     def body(self) -> bytes:
         """The index's bytes."""
         bitmaps = bytearray()
-        nulls = _placed(self._nulls, bitmaps)
-        ordered = sorted(self._rows, key=lambda key: key_order(self._type, key))
-        entries = [(key, *_placed(self._rows[key], bitmaps)) for key in ordered]
-        head = struct.pack(">Bii?", self._version, self._count, len(entries), bool(self._nulls))
+        seen = self._seen
+        nulls = _placed(seen.nulls, bitmaps)
+        entries = [(key, *_placed(seen.rows[key], bitmaps)) for key in seen.ordered()]
+        head = struct.pack(">Bii?", self._version, seen.count, len(entries), bool(seen.nulls))
         if self._version == 1:
-            head += struct.pack(">i", nulls[0]) if self._nulls else b""
+            head += struct.pack(">i", nulls[0]) if seen.nulls else b""
             return head + b"".join(self._shown(key) + struct.pack(">i", offset) for key, offset, _ in entries) + bytes(bitmaps)
-        head += struct.pack(">ii", *nulls) if self._nulls else b""
+        head += struct.pack(">ii", *nulls) if seen.nulls else b""
         return head + self._blocks(entries) + bytes(bitmaps)
 
     def _shown(self, key: bytes) -> bytes:

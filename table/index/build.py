@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from model.options.file_index import BITMAP, BLOOM, ColumnIndex, column_indexes
+from model.options.file_index import BITMAP, BLOOM, RANGE, ColumnIndex, column_indexes
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from model.schema.types import DataType, Field
@@ -17,6 +17,7 @@ from table.format.store import TableFiles
 from table.index.bitmap import BitmapBuilder
 from table.index.bloom import BloomBuilder
 from table.index.container import SUFFIX, encode
+from table.index.range_bitmap import RangeBitmapBuilder
 from table.scan.plan import PlannedFile
 from table.scan.read import Selection, read_batches
 
@@ -26,7 +27,11 @@ class _Builder(Protocol):
     def body(self) -> bytes: ...
 
 
-_KINDS: Mapping[str, Callable[[DataType, Mapping[str, Any]], _Builder]] = {BLOOM: BloomBuilder, BITMAP: BitmapBuilder}
+_KINDS: Mapping[str, Callable[[DataType, Mapping[str, Any]], _Builder]] = {
+    BLOOM: BloomBuilder,
+    BITMAP: BitmapBuilder,
+    RANGE: RangeBitmapBuilder,
+}
 
 
 class FileIndexes:

@@ -10,7 +10,7 @@ from functools import reduce
 from pyroaring import BitMap
 
 from model.errors import LakeError
-from model.options.file_index import BITMAP, BLOOM
+from model.options.file_index import BITMAP, BLOOM, RANGE
 from model.options.table import TABLE_OPTIONS
 from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate
 from model.schema.casting import is_cast
@@ -21,6 +21,7 @@ from table.format.store import TableFiles
 from table.index.bitmap import BitmapIndex
 from table.index.bloom import may_hold
 from table.index.container import SUFFIX, UnreadableIndex, decode
+from table.index.range_bitmap import RangeBitmapIndex
 from table.index.values import keys, literal
 from table.scan.plan import PlannedFile
 
@@ -53,7 +54,7 @@ def _asks(predicate: Predicate) -> bool:
     """Whether some part of the predicate is of a kind an index answers."""
     if isinstance(predicate, And | Or):
         return any(_asks(part) for part in predicate.parts)
-    return not isinstance(predicate, Compare) or predicate.op is Op.EQ
+    return not isinstance(predicate, Compare) or predicate.op is not Op.STARTS_WITH
 
 
 def _index_path(planned: PlannedFile) -> str | None:
@@ -118,6 +119,8 @@ class _Answers:
                 return self._equal(column, values)
             case Compare(column=column, op=Op.EQ, value=value):
                 return self._equal(column, (value,))
+            case Compare(column=column, op=op, value=value):
+                return self._compared(column, op, value)
         return None
 
     def _indexed(self, column: str) -> tuple[Field, Mapping[str, bytes | None]] | None:
@@ -132,6 +135,8 @@ class _Answers:
 
     def _nulls(self, column: str, *, negated: bool) -> BitMap | None:
         indexed = self._indexed(column)
+        if indexed is not None and (body := indexed[1].get(RANGE)) is not None:
+            return RangeBitmapIndex.decode(body, indexed[0].type).nulls(negated=negated)
         body = indexed[1].get(BITMAP) if indexed else None
         if indexed is None or body is None:
             return None
@@ -150,6 +155,17 @@ class _Answers:
         known = [one for one in wanted if one is not None]
         if (body := bodies.get(BITMAP)) is not None:
             return BitmapIndex.decode(body, field.type).having([key for one in known for key in keys(field.type, one)])
+        if (body := bodies.get(RANGE)) is not None:
+            return RangeBitmapIndex.decode(body, field.type).having([key for one in known for key in keys(field.type, one)])
         if (body := bodies.get(BLOOM)) is not None:
             return None if any(may_hold(body, field.type, one) for one in known) else BitMap()
         return None
+
+    def _compared(self, column: str, op: Op, value: object) -> BitMap | None:
+        indexed = self._indexed(column)
+        body = indexed[1].get(RANGE) if indexed else None
+        known = literal(indexed[0].type, value) if indexed is not None and body is not None else None
+        if indexed is None or body is None or known is None:
+            return None
+        (key,) = keys(indexed[0].type, known)
+        return RangeBitmapIndex.decode(body, indexed[0].type).compared(op, key)

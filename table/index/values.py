@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from model.schema.types import DataType, LocalZonedTimestampType, TimestampType
+from model.schema.types import DataType, DecimalType, LocalZonedTimestampType, TimestampType
 from table.format.rows.arrow import arrow_type
 
 Hashes = np.ndarray[Any, np.dtype[np.int64]]
@@ -26,6 +27,9 @@ def numbers(type_: DataType, column: pa.Array) -> np.ndarray[Any, Any]:
         values = np.array(column.to_numpy(zero_copy_only=False), dtype=float_)
         values[np.isnan(values)] = np.nan  # Java knows one NaN
         return values.view(bits)
+    if isinstance(type_, DecimalType):
+        words = np.frombuffer(column.cast(arrow_type(type_)).buffers()[1] or b"", dtype="<i8")
+        return words[2 * column.offset : 2 * (column.offset + len(column)) : 2]  # up to 18 digits fit the lower half
     if isinstance(type_, TimestampType | LocalZonedTimestampType):
         unit = "ms" if type_.precision <= 3 else "us"
         column = column.cast(pa.timestamp(unit, column.type.tz), safe=False).cast(pa.int64())
@@ -91,10 +95,21 @@ def literal(type_: DataType, value: object) -> pa.Array | None:
         if not isinstance(value, dt.datetime) or (value.tzinfo is not None) != zoned:
             return None
         return None if type_.precision < 6 and value.microsecond % 10 ** (6 - type_.precision) else pa.array([value], arrow_type(type_))
+    if isinstance(type_, DecimalType):
+        return _decimal(type_, value)
     expected: dict[str, type] = {"VARCHAR": str, "VARBINARY": bytes, "BOOLEAN": bool}
     if root in expected:
         return pa.array([value], arrow_type(type_)) if isinstance(value, expected[root]) else None
     return pa.array([value], arrow_type(type_)) if root == "DATE" and type(value) is dt.date else None
+
+
+def _decimal(type_: DecimalType, value: object) -> pa.Array | None:
+    if isinstance(value, bool) or not isinstance(value, Decimal | int):
+        return None
+    try:
+        return pa.array([Decimal(value)], arrow_type(type_))
+    except pa.ArrowInvalid:  # more digits than the column has
+        return None
 
 
 def _in_range(root: str, value: object) -> bool:

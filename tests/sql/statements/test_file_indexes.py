@@ -58,6 +58,38 @@ def test_files_are_left_out(filled: Ask, kept: Kept) -> None:
     assert len(filled("SELECT id FROM t WHERE kind IS NULL")) == 4
 
 
+def test_a_range_bitmap_leaves_out_files_by_ranges(ask: Ask, kept: Kept) -> None:
+    """Two clusters of values far apart in each file, so that its least and greatest value say nothing."""
+    ask(
+        "CREATE TABLE t (n BIGINT, price DECIMAL(8, 2), name STRING) WITH ('bucket' = '-1', 'write-only' = 'true', "
+        "'file-index.range-bitmap.columns' = 'n, price, name', 'file-index.range-bitmap.n.chunk-size' = '16 b')"
+    )
+    for first in (0, 10, 20):
+        values = [f"({n}, {n}.25, 'n{n:05}')" for at in (first, 1000 + first) for n in range(at, at + 5)]
+        ask("INSERT INTO t VALUES " + ", ".join([*values, "(NULL, NULL, NULL)"]))
+    for condition, files, rows in (
+        ("n > 6 AND n < 1000", 2, 10),
+        ("n BETWEEN 12 AND 19", 1, 3),
+        ("n >= 1024", 1, 1),
+        ("n = 13", 1, 1),
+        ("n IN (3, 7)", 1, 1),
+        ("n > 30 AND n < 900", 0, 0),
+        ("price > 24.25 AND price <= 1000.25", 1, 1),
+        ("name >= 'n00021' AND name < 'n00900'", 1, 4),
+        ("n IS NULL", 3, 3),
+        ("n > 30 AND n < 900 AND name IS NOT NULL", 0, 0),
+        ("n < 0 OR n BETWEEN 5 AND 9", 0, 0),
+    ):
+        assert kept(condition) == files, condition
+        assert len(ask(f"SELECT n FROM t WHERE {condition}")) == rows, condition
+    assert {kind for (kind,) in ask("SELECT index_type FROM t$file_indexes")} == {"range-bitmap"}
+    ask("ALTER TABLE t RENAME n TO m")
+    assert kept("m BETWEEN 12 AND 19") == 1
+    assert sorted(ask("SELECT m FROM t WHERE m BETWEEN 12 AND 13")) == [(12,), (13,)]
+    ask("CALL sys.compact(`table` => 't', compact_strategy => 'full')")
+    assert kept("m > 30 AND m < 900") == 0
+
+
 def test_indexes_are_shown(filled: Ask) -> None:
     shown = sorted(filled("SELECT column_name, index_type, storage_type, is_empty FROM t$file_indexes"))
     assert shown == [

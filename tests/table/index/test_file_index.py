@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import operator
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -12,13 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import InvalidOption
-from model.options.file_index import BITMAP, BLOOM, COLUMN_OPTIONS
+from model.options.file_index import BITMAP, BLOOM, COLUMN_OPTIONS, RANGE
+from model.predicate import Op
 from model.schema.schema import column, new_schema
 from model.schema.types import DataType
 from table.format.rows.arrow import arrow_type
 from table.index.bitmap import BitmapBuilder, BitmapIndex
 from table.index.bloom import BloomBuilder, may_hold
 from table.index.container import UnreadableIndex, decode, encode
+from table.index.range_bitmap import RangeBitmapBuilder, RangeBitmapIndex
 from table.index.values import hashes, key_order, keys, literal
 
 TIMES = st.datetimes(dt.datetime(1960, 1, 1), dt.datetime(2030, 1, 1))
@@ -107,6 +112,62 @@ def test_a_bitmap_index_gives_the_rows_of_each_value(version: int, spelled: str,
         assert list(index.having([key])) == [at for at, other in enumerate(rows) if other == value]
 
 
+COMPARED: dict[Op, Callable[[Any, Any], bool]] = {
+    Op.EQ: operator.eq, Op.NE: operator.ne, Op.LT: operator.lt, Op.LE: operator.le, Op.GT: operator.gt, Op.GE: operator.ge,
+}  # fmt: skip
+
+
+def compared(value: Any) -> Any:
+    """As Java compares it: texts by their bytes."""
+    return value.encode() if isinstance(value, str) else value
+
+
+RANGED = VALUES | {"BOOLEAN": st.booleans(), "DECIMAL(9, 2)": st.decimals(-999, 999, places=2), "SMALLINT": st.integers(-9, 9)}
+
+
+@pytest.mark.parametrize("chunk", [None, 24])
+@pytest.mark.parametrize("spelled", RANGED)
+@given(data=st.data())
+def test_a_range_bitmap_gives_the_rows_of_each_comparison(chunk: int | None, spelled: str, data: st.DataObject) -> None:
+    rows = data.draw(st.lists(st.none() | RANGED[spelled], max_size=40))
+    type_ = typed(spelled)
+    builder = RangeBitmapBuilder(type_, settings(RANGE, chunk_size=chunk))
+    for at in range(0, len(rows), 15):
+        builder.add(pa.array(rows[at : at + 15], arrow_type(type_)))
+    index = RangeBitmapIndex.decode(builder.body(), type_)
+    assert list(index.nulls(negated=False)) == [at for at, value in enumerate(rows) if value is None]
+    assert list(index.nulls(negated=True)) == [at for at, value in enumerate(rows) if value is not None]
+    asked = [*data.draw(st.lists(RANGED[spelled], max_size=3)), *(value for value in rows[:5] if value is not None)]
+    for value in asked:
+        (key,) = keys(type_, pa.array([value], arrow_type(type_)))
+        for op, holds in COMPARED.items():
+            expected = [at for at, other in enumerate(rows) if other is not None and holds(compared(other), compared(value))]
+            assert list(index.compared(op, key) or []) == expected, (op, value)
+        assert list(index.having([key])) == [at for at, other in enumerate(rows) if other == value]
+
+
+def test_a_range_bitmap_that_ends_early_is_told() -> None:
+    type_ = typed("STRING")
+    builder = RangeBitmapBuilder(type_, settings(RANGE, chunk_size=16))
+    builder.add(pa.array(["a", "bc", None, "def", "a"]))
+    body = builder.body()
+    for end in range(len(body)):
+        with pytest.raises(UnreadableIndex):
+            RangeBitmapIndex.decode(body[:end], type_).compared(Op.GE, b"bd")
+
+
+@given(data=st.data())
+def test_a_range_bitmap_of_strange_bytes_is_told_and_nothing_else(data: st.DataObject) -> None:
+    type_ = typed(data.draw(st.sampled_from(["STRING", "BIGINT"])))
+    builder = RangeBitmapBuilder(type_, settings(RANGE, chunk_size=16))
+    builder.add(pa.array(["a", "bc", None, "def"] if type_.root == "VARCHAR" else [1, 5, None, 7]))
+    body = bytearray(builder.body())
+    at = data.draw(st.integers(0, len(body) - 1))
+    body[at] ^= 1 << data.draw(st.integers(0, 7))
+    with contextlib.suppress(UnreadableIndex):
+        RangeBitmapIndex.decode(bytes(body), type_).compared(Op.GE, b"bd" if type_.root == "VARCHAR" else struct.pack(">q", 4))
+
+
 def test_bitmap_keys_are_in_the_values_order() -> None:
     for spelled, ordered in (("INT", [-(2**31), -1, 0, 7]), ("DOUBLE", [float("-inf"), -1.5, -0.0, 0.0, 3.0, float("inf"), float("nan")])):
         type_ = typed(spelled)
@@ -134,12 +195,14 @@ def test_broken_containers_are_told_from_good_ones() -> None:
         ({"file-index.bloom-filter.columns": "nothing"}, "there is no column nothing"),
         ({"file-index.bloom-filter.columns": "d"}, "has no bloom-filter index"),
         ({"file-index.bitmap.columns": "b"}, "has no bitmap index"),
+        ({"file-index.range-bitmap.columns": "b"}, "has no range-bitmap index"),
+        ({"file-index.range-bitmap.columns": "wide"}, "has no range-bitmap index"),
         ({"file-index.bitmap.columns": "m[k]"}, "keys of a MAP"),
         ({"file-index.bloom-filter.id.items": "10"}, "is not in 'file-index.bloom-filter.columns'"),
         ({"file-index.bloom-filter.columns": "id", "file-index.bloom-filter.id.fpp": "2"}, "must lie between"),
     ],
 )
 def test_impossible_indexes_are_refused(options: dict[str, str], told: str) -> None:
-    columns = [column("id", "INT"), column("d", "DECIMAL(5, 2)"), column("b", "BYTES")]
+    columns = [column("id", "INT"), column("d", "DECIMAL(5, 2)"), column("b", "BYTES"), column("wide", "DECIMAL(19, 2)")]
     with pytest.raises(InvalidOption, match=told.replace("(", r"\(")):
         new_schema(columns, options={"bucket": "-1", **options})

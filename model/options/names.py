@@ -1,0 +1,32 @@
+"""Options that name a part of a file's name or a directory inside a table's."""
+
+from __future__ import annotations
+
+from model.location import is_plain_name
+from model.options.option import Parser
+
+_MOST_PREFIX = 100
+"""Bytes of a prefix; what follows it in a file's name needs room, too."""
+
+
+def name_part() -> Parser[str]:
+    """What a file's name begins with."""
+
+    def parse(raw: str) -> str:
+        if raw and not (len(raw.encode("utf-8", "replace")) <= _MOST_PREFIX and is_plain_name(f"{raw}x")):
+            raise ValueError(f"the beginning of a file's name is expected: no separators, at most {_MOST_PREFIX} bytes")
+        return raw
+
+    return Parser("text", parse)
+
+
+def inner_directory() -> Parser[str]:
+    """A directory below a table's own."""
+
+    def parse(raw: str) -> str:
+        names = raw.strip("/").split("/")
+        if raw and not all(map(is_plain_name, names)):
+            raise ValueError("a directory inside the table's is expected: names parted by '/', none of them '.' or '..'")
+        return raw
+
+    return Parser("text", parse)
