@@ -113,10 +113,13 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
             self.caller.require(Access.UPDATE, resource)
 
     def _signed(self, table: LakeTable, request: CommitRequest) -> CommitRequest:
-        """A request that says who commits, where callers are told apart, under the table's `commit.user-prefix`."""
+        """A request that says who commits, where callers are told apart, under the table's options."""
         prefix = TABLE_OPTIONS.read(table.schema.options, "commit.user-prefix")
         if prefix and request.commit_identifier == BATCH_COMMIT_IDENTIFIER:
             request = replace(request, commit_user=f"{prefix}_{request.commit_user}")
+        batch = request.commit_identifier == BATCH_COMMIT_IDENTIFIER and request.kind is not CommitKind.COMPACT
+        if batch and request.adds and not request.deletes and request.watermark is None:
+            request = replace(request, watermark=TABLE_OPTIONS.read(table.schema.options, "end-input.watermark"))
         if self.caller == EVERYBODY:
             return request
         return replace(request, properties={**request.properties, COMMITTED_BY: self.caller.principal})

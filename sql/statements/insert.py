@@ -13,7 +13,7 @@ from lake import LakeTable
 from lake.commit.write_context import Write
 from model.access import Access
 from model.errors import AnalysisError, InvalidSchema
-from model.options.table import check_hint
+from model.options.table import TABLE_OPTIONS, check_hint
 from model.schema.schema import Schema, new_schema
 from model.snapshot import CommitKind
 from sql.connectors import ConnectorTable, connector_named
@@ -117,12 +117,12 @@ def target_of(context: ExecutionContext, insert: exp.Insert) -> Target:
     context.lake.reserve.require()
     options = into.meta.get(OPTIONS_HINT, {})
     check_hint(options, writing=True)
+    if options:
+        table = replace(table, schema=replace(table.schema, options={**table.schema.options, **options}))
     partition = into.args.get("partition") or insert.args.get("partition")
     fixed = _fixed(table, partition) if isinstance(partition, exp.Partition) else {}
     _check_columns(table, columns, fixed)
-    dynamic = (
-        options.get("dynamic-partition-overwrite") or table.schema.options.get("dynamic-partition-overwrite", "true")
-    ).lower() != "false"
+    dynamic: bool = TABLE_OPTIONS.read(table.schema.options, "dynamic-partition-overwrite")
     return Target(table=table, columns=columns, fixed=fixed, overwrite=overwrite, dynamic=dynamic)
 
 

@@ -1,0 +1,53 @@
+"""What the options of a table and the hint of an INSERT do to what it writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.gateway import Gateway
+from lake import Lake
+from model.identifier import Identifier
+from model.snapshot import CommitKind, Snapshot
+
+T = Identifier("default", "t")
+
+
+def latest(lake: Lake) -> Snapshot:
+    snapshot = lake.open(T).latest()
+    assert snapshot is not None
+    return snapshot
+
+
+def test_an_insert_ends_with_the_tables_watermark(gateway: Gateway, lake: Lake) -> None:
+    gateway.run("CREATE TABLE t (a INT) WITH ('bucket' = '-1', 'end-input.watermark' = '5000')").close()
+    gateway.run("INSERT INTO t VALUES (1)").close()
+    assert latest(lake).watermark == 5000
+    gateway.run("ALTER TABLE t SET ('end-input.watermark' = '4000')").close()
+    gateway.run("INSERT INTO t VALUES (2)").close()
+    assert latest(lake).watermark == 5000, "it never goes back"
+    gateway.run("ALTER TABLE t SET ('end-input.watermark' = '6000')").close()
+    gateway.run("CALL sys.compact(`table` => 't', compact_strategy => 'full')").close()
+    assert (latest(lake).commit_kind, latest(lake).watermark) == (CommitKind.COMPACT, 5000), "nothing came"
+    gateway.run("INSERT INTO t VALUES (3)").close()
+    assert latest(lake).watermark == 6000
+    gateway.run("ALTER TABLE t RESET ('end-input.watermark')").close()
+    gateway.run("INSERT INTO t VALUES (4)").close()
+    assert latest(lake).watermark == 6000
+
+
+@pytest.mark.spark
+def test_what_a_hint_says_is_done(on_spark: Gateway, lake: Lake) -> None:
+    on_spark.run("CREATE TABLE t (a BIGINT, s STRING) WITH ('bucket' = '1', 'bucket-key' = 'a')").close()
+    rows = "SELECT id, sha2(CAST(id AS STRING), 512) FROM range(12000)"
+    on_spark.run(f"INSERT INTO t {rows}").close()
+    assert on_spark.run("SELECT count(*) FROM t$files").collect() == [(1,)]
+    given = "'target-file-size' = '256 kb', 'commit.user-prefix' = 'etl', 'end-input.watermark' = '7000'"
+    on_spark.run(f"INSERT INTO t /*+ OPTIONS({given}) */ {rows}").close()
+    ((files,),) = on_spark.run("SELECT count(*) FROM t$files").collect()
+    assert files > 3
+    assert latest(lake).commit_user.startswith("etl_")
+    assert latest(lake).watermark == 7000
+    on_spark.run(f"INSERT INTO t {rows}").close()
+    assert on_spark.run("SELECT count(*) FROM t$files").collect() == [(files + 1,)]
+    assert not latest(lake).commit_user.startswith("etl_")
+    assert "target-file-size" not in lake.open(T).schema.options
