@@ -44,12 +44,10 @@ PartitionFilter = Callable[[bytes], bool]
 NamedBy = Callable[[str], int | None]
 """The live snapshot that names a file, 0 where the table does in another way; None where nothing of it does any more."""
 
-
 # One cache each for all tables of the process, so that the bounds hold however many tables are open.
 _MANIFESTS_BYTES, _LISTS_BYTES = 192 << 20, 64 << 20
 _MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(_MANIFESTS_BYTES, entries_bytes, idle_seconds=IDLE_SECONDS)
 _LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(_LISTS_BYTES, list_bytes, idle_seconds=IDLE_SECONDS)
-
 
 _MANY_ENTRIES = 4096
 """Entries from which manifests are looked at as columns; fewer are decoded quicker than columns are set up."""
