@@ -17,6 +17,7 @@ from model.schema.schema import Schema
 from table.format.io.file_io import file_io_for
 from table.format.manifest import SimpleStats
 from table.format.store import TableFiles
+from table.index.checksum import container_of, told
 from table.scan.entry_scan import PlannedFile
 from table.scan.read import Selection, read_batches
 
@@ -76,8 +77,12 @@ def read_last(row: LastRow, target: StructType) -> Iterator[pa.RecordBatch]:
 
 
 def _slim(piece: Piece) -> Piece:
-    """Without statistics, which decided what is read and are of no use in a task."""
-    return replace(piece, planned=replace(piece.planned, file=replace(piece.planned.file, value_stats=_NO_STATS, embedded_file_index=None)))
+    """Without statistics and indexes, which decided what is read and are of no use in a task; a checksum is."""
+    container = piece.planned.file.embedded_file_index
+    alone = None if container is None else container_of(told(container))
+    return replace(
+        piece, planned=replace(piece.planned, file=replace(piece.planned.file, value_stats=_NO_STATS, embedded_file_index=alone))
+    )
 
 
 def splits(files: TableFiles, schema: Schema, pieces: Iterable[Piece], *, parallelism: int) -> list[Split]:

@@ -14,6 +14,7 @@ from model.snapshot import CommitKind, Snapshot
 from table.compaction.rewrite import Check, planned
 from table.format.manifest import ManifestEntry, NewFile
 from table.index.build import FileIndexes, attached, index_of_file
+from table.index.checksum import CHECKSUM_ALONE_BYTES
 from table.index.container import SUFFIX
 
 
@@ -27,7 +28,8 @@ def to_index(table: LakeTable, entries: Sequence[ManifestEntry]) -> list[Manifes
 
 
 def _has_index(entry: ManifestEntry) -> bool:
-    return entry.file.embedded_file_index is not None or any(name.endswith(SUFFIX) for name in entry.file.extra_files)
+    embedded = entry.file.embedded_file_index
+    return (embedded is not None and len(embedded) != CHECKSUM_ALONE_BYTES) or any(name.endswith(SUFFIX) for name in entry.file.extra_files)
 
 
 def rebuild(commit: Commit, table: LakeTable, entries: Sequence[ManifestEntry], *, threads: int, check: Check) -> Snapshot:

@@ -153,10 +153,16 @@ class ManifestColumns:
 
     @cached_property
     def beside(self) -> Mask:
-        """Which files have something beside them, or an index in their entry."""
+        """Which files have something beside them."""
         lengths: Numbers = self.column("extra_files").value_lengths().to_numpy()
-        mask: Mask = (lengths > 0) | self.column("embedded_file_index").is_valid().to_numpy(zero_copy_only=False)
+        mask: Mask = lengths > 0
         return mask
+
+    @cached_property
+    def index_bytes(self) -> Numbers:
+        """How much lies in each entry as its file's index; 0 for nothing."""
+        lengths: Numbers = pc.fill_null(pc.binary_length(self.column("embedded_file_index")), 0).to_numpy(zero_copy_only=False)
+        return lengths
 
     @cached_property
     def statistics_shapes(self) -> list[tuple[int, list[str] | None, Mask | None]]:

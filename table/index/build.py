@@ -16,7 +16,8 @@ from table.format.manifest import DataFile
 from table.format.store import TableFiles
 from table.index.bitmap import BitmapBuilder
 from table.index.bloom import BloomBuilder
-from table.index.container import SUFFIX, encode
+from table.index.checksum import Checksum, checksum_of, container_of, room
+from table.index.container import SUFFIX, decode, encode
 from table.index.range_bitmap import RangeBitmapBuilder
 from table.scan.plan import PlannedFile
 from table.scan.read import Selection, read_batches
@@ -55,23 +56,27 @@ class FileIndexes:
             for column, _, builder in self._builders:
                 builder.add(batch.column(batch.schema.get_field_index(column)))
 
-    def container(self) -> bytes:
-        """All indexes as one container."""
+    def container(self, checksum: Checksum | None = None) -> bytes:
+        """All indexes as one container, with the file's checksum."""
         bodies: dict[str, dict[str, bytes | None]] = {}
         for column, kind, builder in self._builders:
             bodies.setdefault(column, {})[kind] = builder.body()
-        return encode(bodies)
+        return encode(bodies, room(checksum))
 
 
 def index_of_file(files: TableFiles, schema: Schema, planned: PlannedFile) -> bytes | None:
-    """The container for a file that is there, from its rows; None where the table's options declare nothing for it."""
+    """The container for a file that is there, from its rows; None where the table's options declare nothing for it.
+
+    A checksum that the file was written with stays.
+    """
     file_schema = schema if planned.file.schema_id == schema.id else files.read_schema(planned.file.schema_id)
     indexes = FileIndexes.declared(schema, file_schema)
+    checksum = checksum_of(planned.file, planned.path, files.io.read)
     if indexes is None:
-        return None
+        return container_of(checksum)
     for batch in read_batches(files, file_schema, [planned], Selection(columns=indexes.columns)):
         indexes.add(batch)
-    return indexes.container()
+    return indexes.container(checksum)
 
 
 def attached(files: TableFiles, schema: Schema, path: str, file: DataFile, container: bytes | None, *, name: str | None = None) -> DataFile:
@@ -79,7 +84,7 @@ def attached(files: TableFiles, schema: Schema, path: str, file: DataFile, conta
     others = tuple(extra for extra in file.extra_files if not extra.endswith(SUFFIX))
     if container is None:
         return replace(file, extra_files=others, embedded_file_index=None)
-    if len(container) <= TABLE_OPTIONS.read(schema.options, "file-index.in-manifest-threshold"):
+    if len(container) <= TABLE_OPTIONS.read(schema.options, "file-index.in-manifest-threshold") or not decode(container):
         return replace(file, extra_files=others, embedded_file_index=container)
     directory, _, data_name = path.rpartition("/")
     name = name or data_name + SUFFIX

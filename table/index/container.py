@@ -1,4 +1,7 @@
-"""The container of a file's indexes: a head that names columns and kinds, then their bodies; all numbers big-endian."""
+"""The container of a file's indexes: a head that names columns and kinds, then their bodies; all numbers big-endian.
+
+Paimon left room at the head's end for later versions: bytes with their length, which its readers pass over.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ class UnreadableIndex(Exception):
     """Bytes that are no index container of a known version; the file is read as if it had none."""
 
 
-def encode(bodies: Bodies) -> bytes:
-    """The container's bytes."""
+def encode(bodies: Bodies, room: bytes = b"") -> bytes:
+    """The container's bytes; ``room`` is what lies in its head for later versions."""
     names = [(_utf(column), [(_utf(kind), body) for kind, body in kinds.items()]) for column, kinds in bodies.items()]
-    head_length = _FIXED + 4 + sum(len(column) + 4 + sum(len(kind) + 8 for kind, _ in kinds) for column, kinds in names) + 4
+    head_length = _FIXED + 4 + sum(len(column) + 4 + sum(len(kind) + 8 for kind, _ in kinds) for column, kinds in names) + 4 + len(room)
     head = [struct.pack(">qiii", _MAGIC, _VERSION, head_length, len(names))]
     body = bytearray()
     for column, kinds in names:
@@ -33,18 +36,27 @@ def encode(bodies: Bodies) -> bytes:
             start = -1 if data is None else head_length + len(body)
             head += [kind, struct.pack(">ii", start, len(data or b""))]
             body += data or b""
-    return b"".join(head) + struct.pack(">i", 0) + bytes(body)
+    return b"".join(head) + struct.pack(">i", len(room)) + room + bytes(body)
 
 
 def decode(data: bytes) -> dict[str, dict[str, bytes | None]]:
     """The bodies by column and kind; raises `UnreadableIndex`."""
+    return _decoded(data)[0]
+
+
+def room_of(data: bytes) -> bytes:
+    """What lies in the head for later versions; raises `UnreadableIndex`."""
+    return _decoded(data)[1]
+
+
+def _decoded(data: bytes) -> tuple[dict[str, dict[str, bytes | None]], bytes]:
     try:
         return _decode(data)
     except (struct.error, IndexError, UnicodeDecodeError) as problem:
         raise UnreadableIndex("the index ends early") from problem
 
 
-def _decode(data: bytes) -> dict[str, dict[str, bytes | None]]:
+def _decode(data: bytes) -> tuple[dict[str, dict[str, bytes | None]], bytes]:
     magic, version, _, columns = struct.unpack_from(">qiii", data)
     if magic != _MAGIC or version != _VERSION:
         raise UnreadableIndex("no file index of version 1")
@@ -62,7 +74,8 @@ def _decode(data: bytes) -> dict[str, dict[str, bytes | None]]:
             if start + length > len(data):
                 raise UnreadableIndex("the index ends early")
             bodies[kind] = None if start < 0 else data[start : start + length]
-    return indexes
+    length = int.from_bytes(data[at : at + 4], "big")
+    return indexes, data[at + 4 : at + 4 + length]
 
 
 def _utf(text: str) -> bytes:

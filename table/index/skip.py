@@ -20,6 +20,7 @@ from table.format.cache import ByteCache
 from table.format.store import TableFiles
 from table.index.bitmap import BitmapIndex
 from table.index.bloom import may_hold
+from table.index.checksum import CHECKSUM_ALONE_BYTES
 from table.index.container import SUFFIX, UnreadableIndex, decode
 from table.index.range_bitmap import RangeBitmapIndex
 from table.index.values import keys, literal
@@ -36,7 +37,7 @@ def without_skipped(files: TableFiles, schema: Schema, planned: Sequence[Planned
     if predicate is None or not _asks(predicate) or not TABLE_OPTIONS.read(schema.options, "file-index.read.enabled"):
         return list(planned)
     beside = {planned_file.path: name for planned_file in planned if (name := _index_path(planned_file)) is not None}
-    if not beside and not any(planned_file.file.embedded_file_index for planned_file in planned):
+    if not beside and not any(_embedded(planned_file) for planned_file in planned):
         return list(planned)
     read: dict[str, bytes | None] = {}
     if beside:
@@ -44,9 +45,7 @@ def without_skipped(files: TableFiles, schema: Schema, planned: Sequence[Planned
             read = dict(zip(beside, readers.map(lambda path: _index_bytes(files, path), beside.values()), strict=True))
     question = _Question(files, schema, predicate)
     return [
-        planned_file
-        for planned_file in planned
-        if question.may_match(planned_file, planned_file.file.embedded_file_index or read.get(planned_file.path))
+        planned_file for planned_file in planned if question.may_match(planned_file, _embedded(planned_file) or read.get(planned_file.path))
     ]
 
 
@@ -55,6 +54,12 @@ def _asks(predicate: Predicate) -> bool:
     if isinstance(predicate, And | Or):
         return any(_asks(part) for part in predicate.parts)
     return not isinstance(predicate, Compare) or predicate.op is not Op.STARTS_WITH
+
+
+def _embedded(planned: PlannedFile) -> bytes | None:
+    """The indexes in a file's entry; a checksum alone is none."""
+    container = planned.file.embedded_file_index
+    return None if container is None or len(container) == CHECKSUM_ALONE_BYTES else container
 
 
 def _index_path(planned: PlannedFile) -> str | None:

@@ -21,6 +21,8 @@ from table.format.parquet.footer import layout_fault
 from table.format.parquet.metadata import footer_of, metadata_of
 from table.format.rows.arrow import arrow_type
 from table.format.rows.stats import column_stats
+from table.index.checksum import Checksum
+from table.scan.checksums import bytes_fault, recorded
 from table.scan.read import problem_of_rows
 from table.scan.statistics_check import ToldStats, bounds_fault
 
@@ -65,6 +67,20 @@ def fault_of(io: FileIO, expected: ExpectedFile, *, deep: bool) -> str | None:
     Raises `Unavailable` where the store does not tell.
     """
     return _fault(io, expected, _rows_of_all if deep else _rows_told)
+
+
+def bytes_fault_of(io: FileIO, expected: ExpectedFile, checksum: Checksum) -> str | None:
+    """What is wrong with a data file by its size and the checksum it was written with; nothing of it is decoded.
+
+    Raises `Unavailable` where the store does not tell.
+    """
+
+    def look(_: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int:
+        if problem := bytes_fault(source, checksum):
+            raise _Fault(problem)
+        return expected.rows
+
+    return _fault(io, expected, look)
 
 
 def _fault(io: FileIO, expected: ExpectedFile, look: Callable[[FileIO, pa.NativeFile, ExpectedFile], int | None]) -> str | None:
@@ -123,6 +139,9 @@ def _rows_of_all(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> i
         case "parquet":
             return _counted(expected, opened(source).schema_arrow, bounded_batches(source))
         case "orc":
+            checksum = None if expected.file is None else recorded(io, expected.path, expected.file)
+            if checksum is not None and (problem := bytes_fault(source, checksum)):
+                raise _Fault(problem)
             return _counted(
                 expected, orc_head(io, expected.path).schema, (batch for part in orc_parts(io, expected.path) for batch in part.batches)
             )

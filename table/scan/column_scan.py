@@ -19,6 +19,7 @@ from table.format.rows import binary_row
 from table.format.rows.row_columns import row_column
 from table.format.rows.stats import ColumnStats
 from table.format.store import TableFiles, many_entries
+from table.index.checksum import CHECKSUM_ALONE_BYTES
 from table.index.skip import without_skipped
 from table.scan.live import never_added
 from table.scan.live_files import LiveFiles
@@ -72,8 +73,11 @@ def _looked_into(
 
 
 def _indexed(manifests: Sequence[ManifestColumns], rows: Sequence[Numbers]) -> bool:
-    """Whether an index may lie in the manifests' entries, or files beside them."""
-    return any(len(picked) and columns.beside[picked].any() for columns, picked in zip(manifests, rows, strict=True))
+    """Whether an index may lie in the manifests' entries, or files beside them; what is no longer than a checksum is none."""
+    return any(
+        len(picked) and (columns.beside[picked].any() or (columns.index_bytes[picked] > CHECKSUM_ALONE_BYTES).any())
+        for columns, picked in zip(manifests, rows, strict=True)
+    )
 
 
 def _may_hold(schema: Schema, predicate: Predicate | None, meta: ManifestFile) -> bool:

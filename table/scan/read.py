@@ -32,7 +32,8 @@ from table.format.rows.convert import converted
 from table.format.rows.stats import column_stats
 from table.format.rows.unpacked import pieces
 from table.format.store import TableFiles
-from table.scan.entry_scan import PlannedFile
+from table.scan.checksums import check_bytes
+from table.scan.plan import PlannedFile
 from table.scan.statistics_check import ToldStats, has_checksums
 
 if TYPE_CHECKING:
@@ -291,6 +292,7 @@ class Projection:
             raise files.damaged(self._planned.path, f"has {size:,} bytes where its manifest tells {self._planned.file.file_size:,}")
 
     def _orc(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
+        check_bytes(files, self._planned)
         for part in orc_parts(files.io, path, self._names, at_once=self._at_once()):
             self._check_size(files, part.head.size)
             for batch in part.batches:

@@ -21,6 +21,7 @@ from table.format.manifest import DataFile, FileSource
 from table.format.parquet.metadata import footer_of, metadata_of
 from table.format.rows.stats import ColumnStats, StatsModes, merge_stats, stats_from_parquet, stats_of_batches
 from table.format.store import TableFiles
+from table.index.checksum import Checksum, Summing
 
 
 class OpenFile(ABC):
@@ -32,6 +33,8 @@ class OpenFile(ABC):
     def __init__(self, files: TableFiles, path: str) -> None:
         self.path = path
         self.rows = 0
+        self.checksum: Checksum | None = None
+        """That of all bytes of the closed file, for a format whose pages have none."""
         self._files = files
         with translating(path):
             self._sink = files.io.arrow().open_output_stream(files.io.arrow_path(path))
@@ -118,12 +121,14 @@ class _Patient:
     def __init__(self, sink: pa.NativeFile) -> None:
         self._sink = sink
         self._failure: Exception | None = None
+        self.summing = Summing()
 
     def write(self, data: bytes) -> int:
         """Write, or drop what follows a failure: the file will be deleted."""
         if self._failure is None:
             try:
                 self._sink.write(data)
+                self.summing.add(data)
             except Exception as failure:
                 self._failure = failure
         return len(data)
@@ -165,6 +170,7 @@ class _OrcFile(OpenFile):
     def _finish(self) -> None:
         self._writer.close()
         self._patient.check()
+        self.checksum = self._patient.summing.end()
 
     def _stats_of(self, modes: StatsModes) -> dict[str, ColumnStats]:
         return merge_stats(self._stats)

@@ -22,6 +22,7 @@ from table.format.rows.arrow import arrow_schema
 from table.format.rows.stats import StatsModes
 from table.format.store import TableFiles
 from table.index.build import FileIndexes, attached
+from table.index.checksum import container_of
 from table.index.container import SUFFIX
 from table.write.bucket import buckets_of, internal_values
 from table.write.data_file import OpenFile, describe, open_file
@@ -319,10 +320,12 @@ class _BucketWriter:
         described = describe(
             self._schema, self._modes, file.path, size=size, rows=file.rows, stats=stats, first_sequence=first, source=self._source
         )
+        container = container_of(file.checksum)
         if self._index is not None:
             self.opening(file.path + SUFFIX)
             self._paths.append(file.path + SUFFIX)
-            described = attached(self._files, self._schema, file.path, described, self._index.container())
+            container = self._index.container(file.checksum)
+        described = attached(self._files, self._schema, file.path, described, container)
         self._done.append(described)
 
     def finish(self) -> list[DataFile]:

@@ -64,8 +64,19 @@ def test_other_values_than_the_manifest_tells_are_told(tmp_path: Path, format_: 
     rows = [{**row, "amount": row["amount"] + 100} for row in ROWS]
     files = TableFiles(LocalFileIO(), str(tmp_path / "more"))
     (more,) = plan_scan(files, schema, insert(files, schema, None, rows)).files
-    assert fault(schema, replace(more, file=other.file)) == "has values in column amount that are outside of what its manifest tells"
+    foreign = replace(other.file, embedded_file_index=None)  # other writers know no checksum
+    assert fault(schema, replace(more, file=foreign)) == "has values in column amount that are outside of what its manifest tells"
     assert fault(schema, replace(planned, file=replace(more.file, file_name=planned.file.file_name))) is not None
+
+
+def test_an_orc_file_with_another_value_between_its_bounds_is_told(tmp_path: Path) -> None:
+    """By its checksum alone: rows, NULLs and bounds are what the manifest tells."""
+    schema, planned = written(tmp_path, "orc")
+    rows = [{**row, "amount": 4 if row["amount"] == 5 else row["amount"]} for row in ROWS]
+    files = TableFiles(LocalFileIO(), str(tmp_path / "more"))
+    (more,) = plan_scan(files, schema, insert(files, schema, None, rows)).files
+    assert fault(schema, replace(more, file=replace(planned.file, embedded_file_index=None))) is None
+    assert fault(schema, replace(more, file=planned.file)) == "has other bytes than were written (its checksum differs)"
 
 
 FOUND: dict[str, tuple[Sequence[tuple[str, pa.DataType]], str | None]] = {
