@@ -225,11 +225,11 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         """What is wrong with a table's files; see `lake.register.check`. For who may read all of it."""
         self.require_whole(table, "files")
         with self.catalog.reading() as tx:
-            branches = [MAIN_BRANCH, *tx.branches.names(table.table_id)]
-        for branch in branches:  # a beginning whose files are gone expired, as where the catalog is a backup's: no damage
+            names = [MAIN_BRANCH, *tx.branches.names(table.table_id)]
+        for branch in names:  # a beginning whose files are gone expired, as where the catalog is a backup's: no damage
             forget_expired(self.catalog, self._open(replace(table.identifier, branch=branch)))
-        lines, schemas = lines_of(self.catalog, table)
-        faults = TableCheck(table, deep=deep, threads=threads, checked=checked).faults(lines, schemas)
+        lines, branches = lines_of(self.catalog, table)
+        faults = TableCheck(table, deep=deep, threads=threads, checked=checked).faults(lines, branches)
         return self._noting(table, faults) if deep else faults
 
     def _noting(self, table: LakeTable, faults: Iterator[Fault]) -> Iterator[Fault]:

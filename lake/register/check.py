@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
 from catalog import CatalogStore
+from catalog.records import SnapshotRow, TagRow
+from lake.register.changed import changed_schemas, changed_snapshots, changed_tags
 from lake.tables.handle import LakeTable
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
+from model.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_path, wrong_vectors
 from table.format.layout import partition_dirs
 from table.format.manifest import EntryKind, ManifestEntry
@@ -24,7 +28,6 @@ from table.retention.check import MISSING, ExpectedFile, fault_of
 T = TypeVar("T")
 Checked = Callable[[int, int], None]
 """Told of so many files, and their bytes, that have been looked at; may raise to stop."""
-_REWRITTEN = "is missing; CALL sys.repair_table writes it again from the catalog"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +53,19 @@ class Line:
     """Of these the files are to be there."""
 
 
-def lines_of(catalog: CatalogStore, table: LakeTable) -> tuple[list[Line], dict[str, list[int]]]:
-    """All lines of a table as the catalog has them, and each branch's schemas."""
-    lines, schemas = [], {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchMetadata:
+    """What the catalog has of a branch, each in a file of its own."""
+
+    branch: str
+    schemas: Sequence[tuple[int, Mapping[str, Any]]]
+    snapshots: Sequence[SnapshotRow]
+    tags: Sequence[TagRow]
+
+
+def lines_of(catalog: CatalogStore, table: LakeTable) -> tuple[list[Line], list[BranchMetadata]]:
+    """All lines of a table as the catalog has them, and what each branch has of files of its own."""
+    lines, metadata = [], []
     with catalog.reading() as tx:
         for branch in [MAIN_BRANCH, *tx.branches.names(table.table_id)]:
             rows = tx.snapshots.history(table.table_id, branch)
@@ -62,8 +75,9 @@ def lines_of(catalog: CatalogStore, table: LakeTable) -> tuple[list[Line], dict[
             lines += [Line(branch=branch, snapshots=[Snapshot.from_json(row.snapshot)]) for row in tags]
             row = tx.tables.find(replace(table.identifier, branch=branch))
             written = -1 if row is None else row.published_schema_id  # those of a new branch are written when it is first opened
-            schemas[branch] = [schema_id for schema_id, _ in tx.tables.schemas(table.table_id, branch) if schema_id <= written]
-    return lines, schemas
+            schemas = [(schema_id, body) for schema_id, body in tx.tables.schemas(table.table_id, branch) if schema_id <= written]
+            metadata.append(BranchMetadata(branch=branch, schemas=schemas, snapshots=rows, tags=tags))
+    return lines, metadata
 
 
 class TableCheck:
@@ -79,13 +93,10 @@ class TableCheck:
         self._manifests: dict[str, Sequence[ManifestEntry] | str] = {}
         self._indexes: set[str] = set()
 
-    def faults(self, lines: Sequence[Line], schemas: dict[str, list[int]]) -> Iterator[Fault]:
+    def faults(self, lines: Sequence[Line], branches: Sequence[BranchMetadata]) -> Iterator[Fault]:
         """All that is wrong, metadata first."""
-        for branch, ids in schemas.items():
-            layout = TableFiles(self._io, self._table.location, branch).layout
-            for schema_id in ids:
-                if not self._io.exists(path := layout.schema_file(schema_id)):
-                    yield Fault(branch=branch, snapshot_id=None, partition="", file=path, rows=None, problem=_REWRITTEN)
+        for metadata in branches:
+            yield from self._small_files(metadata)
         wanted: dict[str, tuple[Line, int, ManifestEntry]] = {}
         reported: set[str] = set()
         for line in lines:
@@ -124,8 +135,27 @@ class TableCheck:
         first = min(there, default=None)
         for snapshot_id in sorted(line.published - there):
             if first is None or snapshot_id > first:
-                path = layout.snapshot_file(snapshot_id)
-                yield Fault(branch=line.branch, snapshot_id=snapshot_id, partition="", file=path, rows=None, problem=_REWRITTEN)
+                path, problem = layout.snapshot_file(snapshot_id), f"is missing; {self._repair(line.branch)}"
+                yield Fault(branch=line.branch, snapshot_id=snapshot_id, partition="", file=path, rows=None, problem=problem)
+
+    def _small_files(self, metadata: BranchMetadata) -> Iterator[Fault]:
+        """Files of schemas, snapshots and tags that are not what the catalog has, and schemas that are missing."""
+        files, branch = TableFiles(self._io, self._table.location, metadata.branch), metadata.branch
+        for schema_id, _ in metadata.schemas:
+            if not self._io.exists(path := files.layout.schema_file(schema_id)):
+                problem = f"is missing; {self._repair(branch)}"
+                yield Fault(branch=branch, snapshot_id=None, partition="", file=path, rows=None, problem=problem)
+        for changed in chain(
+            changed_schemas(files, metadata.schemas), changed_snapshots(files, metadata.snapshots), changed_tags(files, metadata.tags)
+        ):
+            problem = f"{changed.problem}; {self._repair(branch)}"
+            yield Fault(branch=branch, snapshot_id=changed.snapshot_id, partition="", file=changed.path, rows=None, problem=problem)
+            self._checked(1, 0)
+
+    def _repair(self, branch: str) -> str:
+        """What writes a branch's file again."""
+        name = literal(replace(self._table.identifier, branch=branch).written())
+        return f"CALL sys.repair_table({name}) writes it again from the catalog"
 
     def _metadata(self, line: Line, wanted: dict[str, tuple[Line, int, ManifestEntry]]) -> Iterator[Fault]:
         """Faults of lists and manifests; the data files they add are put into ``wanted``."""

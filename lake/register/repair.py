@@ -16,12 +16,13 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow
 from lake.commit.decided import follow
 from lake.commit.publish import Publisher
+from lake.register.changed import ChangedFile, changed_schemas, changed_snapshots, changed_tags, schema_bytes
 from lake.tables.handle import LakeTable
 from model.errors import LakeError, TableNotExist
 from model.identifier import Identifier
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
-from table.format.snapshot_file import same_snapshot
+from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.format.store import TableFiles
 from table.scan.live import merge_entries
 
@@ -40,8 +41,8 @@ class Repair:
     """The catalog's newest snapshot where nothing of it can be read any more; an older one is the latest now."""
     kept: str | None = None
     """The tag that keeps what was the catalog's latest, or the newest of what was set aside, readable."""
-    rewritten: tuple[str, ...] = ()
-    """Files of snapshots and schemas written again from the catalog."""
+    rewritten: tuple[tuple[int, str], ...] = ()
+    """Files of snapshots, schemas and tags written again from the catalog, with the number of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,19 +78,29 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         schemas = [schema for schema in schemas if schema.id <= max((s.schema_id for s in plan.adopted), default=-1)]
         directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
         tag_name = None if plan.keep is None else f"before-repair-{plan.keep.id}"
-        missing = _missing(files, history if plan.history is None else (), known)
+        tags = tx.tags.all(table.table_id, branch)
+        kept_history = history if plan.history is None else ()
+        missing = _missing(files, kept_history, known)
+        changed = _changed(files, kept_history, known)
+        torn_tags = list(changed_tags(files, tags))
         done = Repair(
             adopted=tuple(s.id for s in plan.adopted), set_aside=tuple(plan.aside), directory=directory, back_from=plan.back_from,
-            kept=tag_name, rewritten=tuple(path for path, _ in missing),
+            kept=tag_name, rewritten=tuple((one.number, one.path) for one in (*missing, *changed, *torn_tags)),
         )  # fmt: skip
         if dry_run:
             return done
-        for path, data in missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
-            files.io.create(path, data)
+        for one in missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
+            files.io.create(one.path, one.data)
         if plan.aside:
             files.io.delete(files.layout.latest_hint())  # readers believe it, and find the newest by themselves where there is none
         for snapshot_id in plan.aside:
             files.io.rename(files.layout.snapshot_file(snapshot_id), f"{directory}/snapshot-{snapshot_id}")
+        for one in changed:
+            if one.snapshot_id is None or one.snapshot_id not in plan.aside:
+                files.io.rename(one.path, f"{directory}/{one.path.rpartition('/')[2]}")
+            files.io.create(one.path, one.data)  # after a crash before this line it is missing, and a second repair writes it
+        for tag in torn_tags:
+            _replace_tag(files, tag, directory)
         for schema in schemas:
             tx.tables.add_schema(table.table_id, branch, schema.id, schema.to_json())
         if schemas:
@@ -198,7 +209,7 @@ def _later_schemas(files: TableFiles, known: Mapping[int, Mapping[str, Any]]) ->
         schema_id += 1
 
 
-def _missing(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping[int, Mapping[str, Any]]) -> list[tuple[str, bytes]]:
+def _missing(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping[int, Mapping[str, Any]]) -> list[ChangedFile]:
     """Files of schemas and snapshots that are gone, with what they held; of a snapshot only where its manifests are there.
 
     A missing beginning is what a client expired.
@@ -206,14 +217,39 @@ def _missing(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping
     missing = []
     for schema_id, body in schemas.items():
         if not files.io.exists(path := files.layout.schema_file(schema_id)):
-            missing.append((path, json.dumps(body, indent=2, ensure_ascii=False).encode()))
+            missing.append(ChangedFile(path=path, data=schema_bytes(body), problem="is missing", number=schema_id))
     there = set(files.snapshot_ids())
     for row in history:
         snapshot = Snapshot.from_json(row.body)
         hole = row.published and row.snapshot_id not in there and (row is history[-1] or row.snapshot_id > min(there, default=0))
         if hole and is_readable(files, snapshot):
-            missing.append((files.layout.snapshot_file(snapshot.id), json.dumps(snapshot.to_json(), indent=2, ensure_ascii=False).encode()))
+            path, data = files.layout.snapshot_file(snapshot.id), snapshot_bytes(snapshot)
+            missing.append(ChangedFile(path=path, data=data, problem="is missing", number=snapshot.id, snapshot_id=snapshot.id))
     return missing
+
+
+def _changed(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping[int, Mapping[str, Any]]) -> list[ChangedFile]:
+    """Files in whose place another or none lies, of a snapshot only where its manifests are there.
+
+    A snapshot among those that are set aside is ours all the same: what contradicts it goes, and it comes back.
+    """
+    changed = list(changed_schemas(files, schemas.items()))
+    rows = {row.snapshot_id: row for row in history}
+    for one in changed_snapshots(files, history):
+        assert one.snapshot_id is not None
+        if is_readable(files, Snapshot.from_json(rows[one.snapshot_id].body)):
+            changed.append(one)
+    return changed
+
+
+def _replace_tag(files: TableFiles, tag: ChangedFile, directory: str) -> None:
+    """Write a tag's file again; never without one, as who removes a tag's file removes the tag."""
+    aside = f"{directory}/{tag.path.rpartition('/')[2]}"
+    try:
+        files.io.create(aside, files.io.read(tag.path))
+    except FileNotFoundError:  # a directory lies there, and nothing that readers could take for a tag
+        files.io.rename(tag.path, aside)
+    files.io.write(tag.path, tag.data)
 
 
 def _replaced(files: TableFiles, history: Sequence[SnapshotRow]) -> list[int]:

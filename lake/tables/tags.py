@@ -27,6 +27,7 @@ from model.catalog_errors import TagAlreadyExist
 from model.errors import InvalidOption, LakeError, SnapshotNotExist, TagNotExist, Unavailable
 from model.options.option import duration
 from model.snapshot import Snapshot
+from table.format.store import TableFiles
 
 _log = logging.getLogger(__name__)
 _REFUSED: LRUCache[tuple[str, str, str], bool] = LRUCache(1000)
@@ -91,7 +92,7 @@ class Tags:
 
     def publish(self, table: LakeTable, tag: TagRow) -> None:
         """Write a tag's file."""
-        table.files.io.write(table.files.layout.tag_file(tag.name), json.dumps(_file_body(tag), indent=2).encode())
+        table.files.io.write(table.files.layout.tag_file(tag.name), tag_bytes(tag))
         with self._catalog.reading() as tx:
             tx.tags.published(table.table_id, tag.name, table.identifier.branch)
 
@@ -163,16 +164,22 @@ class Tags:
 
 def _found(table: LakeTable, name: str) -> TagRow | None:
     """A tag whose file a client wrote; None for a file that is none."""
+    tag = tag_in(table.files, name)
+    if tag is not None and rewrite_operation(table.files, table.files.layout.tag_file(name), Snapshot.from_json(tag.snapshot)):
+        _log.info("Tag %s of %s was written again so that Paimon 2 parses it.", name, table.identifier)
+    return tag
+
+
+def tag_in(files: TableFiles, name: str) -> TagRow | None:
+    """The tag that a file tells; None for a file that is none."""
     try:
-        body = json.loads(table.files.io.read(table.files.layout.tag_file(name)))
+        body = json.loads(files.io.read(files.layout.tag_file(name)))
         tagged = Snapshot.from_json({key: value for key, value in body.items() if key not in _FILE_KEYS})
         int(body["id"])
         created = body.get("tagCreateTime")
         millis = _millis(created) if created else None
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    if rewrite_operation(table.files, table.files.layout.tag_file(name), tagged):
-        _log.info("Tag %s of %s was written again so that Paimon 2 parses it.", name, table.identifier)
     snapshot = tagged.to_json()
     seconds = body.get("tagTimeRetained")
     retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
@@ -244,6 +251,11 @@ def _millis(parts: list[int]) -> int:
     year, month, day, hour, minute, *rest = parts
     second, nanos = [*rest, 0, 0][:2]
     return int(dt.datetime(year, month, day, hour, minute, second, nanos // 1000).timestamp() * 1000)
+
+
+def tag_bytes(tag: TagRow) -> bytes:
+    """A tag's file."""
+    return json.dumps(_file_body(tag), indent=2).encode()
 
 
 def _file_body(tag: TagRow) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -107,6 +108,9 @@ class TableFiles:
 
     def damaged(self, path: str, problem: str, *, snapshot_id: int | None = None) -> TableDamaged:
         """The failure of a file that is there and is not what was written: files never change, so reading it again does not help."""
+        if snapshot_id is None and self._named_by is not None:
+            with contextlib.suppress(LakeError):  # where the catalog cannot be asked the damage is told all the same
+                snapshot_id = self._named_by(path) or None
         return TableDamaged(self.name, file=path, problem=problem, snapshot_id=snapshot_id)
 
     def read_schema(self, schema_id: int) -> Schema:

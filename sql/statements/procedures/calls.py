@@ -174,6 +174,6 @@ def repair_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         rows.append(("gone back from", done.back_from, None, dry_run))
     if done.kept is not None:
         rows.append(("kept as tag", int(done.kept.rpartition("-")[2]), done.kept, dry_run))
-    rows += [("written again", int(path.rpartition("-")[2]), path, dry_run) for path in done.rewritten]
+    rows += [("written again", number, path, dry_run) for number, path in done.rewritten]
     rows += [("set aside", snapshot, f"{done.directory}/snapshot-{snapshot}", dry_run) for snapshot in done.set_aside]
     return ResultSet.of_rows(columns, rows)

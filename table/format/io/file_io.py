@@ -67,10 +67,14 @@ class LocalFileIO:
         self._durability = Durability(enabled=sync)
 
     def read(self, path: str) -> bytes:
-        """The whole file."""
+        """The whole file; raises `FileNotFoundError` also where a directory lies in its place."""
         path = local_path(path)
-        with translating(path), open(path, "rb") as file:
-            return file.read()
+        with translating(path):
+            try:
+                with open(path, "rb") as file:
+                    return file.read()
+            except IsADirectoryError as problem:  # no disk is away: something else lies there
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from problem
 
     def write(self, path: str, data: bytes) -> None:
         """Put the file there, replacing what was; readers see the old or the new, never a part."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from lake import Lake
 from model.errors import TableDamaged
 from model.identifier import Identifier
 from tests.lake.register.damage import BREAKS, data_files, forget_metadata, metadata_files
+from tests.waiting import eventually
 
 T = Identifier("default", "t")
 
@@ -74,3 +78,87 @@ def test_a_damaged_manifest_is_found_and_what_it_told_of_is_lost(gateway: Gatewa
     gateway.run("INSERT INTO t VALUES (9, 'p0')")
     gateway.run("CALL sys.compact('t')")
     assert len(gateway.run("SELECT * FROM t").collect()) == 4
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def of_another(path: Path) -> None:
+    """What lay there of another one of its kind, as after a copy under the wrong name."""
+    other = {"snapshot-4": "snapshot-1", "snapshot-2": "snapshot-1", "schema-0": "schema-1", "schema-1": "schema-0"}[path.name]
+    path.write_bytes((path.parent / other).read_bytes())
+
+
+def a_letter(path: Path) -> None:
+    """A name in it is another; it is read as well as before."""
+    kept = path.read_bytes()
+    path.write_bytes(kept.replace(b"manifest-list-", b"manifest-lisu-", 1).replace(b'"p"', b'"q"', 1))
+    assert path.read_bytes() != kept
+
+
+def all_published(lake: Lake) -> bool:
+    """Whether Postgres was told of every snapshot's file; until then a torn one is written again by whoever needs it."""
+    table = lake.open(T)
+    with lake.catalog.reading() as tx:
+        return all(row.published for branch in ("main", "b") for row in tx.snapshots.history(table.table_id, branch))
+
+
+SMALL_FILES = ["snapshot/snapshot-4", "snapshot/snapshot-2", "schema/schema-0", "tag/tag-one"]
+IN_BRANCH = ["branch/branch-b/snapshot/snapshot-2", "branch/branch-b/schema/schema-0"]
+NO_DAMAGE = {
+    ("tag/tag-one", "missing"),
+    ("tag/tag-one", "another"),
+    ("tag/tag-one", "a letter"),
+    *((name, "another") for name in IN_BRANCH),
+}
+"""Whoever removes a tag's file removes the tag, and whoever writes one moves it; the branch has no other to put there."""
+CHANGES: dict[str, Callable[[Path], None]] = {
+    **BREAKS,
+    "emptied": emptied,
+    "a directory": a_directory,
+    "another": of_another,
+    "a letter": a_letter,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [(name, how) for name in (*SMALL_FILES, *IN_BRANCH) for how in CHANGES if (name, how) not in NO_DAMAGE]
+)
+def test_a_changed_file_of_a_snapshot_schema_or_tag_is_told_and_written_again(
+    gateway: Gateway, lake: Lake, place: Path, name: str, how: str
+) -> None:
+    """By the very statement that the check names; SQL needs none of these, readers of files do."""
+    gateway.run("ALTER TABLE t SET ('snapshot.time-retained' = '2 d')")
+    gateway.run("CALL sys.create_tag('t', 'one', 1)")
+    gateway.run("CALL sys.create_branch('t', 'b', 'one')")
+    gateway.run("INSERT INTO `t$branch_b` VALUES (7, 'p0')")
+    assert eventually(lambda: all_published(lake))
+    path, kept = place / name, (place / name).read_bytes()
+    CHANGES[how](path)
+    ((_, _, _, told, _, problem),) = check(gateway)
+    assert told == str(path)
+    (statement,) = re.findall(r"CALL sys\.repair_table\('[^']+'\)", str(problem))
+    done = gateway.run(statement).collect()
+    assert ("written again", str(path)) in [(row[0], row[2]) for row in done]
+    assert json.loads(path.read_bytes()) == json.loads(kept)
+    assert check(gateway, ", deep => true") == []
+    assert gateway.run(statement).collect() == []
+    assert sorted(gateway.run("SELECT id FROM t").collect()) == [(0,), (1,), (2,), (3,)]
+    assert [tag.name for tag in lake.tags.all(lake.open(T))] == ["one"]
+    gateway.run("INSERT INTO t VALUES (8, 'p1')")
+
+
+@pytest.mark.parametrize("kind", ["manifest", "list"])
+def test_a_directory_in_place_of_metadata_is_damage(gateway: Gateway, place: Path, kind: str) -> None:
+    file = metadata_files(place, kind)[-1]
+    a_directory(file)
+    forget_metadata()
+    with pytest.raises(TableDamaged, match="named by snapshot"):
+        gateway.run("SELECT * FROM t").collect()
+    assert str(file) in {row[3] for row in check(gateway)}

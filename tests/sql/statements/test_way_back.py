@@ -237,7 +237,7 @@ def test_a_repair_that_cannot_write_changes_nothing_and_the_next_one_does(world:
             world.lake.repair_table(T)
     with world.lake.catalog.transaction() as tx:
         assert tx.tables.lock(T).diverged_at == "snapshot-9"
-    assert lost.rpartition("/")[2] in world.lake.repair_table(T).rewritten[0]
+    assert lost.rpartition("/")[2] in world.lake.repair_table(T).rewritten[0][1]
     assert world.rows() == [1, 2, 3, 4]
     assert (place / lost).exists()
 

@@ -1,0 +1,83 @@
+"""Files of schemas, snapshots and tags that are there and are not what the catalog has under their names: cut off, changed, replaced.
+
+SQL does not need them, whoever reads the files past the catalog does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.records import SnapshotRow, TagRow
+from lake.tables.tags import tag_bytes, tag_in
+from model.errors import LakeError
+from model.schema.schema import Schema
+from model.snapshot import Snapshot
+from table.format.snapshot_file import same_snapshot, snapshot_bytes
+from table.format.store import TableFiles
+
+_NOT_WHAT_IT_WAS = (ValueError, KeyError, TypeError, AttributeError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedFile:
+    """A file that holds something else, or nothing, and what it held."""
+
+    path: str
+    data: bytes
+    problem: str
+    number: int
+    """Of the schema or snapshot that it told."""
+    snapshot_id: int | None = None
+    """The snapshot that it is the file of."""
+
+
+def schema_bytes(body: Mapping[str, Any]) -> bytes:
+    """A schema's file."""
+    return json.dumps(body, indent=2, ensure_ascii=False).encode()
+
+
+def changed_schemas(files: TableFiles, schemas: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[ChangedFile]:
+    """Of a branch's schemas those whose files tell another one, or none."""
+    for schema_id, body in schemas:
+        path = files.layout.schema_file(schema_id)
+        try:
+            same = Schema.from_json(json.loads(files.io.read(path))) == Schema.from_json(body)
+        except FileNotFoundError:
+            if not files.io.exists(path):
+                continue
+            same = False  # a directory
+        except (*_NOT_WHAT_IT_WAS, LakeError):
+            same = False
+        if not same:
+            yield ChangedFile(path=path, data=schema_bytes(body), problem="is not the catalog's schema", number=schema_id)
+
+
+def changed_snapshots(files: TableFiles, history: Sequence[SnapshotRow]) -> Iterator[ChangedFile]:
+    """Of a branch's snapshots, as far as they are published, those in whose place another one or none lies."""
+    there = set(files.snapshot_ids())
+    for row in history:
+        if not row.published or row.snapshot_id not in there:
+            continue
+        snapshot, problem = Snapshot.from_json(row.body), "is no snapshot"
+        try:
+            lying = files.read_snapshot(row.snapshot_id)
+            if lying == snapshot:
+                continue
+            if lying is not None:
+                problem = "is not as the catalog has it" if same_snapshot(lying, snapshot) else "is another snapshot than the catalog's"
+        except _NOT_WHAT_IT_WAS:
+            pass
+        path = files.layout.snapshot_file(row.snapshot_id)
+        yield ChangedFile(path=path, data=snapshot_bytes(snapshot), problem=problem, number=snapshot.id, snapshot_id=snapshot.id)
+
+
+def changed_tags(files: TableFiles, tags: Sequence[TagRow]) -> Iterator[ChangedFile]:
+    """Of a branch's tags those whose files are none; another snapshot in one is a client's change, and a missing file its removal."""
+    for tag in tags:
+        path = files.layout.tag_file(tag.name)
+        if tag.published and files.io.exists(path) and tag_in(files, tag.name) is None:
+            number = int(tag.snapshot["id"])
+            yield ChangedFile(path=path, data=tag_bytes(tag), problem="is no tag", number=number, snapshot_id=number)
