@@ -1,8 +1,9 @@
 """Data files held against their manifest before another engine reads them, whose reader believes what a footer says.
 
 Spark takes a column that a footer calls by another name for one that is not there, leaves out what a footer's bounds exclude and a row
-group whose offset lies elsewhere, and counts no rows. ORC has no checksums at all, so a small ORC file is read once in full. What was
-found sound is not looked at again while its size and time stay as they were. Codecs that Spark brings no class for are seen on the way.
+group whose offset lies elsewhere, and counts no rows. ORC has no checksums of its own: a file is held against the one it was written with,
+and a small file of another writer is read once in full. What was found sound is not looked at again while its size and time stay as they
+were. Codecs that Spark brings no class for are seen on the way.
 """
 
 from __future__ import annotations
@@ -18,13 +19,19 @@ from cachetools import LRUCache
 from model.schema.schema import Schema
 from table.format.formats import format_of
 from table.format.store import TableFiles
-from table.retention.check import MISSING, ExpectedFile, fault_of, footer_fault
+from table.retention.check import MISSING, ExpectedFile, bytes_fault_of, fault_of, footer_fault
+from table.scan.checksums import recorded
 from table.scan.plan import PlannedFile
 
 _THREADS = 4
+_STORE_THREADS = 32
+"""A look at an object is two requests, which mostly wait."""
 _MOST_KEPT = 200_000
 MOST_ORC_BYTES = 32 << 20
-"""Of ORC that was not looked at yet so much is read for one statement; the rest is read by a reader that looks at what it reads."""
+"""Of ORC without checksums that was not looked at yet so much is decoded for one statement; the rest is read by a reader that looks at
+what it reads."""
+MOST_SUMMED_BYTES = 1 << 30
+"""So much of ORC with checksums."""
 
 _NOT_IN_SPARK = frozenset(("BROTLI", "LZO"))
 """Codecs of Parquet whose classes Spark looks for and does not bring."""
@@ -37,24 +44,24 @@ _sound: LRUCache[bytes, bool] = LRUCache(_MOST_KEPT)
 def sound(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable[[int], Schema]) -> Sequence[bool]:
     """Whether each file is known to be what was written, and packed so that Spark can read it; raises `TableDamaged` for a damaged one.
 
-    Files of stores that keep checksums of their own are taken for sound, as is Avro, which is read here.
+    Avro is taken for sound, which is read here. Stores keep checksums of what they hold, and to ask whether an object is another by now
+    is a request each: there the end of each file is looked at once, and no more.
     """
-    if not files.io.atomic_rename:
-        return [True] * len(planned)
     known = [True] * len(planned)
     unseen: list[tuple[bytes, int]] = []
-    orc_bytes = 0
+    orc_bytes = {True: 0, False: 0}
     looked = [at for at, planned_file in enumerate(planned) if format_of(planned_file.file.file_name) in ("parquet", "orc")]
-    infos = files.io.arrow().get_file_info([files.io.arrow_path(planned[at].path) for at in looked])
-    for at, info in zip(looked, infos, strict=True):
+    for at, info in zip(looked, _infos(files, [planned[at] for at in looked]), strict=True):
         planned_file, key = planned[at], _key(planned[at], info)
         with _lock:
             if (in_spark := _sound.get(key)) is not None:
                 known[at] = in_spark
                 continue
-        if format_of(planned_file.file.file_name) == "orc":
-            orc_bytes += planned_file.file.file_size
-            if orc_bytes > MOST_ORC_BYTES and info.type == pafs.FileType.File and info.size == planned_file.file.file_size:
+        if info is not None and format_of(planned_file.file.file_name) == "orc":
+            summed = recorded(files.io, planned_file.path, planned_file.file) is not None
+            orc_bytes[summed] += planned_file.file.file_size
+            most = MOST_SUMMED_BYTES if summed else MOST_ORC_BYTES
+            if orc_bytes[summed] > most and info.type == pafs.FileType.File and info.size == planned_file.file.file_size:
                 known[at] = False
                 continue
         unseen.append((key, at))
@@ -64,14 +71,30 @@ def sound(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable
     return known
 
 
+def read_here(files: TableFiles, planned: PlannedFile) -> None:
+    """Let a file be read by our own reader from now on: Spark's fails at it, and ours finds all that was written."""
+    (info,) = _infos(files, [planned])
+    with _lock:
+        _sound[_key(planned, info)] = False
+
+
 def forget() -> None:
     """What a restart forgets."""
     with _lock:
         _sound.clear()
 
 
-def _key(planned: PlannedFile, info: pafs.FileInfo) -> bytes:
-    identity = f"{info.size} {info.mtime_ns} {planned.file.row_count} {planned.file.schema_id} {planned.path}"
+def _infos(files: TableFiles, planned: Sequence[PlannedFile]) -> Sequence[pafs.FileInfo | None]:
+    """Size and time of each file on a disk; None for those of stores."""
+    if not files.io.atomic_rename:
+        return [None] * len(planned)
+    infos: Sequence[pafs.FileInfo] = files.io.arrow().get_file_info([files.io.arrow_path(one.path) for one in planned])
+    return infos
+
+
+def _key(planned: PlannedFile, info: pafs.FileInfo | None) -> bytes:
+    lying = "" if info is None else f"{info.size} {info.mtime_ns}"
+    identity = f"{lying} {planned.file.file_size} {planned.file.row_count} {planned.file.schema_id} {planned.path}"
     return hashlib.blake2b(identity.encode(), digest_size=16).digest()
 
 
@@ -88,16 +111,23 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
             file=planned.file,
             schema=schemas[planned.file.schema_id],
         )
-        parquet = format_of(planned.file.file_name) == "parquet"
         codecs: set[str] = set()
-        fault = footer_fault(files.io, expected, codecs) if parquet else fault_of(files.io, expected, deep=True)
+        if format_of(planned.file.file_name) == "parquet":
+            fault = footer_fault(files.io, expected, codecs)
+        elif not files.io.atomic_rename:
+            fault = fault_of(files.io, expected, deep=False)
+        elif (checksum := recorded(files.io, planned.path, planned.file)) is not None:
+            fault = bytes_fault_of(files.io, expected, checksum)
+        else:
+            fault = fault_of(files.io, expected, deep=True)
         in_spark = codecs.isdisjoint(_NOT_IN_SPARK)
         if fault is None:
             with _lock:
                 _sound[key] = in_spark
         return fault, in_spark
 
-    with ThreadPoolExecutor(min(_THREADS, len(unseen)), thread_name_prefix="sound") as pool:
+    threads = _THREADS if files.io.atomic_rename else _STORE_THREADS
+    with ThreadPoolExecutor(min(threads, len(unseen)), thread_name_prefix="sound") as pool:
         known = []
         for (_, planned), (fault, in_spark) in zip(unseen, pool.map(look, unseen), strict=True):
             known.append(in_spark)

@@ -109,7 +109,10 @@ def _meant(
     else:
         meant = _java(f"{problem.java_exception}\n{chain}", source, views)
     damage = None if reading is None else reading.damage(chain)
-    return damage or _ours(chain) or _packed(chain) or _told(meant, chain, lost)
+    if told := damage or _ours(chain) or _packed(chain):
+        return told
+    unreadable = None if reading is None else reading.unreadable(chain)
+    return unreadable or _told(meant, chain, lost)
 
 
 def _packed(chain: str) -> UnsupportedType | None:

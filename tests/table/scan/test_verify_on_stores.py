@@ -1,0 +1,90 @@
+"""Files of an object store are looked at once before Spark reads them, at the cost of a footer each; see `table.scan.verify`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from model.errors import TableDamaged
+from model.schema.schema import Schema, column, new_schema
+from table.format.io.file_io import file_io_for
+from table.format.store import TableFiles
+from table.scan.entry_scan import PlannedFile, plan_scan
+from table.scan.verify import forget, sound
+from tests.fix_s3 import Bucket
+from tests.fix_s3_proxy import Proxy
+from tests.table.scan.test_files import insert
+
+Planned = tuple[TableFiles, Schema, list[PlannedFile]]
+
+
+def written(bucket: Bucket, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, commits: int, format_: str = "parquet") -> Planned:
+    """A table on the store behind the proxy, a file a commit."""
+    for name, value in {**bucket.environment, "AWS_ENDPOINT_URL": proxy.endpoint}.items():
+        monkeypatch.setenv(name, value)
+    place = f"s3://{bucket.name}/lake/default.db/t"
+    files = TableFiles(file_io_for(place), place)
+    schema = new_schema([column("id", "BIGINT"), column("s", "STRING")], options={"bucket": "-1", "file.format": format_})
+    snapshot = None
+    for commit in range(commits):
+        snapshot = insert(files, schema, snapshot, [{"id": commit * 1000 + n, "s": f"text {n}"} for n in range(100)])
+    assert snapshot is not None
+    forget()
+    proxy.reset()
+    return files, schema, list(plan_scan(files, schema, snapshot).files)
+
+
+def put(files: TableFiles, planned: PlannedFile, rows: pa.Table, compression: str = "zstd") -> PlannedFile:
+    """Another file in the place of one, whose size the manifest would tell all the same."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression=compression)
+    data = sink.getvalue().to_pybytes()
+    files.io.write(planned.path, data)
+    return replace(planned, file=replace(planned.file, file_size=len(data)))
+
+
+def of_data(proxy: Proxy) -> list[str]:
+    return [request for request in proxy.requests if "/bucket-" in request]
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc"])
+def test_an_object_is_looked_at_once(bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch, format_: str) -> None:
+    files, schema, planned = written(bucket, s3_proxy, monkeypatch, 3, format_)
+    assert sound(files, planned, lambda _: schema) == [True] * 3
+    first = len(of_data(s3_proxy))
+    assert 3 <= first <= 3 * (2 if format_ == "parquet" else 5)
+    assert sound(files, planned, lambda _: schema) == [True] * 3
+    assert len(of_data(s3_proxy)) == first
+
+
+def test_another_file_in_an_objects_place_is_told(bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, schema, planned = written(bucket, s3_proxy, monkeypatch, 2)
+    swapped = [replace(one, path=other.path) for one, other in pairwise([*planned, planned[0]])]
+    with pytest.raises(TableDamaged, match=r"outside of what its manifest tells|where its manifest tells"):
+        sound(files, swapped, lambda _: schema)
+    renamed = put(files, planned[0], pa.table({"id": pa.array(range(100), pa.int64()), "t": [f"text {n}" for n in range(100)]}))
+    with pytest.raises(TableDamaged, match="lacks column s"):
+        sound(files, [renamed], lambda _: schema)
+    files.io.delete(planned[1].path)
+    forget()
+    with pytest.raises(Exception, match="is not there any more"):
+        sound(files, [planned[1]], lambda _: schema)
+
+
+def test_a_codec_that_spark_lacks_is_seen(bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, schema, planned = written(bucket, s3_proxy, monkeypatch, 1)
+    rows = pa.table({"id": pa.array(range(100), pa.int64()), "s": [f"text {n}" for n in range(100)]})
+    assert sound(files, [put(files, planned[0], rows, "brotli")], lambda _: schema) == [False]
+
+
+def test_what_the_look_costs(bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, schema, planned = written(bucket, s3_proxy, monkeypatch, 40)
+    begun = time.perf_counter()
+    sound(files, planned, lambda _: schema)
+    print(f"{len(planned)} files: {len(of_data(s3_proxy))} requests, {time.perf_counter() - begun:.2f} s")
+    assert len(of_data(s3_proxy)) <= 2 * len(planned)
