@@ -151,6 +151,7 @@ OPERATIONS = (
     Operation(
         name="expire snapshots", rows=[A, B], sql="CALL sys.expire_snapshots(`table` => '{t}', retain_max => 1)",
         spark="CALL sluice.sys.expire_snapshots(table => '{d}.{n}', retain_max => 1, retain_min => 1)",
+        flink="CALL sys.expire_snapshots(`table` => '{t}', retain_max => 1, retain_min => 1)",
     ),
     Operation(
         name="compact", rows=[A, B, C], before=TWO + "; INSERT INTO {t} VALUES (3, 'x')",
