@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table.format.manifest import DataFile, EntryKind, FileSource, ManifestEntry, SimpleStats
+from table.format.manifest import DataFile, EntryKind, FileSource, ManifestEntry, ManifestFile, SimpleStats
 from table.format.manifest_codec import epoch_millis
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -24,6 +24,8 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _CHUNK = 512
 """Entries turned into columns, or back, at once: few, as Python looks through all objects there are while it makes many."""
+_MANY_ENTRIES = 4096
+"""Entries from which manifests are looked at as columns; fewer are decoded quicker than columns are set up."""
 _TEXTS = pa.list_(pa.string())
 _FIELDS = pa.schema(
     [
@@ -274,3 +276,13 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
     return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
+
+
+def many_entries(manifests: Iterable[ManifestFile]) -> bool:
+    """Whether manifests hold so many entries that they are better looked at as columns."""
+    return entry_count(manifests) >= _MANY_ENTRIES
+
+
+def entry_count(manifests: Iterable[ManifestFile]) -> int:
+    """How many entries manifests hold, by what their list says."""
+    return sum(meta.num_added_files + meta.num_deleted_files for meta in manifests)

@@ -31,7 +31,7 @@ from table.format.manifest_codec import (
     entry_record,
     manifest_records,
 )
-from table.format.manifest_columns import ManifestColumns
+from table.format.manifest_columns import ManifestColumns, entry_count, many_entries
 from table.format.rows import binary_row
 from table.format.snapshot_file import Published as Published
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
@@ -50,8 +50,6 @@ _MANIFESTS_BYTES, _LISTS_BYTES = 192 << 20, 64 << 20
 _MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(_MANIFESTS_BYTES, entries_bytes, idle_seconds=IDLE_SECONDS)
 _LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(_LISTS_BYTES, list_bytes, idle_seconds=IDLE_SECONDS)
 
-_MANY_ENTRIES = 4096
-"""Entries from which manifests are looked at as columns; fewer are decoded quicker than columns are set up."""
 _KEPT_ENTRIES = 256
 """Entries from which the columns of a manifest are worth a file."""
 
@@ -250,17 +248,17 @@ class TableFiles:
                 else ManifestColumns.of(map(entry_record, known))
             )
 
-        return COLUMNS.columns(path, meta.file_size, load, persist=_entry_count([meta]) >= _KEPT_ENTRIES)
+        return COLUMNS.columns(path, meta.file_size, load, persist=entry_count([meta]) >= _KEPT_ENTRIES)
 
     def partitions_in(self, meta: ManifestFile) -> Iterable[bytes]:
         """The partitions of a manifest's entries, in the order these are first seen; some may come again."""
-        if _entry_count([meta]) < _KEPT_ENTRIES:
+        if entry_count([meta]) < _KEPT_ENTRIES:
             return (entry.partition for entry in self.manifest(meta.file_name))
         return self.columns(meta).partitions.to_pylist()  # type: ignore[no-any-return]
 
     def newest_sizes(self, meta: ManifestFile, most: int) -> Iterable[tuple[int, int]]:
         """Bytes and rows of the files a manifest speaks of, the last ones first."""
-        if _entry_count([meta]) < _KEPT_ENTRIES:
+        if entry_count([meta]) < _KEPT_ENTRIES:
             return ((entry.file.file_size, entry.file.row_count) for entry in reversed(self.manifest(meta.file_name)[-most:]))
         columns = self.columns(meta)
         sizes, rows = (columns.numbers(name)[-most:][::-1].tolist() for name in ("file_size", "row_count"))
@@ -413,12 +411,3 @@ class TableFiles:
             if entry.kind is not EntryKind.ADD:
                 raise never_added(self.name, snapshot, entry)
         yield from left
-
-
-def many_entries(manifests: Iterable[ManifestFile]) -> bool:
-    """Whether manifests hold so many entries that they are better looked at as columns."""
-    return _entry_count(manifests) >= _MANY_ENTRIES
-
-
-def _entry_count(manifests: Iterable[ManifestFile]) -> int:
-    return sum(meta.num_added_files + meta.num_deleted_files for meta in manifests)

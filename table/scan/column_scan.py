@@ -14,11 +14,11 @@ from model.snapshot import Snapshot
 from table.format.cache import ByteCache
 from table.format.deletions import deletions_of
 from table.format.manifest import ManifestFile
-from table.format.manifest_columns import ManifestColumns, Mask, Numbers
+from table.format.manifest_columns import ManifestColumns, Mask, Numbers, many_entries
 from table.format.rows import binary_row
 from table.format.rows.row_columns import row_column
 from table.format.rows.stats import ColumnStats
-from table.format.store import TableFiles, many_entries
+from table.format.store import TableFiles
 from table.index.checksum import CHECKSUM_ALONE_BYTES
 from table.index.skip import without_skipped
 from table.scan.live import never_added

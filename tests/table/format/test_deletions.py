@@ -94,7 +94,7 @@ def test_deleted_rows_are_not_read(files: TableFiles, format_: str, how: dict[st
 
 
 def test_files_of_very_many_are_planned_with_their_vectors(files: TableFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("table.format.store._MANY_ENTRIES", 2)
+    monkeypatch.setattr("table.format.manifest_columns._MANY_ENTRIES", 2)
     monkeypatch.setattr("table.scan.column_scan._AT_ONCE", 1)
     schema = table(files)
     snapshot = some_deleted(files, schema)

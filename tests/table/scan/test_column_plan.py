@@ -20,7 +20,7 @@ from model.schema.schema import Schema, column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from table.compaction.backlog import DebtLedger
 from table.compaction.candidates import CompactionRules
-from table.format import store
+from table.format import manifest_columns, store
 from table.format.io.file_io import LocalFileIO
 from table.format.manifest import EMPTY_ROW, DataFile, EntryKind, FileSource, ManifestEntry
 from table.format.manifest_codec import decode_manifest, encode_manifests, entry_record, manifest_records
@@ -146,7 +146,7 @@ CASES = [(bucket, evolved) for bucket in (-1, 4) for evolved in (False, True)]
 @pytest.fixture(autouse=True)
 def always_columns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tables of a test are small; what is meant for large ones is done for them all."""
-    monkeypatch.setattr(store, "_MANY_ENTRIES", 0)
+    monkeypatch.setattr(manifest_columns, "_MANY_ENTRIES", 0)
     monkeypatch.setattr(store, "_KEPT_ENTRIES", 1)
     yield
     COLUMNS.keep_in(None, 0)
@@ -274,7 +274,7 @@ def test_manifests_of_other_partitions_are_not_opened(tmp_path: Path, monkeypatc
     parts = [[replace(entry, partition=binary_row.encode_prefixed(types, (n, None)))] for n, entry in enumerate(entries_named(3))]
     snapshot = written(files, schema, parts)
     store._MANIFESTS.clear()
-    monkeypatch.setattr(store, "_MANY_ENTRIES", 3)  # one manifest of a table of many files, which alone holds few
+    monkeypatch.setattr(manifest_columns, "_MANY_ENTRIES", 3)  # one manifest of a table of many files, which alone holds few
     for meta in files.manifests_of(snapshot)[::2]:
         (tmp_path / "manifest" / meta.file_name).unlink()
     plan = plan_scan(files, schema, snapshot, Compare("p", Op.EQ, 1))

@@ -12,7 +12,7 @@ from model.errors import InvalidOption, RewriteConflict, TableDamaged
 from model.schema.schema import Schema, column, new_schema
 from model.schema.types import parse_type
 from model.snapshot import CommitKind, Snapshot
-from table.format import store
+from table.format import manifest_columns, store
 from table.format.io.file_io import LocalFileIO
 from table.format.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, NewFile, SimpleStats
 from table.format.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest_list, encode_manifests
@@ -29,7 +29,7 @@ QUEUE = {"bucket": "1", "bucket-key": "id"}
 def files(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> TableFiles:
     """A table's files; what is done for tables of very many is done for the small ones here, too."""
     if request.param == "many":
-        monkeypatch.setattr(store, "_MANY_ENTRIES", 0)
+        monkeypatch.setattr(manifest_columns, "_MANY_ENTRIES", 0)
         monkeypatch.setattr(store, "_KEPT_ENTRIES", 1)
     return TableFiles(LocalFileIO(), str(tmp_path / "t"))
 
