@@ -46,17 +46,20 @@ def _summed(schema: Schema, groups: Iterable[tuple[bytes, Sequence[int]]]) -> li
         sums_of_partition[2] += files
         sums_of_partition[3] = max(sums_of_partition[3], last)
         sums_of_partition[4] = buckets
-    return [
-        PartitionStatistics(
-            spec=partition_spec(schema, binary_row.decode(types, partition)),
-            record_count=records,
-            file_size=size,
-            file_count=files,
-            last_file_millis=last,
+    by_spec: dict[str, PartitionStatistics] = {}
+    for partition, (records, size, files, last, buckets) in sums.items():
+        spec = partition_spec(schema, binary_row.decode(types, partition))
+        name = partition_name(spec, schema.partition_keys)
+        same = by_spec.get(name)  # NULL and '' are two rows of bytes and lie in one directory
+        by_spec[name] = PartitionStatistics(
+            spec=spec,
+            record_count=records + (same.record_count if same else 0),
+            file_size=size + (same.file_size if same else 0),
+            file_count=files + (same.file_count if same else 0),
+            last_file_millis=max(last, same.last_file_millis if same else 0),
             total_buckets=buckets,
         )
-        for partition, (records, size, files, last, buckets) in sums.items()
-    ]
+    return list(by_spec.values())
 
 
 def added_by(changes: Sequence[PartitionStatistics], *, listed: bool = True) -> Added:
