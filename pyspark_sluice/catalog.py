@@ -52,6 +52,7 @@ class RemoteTable:
             name=self.identifier.written(),
             allowed=body.get("allowedLocations"),
         )
+        self.files.partition_types = [field.type for field in self.schema.partition_fields]
 
     def reopen(self) -> None:
         """Look where and what the table is now, whatever it is called; raises `TableNotExist`."""

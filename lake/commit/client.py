@@ -257,6 +257,7 @@ class ClientCommitter:
         """What the commit does; raises for what it may not do."""
         _check_schema(table, head, snapshot)
         schema, base = self._schema(table, head), self._base(table, head)
+        files.partition_types = [field.type for field in schema.partition_fields]
         return self._judge.judge(table, head.table_id, files, schema, base, snapshot, rights)
 
     def _base(self, table: Identifier, head: HeadRow) -> Snapshot | None:

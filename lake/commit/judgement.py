@@ -22,9 +22,8 @@ from model.partition import PartitionStatistics
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
 from table.format.cache import ByteCache
-from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, partition_stats
+from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, bounds_of, partition_stats
 from table.format.manifest_columns import digest_of
-from table.format.rows import binary_row
 from table.format.store import TableFiles
 from table.scan.live import merge_entries
 
@@ -247,8 +246,10 @@ class _Case:
         claimed = meta.partition_stats
         if (claimed.min_values, claimed.max_values, list(claimed.null_counts)) == (own.min_values, own.max_values, list(own.null_counts)):
             return True
-        low, high = (binary_row.decode(self._types, row) for row in (claimed.min_values, claimed.max_values))
-        own_low, own_high = (binary_row.decode(self._types, row) for row in (own.min_values, own.max_values))
+        told_bounds, own_bounds = bounds_of(claimed, self._types), bounds_of(own, self._types)
+        if told_bounds is None or own_bounds is None or len(own.null_counts) != len(claimed.null_counts):
+            return False
+        (low, high), (own_low, own_high) = told_bounds, own_bounds
         nulls = all(mine == theirs for mine, theirs in zip(own.null_counts, claimed.null_counts, strict=True))
         return nulls and all(
             mine_low is None or (told_low is not None and told_high is not None and told_low <= mine_low and told_high >= mine_high)  # type: ignore[operator]

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from catalog import CatalogTransaction
 from lake.tables.names import check_name
-from model.errors import InvalidSchema, LakeError
+from model.errors import InvalidSchema, LakeError, TableDamaged
 from model.identifier import MAIN_BRANCH
 from model.location import Location
 from model.options.table import TABLE_OPTIONS
@@ -111,8 +111,8 @@ def _snapshots(files: TableFiles) -> list[Snapshot]:
         path = files.layout.snapshot_file(snapshot_id)
         try:
             snapshot = files.read_snapshot(snapshot_id)
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            raise InvalidSchema(f"{path} is no snapshot of a Paimon table: {problem}") from None
+        except TableDamaged as damage:
+            raise InvalidSchema(f"{path} is no snapshot of a Paimon table: {damage.__cause__}") from None
         if snapshot is not None:
             if snapshot.id != snapshot_id:
                 raise InvalidSchema(f"{path} holds snapshot {snapshot.id}.")
@@ -150,6 +150,7 @@ def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Se
     if kind := other_kind(newest.options):
         raise InvalidSchema(f"The table at {where} is a {kind}; append tables can be registered.")
     check_schema(newest)
+    files.partition_types = [field.type for field in newest.partition_fields]
     for schema in schemas:
         path = files.layout.schema_file(schema.id)
         _check_harmless(schema, path)

@@ -18,7 +18,7 @@ from lake.commit.decided import follow
 from lake.commit.publish import Publisher
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshots, changed_tags, schema_bytes
 from lake.tables.handle import LakeTable
-from model.errors import LakeError, TableNotExist
+from model.errors import LakeError, TableDamaged, TableNotExist
 from model.identifier import Identifier
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
@@ -183,6 +183,7 @@ def _newest_run(files: TableFiles, history: Sequence[SnapshotRow], *, newest_sch
 def is_readable(files: TableFiles, snapshot: Snapshot) -> bool:
     """Whether all metadata of a snapshot is there; data files that are lost alone are no reason to go back in time."""
     fresh = TableFiles(files.io, files.location, files.layout.branch)
+    fresh.partition_types = files.partition_types
     try:
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
             if not fresh.io.exists(fresh.layout.manifest(name)):
@@ -292,6 +293,6 @@ def _goes_on(files: TableFiles, before: Snapshot | None, after: Snapshot) -> boo
 def _read(files: TableFiles, snapshot_id: int) -> Snapshot | None:
     try:
         snapshot = files.read_snapshot(snapshot_id)
-    except (ValueError, KeyError, TypeError, AttributeError):  # not JSON, or not a snapshot
+    except TableDamaged:  # not JSON, or not a snapshot
         return None
     return snapshot if snapshot is not None and snapshot.id == snapshot_id else None

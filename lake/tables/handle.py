@@ -28,6 +28,9 @@ class LakeTable:
     left_behind: Callable[[], None] = lambda: None
     """Called when a write of the table has failed: where the table is gone, what it made of directories and metadata is garbage."""
 
+    def __post_init__(self) -> None:
+        self.files.partition_types = [field.type for field in self.schema.partition_fields]
+
     def latest(self) -> Snapshot | None:
         """The newest snapshot, its file in place; None for a table never written."""
         return self.read_latest(self.table_id, self.files, self.identifier.branch)

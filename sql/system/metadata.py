@@ -11,7 +11,7 @@ from model.options.option import masked_all
 from model.schema.types import DataType
 from model.snapshot import Snapshot
 from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
-from table.format.rows import binary_row
+from table.format.manifest import bounds_of
 
 
 @system_table(
@@ -163,8 +163,9 @@ def manifests(scan: SystemScan) -> Iterable[Sequence[Any]]:
     snapshot: Snapshot | None = scan.snapshot
     types: list[DataType] = [f.type for f in scan.opened.schema.partition_fields]
     for meta in scan.opened.files.manifests_of(snapshot) if snapshot else ():
-        low, high = (binary_row.decode(types, row) for row in (meta.partition_stats.min_values, meta.partition_stats.max_values))
+        bounds = bounds_of(meta.partition_stats, types)
+        low, high = (None, None) if bounds is None else (shown_row(types, row) for row in bounds)
         yield (
             meta.file_name, meta.file_size, meta.num_added_files, meta.num_deleted_files, meta.schema_id,
-            shown_row(types, low), shown_row(types, high), meta.min_row_id, meta.max_row_id,
+            low, high, meta.min_row_id, meta.max_row_id,
         )  # fmt: skip

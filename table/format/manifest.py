@@ -124,6 +124,14 @@ class NewFile:
     file: DataFile
 
 
+def bounds_of(stats: SimpleStats, types: Sequence[DataType]) -> tuple[tuple[object, ...], tuple[object, ...]] | None:
+    """Minimum and maximum of some columns; None where the bytes are no rows of these types, and so rule nothing out."""
+    try:
+        return binary_row.decode(types, stats.min_values), binary_row.decode(types, stats.max_values)
+    except ValueError:
+        return None
+
+
 def partition_stats(partitions: Sequence[bytes], types: Sequence[DataType]) -> SimpleStats:
     """Minimum, maximum and NULL counts over the partition columns of some entries, never shortened."""
     if not types:

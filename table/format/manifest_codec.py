@@ -220,27 +220,44 @@ def entry_record(entry: ManifestEntry) -> dict[str, Any]:
     }
 
 
+BOUNDS = {
+    "bucket": (-(2**31), 2**31 - 1), "total_buckets": (-(2**31), 2**31 - 1), "level": (-(2**31), 2**31 - 1), "file_size": (0, 2**53),
+    "row_count": (0, 2**53), "delete_row_count": (-(2**53), 2**53), "creation_time": (-62_135_596_800_000, 253_402_300_799_999),
+    "num_added_files": (0, 2**53), "num_deleted_files": (0, 2**53), "schema_id": (0, 2**63 - 1), "min_bucket": (-(2**31), 2**31 - 1),
+    "max_bucket": (-(2**31), 2**31 - 1),
+}  # fmt: skip
+"""What numbers of manifests may be, so that their sums and times are numbers and times too; others are damage."""
+
+
+def bounded(name: str, value: Any) -> Any:
+    """The number; raises `ValueError` for one that no writer means. None stays None."""
+    least, most = BOUNDS[name]
+    if value is not None and not least <= value <= most:
+        raise ValueError(f"{name} is {value}")
+    return value
+
+
 def _entry(record: Mapping[str, Any]) -> ManifestEntry:
     file = record["_FILE"]
     source = file.get("_FILE_SOURCE")
     return ManifestEntry(
         kind=EntryKind(record["_KIND"]),
         partition=record["_PARTITION"],
-        bucket=record["_BUCKET"],
-        total_buckets=record["_TOTAL_BUCKETS"],
+        bucket=bounded("bucket", record["_BUCKET"]),
+        total_buckets=bounded("total_buckets", record["_TOTAL_BUCKETS"]),
         file=DataFile(
             file_name=file["_FILE_NAME"],
-            file_size=file["_FILE_SIZE"],
-            row_count=file["_ROW_COUNT"],
+            file_size=bounded("file_size", file["_FILE_SIZE"]),
+            row_count=bounded("row_count", file["_ROW_COUNT"]),
             value_stats=_stats_of(file["_VALUE_STATS"]),
             value_stats_cols=_tuple(file.get("_VALUE_STATS_COLS")),
             min_sequence_number=file["_MIN_SEQUENCE_NUMBER"],
             max_sequence_number=file["_MAX_SEQUENCE_NUMBER"],
-            schema_id=file["_SCHEMA_ID"],
-            level=file["_LEVEL"],
+            schema_id=bounded("schema_id", file["_SCHEMA_ID"]),
+            level=bounded("level", file["_LEVEL"]),
             extra_files=tuple(file.get("_EXTRA_FILES") or ()),
-            creation_time_millis=epoch_millis(file.get("_CREATION_TIME")),
-            delete_row_count=file.get("_DELETE_ROW_COUNT"),
+            creation_time_millis=bounded("creation_time", epoch_millis(file.get("_CREATION_TIME"))),
+            delete_row_count=bounded("delete_row_count", file.get("_DELETE_ROW_COUNT")),
             embedded_file_index=file.get("_EMBEDDED_FILE_INDEX"),
             file_source=None if source is None else FileSource(source),
             external_path=file.get("_EXTERNAL_PATH"),
@@ -288,13 +305,13 @@ def _list_record(file: ManifestFile) -> dict[str, object]:
 def _list_entry(record: Mapping[str, Any]) -> ManifestFile:
     return ManifestFile(
         file_name=record["_FILE_NAME"],
-        file_size=record["_FILE_SIZE"],
-        num_added_files=record["_NUM_ADDED_FILES"],
-        num_deleted_files=record["_NUM_DELETED_FILES"],
+        file_size=bounded("file_size", record["_FILE_SIZE"]),
+        num_added_files=bounded("num_added_files", record["_NUM_ADDED_FILES"]),
+        num_deleted_files=bounded("num_deleted_files", record["_NUM_DELETED_FILES"]),
         partition_stats=_stats_of(record["_PARTITION_STATS"]),
-        schema_id=record["_SCHEMA_ID"],
-        min_bucket=record.get("_MIN_BUCKET"),
-        max_bucket=record.get("_MAX_BUCKET"),
+        schema_id=bounded("schema_id", record["_SCHEMA_ID"]),
+        min_bucket=bounded("min_bucket", record.get("_MIN_BUCKET")),
+        max_bucket=bounded("max_bucket", record.get("_MAX_BUCKET")),
         min_level=record.get("_MIN_LEVEL"),
         max_level=record.get("_MAX_LEVEL"),
         min_row_id=record.get("_MIN_ROW_ID"),

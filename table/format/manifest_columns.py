@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from table.format.manifest import DataFile, EntryKind, FileSource, ManifestEntry, ManifestFile, SimpleStats
-from table.format.manifest_codec import epoch_millis
+from table.format.manifest_codec import BOUNDS, bounded, epoch_millis
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -104,6 +104,10 @@ class ManifestColumns:
             columns = _columns(chunk, layouts)
             chunks.append(pa.RecordBatch.from_arrays([pa.array(v, _OWN.field(n).type) for n, v in columns.items()], names=list(columns)))
         table = pa.Table.from_batches(chunks, _OWN).combine_chunks()
+        for name in BOUNDS.keys() & set(_OWN.names):
+            ends = pc.min_max(table[name]).as_py()
+            for end in ends.values():
+                bounded(name, end)
         indices = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(list(partitions), pa.binary()))
         table = table.add_column(_FIELDS.get_field_index("partition"), _FIELDS.field("partition"), indices)
         return cls(table.replace_schema_metadata({_LAYOUTS: json.dumps(list(layouts)).encode()}))

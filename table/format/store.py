@@ -76,6 +76,8 @@ class TableFiles:
         self.name = self.reach.name
         """What errors call the table: as SQL writes it, or by its directory where no catalog is asked."""
         self._named_by = named_by
+        self.partition_types: Sequence[DataType] | None = None
+        """Of the partition's columns, which never change; where they are known, each manifest is held to them as it is read."""
         # Not shared: a table dropped and made anew has other schemas under the same names.
         self._schemas: dict[int, Schema] = {}
 
@@ -137,11 +139,14 @@ class TableFiles:
             return True
 
     def read_snapshot(self, snapshot_id: int) -> Snapshot | None:
-        """The snapshot's file, or None where there is none."""
+        """The snapshot's file, or None where there is none; raises `TableDamaged` where it is no snapshot."""
+        path = self.layout.snapshot_file(snapshot_id)
         try:
-            return Snapshot.from_json(json.loads(self.io.read(self.layout.snapshot_file(snapshot_id))))
+            return Snapshot.from_json(json.loads(self.io.read(path)))
         except FileNotFoundError:
             return None
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise self.damaged(path, f"is no snapshot: {problem}", snapshot_id=snapshot_id) from problem
 
     def snapshots(self, *, make: bool = True) -> AbstractContextManager[Directory]:
         """A hand on the directory of snapshots, for `publish_snapshot` and `write_hints`; see `FileIO.directory`."""
@@ -232,9 +237,11 @@ class TableFiles:
         return self._lists.or_load(path, lambda: _LISTS.get(path) or tuple(self._decoded(path, decode_manifest_list)))
 
     def manifest(self, name: str) -> Sequence[ManifestEntry]:
-        """The entries of a manifest; manifests never change, so they are read once."""
+        """The entries of a manifest; manifests never change, so they are read once, by whoever can tell a partition from other bytes."""
         path = self.layout.manifest(name)
-        return self._manifests.or_load(path, lambda: _MANIFESTS.get(path) or tuple(self._decoded(path, decode_manifest)))
+        if self.partition_types is None:
+            return _MANIFESTS.get(path) or self._decoded(path, self._entries)
+        return self._manifests.or_load(path, lambda: _MANIFESTS.get(path) or tuple(self._decoded(path, self._entries)))
 
     def columns(self, meta: ManifestFile) -> ManifestColumns:
         """The entries of a manifest as columns; kept in the process's column cache."""
@@ -242,12 +249,10 @@ class TableFiles:
 
         def load() -> ManifestColumns:
             known = _MANIFESTS.get(path)
-            return (
-                self._decoded(path, lambda data: ManifestColumns.of(manifest_records(data)))
-                if known is None
-                else ManifestColumns.of(map(entry_record, known))
-            )
+            return self._decoded(path, self._columns) if known is None else ManifestColumns.of(map(entry_record, known))
 
+        if self.partition_types is None:
+            return load()
         return COLUMNS.columns(path, meta.file_size, load, persist=entry_count([meta]) >= _KEPT_ENTRIES)
 
     def partitions_in(self, meta: ManifestFile) -> Iterable[bytes]:
@@ -312,6 +317,22 @@ class TableFiles:
     def index_manifest(self, name: str) -> list[dict[str, Any]]:
         """The entries of an index manifest, as Avro holds them."""
         return self._decoded(self.layout.manifest(name), lambda data: list(manifest_records(data)))
+
+    def _entries(self, data: bytes) -> list[ManifestEntry]:
+        entries = decode_manifest(data)
+        self._check_partitions({entry.partition for entry in entries})
+        return entries
+
+    def _columns(self, data: bytes) -> ManifestColumns:
+        columns = ManifestColumns.of(manifest_records(data))
+        self._check_partitions(columns.partitions.to_pylist())
+        return columns
+
+    def _check_partitions(self, partitions: Iterable[bytes]) -> None:
+        """Raise `ValueError` for bytes that are no partition of this table: whatever asks for its values may rely on them."""
+        if self.partition_types is not None:
+            for partition in partitions:
+                binary_row.decode(self.partition_types, partition)
 
     def _decoded(self, path: str, decode: Callable[[bytes], T]) -> T:
         """What a metadata file holds; raises what `missing` tells, and `TableDamaged` for one that cannot be decoded."""

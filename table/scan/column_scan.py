@@ -13,9 +13,8 @@ from model.schema.types import AtomicType, DataType
 from model.snapshot import Snapshot
 from table.format.cache import ByteCache
 from table.format.deletions import deletions_of
-from table.format.manifest import ManifestFile
+from table.format.manifest import ManifestFile, bounds_of
 from table.format.manifest_columns import ManifestColumns, Mask, Numbers, many_entries
-from table.format.rows import binary_row
 from table.format.rows.row_columns import row_column
 from table.format.rows.stats import ColumnStats
 from table.format.store import TableFiles
@@ -85,10 +84,10 @@ def _may_hold(schema: Schema, predicate: Predicate | None, meta: ManifestFile) -
     stats, types = meta.partition_stats, [field.type for field in schema.partition_fields]
     if predicate is None or len(stats.null_counts) not in (0, len(types)):
         return True
-    try:
-        lows, highs = binary_row.decode(types, stats.min_values), binary_row.decode(types, stats.max_values)
-    except (ValueError, OverflowError):
+    bounds = bounds_of(stats, types)
+    if bounds is None:
         return True
+    lows, highs = bounds
     counts = stats.null_counts or [None] * len(types)
     known = {
         name: ColumnStats(null_count=count) if low != low or high != high else ColumnStats(min=low, max=high, null_count=count)

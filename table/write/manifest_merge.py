@@ -8,7 +8,7 @@ from typing import Any
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from model.schema.types import DataType
-from table.format.manifest import EntryKind, ManifestEntry, ManifestFile
+from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, bounds_of
 from table.format.manifest_columns import digest_of
 from table.format.rows import binary_row
 from table.format.store import TableFiles
@@ -106,8 +106,8 @@ class _Merge:
 
     def _may_hold(self, manifest: ManifestFile, wanted: Sequence[tuple[_Row, int]]) -> bool:
         """Whether the ranges of its buckets and partitions allow files of some of these."""
-        stats = manifest.partition_stats
-        bounds = list(zip(binary_row.decode(self._types, stats.min_values), binary_row.decode(self._types, stats.max_values), strict=True))
+        ends = bounds_of(manifest.partition_stats, self._types)
+        bounds = [(None, None)] * len(self._types) if ends is None else list(zip(*ends, strict=True))
         return any(
             _within(bucket, manifest.min_bucket or 0, bucket if manifest.max_bucket is None else manifest.max_bucket)
             and all(_within(value, low, high) for value, (low, high) in zip(partition, bounds, strict=True))

@@ -137,7 +137,14 @@ def epoch_micros(value: dt.datetime) -> int:
 
 
 def decode(types: Sequence[DataType], prefixed: bytes) -> tuple[object, ...]:
-    """The values of a row with arity prefix; the types give its meaning."""
+    """The values of a row with arity prefix; the types give its meaning. Raises `ValueError` for bytes that are no such row."""
+    try:
+        return _decoded(types, prefixed)
+    except (struct.error, IndexError, ArithmeticError) as problem:  # clients write them past the server, too
+        raise ValueError(f"{len(prefixed)} bytes are no row of {len(types)} fields: {problem}") from None
+
+
+def _decoded(types: Sequence[DataType], prefixed: bytes) -> tuple[object, ...]:
     (arity,) = struct.unpack_from(">i", prefixed)
     if arity != len(types):
         raise ValueError(f"a row of {arity} fields cannot be read as {len(types)}")

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from model.errors import InvalidOption
 from model.schema.schema import Schema
 from model.schema.types import AtomicType, DataType, DecimalType, Field
-from table.format.manifest import EMPTY_ROW, SimpleStats
+from table.format.manifest import EMPTY_ROW, SimpleStats, bounds_of
 from table.format.rows import binary_row
 
 DEFAULT_MODE = "truncate(16)"
@@ -140,7 +140,10 @@ def column_stats(stats: SimpleStats, cols: Sequence[str] | None, schema: Schema)
     if any(field is None for field in fields):
         return {}
     types = [_placeholder(field.type) for field in fields if field is not None]
-    low, high = binary_row.decode(types, stats.min_values), binary_row.decode(types, stats.max_values)
+    bounds = bounds_of(stats, types)
+    if bounds is None:
+        return {}
+    low, high = bounds
     counts = stats.null_counts or [None] * len(names)
     return {n: ColumnStats(min=a, max=b, null_count=c) for n, a, b, c in zip(names, low, high, counts, strict=True)}
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from model.schema.types import DataType
-from table.format.manifest import EMPTY_ROW, ManifestEntry, ManifestFile
+from table.format.manifest import EMPTY_ROW, ManifestEntry, ManifestFile, bounds_of
 from table.format.rows import binary_row
 
 
@@ -32,9 +32,8 @@ class Touched:
                 return False
         if not self._types or meta.partition_stats.min_values == EMPTY_ROW:
             return True
-        lows = binary_row.decode(self._types, meta.partition_stats.min_values)
-        highs = binary_row.decode(self._types, meta.partition_stats.max_values)
-        return any(self._inside(row, lows, highs) for row in self._rows)
+        bounds = bounds_of(meta.partition_stats, self._types)
+        return bounds is None or any(self._inside(row, *bounds) for row in self._rows)
 
     @staticmethod
     def _inside(row: Sequence[Any], lows: Sequence[Any], highs: Sequence[Any]) -> bool:
