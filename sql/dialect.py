@@ -257,7 +257,7 @@ def parse_one(text: str, binding: Binding | None = None, *, stored: bool = False
         raise SqlSyntaxError(str(problem)) from problem
     except RecursionError as problem:
         raise SqlSyntaxError("The statement is nested too deeply.") from problem
-    except (AttributeError, TypeError, IndexError, KeyError) as problem:  # sqlglot stumbles over some wrong texts instead of telling
+    except (AttributeError, TypeError, LookupError, ValueError) as problem:  # sqlglot stumbles over some wrong texts instead of telling
         at = parser.here or tokens[-1]
         line, column = place_of(text, at)
         raise SqlSyntaxError(f"The statement cannot be read near '{at.text}'.", line=line, column=column, fragment=at.text) from problem

@@ -109,18 +109,18 @@ def revoke_permission() -> None:
 
 
 def _resource(body: dict[str, Any]) -> Resource:
-    spelled = str(body.get("type") or "").upper()
+    spelled = (member(body, "type", str) or "").upper()
     try:
         type_ = ResourceType(spelled)
     except ValueError:
         raise BadRequest(f"There is no resource type {spelled or '(none)'}; there are {', '.join(ResourceType)}.") from None
-    names = [body[kind] for kind in ("table", "view", "function") if body.get(kind)]
-    if len(names) > 1:
+    given = {kind: name for kind in ("table", "view", "function") if (name := member(body, kind, str))}
+    if len(given) > 1:
         raise BadRequest("A resource is a table, a view or a function, not several of them.")
     expected = {ResourceType.VIEW: "view", ResourceType.FUNCTION: "function"}.get(type_, "table")
-    if names and not body.get(expected):
+    if given and expected not in given:
         raise BadRequest(f"A {type_} resource names its object as '{expected}'.")
-    return Resource(type=type_, database=body.get("database") or None, name=names[0] if names else None)
+    return Resource(type=type_, database=member(body, "database", str) or None, name=given.get(expected))
 
 
 def _columns(body: dict[str, Any] | None) -> Columns | None:

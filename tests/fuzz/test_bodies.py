@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
 
-from tests.fuzz.inputs import BODIES, DDL, deep, mutated
+from tests.fuzz.inputs import BODIES, DDL, deep, drawn, mutated
 from tests.fuzz.oracle import FAILED, Flat, judge, sql, tree_digest
 from workers.pool import WorkerPool
 
@@ -30,7 +29,7 @@ def send(client: FlaskClient, media_type: str, body: bytes, what: str) -> None:
 def campaign(client: FlaskClient, media_type: str, seeds: range) -> None:
     make = BODIES[media_type]
     for seed in seeds:
-        rng = random.Random(f"{media_type} {seed}")
+        rng = drawn(media_type, seed)
         body = deep(rng) if rng.random() < 0.02 else mutated(rng, make(rng), make(rng))
         send(client, media_type, body, f"seed {seed}")
 

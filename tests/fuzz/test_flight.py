@@ -14,7 +14,7 @@ import pytest
 from server.flight.actions import ACTIONS
 from server.flight.messages import message, packed, parsed, unpacked
 from tests import fix_postgres
-from tests.fuzz.inputs import DDL, arrow, mutated, value
+from tests.fuzz.inputs import DDL, arrow, drawn, mutated, value
 from tests.fuzz.oracle import Flat
 from tests.fuzz.test_sql import almost, statements
 from tests.server.flight.conftest import Door
@@ -167,7 +167,7 @@ def campaign(caller: Caller, seeds: range) -> Counter[str]:
     for seed in seeds:
         if seed % 50 == 0 or not caller.handles:  # some drop the table, and close the statements
             caller.prepare()
-        rng = random.Random(f"flight {seed}")
+        rng = drawn("flight", seed)
         method, sent = conversation(rng, caller)
         code, told, answers = caller.call(method, damaged(rng, sent))
         assert code in _FINE, (seed, method, code, told)

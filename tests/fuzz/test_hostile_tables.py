@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from tests.fuzz.inputs import mutated, value
+from tests.fuzz.inputs import drawn, mutated, value
 from tests.fuzz.oracle import Flat, judge, sql, tree_digest
+from tests.fuzz.records import retold, rewritten
 from tests.lake.register.damage import forget_metadata
 
 SHORT, PART, PARTS = 12, 1_250, 8
@@ -20,10 +21,27 @@ FAILED_ONCE = (7745, 9503)
 _READ = (
     "SELECT * FROM t", "SELECT COUNT(*) FROM t", "SELECT * FROM t$files", "SELECT * FROM t$manifests", "SELECT * FROM t$partitions",
     "SELECT * FROM t$snapshots", "SELECT * FROM t$tags", "CALL sys.check_table('t')",
+    "SELECT * FROM t /*+ OPTIONS('scan.tag-name'='laid') */", "SELECT * FROM `t$branch_b`", "SELECT * FROM t$statistics",
+    "SELECT * FROM t$buckets", "SELECT * FROM t$branches", "SELECT * FROM t$consumers", "SELECT * FROM t$schemas",
+    "EXPLAIN SELECT * FROM t",
+    "SELECT * FROM t /*+ OPTIONS('scan.snapshot-id'='2') */", "SELECT max(id) FROM t", "CALL sys.doctor('t')",
+    "SELECT * FROM t /*+ OPTIONS('incremental-between'='1,2') */", "DESCRIBE t", "SELECT * FROM sys.tables",
 )  # fmt: skip
 _CHANGE = (
-    "INSERT INTO t VALUES (9, 'z')", "CALL sys.expire_snapshots('t', 1)", "CALL sys.remove_orphan_files('t')", "CALL sys.compact('t')",
+    "INSERT INTO t VALUES (9, 'z', 'z')", "CALL sys.expire_snapshots('t', 1)", "CALL sys.remove_orphan_files('t')", "CALL sys.compact('t')",
     "CALL sys.rollback_to('t', 1)", "CALL sys.create_tag('t', 'new')", "TRUNCATE TABLE t", "CALL sys.remove_unexisting_files('t')",
+    "CALL sys.repair_table('t')", "CALL sys.rollback_to('t', 'laid')", "CALL sys.delete_tag('t', 'laid')", "CALL sys.expire_tags('t')",
+    "CALL sys.delete_branch('t', 'b')", "CALL sys.fast_forward('t', 'b')", "CALL sys.create_branch('t', 'c', 'kept')",
+    "CALL sys.drop_partition('t', 's=a')", "ALTER TABLE t ADD (n INT)", "INSERT OVERWRITE t VALUES (5, 'a', 'z')",
+    "CALL sys.rollback_to('t', 'kept')",
+    "CALL sys.rewrite_files('t')", "CALL sys.compact_manifest('t')",
+)  # fmt: skip
+_CANARY = "of-another-table"
+_LAID = (
+    "tag/tag-laid", "tag/tag-kept", "snapshot/snapshot-4", "snapshot/snapshot-3", "snapshot/snapshot-9", "snapshot/snapshot-0",
+    "snapshot/LATEST",
+    "snapshot/EARLIEST", "branch/branch-b/snapshot/snapshot-1", "branch/branch-b/schema/schema-0", "branch/branch-b/tag/tag-kept",
+    "statistics/stat-x", "consumer/consumer-c", "schema/schema-1", "schema/schema-9", "tag/tag-..", "branch/branch-../schema/schema-0",
 )  # fmt: skip
 _FOREIGN = (
     "../../other", "../../other/bucket-0", "/etc/passwd", "file:///etc/passwd", "..", ".", "", "a/b", "\x00", "x" * 300, "snapshot-1",
@@ -47,27 +65,109 @@ def hurt(rng: random.Random, file: Path) -> None:
     file.write_bytes(made)
 
 
+class Place:
+    """The directory of a table beside another one's, as somebody sees it who may write files there."""
+
+    def __init__(self, directory: Path, other: Path) -> None:
+        self._directory, self._other = directory, other
+        self._reworded: set[Path] = set()
+        files = [file for file in sorted(other.rglob("*")) if file.is_file()]
+        self._foreign = (
+            *_FOREIGN, *(str(file) for file in files), *(f"file://{file}" for file in files),
+            *(f"../{file.relative_to(other.parent)}" for file in files), *(f"../../{file.relative_to(other.parent)}" for file in files),
+        )  # fmt: skip
+
+    def metadata(self) -> list[Path]:
+        """What tells which rows there are."""
+        parts = ("manifest", "snapshot", "schema", "tag", "index", "statistics", "branch", "consumer")
+        files = (file for part in parts for file in (self._directory / part).rglob("*") if file.is_file() or file.is_symlink())
+        return sorted(file for file in files if self._own(file))
+
+    def _own(self, file: Path) -> bool:
+        """Whether a path leads through no link, so that only this table is touched by whoever writes there."""
+        return file.parent.resolve() == self._directory.resolve() / file.parent.relative_to(self._directory)
+
+    def reword(self, rng: random.Random) -> None:
+        """Change what a file says, so that it can still be read."""
+        files = [file for file in self.metadata() if not file.is_symlink() and file not in self._reworded]
+        if not files:
+            return
+        file = rng.choice(files)
+        self._reworded.add(file)  # once: what it says now need not be readable
+        data = file.read_bytes()
+        if data[:3] == b"Obj":
+            made = rewritten(rng, data, self._foreign)
+        elif data[:1] == b"{":
+            made = retold(rng, json.loads(data), self._foreign)
+        else:
+            made = rng.choice([str(value(rng))[:200].encode("utf-8", "replace"), b"2", b"1000000", b""])
+        file.unlink()
+        file.write_bytes(made)
+
+    def forge(self, rng: random.Random) -> None:
+        """Lay a file there that the server never wrote, made of one it did."""
+        snapshots = sorted((self._directory / "snapshot").glob("snapshot-*"))
+        body = json.loads(rng.choice(snapshots).read_bytes()) if snapshots else {}
+        if not isinstance(body, dict):
+            return
+        body |= rng.choice([{}, {"id": rng.choice([0, -1, 4, 9, 2**63])}, {"schemaId": 7}, {"statistics": rng.choice(self._foreign)}])
+        body |= rng.choice([{}, {"indexManifest": rng.choice(self._foreign)}, {"tagCreateTime": value(rng), "tagTimeRetained": value(rng)}])
+        body |= rng.choice([{}, {"baseManifestList": rng.choice(self._foreign)}, {"deltaManifestList": rng.choice(self._foreign)}])
+        name = rng.choice(_LAID)
+        target = self._directory / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if self._own(target) and not target.exists() and not target.is_symlink():
+            self._reworded.add(target)
+            target.write_bytes(json.dumps(body).encode("utf-8", "surrogatepass"))
+
+    def link(self, rng: random.Random) -> None:
+        """Put a link to another table's file or directory where a file of this one was."""
+        file = rng.choice([file for file in sorted(self._directory.rglob("*")) if file.is_file() and self._own(file)])
+        if rng.random() < 0.5:
+            file.unlink()
+            file.symlink_to(rng.choice([one for one in sorted(self._other.rglob("*")) if one.is_file()]))
+            return
+        for directory in (file.parent, file.parent.parent):
+            same = self._other / directory.relative_to(self._directory)
+            if directory != self._directory and same.is_dir() and not directory.is_symlink():
+                directory.rename(directory.with_name(f"{directory.name}-was"))
+                directory.symlink_to(same)
+                return
+
+    def spoil(self, rng: random.Random) -> None:
+        """One of these."""
+        how = rng.choice([self.reword, self.reword, self.reword, self.forge, self.link])
+        how(rng)
+
+
 def campaign(client: FlaskClient, warehouse: Path, seeds: Iterable[int]) -> None:
     """Make a table, hurt its metadata, and do with it what people do; nothing of another table changes."""
     others = tree_digest(warehouse / "default.db" / "other")
     for seed in seeds:
-        rng = random.Random(f"hostile {seed}")
-        sql(client, "CREATE TABLE t (id INT, s STRING) PARTITIONED BY (s)")
-        sql(client, "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
-        sql(client, "INSERT INTO t VALUES (3, 'a')")
+        rng = drawn("hostile", seed)
+        sql(client, "CREATE TABLE t (id INT, s STRING, c STRING) PARTITIONED BY (s)")
+        sql(client, "INSERT INTO t VALUES (1, 'a', 'x'), (2, 'b', 'x')")
+        sql(client, "INSERT INTO t VALUES (3, 'a', 'y')")
         sql(client, "CALL sys.create_tag('t', 'kept')")
         (place,) = (one for one in (warehouse / "default.db").iterdir() if one.name != "other")
-        metadata = sorted(path for part in ("manifest", "snapshot", "schema", "tag") for path in (place / part).glob("*"))
-        for file in rng.sample(metadata, rng.choice([1, 1, 2, 5])):
-            hurt(rng, file)
+        if seed % 2:
+            written = Place(place, warehouse / "default.db" / "other")
+            for _ in range(rng.choice([1, 1, 2, 3])):
+                written.spoil(rng)
+        else:
+            metadata = sorted(path for part in ("manifest", "snapshot", "schema", "tag") for path in (place / part).glob("*"))
+            for file in rng.sample(metadata, rng.choice([1, 1, 2, 5])):
+                hurt(rng, file)
         forget_metadata()
         for text in (*rng.sample(_READ, 3), rng.choice(_CHANGE), rng.choice(_READ), rng.choice(_CHANGE)):
             response = client.post("/sql", data=text, headers={"Content-Type": "application/sql"}, buffered=True)
             judge(response, f"hostile seed {seed}: {text}", text.encode())
+            assert _CANARY not in response.text, f"seed {seed}: {text} shows another table's rows"
         for path in ("snapshot", "snapshots", "tags/kept", "partitions"):
             # Damage is a 500 in Paimon's protocol, whose clients repeat a 503 for half a minute.
             answer = client.get(f"/v1/sluice/databases/default/tables/t/{path}")
             assert "InternalError" not in answer.text
+            assert _CANARY not in answer.text, (seed, path)
             assert "Something is wrong in the server" not in answer.text, (seed, path)
         sql(client, "DROP TABLE IF EXISTS t PURGE")
         assert tree_digest(warehouse / "default.db" / "other") == others, f"seed {seed} reached another table"
@@ -75,8 +175,8 @@ def campaign(client: FlaskClient, warehouse: Path, seeds: Iterable[int]) -> None
 
 @pytest.fixture
 def warehouse(client: FlaskClient, tmp_path: Path) -> Path:
-    sql(client, "CREATE TABLE other (id INT)")
-    sql(client, "INSERT INTO other VALUES (1), (2)")
+    sql(client, "CREATE TABLE other (id INT, s STRING, c STRING) PARTITIONED BY (s)")
+    sql(client, f"INSERT INTO other VALUES (1, 'a', '{_CANARY}'), (2, 'b', '{_CANARY}')")
     return tmp_path / "warehouse"
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.fuzz.inputs import mutated
+from tests.fuzz.inputs import drawn, mutated
 from tests.fuzz.oracle import Flat
 from tests.server.conftest import url
 
@@ -68,7 +68,7 @@ def campaign(url: str, seeds: range) -> int:
     """Send them; returns how many were answered at all."""
     place, answered = urlsplit(url), 0
     for seed in seeds:
-        sent = request(random.Random(f"http {seed}"))
+        sent = request(drawn("http", seed))
         found = answer(place.hostname or "", place.port or 0, sent)
         head = found.split(b" ", 2)
         assert not found or (head[0] in (b"HTTP/1.1", b"HTTP/1.0") and head[1].isdigit()), (seed, sent, found)

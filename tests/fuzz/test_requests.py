@@ -11,7 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from server.paimon.routes import registered
-from tests.fuzz.inputs import deep, mutated, value
+from tests.fuzz.inputs import deep, drawn, mutated, value
 from tests.fuzz.oracle import Flat, judge, sql
 
 SHORT, PART, PARTS = 700, 5_000, 12
@@ -94,7 +94,7 @@ def campaign(client: FlaskClient, seeds: range) -> Counter[int]:
     answered: Counter[int] = Counter()
     every = routes(client)
     for seed in seeds:
-        rng = random.Random(f"request {seed}")
+        rng = drawn("request", seed)
         method, rule = every[seed % len(every)]
         parts = (
             named(rng, rule)

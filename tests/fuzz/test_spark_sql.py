@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from catalog import CatalogStore
 from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
 from sql.spark.session.pool import SparkPool
+from tests.fuzz.inputs import drawn
 from tests.fuzz.oracle import FAILED, judge, sql
 from tests.fuzz.queries import query
 from workers.pool import WorkerPool
@@ -60,7 +60,7 @@ def campaign(client: FlaskClient, seeds: range, *, seconds: float = float("inf")
     for seed in seeds:
         if time.monotonic() > end:
             break
-        answered[run(client, query(random.Random(f"spark {seed}"))[:40_000], f"spark seed {seed}") // 100] += 1
+        answered[run(client, query(drawn("spark", seed))[:40_000], f"spark seed {seed}") // 100] += 1
     assert '["A"]' in sql(client, "SELECT upper(s) FROM t WHERE id = 1").text, "Spark no longer answers as before"
     return answered
 

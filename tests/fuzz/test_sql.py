@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from tests.fuzz.inputs import mutated
+from tests.fuzz.inputs import drawn, mutated
 from tests.fuzz.oracle import FAILED, Flat, judge, sql
 from tests.server.conftest import NoSpark
 
@@ -80,7 +80,7 @@ def campaign(client: FlaskClient, seeds: range) -> Counter[int]:
     answered: Counter[int] = Counter()
     every = statements()
     for seed in seeds:
-        rng = random.Random(f"sql {seed}")
+        rng = drawn("sql", seed)
         sent = almost(rng, every).encode("utf-8", "surrogatepass")
         response = client.post("/sql", data=sent, headers={"Content-Type": "application/sql"}, buffered=True)
         judge(response, f"sql seed {seed}", sent)

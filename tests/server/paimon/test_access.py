@@ -114,10 +114,15 @@ def test_grants_are_given_listed_and_taken(admin: As, ada: As) -> None:
         {"resource": TABLE, "access": "SELECT", "principal": "a", "expireTime": "tomorrow"},
         {"resource": {**TABLE, "view": "v"}, "access": "SELECT", "principal": "a"},
         {"resource": {"type": "VIEW", "database": "d", "table": "t"}, "access": "SELECT", "principal": "a"},
+        {"resource": {**TABLE, "table": {"a": 1}}, "access": "SELECT", "principal": "a"},
+        {"resource": {**TABLE, "database": ["d"]}, "access": "SELECT", "principal": "a"},
+        {"resource": {**TABLE, "type": ["TABLE"]}, "access": "SELECT", "principal": "a"},
     ],
 )  # fmt: skip
-def test_wrong_grants_are_told(admin: As, body: dict[str, Any]) -> None:
+def test_wrong_grants_are_told(admin: As, ada: As, body: dict[str, Any]) -> None:
     assert admin.refused("POST", "permissions/grant", body)[0] == 400
+    for what in ("grant", "revoke"):  # who may not grant is told the same, or that
+        assert ada.refused("POST", f"permissions/{what}", body)[0] in (400, 403)
 
 
 def test_rules_are_answered_as_configured(admin: As, ada: As) -> None:

@@ -146,6 +146,11 @@ SELECT * FROM t |> LIMIT 1
 =>
 1:26 The statement cannot be read
 
+-- what the parser stumbles over in another way
+SELECT * t |> LIMIT * t |> LIMIT
+=>
+1:23 The statement cannot be read
+
 -- a comma too many
 CREATE TABLE t (a INT,)
 =>
