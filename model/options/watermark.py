@@ -96,6 +96,7 @@ def rowtime_type(field: Field) -> TimestampType | LocalZonedTimestampType:
 def watermark_options(schema: Schema, watermark: Watermark) -> dict[str, str]:
     """The options a watermark is stored in; raises `InvalidSchema` or `ColumnNotExist`."""
     type_ = rowtime_type(schema.field(watermark.column))
+    watermark.delay()  # what nobody here can read is not stored either: readers elsewhere would run whatever it says
     return {
         _FIRST + "rowtime": watermark.column,
         _FIRST + "strategy.expr": quoted_expression(watermark.expression, schema),

@@ -103,6 +103,8 @@ def test_one_alter_is_one_version_of_the_schema_or_none(gateway: Gateway, lake: 
         ("CREATE TABLE t (a INT, a INT)", "declared twice"),
         ("CREATE TABLE t (a INT) PARTITIONED BY (b)", "not a column"),
         ("CREATE TABLE t (a STRING, WATERMARK FOR a AS a)", "TIMESTAMP(3)"),
+        ("CREATE TABLE t (a TIMESTAMP(3), WATERMARK FOR a AS a - reflect('java.lang.System', 'exit', 0))", "is not understood"),
+        ("CREATE TABLE t (a TIMESTAMP(3), WATERMARK FOR a AS CASE WHEN f(a) THEN a END)", "is not understood"),
         ("SET 'spark.sql.shuffle.partitions' = '1'", "belong to the server"),
         ("SET 'execution.runtime-mode' = 'endless'", "one of batch, streaming, automatic"),
         ("RESET 'pipeline.nmae'", "Did you mean 'pipeline.name'"),
