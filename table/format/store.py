@@ -7,6 +7,7 @@ import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Self, TypeVar
 from uuid import uuid4
 
@@ -24,7 +25,6 @@ from table.format.io.reach import Reach
 from table.format.layout import EARLIEST, LATEST, TableLayout
 from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, entries_bytes, list_bytes, partition_stats
 from table.format.manifest_codec import (
-    decode_manifest,
     decode_manifest_list,
     encode_manifest_list,
     encode_manifests,
@@ -32,6 +32,7 @@ from table.format.manifest_codec import (
     manifest_records,
 )
 from table.format.manifest_columns import ManifestColumns, entry_count, many_entries
+from table.format.manifest_read import columns_in, entries_in
 from table.format.rows import binary_row
 from table.format.snapshot_file import Published as Published
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
@@ -239,9 +240,10 @@ class TableFiles:
     def manifest(self, name: str) -> Sequence[ManifestEntry]:
         """The entries of a manifest; manifests never change, so they are read once, by whoever can tell a partition from other bytes."""
         path = self.layout.manifest(name)
+        read = partial(self._decoded, path, lambda data: entries_in(data, self.partition_types))
         if self.partition_types is None:
-            return _MANIFESTS.get(path) or self._decoded(path, self._entries)
-        return self._manifests.or_load(path, lambda: _MANIFESTS.get(path) or tuple(self._decoded(path, self._entries)))
+            return _MANIFESTS.get(path) or read()
+        return self._manifests.or_load(path, lambda: _MANIFESTS.get(path) or tuple(read()))
 
     def columns(self, meta: ManifestFile) -> ManifestColumns:
         """The entries of a manifest as columns; kept in the process's column cache."""
@@ -249,7 +251,11 @@ class TableFiles:
 
         def load() -> ManifestColumns:
             known = _MANIFESTS.get(path)
-            return self._decoded(path, self._columns) if known is None else ManifestColumns.of(map(entry_record, known))
+            return (
+                self._decoded(path, lambda data: columns_in(data, self.partition_types))
+                if known is None
+                else ManifestColumns.of(map(entry_record, known))
+            )
 
         if self.partition_types is None:
             return load()
@@ -317,22 +323,6 @@ class TableFiles:
     def index_manifest(self, name: str) -> list[dict[str, Any]]:
         """The entries of an index manifest, as Avro holds them."""
         return self._decoded(self.layout.manifest(name), lambda data: list(manifest_records(data)))
-
-    def _entries(self, data: bytes) -> list[ManifestEntry]:
-        entries = decode_manifest(data)
-        self._check_partitions({entry.partition for entry in entries})
-        return entries
-
-    def _columns(self, data: bytes) -> ManifestColumns:
-        columns = ManifestColumns.of(manifest_records(data))
-        self._check_partitions(columns.partitions.to_pylist())
-        return columns
-
-    def _check_partitions(self, partitions: Iterable[bytes]) -> None:
-        """Raise `ValueError` for bytes that are no partition of this table: whatever asks for its values may rely on them."""
-        if self.partition_types is not None:
-            for partition in partitions:
-                binary_row.decode(self.partition_types, partition)
 
     def _decoded(self, path: str, decode: Callable[[bytes], T]) -> T:
         """What a metadata file holds; raises what `missing` tells, and `TableDamaged` for one that cannot be decoded."""
