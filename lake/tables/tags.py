@@ -178,12 +178,11 @@ def tag_in(files: TableFiles, name: str) -> TagRow | None:
         int(body["id"])
         created = body.get("tagCreateTime")
         millis = _millis(created) if created else None
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        seconds = body.get("tagTimeRetained")
+        retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
-    snapshot = tagged.to_json()
-    seconds = body.get("tagTimeRetained")
-    retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
-    return TagRow(name=name, snapshot=snapshot, created_millis=millis, retained=retained, published=True)
+    return TagRow(name=name, snapshot=tagged.to_json(), created_millis=millis, retained=retained, published=True)
 
 
 def _content(snapshot: Snapshot) -> tuple[object, ...]:

@@ -148,6 +148,23 @@ def partition_stats(partitions: Sequence[bytes], types: Sequence[DataType]) -> S
     return SimpleStats(binary_row.encode_prefixed(types, lows), binary_row.encode_prefixed(types, highs), nulls)
 
 
+def manifest_file(name: str, size: int, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType]) -> ManifestFile:
+    """What a manifest list says of a manifest of so many bytes that holds these entries."""
+    added = sum(entry.kind is EntryKind.ADD for entry in entries)
+    return ManifestFile(
+        file_name=name,
+        file_size=size,
+        num_added_files=added,
+        num_deleted_files=len(entries) - added,
+        partition_stats=partition_stats([entry.partition for entry in entries], partition_types),
+        schema_id=max(entry.file.schema_id for entry in entries),
+        min_bucket=min(entry.bucket for entry in entries),
+        max_bucket=max(entry.bucket for entry in entries),
+        min_level=min(entry.file.level for entry in entries),
+        max_level=max(entry.file.level for entry in entries),
+    )
+
+
 def _stats_bytes(stats: SimpleStats) -> int:
     return 180 + len(stats.min_values) + len(stats.max_values) + 8 * len(stats.null_counts)
 

@@ -23,7 +23,7 @@ from table.format.io.file_io import FileIO
 from table.format.io.guarded_io import GuardedFileIO
 from table.format.io.reach import Reach
 from table.format.layout import EARLIEST, LATEST, TableLayout
-from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, entries_bytes, list_bytes, partition_stats
+from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, entries_bytes, list_bytes, manifest_file
 from table.format.manifest_codec import (
     decode_manifest_list,
     encode_manifest_list,
@@ -344,19 +344,7 @@ class TableFiles:
         path = self.layout.manifest(name)
         self.io.add(path, data)
         _MANIFESTS.put(path, tuple(entries))
-        added = sum(entry.kind is EntryKind.ADD for entry in entries)
-        return ManifestFile(
-            file_name=name,
-            file_size=len(data),
-            num_added_files=added,
-            num_deleted_files=len(entries) - added,
-            partition_stats=partition_stats([entry.partition for entry in entries], partition_types),
-            schema_id=max(entry.file.schema_id for entry in entries),
-            min_bucket=min(entry.bucket for entry in entries),
-            max_bucket=max(entry.bucket for entry in entries),
-            min_level=min(entry.file.level for entry in entries),
-            max_level=max(entry.file.level for entry in entries),
-        )
+        return manifest_file(name, len(data), entries, partition_types)
 
     def new_manifest_list(self, files: Sequence[ManifestFile]) -> tuple[str, int]:
         """Write the list under a fresh name; returns the name and its exact size, which Java trusts."""
