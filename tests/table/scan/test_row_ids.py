@@ -76,7 +76,7 @@ def test_a_row_that_was_changed_keeps_the_id_its_file_tells(files: TableFiles, s
     module.write_table(pa.table({**{name: table.column(name) for name in table.column_names}, **moved}), found[1].path)
     columns = ("s", "n", "_ROW_ID", "_SEQUENCE_NUMBER")
     size = Path(found[1].path).stat().st_size
-    file = replace(found[1].file, first_row_id=None, write_cols=columns, max_sequence_number=3, file_size=size)
+    file = replace(found[1].file, first_row_id=None, write_cols=columns, max_sequence_number=3, file_size=size, embedded_file_index=None)
     assert rows(files, schema, [replace(found[1], file=file)], "n", "_ROW_ID", "_SEQUENCE_NUMBER") == [(4, 9, 1), (5, 7, 3), (6, 8, 3)]
 
 
