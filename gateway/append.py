@@ -19,8 +19,6 @@ from workers.pool import WorkerPool
 from workers.readers import READERS, TEXTS, readable
 from workers.spool import first_bytes, size_of, spooled
 
-UNPACKED = 2
-"""A body may be packed better than the files that are written of it: so much room is promised for each of its bytes."""
 _SMALL_BYTES = 256 << 10
 """Text up to here is decoded in this process: handing it over would take longer."""
 
@@ -71,7 +69,8 @@ class Appender:
                 return self._claimed(lake, table, self._here(table, kind, begin), idempotency_key, digest.hexdigest, short=True)
         with spooled(body, begin=begin, seen=seen) as content:
             write = partial(written_by_worker, self._workers, self._lake, table, kind, content)
-            with lake.reserve.promise(UNPACKED * size_of(content)):
+            # Files are packed about as well as bodies are; what they take more is seen by whoever asks for room next.
+            with lake.reserve.promise(size_of(content)):
                 return self._claimed(lake, table, write, idempotency_key, digest.hexdigest)
 
     @staticmethod

@@ -10,7 +10,7 @@ from typing import IO
 
 import pyarrow as pa
 
-from gateway.append import UNPACKED, AppendResult
+from gateway.append import AppendResult
 from gateway.sessions import Sessions
 from lake import EVERYBODY, Caller, Lake, LakeTable
 from model.errors import OutcomeUnknown, TableAlreadyExist, TableNotExist
@@ -85,7 +85,7 @@ class Ingester:
                 return self._created(lake, identifier, schema, body, options or {})
             if if_exists is IfExists.FAIL:
                 raise TableAlreadyExist(str(identifier))
-            with body() as stream, lake.reserve.promise(UNPACKED * size_of(stream)):
+            with body() as stream, lake.reserve.promise(size_of(stream)):
                 if if_exists is IfExists.REPLACE:
                     return self._replaced(lake, table, schema, stream)
                 return self._append(lake, table, stream)
@@ -95,7 +95,7 @@ class Ingester:
     ) -> AppendResult:
         lake.create_table(identifier, table_schema(schema, options))
         try:
-            with body() as stream, lake.reserve.promise(UNPACKED * size_of(stream)):
+            with body() as stream, lake.reserve.promise(size_of(stream)):
                 return self._append(lake, lake.open(identifier), stream)
         except OutcomeUnknown:
             raise  # the rows may be there
