@@ -62,10 +62,10 @@ class _Statements:
     def _merge(self) -> str:
         ids = self._random.sample(range(_ROWS + 12), self._random.randint(1, 9))
         ids += ids[:1] if self._random.random() < 0.15 else []
-        source = " UNION ALL ".join(
+        rows = [
             f"SELECT {at} AS id, {self._random.randint(-9, 9)} AS v, {self._some(repr(self._random.choice(['c', 'cd'])))} AS s"
             for at in ids
-        )
+        ]
         on = "t.id = s.id" + (f" AND {self._condition('t.', 's.')}" if self._random.random() < 0.3 else "")
         whens = [
             self._when("MATCHED", "t.", "s.", [f"UPDATE SET {self._assignments('t.', 's.')}", "DELETE"]),
@@ -73,7 +73,10 @@ class _Statements:
             self._when("NOT MATCHED BY SOURCE", "t.", "t.", [f"UPDATE SET {self._assignments('t.', 't.')}", "DELETE"]),
         ]
         chosen = [when for when in whens if self._random.random() < 0.6] or whens[:1]
-        return f"MERGE INTO $.t AS t USING ({source}) AS s ON {on} {' '.join(chosen)}"
+        if whens[0] not in chosen and len(ids) > len(set(ids)):
+            # Paimon's Spark keeps a row twice that matches two rows of the source and is changed by no clause; here it stays one.
+            rows.pop()
+        return f"MERGE INTO $.t AS t USING ({' UNION ALL '.join(rows)}) AS s ON {on} {' '.join(chosen)}"
 
     def _when(self, what: str, left: str, right: str, actions: list[str]) -> str:
         first, last = self._random.choice(actions), self._random.choice(actions)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.running import RunningServer
 
-PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "clients.md").read_text()
 pytestmark = pytest.mark.spark
 
 

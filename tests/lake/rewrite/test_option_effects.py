@@ -210,6 +210,8 @@ SHOWN: Mapping[str, str] = {
     "manifest.merge-min-count": "tests/sql/spark/test_arrow_writes.py",
     "manifest.full-compaction-threshold-size": "tests/table/write/test_snapshot_builder.py",
     "commit.user-prefix": "tests/sql/statements/test_options_have_effect.py",
+    "end-input.watermark": "tests/sql/statements/test_insert_options.py",
+    "file-index.range-bitmap.columns": "tests/sql/statements/test_file_indexes.py",
     "clustering.columns": "tests/table/compaction/test_clustering.py",
     "clustering.incremental": "tests/table/compaction/test_clustering.py",
     "clustering.strategy": "docs/append-tables.md",

@@ -45,6 +45,7 @@ def layout(request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.mark.torture
 def test_jobs_write_what_the_model_says(shared: tuple[RunningServer, Lake], layout: str) -> None:
     """Two that end and one that does not with each layout, others with the next."""
     agrees(*shared, layout, most=3)
