@@ -13,13 +13,16 @@ import pytest
 from tests.test_architecture import MAY_IMPORT, ROOT, files
 
 OPENING = {
+    "table/scan/checksums.py": "how an open file stands: its path comes from the guard",
+    "workers/memory.py": "/proc",
+    "lake/reserve.py": "disks of the machine",
+    "server/process/postgres_room.py": "the embedded Postgres",
     "table/scan/column_cache.py": "the server's own cache",
     "table/format/io/directory.py": "a directory that is open, by plain names",
     "table/format/io/durability.py": "what the stores wrote",
     "table/format/io/file_io.py": "the store of local files",
     "table/format/io/object_store.py": "the store of objects",
     "table/format/io/reach.py": "the guard itself looks for links",
-    "workers/__main__.py": "/proc",
     "sql/connectors/filesystem.py": "import directories",
     "sql/spark/session/jvm.py": "the JVM's own directory",
     "server/process/data_directory.py": "the data directory",
@@ -38,6 +41,7 @@ JOINING = {
     "table/format/io/directory.py": "a directory that is open, by plain names",
     "table/format/io/durability.py": "directories of what was written",
     "table/index/build.py": "an index beside its data file",
+    "table/index/checksum.py": "an index beside its data file, read through the guard",
     "table/index/skip.py": "an index beside its data file, read through the guard",
     "table/write/writer.py": "names this server gives to data files",
     "lake/register/after_restore.py": "tables found in a warehouse's listing",

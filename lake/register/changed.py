@@ -12,7 +12,7 @@ from typing import Any
 
 from catalog.records import SnapshotRow, TagRow
 from lake.tables.tags import tag_bytes, tag_in
-from model.errors import LakeError
+from model.errors import LakeError, TableDamaged
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
@@ -68,7 +68,7 @@ def changed_snapshots(files: TableFiles, history: Sequence[SnapshotRow]) -> Iter
                 continue
             if lying is not None:
                 problem = "is not as the catalog has it" if same_snapshot(lying, snapshot) else "is another snapshot than the catalog's"
-        except _NOT_WHAT_IT_WAS:
+        except TableDamaged:
             pass
         path = files.layout.snapshot_file(row.snapshot_id)
         yield ChangedFile(path=path, data=snapshot_bytes(snapshot), problem=problem, number=snapshot.id, snapshot_id=snapshot.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,15 @@ def deadly(gateway: Gateway, tmp_path: Path) -> str:
     return "deadly"
 
 
+@pytest.fixture(params=["some rows at a time", "all rows at once"])
+def problem(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What is told: some rows at a time, its reader lives to tell."""
+    if request.param == "some rows at a time":
+        return "bad read in RleDecoderV2"
+    monkeypatch.setattr("workers.orc.FEWER", ())
+    return "ended (SIGSEGV)"
+
+
 STATEMENTS = (
     "SELECT * FROM deadly",
     "SELECT s FROM deadly WHERE id = 7919 LIMIT 1",
@@ -44,20 +54,20 @@ STATEMENTS = (
 )
 
 
-def test_each_statement_that_reads_it_fails_and_the_server_goes_on(gateway: Gateway, deadly: str) -> None:
+def test_each_statement_that_reads_it_fails_and_the_server_goes_on(gateway: Gateway, deadly: str, problem: str) -> None:
     gateway.run("CREATE TABLE good (id INT) WITH ('file.format' = 'orc')")
     gateway.run("INSERT INTO good VALUES (1)")
     gateway.run("INSERT INTO deadly VALUES (1, 'x', 1.0)")
     for text in STATEMENTS:
-        with pytest.raises(TableDamaged, match=r"deadly.orc .*ended \(SIGSEGV\)"):
+        with pytest.raises(TableDamaged, match=rf"deadly.orc .*{re.escape(problem)}"):
             gateway.run(text).collect()
         assert gateway.run("SELECT * FROM good").collect() == [(1,)]
 
 
-def test_check_table_finds_it_and_the_rest_can_be_read(gateway: Gateway, deadly: str) -> None:
+def test_check_table_finds_it_and_the_rest_can_be_read(gateway: Gateway, deadly: str, problem: str) -> None:
     gateway.run("INSERT INTO deadly VALUES (1, 'x', 1.0)")
     assert gateway.run("CALL sys.check_table('default.deadly')").collect() == []  # its footer is as it was
     (found,) = gateway.run("CALL sys.check_table('default.deadly', deep => true)").collect()
-    assert any("SIGSEGV" in str(part) for part in found), found
+    assert any(problem in str(part) for part in found), found
     gateway.run("CALL sys.remove_unexisting_files('default.deadly', deep => true, dry_run => false)")
     assert gateway.run("SELECT * FROM deadly").collect() == [(1, "x", 1.0)]

@@ -37,7 +37,7 @@ CALLS = [
 
 @pytest.fixture
 def ada(lake: Lake, gateway: Gateway) -> str:
-    make_table(lake, id="INT", name="STRING")
+    make_table(lake, options={"row-tracking.enabled": "true"}, id="INT", name="STRING")
     gateway.run("INSERT INTO t VALUES (1, 'a'), (50, 'b')").close()
     return user(lake, "ada")
 
