@@ -17,9 +17,9 @@ from typing import Any
 from benchmarks.timing import median_millis
 from model.predicate import And, Compare, Op, Predicate
 from model.snapshot import CommitKind
-from model.work_limits import UpkeepLimits
+from model.work_limits import MaintenanceLimits
 from server.process.process import do_without_pandas
-from table.compaction.backlog import DebtLedger
+from table.compaction.backlog import BacklogLedger
 from table.compaction.candidates import CompactionRules
 from table.format.io.file_io import LocalFileIO
 from table.format.manifest import EMPTY_ROW, DataFile, NewFile, SimpleStats
@@ -92,8 +92,8 @@ class Work:
         request = CommitRequest(kind=CommitKind.APPEND, adds=adds, commit_user="u")
         taken, after = timed(lambda: build_snapshot(self.files, self.schema, self.latest, [request], uuid="u", time_millis=1))
         planned, _ = timed(lambda: plan_scan(self.files, self.schema, after, self.filters["a number"]))
-        rules = CompactionRules.of(self.schema, task_bytes=UpkeepLimits().job_bytes)
-        ledger = DebtLedger(rules, time.monotonic)
+        rules = CompactionRules.of(self.schema, task_bytes=MaintenanceLimits().job_bytes)
+        ledger = BacklogLedger(rules, time.monotonic)
 
         def look() -> None:
             many = self.files.live_files(self.files.manifests_of(after))

@@ -13,16 +13,16 @@ from gateway.executor import Executor, StatementLimits, Work
 from gateway.health import Health, check_health
 from gateway.ingest import Ingester
 from gateway.limits import GatewayLimits as GatewayLimits
-from gateway.operation import Operation, OperationState
+from gateway.operation import OnStart, Operation, OperationState
 from gateway.operation import RunningStatement as RunningStatement
 from gateway.origin import context_for
 from gateway.recent import RecentStatements
 from gateway.result_pages import NotReady, ResultPage
-from gateway.retained_results import KeptStatement, KeptStatements
+from gateway.retained_results import RetainedResult, RetainedResults
 from gateway.script import Script, ScriptRunner
 from gateway.session_options import SessionOptions
 from gateway.sessions import GatewaySession, Sessions
-from gateway.statement_options import Wishes, WishReader
+from gateway.statement_options import StatementOptions, StatementOptionsReader
 from jobs.maker import JobMaker
 from jobs.runner import JobRunner
 from lake import EVERYBODY, Caller, Lake
@@ -31,14 +31,14 @@ from model.errors import IllegalMove, InvalidToken, LakeError, OperationNotExist
 from model.identifier import Identifier
 from model.quota import QUEUED, RUNNING, SESSIONS
 from sql.execution.completion import complete
-from sql.execution.environment import SparkPool, Surroundings
+from sql.execution.environment import ContextFactory, SparkPool
 from sql.execution.open_streams import OpenStreams
 from sql.execution.progress import ProgressRecord, SparkWatch
 from sql.execution.results import ResultSet, Waiting
 from sql.execution.spool import Spool, SpoolLimits
 from sql.parameters.parameters import NONE as NO_PARAMETERS
 from sql.parameters.parameters import Parameters
-from sql.statements.base import OwnDoor, no_door
+from sql.statements.base import DelegatedAccess, no_door
 from workers.pool import WorkerPool
 
 _log = logging.getLogger(__name__)
@@ -72,11 +72,11 @@ class Gateway:
             release=spark.release,
             server=self.limits.server,
         )
-        self._wishes = WishReader(lake, self.limits)
-        self.kept = KeptStatements(seconds=self.limits.kept_seconds)
+        self._options_reader = StatementOptionsReader(lake, self.limits)
+        self.kept = RetainedResults(seconds=self.limits.kept_seconds)
         self.spark_streams = OpenStreams(self.limits.spark_streams, lambda handle: self._canceller.look_after(handle))
         self._uri: str | None = None
-        surroundings = Surroundings(
+        context_factory = ContextFactory(
             lake=lake,
             spark=spark,
             spool=self._spool,
@@ -87,8 +87,8 @@ class Gateway:
             spark_streams=self.spark_streams,
             door=self._door,
         )
-        self._runner = ScriptRunner(surroundings)
-        self.jobs = JobRunner(lake, self.limits.jobs, JobMaker(surroundings, self.limits.jobs))
+        self._runner = ScriptRunner(context_factory)
+        self.jobs = JobRunner(lake, self.limits.jobs, JobMaker(context_factory, self.limits.jobs))
         self._ends_workers = workers is None
         self.workers = workers if workers is not None else WorkerPool(self.limits.workers)
         self._appender = Appender(lake, self.workers)
@@ -120,13 +120,13 @@ class Gateway:
         self._uri = uri
         self.jobs.start()
 
-    def _door(self, caller: Caller) -> OwnDoor:
-        return no_door() if self._uri is None else OwnDoor(uri=self._uri, token=self._lake.access.lend(caller))
+    def _door(self, caller: Caller) -> DelegatedAccess:
+        return no_door() if self._uri is None else DelegatedAccess(uri=self._uri, token=self._lake.access.lend(caller))
 
     # Statements, one text at a time
 
     def run(
-        self, text: str, *, session: str | None = None, on_start: Callable[[RunningStatement], None] | None = None, **wishes: Unpack[Wishes]
+        self, text: str, *, session: str | None = None, on_start: OnStart | None = None, **options: Unpack[StatementOptions]
     ) -> ResultSet:
         """Run the statements of a text in order and return the last result, which the caller reads and closes.
 
@@ -134,16 +134,16 @@ class Gateway:
         Raises what a statement raises; of several, the error's ``statement_index`` and ``completed`` tell how far it came.
         """
         managed = self._sessions.get(session) if session is not None else None
-        script, operation = self._wishes.script(text, managed, wishes)
+        script, operation = self._options_reader.script(text, managed, options)
         self._submit(operation, script, managed)
         if on_start is not None:
             on_start(RunningStatement(operation.handle, operation.cancel))
         return self._outcome(operation, managed)
 
-    def keep(self, text: str, **wishes: Unpack[Wishes]) -> KeptStatement:
+    def keep(self, text: str, **options: Unpack[StatementOptions]) -> RetainedResult:
         """Queue the statements of a text as `run` runs them, and keep the result to be asked for; raises `TooManyStatements`."""
         self.kept.reserve()
-        script, operation = self._wishes.script(text, None, wishes)
+        script, operation = self._options_reader.script(text, None, options)
         script.kept = True
         statement = self.kept.add(operation)
         try:
@@ -188,10 +188,10 @@ class Gateway:
 
     def configure_session(self, handle: str, text: str, *, timeout: float | None = None, caller: Caller = EVERYBODY) -> None:
         """Run a statement that shapes the session (SET, USE, CREATE …); queries and inserts are refused."""
-        self._wishes.check_size(text)
+        self._options_reader.check_size(text)
         managed = self._sessions.get(handle)
         script = Script(text=text, session=managed.session, only_settings=True, caller=caller)
-        operation = self._wishes.operation(script, managed, timeout)
+        operation = self._options_reader.operation(script, managed, timeout)
         self._submit(operation, script, managed)
         self._outcome(operation, managed).close()
 
@@ -213,10 +213,10 @@ class Gateway:
         caller: Caller = EVERYBODY,
     ) -> str:
         """Queue a text in a session and return its operation's handle; errors in the text show when it is fetched."""
-        self._wishes.check_size(text)
+        self._options_reader.check_size(text)
         managed = self._sessions.get(session)
         script = Script(text=text, session=managed.session, settings=dict(config or {}), parameters=parameters, caller=caller)
-        operation = self._wishes.operation(script, managed)
+        operation = self._options_reader.operation(script, managed)
         self._submit(operation, script, managed)
         return operation.handle
 
@@ -260,7 +260,7 @@ class Gateway:
 
     def complete(self, session: str | None, text: str, position: int, *, database: str = "", caller: Caller = EVERYBODY) -> list[str]:
         """What may stand at a position of a text, best first; in a session, or in one that would begin in a database."""
-        own = self._sessions.get(session).session if session is not None else self._wishes.session(database or None, caller)
+        own = self._sessions.get(session).session if session is not None else self._options_reader.session(database or None, caller)
         return complete(self._lake.for_caller(caller), own, text, position)
 
     def running(self) -> list[Operation]:

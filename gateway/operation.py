@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from gateway.origin import ORIGIN
 from gateway.result_pages import Pages
@@ -274,3 +274,7 @@ class RunningStatement:
 
     statement_id: str
     cancel: Callable[[], bool]
+
+
+OnStart: TypeAlias = Callable[[RunningStatement], None]
+"""Is told of a statement before it runs, so that another thread can cancel it."""

@@ -21,7 +21,7 @@ MEMORY_BYTES = 4 << 20
 """A kept result up to this size stays in memory, a larger one in a file without a name."""
 
 
-class KeptStatement:
+class RetainedResult:
     """A statement and, once it has ended, the pages of its result read so far."""
 
     def __init__(self, operation: Operation, seconds: float) -> None:
@@ -119,13 +119,13 @@ class KeptStatement:
             return tuple(reader)
 
 
-class KeptStatements:
+class RetainedResults:
     """All that were submitted to be asked for later."""
 
     def __init__(self, *, seconds: float, most: int = 1000) -> None:
         self._seconds = seconds
         self._most = most
-        self._kept: dict[str, KeptStatement] = {}
+        self._kept: dict[str, RetainedResult] = {}
         self._lock = threading.Lock()
 
     def reserve(self) -> None:
@@ -137,14 +137,14 @@ class KeptStatements:
                     f"{self._seconds:g} s after it was last asked for."
                 )
 
-    def add(self, operation: Operation) -> KeptStatement:
+    def add(self, operation: Operation) -> RetainedResult:
         """Keep a statement from now on."""
-        statement = KeptStatement(operation, self._seconds)
+        statement = RetainedResult(operation, self._seconds)
         with self._lock:
             self._kept[operation.handle] = statement
         return statement
 
-    def find(self, name: str, caller: Caller) -> KeptStatement | None:
+    def find(self, name: str, caller: Caller) -> RetainedResult | None:
         """The caller's statement of this handle or name."""
         with self._lock:
             statement = self._kept.get(name) or next(
@@ -155,14 +155,14 @@ class KeptStatements:
         statement.touch()
         return statement
 
-    def get(self, name: str, caller: Caller) -> KeptStatement:
+    def get(self, name: str, caller: Caller) -> RetainedResult:
         """The same; raises `OperationNotExist`."""
         statement = self.find(name, caller)
         if statement is None:
             raise OperationNotExist(f"No statement {name} of yours is kept.")
         return statement
 
-    def forget(self, statement: KeptStatement) -> None:
+    def forget(self, statement: RetainedResult) -> None:
         """Let one go, its result with it."""
         with self._lock:
             self._kept.pop(statement.operation.handle, None)

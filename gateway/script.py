@@ -31,7 +31,7 @@ from sql.dialect import StatementText, is_query, parse_one, split
 from sql.execution.answers import answer_of, replayed
 from sql.execution.describe import Described, described_last
 from sql.execution.dry_run import can_be_read, looked_at
-from sql.execution.environment import Surroundings
+from sql.execution.environment import ContextFactory
 from sql.execution.results import Analysed, ResultColumn, ResultSet
 from sql.execution.session import Session
 from sql.execution.session_settings import statement_seconds
@@ -100,9 +100,9 @@ class Script:
 class ScriptRunner:
     """Turns scripts into steps for the executor."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._surroundings = surroundings
-        self._lake = surroundings.lake
+    def __init__(self, context_factory: ContextFactory) -> None:
+        self._context_factory = context_factory
+        self._lake = context_factory.lake
 
     def steps(self, operation: Operation, script: Script) -> Steps:
         """Run the script for an operation, which gets the last result or the error, whichever way it ends."""
@@ -135,7 +135,7 @@ class ScriptRunner:
         """Give the operation its result, and a one-shot Spark session back: what a result still needs is files."""
         operation.worker_ended = True
         if script.one_shot:
-            self._surroundings.spark.release(script.session.handle)
+            self._context_factory.spark.release(script.session.handle)
         if result is not None:
             if result.affected_rows is not None and result.job_id is None:
                 result.job_id = operation.handle.replace("-", "")
@@ -144,7 +144,7 @@ class ScriptRunner:
     def _run(self, operation: Operation, script: Script) -> Generator[Lane, None, ResultSet]:
         only = read_values(script.text)
         if only is None:
-            check_words(script.text, self._surroundings.most_words)
+            check_words(script.text, self._context_factory.most_words)
         texts = [StatementText(text=script.text, offset=0, line=1)] if only else split(script.text)
         if not texts:
             raise BadRequest("The text holds no statement.")
@@ -193,7 +193,7 @@ class ScriptRunner:
         if script.parameters == NO_PARAMETERS:
             return None
         try:
-            return bind([text.text for text in texts], script.parameters, self._surroundings.most_words)
+            return bind([text.text for text in texts], script.parameters, self._context_factory.most_words)
         except InvalidParameter as error:
             if error.line is not None:
                 _move(error, script, texts[error.statement_index or 0])
@@ -283,7 +283,7 @@ class ScriptRunner:
     def _context(
         self, operation: Operation, script: Script, text: StatementText, claim: IdempotencyClaim | None, *, remembered: bool
     ) -> ExecutionContext:
-        return self._surroundings.context(
+        return self._context_factory.context(
             script.caller,
             script.session,
             settings={**script.session.settings, **script.settings},

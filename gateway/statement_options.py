@@ -20,7 +20,7 @@ from sql.parameters.parameters import NONE as NO_PARAMETERS
 from sql.parameters.parameters import Parameters
 
 
-class Wishes(TypedDict, total=False):
+class StatementOptions(TypedDict, total=False):
     """How a text is run; all of it may be left out."""
 
     database: str | None
@@ -46,32 +46,32 @@ class Wishes(TypedDict, total=False):
     """The one statement is not run: the result has its columns and no rows (`sql.execution.describe`)."""
 
 
-class WishReader:
+class StatementOptionsReader:
     """Makes of a text and what was said with it what a gateway runs, within its limits."""
 
     def __init__(self, lake: Lake, limits: GatewayLimits) -> None:
         self._lake = lake
         self._limits = limits
 
-    def script(self, text: str, managed: GatewaySession | None, wishes: Wishes) -> tuple[Script, Operation]:
+    def script(self, text: str, managed: GatewaySession | None, options: StatementOptions) -> tuple[Script, Operation]:
         """What runs, in a session or in a fresh one; raises `StatementTooLarge`, `InvalidOption` or `DatabaseNotExist`."""
         self.check_size(text)
-        settings, caller, key = wishes.get("settings"), wishes.get("caller", EVERYBODY), wishes.get("idempotency_key")
+        settings, caller, key = options.get("settings"), options.get("caller", EVERYBODY), options.get("idempotency_key")
         SQL_OPTIONS.check(settings or {})
         script = Script(
             text=text,
-            session=managed.session if managed else self.session(wishes.get("database"), caller),
+            session=managed.session if managed else self.session(options.get("database"), caller),
             caller=caller,
             settings=dict(settings or {}),
-            parameters=wishes.get("parameters", NO_PARAMETERS),
+            parameters=options.get("parameters", NO_PARAMETERS),
             idempotent=Idempotent(key=key, caller=caller.principal) if key is not None else None,
             one_shot=managed is None,
-            max_rows=wishes.get("max_rows"),
-            dry_run=wishes.get("dry_run", False),
-            analysed=wishes.get("analysed"),
-            describe=wishes.get("describe", False),
+            max_rows=options.get("max_rows"),
+            dry_run=options.get("dry_run", False),
+            analysed=options.get("analysed"),
+            describe=options.get("describe", False),
         )
-        operation = self.operation(script, managed, wishes.get("timeout"), name=wishes.get("name"))
+        operation = self.operation(script, managed, options.get("timeout"), name=options.get("name"))
         operation.describes = script.describe
         return script, operation
 

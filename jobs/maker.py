@@ -11,7 +11,7 @@ from model.work_limits import JobLimits
 from sql.connectors import ConnectorTable
 from sql.dialect import parse_one
 from sql.execution.cancellation import Cancellation
-from sql.execution.environment import Surroundings
+from sql.execution.environment import ContextFactory
 from sql.execution.session import Session
 from sql.parsing.trees import inserts_of
 
@@ -19,16 +19,16 @@ from sql.parsing.trees import inserts_of
 class JobMaker:
     """Makes what `JobRun` runs."""
 
-    def __init__(self, surroundings: Surroundings, limits: JobLimits) -> None:
-        self._surroundings = surroundings
+    def __init__(self, context_factory: ContextFactory, limits: JobLimits) -> None:
+        self._context_factory = context_factory
         self._limits = limits
 
     def __call__(self, job: Job) -> Sequence[Query]:
         """The queries, not started; raises what keeps them from starting."""
-        lake, spark = self._surroundings.lake, self._surroundings.spark
+        lake, spark = self._context_factory.lake, self._context_factory.spark
         handle = _handle(job.job_id)
         spark.release(handle)
-        context = self._surroundings.context(
+        context = self._context_factory.context(
             lake.access.named(job.principal),
             _session(job, handle),
             settings=dict(job.settings),
@@ -46,11 +46,11 @@ class JobMaker:
     @property
     def ready(self) -> bool:
         """Whether Spark has started, or has failed to: that the job is told."""
-        return not self._surroundings.spark.starting
+        return not self._context_factory.spark.starting
 
     def release(self, job_id: UUID) -> None:
         """Let go of what a job that does not run here any more used."""
-        self._surroundings.spark.release(_handle(job_id))
+        self._context_factory.spark.release(_handle(job_id))
 
 
 def _handle(job_id: UUID) -> str:

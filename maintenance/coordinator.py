@@ -30,8 +30,8 @@ from maintenance.runner import MaintenanceRunner, RunnerContext
 from model.catalog_errors import BackupRunning, ClockInDoubt, WarehouseMismatch
 from model.errors import LakeError, StatementCanceled, TableDamaged, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
-from model.work_limits import UpkeepLimits
-from table.compaction.backlog import Debt
+from model.work_limits import MaintenanceLimits
+from table.compaction.backlog import CompactionBacklog
 
 _log = logging.getLogger(__name__)
 _WAKING_FILES = 16
@@ -52,7 +52,7 @@ class Coordinator:
     def __init__(
         self,
         lake: Lake,
-        limits: UpkeepLimits,
+        limits: MaintenanceLimits,
         *,
         background: Callable[[str], AbstractContextManager[Any]] | None = None,
         owner: UUID | None = None,
@@ -108,7 +108,7 @@ class Coordinator:
         """Whether this process looks after a table now."""
         return self._leases.holds(table_id)
 
-    def debts(self) -> dict[str, Debt]:
+    def debts(self) -> dict[str, CompactionBacklog]:
         """Small files of the tables this process looks after, by table, as of its last look at each."""
         return {str(runner.identifier): debt for runner in list(self._runners.values()) if (debt := runner.debt).files}
 

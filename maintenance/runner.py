@@ -19,8 +19,8 @@ from model.errors import UnsupportedType
 from model.identifier import Identifier
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import CommitKind, Snapshot
-from model.work_limits import UpkeepLimits
-from table.compaction.backlog import Debt, DebtLedger, due
+from model.work_limits import MaintenanceLimits
+from table.compaction.backlog import BacklogLedger, CompactionBacklog, due
 from table.compaction.candidates import BucketKey, CompactionRules
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class RunnerContext:
     """What runners work with."""
 
     lake: Lake
-    limits: UpkeepLimits
+    limits: MaintenanceLimits
     server: str
     background: Callable[[str], AbstractContextManager[Any]] | None
     """Gives a Spark session below users' statements; None where Spark does not run."""
@@ -55,7 +55,7 @@ class MaintenanceRunner:
         self.seen: str | None = None
         """The key of the snapshot up to which commits were followed."""
         self._seen_id = 0
-        self._ledger: DebtLedger | None = None
+        self._ledger: BacklogLedger | None = None
         self.schema_id = -1
         """Of the schema by whose options it was looked at last."""
         self.looked = 0.0
@@ -91,10 +91,10 @@ class MaintenanceRunner:
         return not self._ledger and not self._written
 
     @property
-    def debt(self) -> Debt:
+    def debt(self) -> CompactionBacklog:
         """The table's small files as of the last look."""
         ledger = self._ledger
-        return Debt() if ledger is None else ledger.total()
+        return CompactionBacklog() if ledger is None else ledger.total()
 
     def work(self) -> None:
         """Follow the commits, and merge what is due."""
@@ -164,7 +164,7 @@ class MaintenanceRunner:
 
     def _begin(self, table: LakeTable, latest: Snapshot) -> None:
         rules = CompactionRules.of(table.schema, task_bytes=self._context.limits.job_bytes)
-        self._ledger = DebtLedger(rules, time.monotonic)
+        self._ledger = BacklogLedger(rules, time.monotonic)
         self.schema_id = table.schema.id
         manifests = table.files.manifests_of(latest)
         many = table.files.live_files(manifests)

@@ -9,7 +9,7 @@ from model.options.option import Parser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpkeepLimits:
+class MaintenanceLimits:
     """What automatic compaction and retention may use."""
 
     enabled: bool = True

@@ -223,7 +223,7 @@ def _shares(table: LakeTable, sums: Sequence[BucketSums]) -> list[BucketShare]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Debt:
+class CompactionBacklog:
     """A table with more small files than it should have."""
 
     table: Identifier
@@ -237,7 +237,7 @@ class Debt:
 class Attention:
     """What somebody should look at; each list is cut to the worst."""
 
-    debts: tuple[Debt, ...]
+    debts: tuple[CompactionBacklog, ...]
     lagging: tuple[ConsumerLagRow, ...]
     leases: tuple[ExpiredLease, ...]
 
@@ -275,7 +275,7 @@ def _still_behind(lake: Lake, noted: Sequence[ConsumerLagRow]) -> list[ConsumerL
     return behind
 
 
-def _debt(lake: Lake, identifier: Identifier) -> Debt | None:
+def _debt(lake: Lake, identifier: Identifier) -> CompactionBacklog | None:
     """A table's small files, where some bucket has enough of them to be merged."""
     table = lake.open(identifier)
     sums = file_sums(lake, table, table.latest())
@@ -283,4 +283,6 @@ def _debt(lake: Lake, identifier: Identifier) -> Debt | None:
     if sums.small_files <= least * max(1, len(sums.buckets)):
         return None
     write_only = bool(TABLE_OPTIONS.read(table.schema.options, "write-only"))
-    return Debt(table=identifier, small_files=sums.small_files, small_bytes=sums.small_bytes, files=sums.files, write_only=write_only)
+    return CompactionBacklog(
+        table=identifier, small_files=sums.small_files, small_bytes=sums.small_bytes, files=sums.files, write_only=write_only
+    )

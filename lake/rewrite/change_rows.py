@@ -25,7 +25,7 @@ from table.format.layout import partition_dirs
 from table.format.manifest import ManifestEntry
 from table.format.rows import binary_row
 from table.scan.entry_scan import PlannedFile
-from table.scan.skipping.partition_filter import Touched
+from table.scan.skipping.partition_filter import BucketFilter
 from table.write.copy_on_write import (
     FileChange,
     Judge,
@@ -141,7 +141,7 @@ def find_tasks(table: LakeTable, snapshot: Snapshot | None, changes: Changes) ->
     schema = table.schema
     types = [f.type for f in schema.partition_fields]
     places = [(binary_row.encode_prefixed(types, file.partition), file.bucket) for file, _ in changes.files if file.path in wanted]
-    live = list(table.files.touched_entries(snapshot, Touched(types, {p for p, _ in places}, {b for _, b in places})))
+    live = list(table.files.touched_entries(snapshot, BucketFilter(types, {p for p, _ in places}, {b for _, b in places})))
 
     def path(entry: ManifestEntry) -> str:
         return table.files.data_path(schema, entry)

@@ -21,7 +21,7 @@ from table.format.deletions import with_vectors
 from table.format.formats import FileFormat
 from table.format.manifest import ManifestEntry, NewFile
 from table.format.rows import binary_row
-from table.scan.skipping.partition_filter import Touched
+from table.scan.skipping.partition_filter import BucketFilter
 from table.write.snapshot_builder import CommitRequest, check_writable
 
 _log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def live_files(
         if buckets is not None:
             entries = [entry for entry in entries if entry.bucket in buckets]
     else:
-        entries = table.files.touched_entries(latest, Touched([f.type for f in table.schema.partition_fields], partitions, buckets))
+        entries = table.files.touched_entries(latest, BucketFilter([f.type for f in table.schema.partition_fields], partitions, buckets))
     return with_vectors(table.files, table.schema, latest, entries)
 
 
@@ -93,7 +93,7 @@ def _candidates(
         return live_files(table, partitions, buckets)
     manifests = table.files.manifests_of(latest)
     if partitions is not None:
-        touched = Touched([f.type for f in table.schema.partition_fields], partitions, buckets)
+        touched = BucketFilter([f.type for f in table.schema.partition_fields], partitions, buckets)
         manifests = [meta for meta in manifests if touched.may_hold(meta)]
     many = table.files.live_files(manifests)
     if many is None:
@@ -224,7 +224,7 @@ def in_order(
     if table.schema.bucket <= 0 or sum(m.file_size for m in table.files.manifests_of(snapshot)) > _QUICKLY_ORDERED:
         return snapshot
     types = [f.type for f in table.schema.partition_fields]
-    touched = Touched(types, {entry.partition for entry in replaced}, {entry.bucket for entry in replaced})
+    touched = BucketFilter(types, {entry.partition for entry in replaced}, {entry.bucket for entry in replaced})
     last: dict[BucketKey, int] = {}
     for entry in table.files.some_entries(snapshot, touched.may_hold):
         key = (entry.partition, entry.bucket)

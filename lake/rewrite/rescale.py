@@ -16,7 +16,7 @@ from table.format.layout import partition_dirs
 from table.format.manifest import ManifestEntry
 from table.format.rows import binary_row
 from table.scan.read import read_batches
-from table.scan.skipping.partition_filter import Touched
+from table.scan.skipping.partition_filter import BucketFilter
 from table.write.writer import write_batches
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def outgrown(table: LakeTable, snapshot: Snapshot | None) -> Iterator[Outgrown]:
     types = [field.type for field in schema.partition_fields]
     rows = sorted({bucket.partition for bucket in table.files.bucket_sums(snapshot)})
     for row in rows:
-        entries = with_vectors(table.files, schema, snapshot, table.files.touched_entries(snapshot, Touched(types, {row})))
+        entries = with_vectors(table.files, schema, snapshot, table.files.touched_entries(snapshot, BucketFilter(types, {row})))
         if all(entry.total_buckets == schema.bucket for entry in entries):
             continue
         ordered = sorted(entries, key=lambda entry: (entry.bucket, entry.file.min_sequence_number))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from model.errors import InvalidOption, nearest
 from model.options.option import Option
-from model.work_limits import JobLimits, UpkeepLimits
+from model.work_limits import JobLimits, MaintenanceLimits
 from server.settings.kinds import is_loopback
 from server.settings.oidc import OidcSettings
 from server.settings.options import (
@@ -169,7 +169,7 @@ class Settings:
     audit_kept: timedelta = timedelta(days=AUDIT_DAYS.default)
     audit_erasures: bool = AUDIT_ERASURES.default
     drop_retention: timedelta = DROP_RETENTION.default
-    upkeep: UpkeepLimits = field(default_factory=UpkeepLimits)
+    upkeep: MaintenanceLimits = field(default_factory=MaintenanceLimits)
     jobs: JobLimits = field(default_factory=JobLimits)
     log_level: str = LOG_LEVEL.default
     log_format: str = LOG_FORMAT.default
@@ -246,7 +246,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         audit_kept=timedelta(days=AUDIT_DAYS.read(raw)),
         audit_erasures=AUDIT_ERASURES.read(raw),
         drop_retention=DROP_RETENTION.read(raw),
-        upkeep=UpkeepLimits(
+        upkeep=MaintenanceLimits(
             enabled=COMPACTION_ENABLED.read(raw),
             jobs=COMPACTION_JOBS.read(raw),
             job_bytes=COMPACTION_JOB_BYTES.read(raw),

@@ -10,7 +10,7 @@ from flask import Blueprint, request
 from flask.typing import ResponseReturnValue
 
 from gateway.operation import Operation
-from gateway.retained_results import KeptStatement
+from gateway.retained_results import RetainedResult
 from model.errors import BadRequest
 from server.access.access import caller
 from server.errors import problem_document, request_id
@@ -78,7 +78,7 @@ def show_result(statement: str) -> ResponseReturnValue:
     return response
 
 
-def status_of(operation: Operation, retained: KeptStatement | None) -> dict[str, Any]:
+def status_of(operation: Operation, retained: RetainedResult | None) -> dict[str, Any]:
     """What is told of a statement."""
     ended = operation.state.terminal
     seconds = (operation.ended or time.time()) - operation.submitted
@@ -98,7 +98,7 @@ def status_of(operation: Operation, retained: KeptStatement | None) -> dict[str,
     return body | {"result": f"/statements/{operation.handle}/result"}
 
 
-def _page(retained: KeptStatement, number: int) -> ResultSet:
+def _page(retained: RetainedResult, number: int) -> ResultSet:
     """One page as a result of its own."""
     batches = retained.page(number)
     result = ResultSet(retained.columns(), lambda: iter(batches), is_query=True)

@@ -13,7 +13,7 @@ from sql.execution.progress import Progress, SparkStage
 from sql.execution.session import Session
 from sql.execution.spool import Spool
 from sql.parsing.size import MOST_WORDS
-from sql.statements.base import ExecutionContext, OwnDoor, SparkLease
+from sql.statements.base import DelegatedAccess, ExecutionContext, SparkLease
 
 
 class SparkPool(Protocol):
@@ -37,7 +37,7 @@ class SparkPool(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ContextFactory:
     """What a gateway has, and lets its statements use."""
 
     lake: Lake
@@ -51,7 +51,7 @@ class Surroundings:
     """Of a text that is parsed."""
     spark_streams: OpenStreams
     """The streaming queries on Spark that are read."""
-    door: Callable[[Caller], OwnDoor]
+    door: Callable[[Caller], DelegatedAccess]
     """How Spark's own processes reach this server's catalog, as a caller."""
 
     def context(

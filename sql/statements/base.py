@@ -58,14 +58,14 @@ class SparkLease(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnDoor:
+class DelegatedAccess:
     """Where this server's catalog answers, and a token that lets in as a caller; None where it asks for none."""
 
     uri: str
     token: str | None
 
 
-def no_door() -> OwnDoor:
+def no_door() -> DelegatedAccess:
     """Raise `Unavailable`: a gateway without a server in front of it follows no tables with Spark."""
     raise Unavailable("Streams through Spark need the server's HTTP door, which is not open.")
 
@@ -96,7 +96,7 @@ class ExecutionContext:
     """Whether values were sent for placeholders, which ``source`` does not hold."""
     spark_streams: OpenStreams = field(default_factory=OpenStreams)
     """The streaming queries on Spark that are read, of all sessions."""
-    own_door: Callable[[], OwnDoor] = no_door
+    own_door: Callable[[], DelegatedAccess] = no_door
     """How Spark's own processes reach this server's catalog, as the caller."""
 
     @property

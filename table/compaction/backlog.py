@@ -12,7 +12,7 @@ from table.scan.live_files import BucketSums
 
 
 @dataclass(slots=True)
-class Debt:
+class CompactionBacklog:
     """The small files of one bucket."""
 
     files: int = 0
@@ -21,18 +21,20 @@ class Debt:
     """When the last one came, by the ledger's clock in seconds."""
 
 
-class DebtLedger:
+class BacklogLedger:
     """Small files by partition and bucket; only buckets that have some take room."""
 
     def __init__(self, rules: CompactionRules, clock: Callable[[], float]) -> None:
         self.rules = rules
         self._clock = clock
-        self._debts: dict[BucketKey, Debt] = {}
+        self._debts: dict[BucketKey, CompactionBacklog] = {}
 
     def begin(self, sums: Iterable[BucketSums]) -> None:
         """Start from the small files a table has."""
         now = self._clock()
-        self._debts = {(bucket.partition, bucket.bucket): Debt(files=bucket.files, size=bucket.size, changed=now) for bucket in sums}
+        self._debts = {
+            (bucket.partition, bucket.bucket): CompactionBacklog(files=bucket.files, size=bucket.size, changed=now) for bucket in sums
+        }
 
     def apply(self, entries: Iterable[ManifestEntry]) -> set[BucketKey]:
         """Count added and removed files; returns the buckets that got small ones."""
@@ -42,7 +44,7 @@ class DebtLedger:
             if not self.rules.small(entry):
                 continue
             key = (entry.partition, entry.bucket)
-            debt = self._debts.setdefault(key, Debt())
+            debt = self._debts.setdefault(key, CompactionBacklog())
             sign = 1 if entry.kind is EntryKind.ADD else -1
             debt.files += sign
             debt.size += sign * entry.file.file_size
@@ -54,20 +56,20 @@ class DebtLedger:
                 grown.discard(key)
         return grown
 
-    def total(self) -> Debt:
+    def total(self) -> CompactionBacklog:
         """All buckets' small files together; may be asked from another thread."""
         debts = list(self._debts.values())
-        return Debt(files=sum(debt.files for debt in debts), size=sum(debt.size for debt in debts))
+        return CompactionBacklog(files=sum(debt.files for debt in debts), size=sum(debt.size for debt in debts))
 
     def __len__(self) -> int:
         return len(self._debts)
 
-    def items(self) -> Iterator[tuple[BucketKey, Debt]]:
+    def items(self) -> Iterator[tuple[BucketKey, CompactionBacklog]]:
         """The buckets with small files."""
         return iter(list(self._debts.items()))
 
 
-def due(schema: Schema, debt: Debt, rules: CompactionRules, *, now: float, patience: float) -> str | None:
+def due(schema: Schema, debt: CompactionBacklog, rules: CompactionRules, *, now: float, patience: float) -> str | None:
     """Why a bucket may be worth a look, or None: enough files, enough bytes, or, without order, nothing new for long."""
     if debt.files < 2:
         return None

@@ -39,7 +39,7 @@ from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.scan.column_cache import COLUMNS
 from table.scan.live import Irregular, merge_entries, never_added
 from table.scan.live_files import BucketSums, LiveFiles, sums_of
-from table.scan.skipping.partition_filter import Touched
+from table.scan.skipping.partition_filter import BucketFilter
 
 T = TypeVar("T")
 PartitionFilter = Callable[[bytes], bool]
@@ -290,7 +290,7 @@ class TableFiles:
         many = self._many(snapshot)
         return sums_of(self.live_entries(snapshot)) if many is None else many.sums()
 
-    def touched_entries(self, snapshot: Snapshot | None, touched: Touched) -> Iterator[ManifestEntry]:
+    def touched_entries(self, snapshot: Snapshot | None, touched: BucketFilter) -> Iterator[ManifestEntry]:
         """The live files of a snapshot in some partitions and buckets, in manifest order."""
         many = self.live_files([m for m in self.manifests_of(snapshot) if touched.may_hold(m)]) if snapshot else None
         if many is not None:

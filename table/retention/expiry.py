@@ -12,7 +12,7 @@ from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.manifest import EntryKind, ManifestEntry
 from table.format.store import TableFiles
-from table.scan.skipping.partition_filter import Touched
+from table.scan.skipping.partition_filter import BucketFilter
 
 
 def _option(schema: Schema, key: str) -> Any:
@@ -183,7 +183,7 @@ def _names_used(files: TableFiles, schema: Schema, candidates: Mapping[str, _Can
     partitions = {partition for partition, _ in candidates.values()}
     if not partitions or not kept:
         return set()
-    touched = Touched([f.type for f in schema.partition_fields], partitions)
+    touched = BucketFilter([f.type for f in schema.partition_fields], partitions)
     names = {path.rpartition("/")[2] for path in candidates}
     used: set[str] = set()
     for snapshot in kept:

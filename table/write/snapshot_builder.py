@@ -15,7 +15,7 @@ from table.format.manifest import DataFile, EntryKind, ManifestEntry, NewFile
 from table.format.manifest_columns import digest_of
 from table.format.rows.row_ids import with_row_ids
 from table.format.store import TableFiles
-from table.scan.skipping.partition_filter import Touched
+from table.scan.skipping.partition_filter import BucketFilter
 from table.write.manifest_merge import merged
 from table.write.sequences import BUCKETS, Buckets, in_sequence, raise_tops
 
@@ -223,7 +223,7 @@ def _overwritable(
     sums = files.bucket_sums(latest)
     named = {entry.partition for entry in request.deletes} | {new.partition for new in request.adds}
     about = {s.partition for s in sums if s.partition in named or (request.overwrite is not None and request.overwrite(s.partition))}
-    live = list(files.touched_entries(latest, Touched([f.type for f in schema.partition_fields], about))) if about else []
+    live = list(files.touched_entries(latest, BucketFilter([f.type for f in schema.partition_fields], about))) if about else []
     return live, Buckets.of_sums(s for s in sums if s.partition not in about)
 
 
@@ -247,7 +247,7 @@ def _appended(
 def _check_appendable(files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest]) -> None:
     """Raise `InvalidOption` where rows go to a partition of another number of buckets: those of one key would be in two queues."""
     adds = [new for request in requests for new in request.adds]
-    touched = Touched([f.type for f in schema.partition_fields], {new.partition for new in adds})
+    touched = BucketFilter([f.type for f in schema.partition_fields], {new.partition for new in adds})
     other = _of_other_number(schema, files.touched_entries(latest, touched), adds)
     if other is not None:
         raise InvalidOption(f"{_numbers_told(schema, other)} Rows can be inserted again afterwards.")
@@ -263,7 +263,7 @@ def _compacted(
     types = [f.type for f in schema.partition_fields]
     in_place, behind = request.adds[: len(request.adds) - request.behind], request.adds[len(request.adds) - request.behind :]
     places = {(e.partition, e.bucket) for e in request.deletes} | {(new.partition, new.bucket) for new in request.adds}
-    touched = Touched(types, {partition for partition, _ in places}, {bucket for _, bucket in places})
+    touched = BucketFilter(types, {partition for partition, _ in places}, {bucket for _, bucket in places})
     tops = dict(BUCKETS.of(files, latest).tops) if behind and schema.bucket > 0 else {}
     added = _entries(schema, in_place, [new.file for new in in_place])
     appended = _entries(schema, behind, in_sequence(behind, tops))
@@ -290,7 +290,7 @@ def _compacted(
 
 
 def _live(
-    files: TableFiles, schema: Schema, latest: Snapshot | None, touched: Touched, named: Sequence[ManifestEntry]
+    files: TableFiles, schema: Schema, latest: Snapshot | None, touched: BucketFilter, named: Sequence[ManifestEntry]
 ) -> list[ManifestEntry]:
     """The live files a compaction must know: those in its buckets, or without order and of very many those it names."""
     if latest is not None and schema.bucket <= 0:

@@ -25,12 +25,12 @@ from model.errors import InvalidOption, Unavailable
 from model.identifier import Identifier
 from model.options.option import Option
 from model.schema.change import SetOption
-from model.work_limits import UpkeepLimits, hours
+from model.work_limits import MaintenanceLimits, hours
 from tests.lake.kept import history
 from tests.lake.rewrite.test_compaction import append, ids, live
 from tests.sql.tables import make_table
 
-LIMITS = UpkeepLimits(interval=0.1, patience=0.5)
+LIMITS = MaintenanceLimits(interval=0.1, patience=0.5)
 QUEUE = {"bucket": "1", "bucket-key": "id", "compaction.max.file-num": "5"}
 LOOSE = {"bucket": "-1"}
 Start = Callable[..., Coordinator]
@@ -61,7 +61,7 @@ def rounds_of(coordinator: Coordinator, count: int) -> None:
 def start(lake: Lake) -> Iterator[Start]:
     made: list[Coordinator] = []
 
-    def begin(on: Lake | None = None, limits: UpkeepLimits = LIMITS, **more: Any) -> Coordinator:
+    def begin(on: Lake | None = None, limits: MaintenanceLimits = LIMITS, **more: Any) -> Coordinator:
         coordinator = Coordinator(on or lake, limits, **more)
         made.append(coordinator)
         coordinator.start()
@@ -234,8 +234,8 @@ def test_switched_off_is_off(lake: Lake, start: Start) -> None:
 
 def test_hours_are_read() -> None:
     option = Option("quiet", hours(), (dt.time(0), dt.time(0)), "")
-    day = UpkeepLimits(quiet=option.parse("08:00-20:00"))
-    night = UpkeepLimits(quiet=option.parse("22:00-06:00"))
+    day = MaintenanceLimits(quiet=option.parse("08:00-20:00"))
+    night = MaintenanceLimits(quiet=option.parse("22:00-06:00"))
     assert [day.quiet_now(dt.time(h)) for h in (7, 8, 19, 20)] == [False, True, True, False]
     assert [night.quiet_now(dt.time(h)) for h in (21, 22, 3, 6)] == [False, True, True, False]
     with pytest.raises(InvalidOption):

@@ -10,7 +10,7 @@ from table.format.manifest import EMPTY_ROW, ManifestEntry, ManifestFile, bounds
 from table.format.rows import binary_row
 
 
-class Touched:
+class BucketFilter:
     """Partitions and buckets a change is about."""
 
     def __init__(self, types: Sequence[DataType], partitions: Collection[bytes], buckets: Collection[int] | None = None) -> None:

@@ -24,7 +24,7 @@ from model.errors import Unavailable
 from model.identifier import Identifier
 from model.options.option import masked_text
 from model.snapshot import CommitKind
-from model.work_limits import UpkeepLimits
+from model.work_limits import MaintenanceLimits
 from server.app import create_app
 from server.process.services import Services
 from server.settings.settings import read_settings
@@ -70,7 +70,7 @@ def test_metrics_count_what_happens(client: FlaskClient) -> None:
 
 
 def test_metrics_tell_of_commits_debts_consumers_and_jobs(gateway: Gateway, client: FlaskClient, dsn: str) -> None:
-    coordinator = Coordinator(gateway.lake, UpkeepLimits(patience=3600))
+    coordinator = Coordinator(gateway.lake, MaintenanceLimits(patience=3600))
     gateway.upkeep = coordinator
     client.post("/sql", data="CREATE TABLE t (id INT)")
     for _ in range(2):

@@ -15,7 +15,7 @@ from maintenance.coordinator import Coordinator
 from model.errors import UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind
-from model.work_limits import UpkeepLimits
+from model.work_limits import MaintenanceLimits
 from table.format.manifest import ManifestEntry, NewFile
 from table.scan.read import check_whole
 from table.write.snapshot_builder import CommitRequest
@@ -143,7 +143,7 @@ def test_tables_that_are_not_merged_expire_and_are_told_of_once(
     changes = [{"action": "setOption", "key": key, "value": value} for key, value in expiry.items()]
     rest.post(T, {"changes": changes})
     table = gateway.lake.open(Identifier("d", "t"))
-    coordinator = Coordinator(gateway.lake, UpkeepLimits(interval=0.05, patience=0.1))
+    coordinator = Coordinator(gateway.lake, MaintenanceLimits(interval=0.05, patience=0.1))
     with caplog.at_level("INFO"):
         coordinator.start()
         try:
@@ -172,7 +172,7 @@ def test_upkeep_follows_tables_of_clients_that_give_no_uuid(rest: Rest, gateway:
     assert rest.post(f"{T}/commit", {"snapshot": sent}) == {"success": True}
     changes = [{"action": "setOption", "key": f"snapshot.num-retained.{key}", "value": "1"} for key in ("min", "max")]
     rest.post(T, {"changes": changes})
-    coordinator = Coordinator(gateway.lake, UpkeepLimits(interval=0.05, patience=0.1))
+    coordinator = Coordinator(gateway.lake, MaintenanceLimits(interval=0.05, patience=0.1))
     coordinator.start()
     try:
         until(lambda: len(gateway.lake.snapshots(table)) == 1)

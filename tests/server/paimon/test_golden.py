@@ -61,7 +61,7 @@ class Bug(Exception):
     """What nobody expected."""
 
 
-class House:
+class Environment:
     """A server whose steps can be made to fail."""
 
     def __init__(self, dsn: str, settings_of: Services, warehouse: Path) -> None:
@@ -80,14 +80,14 @@ class House:
 
 
 @pytest.fixture
-def house(dsn: str, services: Services, tmp_path: Path) -> Iterator[House]:
-    made = House(dsn, services, tmp_path / "recorded")
+def house(dsn: str, services: Services, tmp_path: Path) -> Iterator[Environment]:
+    made = Environment(dsn, services, tmp_path / "recorded")
     yield made
     made.close()
 
 
 @pytest.fixture
-def recorder(house: House) -> Recorder:
+def recorder(house: Environment) -> Recorder:
     """All exchanges, sent."""
     app = create_app(house.services)
     made, rest = Recorder(app, house.lake.warehouse), Rest(app.test_client())
@@ -112,7 +112,7 @@ def recorder(house: House) -> Recorder:
 _INT = {"id": 0, "name": "a", "type": "INT"}
 
 
-def _diverge(recorder: Recorder, house: House) -> None:
+def _diverge(recorder: Recorder, house: Environment) -> None:
     """Somebody commits past the catalog."""
     assert recorder.writer is not None
     body = recorder.writer.body(recorder.writer.latest(), schemaId=9)

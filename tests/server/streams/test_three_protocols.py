@@ -31,7 +31,7 @@ COLUMNS = [("id", "BIGINT NOT NULL"), ("s", "STRING")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class Environment:
     """All doors of one catalog."""
 
     doors: tuple[Door, ...]
@@ -48,14 +48,14 @@ class House:
 
 
 @pytest.fixture
-def house(gateway: Gateway, client: FlaskClient) -> House:
+def house(gateway: Gateway, client: FlaskClient) -> Environment:
     doors: tuple[Door, ...] = tuple(made(gateway.lake, client) for made in DOORS)
     doors[0].create_database("d", {})
-    return House(doors=doors)
+    return Environment(doors=doors)
 
 
 @pytest.fixture(params=range(len(DOORS)), ids=[door.__name__ for door in DOORS])
-def door(request: pytest.FixtureRequest, house: House) -> Door:
+def door(request: pytest.FixtureRequest, house: Environment) -> Door:
     """Through which a test acts."""
     chosen: int = request.param
     return house.doors[chosen]
@@ -68,7 +68,7 @@ def table(door: Door) -> str:
     return "d.t"
 
 
-def test_databases(house: House, door: Door) -> None:
+def test_databases(house: Environment, door: Door) -> None:
     door.create_database("e", {"k": "v"})
     house.all_see(["d", "default", "e"], lambda one: one.databases())
     house.all_refuse(DatabaseAlreadyExist, lambda one: one.create_database("e", {"k": "v"}))
@@ -80,7 +80,7 @@ def test_databases(house: House, door: Door) -> None:
     house.all_refuse(DatabaseNotExist, lambda one: one.tables("e"))
 
 
-def test_tables(house: House, door: Door, table: str) -> None:
+def test_tables(house: Environment, door: Door, table: str) -> None:
     house.all_see(["t"], lambda one: one.tables("d"))
     house.all_see([("id", "BIGINT NOT NULL"), ("s", "STRING")], lambda one: one.columns(table))
     house.all_refuse(TableAlreadyExist, lambda one: one.create_table(table, COLUMNS, options={"bucket": "-1"}, comment=""))
@@ -94,7 +94,7 @@ def test_tables(house: House, door: Door, table: str) -> None:
     house.all_refuse(TableNotExist, lambda one: one.drop_table("d.u"))
 
 
-def test_columns(house: House, door: Door, table: str) -> None:
+def test_columns(house: Environment, door: Door, table: str) -> None:
     door.add_column(table, "n", "DECIMAL(10, 2)")
     door.rename_column(table, "s", "text")
     house.all_see([("id", "BIGINT NOT NULL"), ("text", "STRING"), ("n", "DECIMAL(10, 2)")], lambda one: one.columns(table))
@@ -105,7 +105,7 @@ def test_columns(house: House, door: Door, table: str) -> None:
     house.all_refuse(ColumnNotExist, lambda one: one.drop_column(table, "n"))
 
 
-def test_options(house: House, door: Door, table: str) -> None:
+def test_options(house: Environment, door: Door, table: str) -> None:
     door.set_option(table, "snapshot.num-retained.max", "70")
     house.all_see({"bucket": "-1", "snapshot.num-retained.max": "70"}, lambda one: one.options(table))
     door.reset_option(table, "snapshot.num-retained.max")
@@ -119,13 +119,13 @@ def test_options(house: House, door: Door, table: str) -> None:
         ("snapshot.time-retained", "soon"), ("write-only", "maybe"),
     ],
 )  # fmt: skip
-def test_values_no_client_could_read(house: House, table: str, key: str, value: str) -> None:
+def test_values_no_client_could_read(house: Environment, table: str, key: str, value: str) -> None:
     house.all_refuse(InvalidOption, lambda one: one.set_option(table, key, value))
     house.all_refuse(InvalidOption, lambda one: one.create_table("d.u", COLUMNS, options={key: value}, comment=""))
     house.all_see({"bucket": "-1"}, lambda one: one.options(table))
 
 
-def test_rows_and_snapshots(house: House, door: Door, table: str) -> None:
+def test_rows_and_snapshots(house: Environment, door: Door, table: str) -> None:
     house.all_see(0, lambda one: one.records(table))
     house.all_see([], lambda one: one.snapshots(table))
     door.append(table)
@@ -139,21 +139,21 @@ def test_rows_and_snapshots(house: House, door: Door, table: str) -> None:
     house.all_refuse(SnapshotNotExist, lambda one: one.rollback(table, 9))
 
 
-def test_all_doors_write_one_table(house: House, table: str) -> None:
+def test_all_doors_write_one_table(house: Environment, table: str) -> None:
     for turn, door in enumerate([*house.doors, *house.doors], start=1):
         door.append(table)
         house.all_see(2 * turn, lambda one: one.records(table))
     house.all_see([1, 2, 3, 4, 5, 6], lambda one: one.snapshots(table))
 
 
-def test_partitions(house: House, door: Door) -> None:
+def test_partitions(house: Environment, door: Door) -> None:
     door.create_table("d.p", COLUMNS, options={"bucket": "-1"}, comment="", partition="s")
     house.all_see([], lambda one: one.partitions("d.p"))
     door.append("d.p")
     house.all_see(["s=x"], lambda one: one.partitions("d.p"))
 
 
-def test_tags(house: House, door: Door, table: str) -> None:
+def test_tags(house: Environment, door: Door, table: str) -> None:
     door.append(table)
     door.append(table)
     door.create_tag(table, "first", 1)
@@ -165,7 +165,7 @@ def test_tags(house: House, door: Door, table: str) -> None:
     house.all_refuse(TagNotExist, lambda one: one.delete_tag(table, "first"))
 
 
-def test_branches(house: House, door: Door, table: str) -> None:
+def test_branches(house: Environment, door: Door, table: str) -> None:
     door.append(table)
     door.create_tag(table, "one", 1)
     door.create_branch(table, "b", "one")
@@ -184,7 +184,7 @@ def test_branches(house: House, door: Door, table: str) -> None:
     house.all_refuse(BranchNotExist, lambda one: one.fast_forward(table, "c"))
 
 
-def test_views(house: House, door: Door, table: str) -> None:
+def test_views(house: Environment, door: Door, table: str) -> None:
     door.create_view("d.v", "SELECT id FROM t")
     house.all_see(["v"], lambda one: one.views("d"))
     house.all_refuse(ViewAlreadyExist, lambda one: one.create_view("d.v", "SELECT id FROM t"))
@@ -197,5 +197,5 @@ def test_views(house: House, door: Door, table: str) -> None:
     house.all_refuse(ViewNotExist, lambda one: one.drop_view("d.w"))
 
 
-def test_what_no_table_may_do(house: House, table: str) -> None:
+def test_what_no_table_may_do(house: Environment, table: str) -> None:
     house.all_refuse(InvalidSchemaChange, lambda one: one.add_column(table, "n", "INT NOT NULL"))

@@ -18,7 +18,7 @@ from model.errors import TableDamaged
 from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate
 from model.schema.schema import Schema, column, new_schema
 from model.snapshot import CommitKind, Snapshot
-from table.compaction.backlog import DebtLedger
+from table.compaction.backlog import BacklogLedger
 from table.compaction.candidates import CompactionRules
 from table.format import manifest_columns, store
 from table.format.io.file_io import LocalFileIO
@@ -214,7 +214,7 @@ def test_what_is_asked_of_many_files_is_what_their_entries_say(tmp_path: Path, d
     small = [entry for entry in live if entry.file.file_size < 50]
     assert sorted(many.sums(below=50), key=repr) == sorted(sums_of(small), key=repr)
     rules = replace(CompactionRules.of(schema), small_bytes=50)
-    begun, followed = DebtLedger(rules, lambda: 1.0), DebtLedger(rules, lambda: 1.0)
+    begun, followed = BacklogLedger(rules, lambda: 1.0), BacklogLedger(rules, lambda: 1.0)
     begun.begin(many.sums(below=50))
     followed.apply(entry for entries in manifests for entry in entries)
     assert dict(begun.items()) == dict(followed.items())
