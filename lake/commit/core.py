@@ -38,6 +38,8 @@ class Prepared:
     files: TableFiles
     snapshot: Snapshot
     place: Directory
+    free: bool = False
+    """Whether no file of the snapshot's name was seen there just before the decision."""
 
 
 class CommitCore:
@@ -150,7 +152,9 @@ class CommitCore:
             _log.exception("A listener failed after a commit to %s", prepared[0].identifier)
         for table in prepared:
             try:
-                self.publisher.publish_next(table.table_id, table.files, table.identifier.branch, table.snapshot, table.place)
+                self.publisher.publish_next(
+                    table.table_id, table.files, table.identifier.branch, table.snapshot, table.place, free=table.free
+                )
             except FileNotFoundError:  # dropped meanwhile
                 pass
             except Exception as problem:  # a bug, too: the commit stands, and is not to be repeated

@@ -179,6 +179,7 @@ class Committer:
                     files=entry.table.files,
                     snapshot=entry.snapshot,
                     place=place,
+                    free=True,
                 )
                 for entry, place in zip(built, places, strict=True)
             ]

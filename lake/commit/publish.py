@@ -87,7 +87,9 @@ class Publisher:
             bug = None if isinstance(problem, LakeError | OSError) else problem
             _log.warning("A committed snapshot could not be published at %s, which is tried again: %s", path, problem, exc_info=bug)
 
-    def publish_next(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot, place: Directory) -> None:
+    def publish_next(
+        self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot, place: Directory, *, free: bool = False
+    ) -> None:
         """Publish a snapshot that was just decided, behind those before it, some of which another server may still have to publish."""
         with self._lock:
             behind = (table_id, branch) in self._behind
@@ -96,7 +98,7 @@ class Publisher:
         if behind or (before and (newest is None or newest.id != before) and not place.exists(files.layout.snapshot_name(before))):
             self.catch_up(table_id, files, branch)
         else:
-            self.publish(table_id, files, branch, snapshot, place)
+            self.publish(table_id, files, branch, snapshot, place, free=free)
 
     def guess(self, table_id: UUID, branch: str) -> Snapshot | None:
         """What is probably the newest snapshot, its file in place, without asking: the decision tells. None where nothing is known."""
@@ -134,15 +136,15 @@ class Publisher:
                 self._behind.add((table_id, branch))
             raise
 
-    def publish(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot, place: Directory) -> bool:
+    def publish(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot, place: Directory, *, free: bool = False) -> bool:
         """Put one snapshot's file there; False where a foreign file lies in its place, which marks the table as diverged.
 
         ``place`` is the table's directory of snapshots, held since before the decision or since the table was seen to lie there.
-        Raises `FileNotFoundError` where the table has been dropped since.
+        Raises `FileNotFoundError` where the table has been dropped since. ``free``: see `TableFiles.publish_snapshot`.
         """
         with self._lock:
             anew = (table_id, branch, snapshot.id) in self._unflushed
-        outcome = files.publish_snapshot(snapshot, place)
+        outcome = files.publish_snapshot(snapshot, place, free=free)
         if anew and outcome is Published.THERE:
             files.write_snapshot_anew(snapshot)
         self._hook("published")
@@ -215,7 +217,7 @@ class Publisher:
             looked = (table_id, table.branch) in self._looked
             self._looked[table_id, table.branch] = None
         path = files.layout.snapshot_file(snapshot_id)
-        if not files.io.exists(path) and (looked or _newer(files, snapshot_id) is None):
+        if not files.io.file_exists(path) and (looked or _newer(files, snapshot_id) is None):
             return
         ahead = self.mark_ahead(table_id, files, table.branch)
         if ahead is not None:
@@ -236,7 +238,7 @@ class Publisher:
         with self._catalog.reading() as tx:
             row = tx.snapshots.latest(table_id, branch)
         path = _newer(files, row.snapshot_id if row else 0)
-        if path is None or (self.remove_stale(table_id, files) and not files.io.exists(path)):
+        if path is None or (self.remove_stale(table_id, files) and not files.io.file_exists(path)):
             return None
         with self._catalog.transaction() as tx:  # nobody decides meanwhile: what lies there now is not on its way
             tx.snapshots.wait_for_deciders(table_id)
@@ -272,19 +274,19 @@ def _lower_hints(tx: CatalogTransaction, table_id: UUID, files: TableFiles, remo
         if row is None or hint is None or hint <= row.snapshot_id:
             continue
         named = layout.snapshot_file(hint)
-        if layout.below(named) in removed and not files.io.exists(named):
+        if layout.below(named) in removed and not files.io.file_exists(named):
             files.io.write(layout.latest_hint(), str(row.snapshot_id).encode())
 
 
 def _hints_beyond(files: TableFiles, newest: int) -> bool:
     """Whether the hint names a later snapshot whose file is there."""
     hint = files.read_hint(files.layout.latest_hint()) or 0
-    return hint > newest and files.io.exists(files.layout.snapshot_file(hint))
+    return hint > newest and files.io.file_exists(files.layout.snapshot_file(hint))
 
 
 def _newer(files: TableFiles, newest: int) -> str | None:
     """The file of a snapshot after the newest one known: the next, or the one the hint names."""
     for snapshot_id in (newest + 1, files.read_hint(files.layout.latest_hint()) or 0):
-        if snapshot_id > newest and files.io.exists(path := files.layout.snapshot_file(snapshot_id)):
+        if snapshot_id > newest and files.io.file_exists(path := files.layout.snapshot_file(snapshot_id)):
             return path
     return None

@@ -55,7 +55,7 @@ def _of_table(files: TableFiles, identifier: Identifier, latest: Snapshot | None
     if latest is None:
         return
     lists = (latest.base_manifest_list, latest.delta_manifest_list)
-    gone = [name for name in lists if not files.io.exists(files.layout.manifest(name))]
+    gone = [name for name in lists if not files.io.file_exists(files.layout.manifest(name))]
     if gone and not later:
         what = f"snapshot {latest.id}, the catalog's newest, names {', '.join(gone)}, which the warehouse lacks"
         yield Difference(table=str(identifier), what=what, statement=repair if there else "")  # it goes back to the newest that can be read

@@ -281,7 +281,7 @@ def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tup
         fault = fault_of(files.io, expected, deep=deep)
         if fault is not None:
             return path, fault
-        missing = [extra for extra in files.extra_paths(schema, entry) if not files.io.exists(extra)]
+        missing = [extra for extra in files.extra_paths(schema, entry) if not files.io.file_exists(extra)]
     except LakeError as problem:
         return entry.file.file_name, problem.message
     return (missing[0], MISSING) if missing else None

@@ -24,7 +24,7 @@ def forget_expired(catalog: CatalogStore, table: LakeTable) -> bool:
     files, branch = table.files, table.identifier.branch
     with catalog.reading() as tx:
         earliest = tx.snapshots.earliest(table.table_id, branch)
-    if earliest is None or files.io.exists(files.layout.snapshot_file(earliest.snapshot_id)):
+    if earliest is None or files.io.file_exists(files.layout.snapshot_file(earliest.snapshot_id)):
         return False
     if not earliest.published and not files.is_expired(Snapshot.from_json(earliest.body)):
         return False
@@ -50,5 +50,5 @@ def forget_expired(catalog: CatalogStore, table: LakeTable) -> bool:
 def check_there(table: LakeTable, row: SnapshotRow) -> None:
     """Raise `TableDamaged` for a snapshot in the middle of history whose file is gone: who reads files could not go on from it."""
     path = table.files.layout.snapshot_file(row.snapshot_id)
-    if row.published and not table.files.io.exists(path):
+    if row.published and not table.files.io.file_exists(path):
         raise TableDamaged(str(table.identifier), file=path, problem="is missing between snapshots that are there")

@@ -158,7 +158,7 @@ def _plan(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: i
     run = _newest_run(files, history, newest_schema=newest_schema)
     if not run:
         lists = (latest.base_manifest_list, latest.delta_manifest_list)
-        gone = [name for name in lists if not files.io.exists(files.layout.manifest(name))] or list(lists)
+        gone = [name for name in lists if not files.io.file_exists(files.layout.manifest(name))] or list(lists)
         problem = "cannot be read, and no other snapshot can; nothing was changed, only a copy of the files brings it back"
         raise files.damaged(files.layout.manifest(gone[0]), problem, snapshot_id=latest.id)
     known = {row.snapshot_uuid for row in history}
@@ -186,10 +186,10 @@ def is_readable(files: TableFiles, snapshot: Snapshot) -> bool:
     fresh.partition_types = files.partition_types
     try:
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
-            if not fresh.io.exists(fresh.layout.manifest(name)):
+            if not fresh.io.file_exists(fresh.layout.manifest(name)):
                 return False
         metas = fresh.manifests_of(snapshot)
-        if not all(fresh.io.exists(fresh.layout.manifest(meta.file_name)) for meta in metas):
+        if not all(fresh.io.file_exists(fresh.layout.manifest(meta.file_name)) for meta in metas):
             return False
         for _ in fresh.live_entries(snapshot):
             pass
@@ -217,7 +217,7 @@ def _missing(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping
     """
     missing = []
     for schema_id, body in schemas.items():
-        if not files.io.exists(path := files.layout.schema_file(schema_id)):
+        if not files.io.file_exists(path := files.layout.schema_file(schema_id)):
             missing.append(ChangedFile(path=path, data=schema_bytes(body), problem="is missing", number=schema_id))
     there = set(files.snapshot_ids())
     for row in history:
@@ -259,7 +259,7 @@ def _replaced(files: TableFiles, history: Sequence[SnapshotRow]) -> list[int]:
     for row in history:
         if row.published and row is not history[-1]:
             continue
-        if not files.io.exists(files.layout.snapshot_file(row.snapshot_id)):
+        if not files.io.file_exists(files.layout.snapshot_file(row.snapshot_id)):
             continue
         lying = _read(files, row.snapshot_id)
         if lying is None or not same_snapshot(lying, Snapshot.from_json(row.body)):

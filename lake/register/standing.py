@@ -231,7 +231,7 @@ class Standing:
             return
         for name in (latest.base_manifest_list, latest.delta_manifest_list):
             path = files.layout.manifest(name)
-            if not files.io.exists(path) and live_name(self._catalog, files.io, row.table_id, row.location, path) is not None:
+            if not files.io.file_exists(path) and live_name(self._catalog, files.io, row.table_id, row.location, path) is not None:
                 raise files.damaged(path, "is missing", snapshot_id=latest.id)
 
     def _note_diverged(self, rows: list[tuple[UUID, str, str, str]]) -> None:
@@ -265,7 +265,7 @@ class Standing:
             path = damage.file if "/" in damage.file else TableLayout(row.location).manifest(damage.file)
             named_by = live_name(self._catalog, io, row.table_id, row.location, path)
             past = latest is not None and named_by is not None and 0 < named_by < latest.snapshot_id
-            mended = (damage.missing and io.exists(path)) or named_by is None or past
+            mended = (damage.missing and io.file_exists(path)) or named_by is None or past
         if mended:
             with self._lock:
                 self._damaged.pop(name, None)

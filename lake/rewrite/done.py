@@ -94,7 +94,7 @@ def _told(table: LakeTable, spec: Mapping[str, str]) -> dict[str, str]:
 
 def _marker(table: LakeTable, partition: Partition) -> dict[str, int] | None:
     path = table.files.layout.success_file(table.schema, partition.name)
-    if not table.files.io.exists(path):
+    if not table.files.io.file_exists(path):
         return None
     marker: dict[str, int] = json.loads(table.files.io.read(path))
     return marker

@@ -219,7 +219,7 @@ def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
     for partition, s in sorted(sums.items(), key=lambda item: live.name(item[0])):
         name = live.name(partition)
         markers = (layout.success_file(scan.opened.schema, spelled) for spelled in {name, _directory(scan, partition)})
-        done = bool(name) and any(map(io.exists, markers))
+        done = bool(name) and any(map(io.file_exists, markers))
         yield name, s.rows, s.size, s.files, moment(s.last), moment(s.oldest), None, None, None, s.buckets, done
 
 

@@ -117,7 +117,7 @@ def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
         if table is None:
             continue
         for p in scan.lake.partitions(table, table.latest()):
-            done = table.files.io.exists(table.files.layout.success_file(table.schema, p.name))
+            done = table.files.io.file_exists(table.files.layout.success_file(table.schema, p.name))
             yield (
                 table.identifier.database, table.identifier.table, p.name, p.record_count, p.file_size, p.file_count, p.last_file_millis,
                 done,

@@ -153,12 +153,16 @@ class TableFiles:
         """A hand on the directory of snapshots, for `publish_snapshot` and `write_hints`; see `FileIO.directory`."""
         return self.io.directory(self.layout.snapshot_dir(), make=make)
 
-    def publish_snapshot(self, snapshot: Snapshot, place: Directory) -> Published:
+    def publish_snapshot(self, snapshot: Snapshot, place: Directory, *, free: bool = False) -> Published:
         """Put the decided snapshot's file there; one that is there already is the same, somebody else's, or what a crash left of one.
 
-        No writer leaves a part of a file: what is no JSON object was torn by a loss of power, and is replaced.
+        No writer leaves a part of a file: what is no JSON object was torn by a loss of power, and is replaced. ``free``: none of that
+        name was there just before the decision, after which only the decided one may be; stores are not asked again.
         """
         name, data = self.layout.snapshot_name(snapshot.id), snapshot_bytes(snapshot)
+        if free and not place.follows:
+            place.write(name, data)
+            return Published.WRITTEN
         if place.create(name, data):
             return Published.WRITTEN
         try:
@@ -209,8 +213,8 @@ class TableFiles:
         if (
             hint
             and hint > 0
-            and not self.io.exists(self.layout.snapshot_file(hint + 1))
-            and self.io.exists(self.layout.snapshot_file(hint))
+            and not self.io.file_exists(self.layout.snapshot_file(hint + 1))
+            and self.io.file_exists(self.layout.snapshot_file(hint))
         ):
             return hint
         return max(self.snapshot_ids(), default=None)
@@ -230,7 +234,7 @@ class TableFiles:
             self.layout.snapshot_file(snapshot.id),
             *map(self.layout.manifest, (snapshot.base_manifest_list, snapshot.delta_manifest_list)),
         )
-        return not any(map(self.io.exists, gone)) and (self.latest_on_disk() or 0) > snapshot.id
+        return not any(map(self.io.file_exists, gone)) and (self.latest_on_disk() or 0) > snapshot.id
 
     def manifest_list(self, name: str) -> Sequence[ManifestFile]:
         """The manifests a list names; lists never change, so they are read once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,27 +13,10 @@ import pytest
 from model.errors import Unavailable
 from table.format.io.file_io import file_io_for
 from tests.faults.world import World, world
-from tests.fix_s3 import Bucket
 from tests.fix_s3_proxy import Fate, Proxy
 
 PATIENT = [Fate.SLOW_DOWN, Fate.INTERNAL, Fate.TOO_MANY, Fate.LOST, Fate.CUT, Fate.AWAY]
 """What is tried again without anybody noticing."""
-
-
-@pytest.fixture
-def lakeside(bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The warehouse's location, reached through the proxy."""
-    for name, value in {**bucket.environment, "AWS_ENDPOINT_URL": s3_proxy.endpoint}.items():
-        monkeypatch.setenv(name, value)
-    return f"s3://{bucket.name}/lake"
-
-
-@pytest.fixture
-def on_s3(dsn: str, tmp_path: Path, lakeside: str) -> Iterator[World]:
-    """A server whose warehouse is on S3, with a table of two rows."""
-    with world(dsn, tmp_path, warehouse=lakeside) as made:
-        made.must("CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)")
-        yield made
 
 
 def nth(number: int, fate: Fate) -> Callable[[int, str, str], Fate]:
@@ -50,13 +33,6 @@ def test_a_small_object_is_one_put(lakeside: str, s3_proxy: Proxy) -> None:
     io.add(f"{lakeside}/manifest-1", b"x" * 100_000)
     assert [request.split()[0] for request in s3_proxy.requests] == ["PUT"]
     assert io.read(f"{lakeside}/manifest-1") == b"x" * 100_000
-
-
-def test_an_insert_takes_few_requests(on_s3: World, s3_proxy: Proxy) -> None:
-    s3_proxy.reset()
-    on_s3.must("INSERT INTO t VALUES (3)")
-    assert not [request for request in s3_proxy.requests if "uploads" in request or "uploadId" in request]
-    assert len(s3_proxy.requests) <= 14, s3_proxy.requests
 
 
 @pytest.mark.parametrize("fate", PATIENT, ids=lambda fate: fate.name)

@@ -26,6 +26,7 @@ def _open(io: LocalFileIO, path: str) -> None:
 LOOKS: dict[str, Call] = {
     "read": lambda io, path: io.read(path),
     "exists": lambda io, path: io.exists(path),
+    "file_exists": lambda io, path: io.file_exists(path),
     "size": lambda io, path: io.size(path),
     "list": lambda io, path: io.list(path),
     "sync": lambda io, path: io.sync([path]),

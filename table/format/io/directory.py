@@ -44,7 +44,7 @@ class Directory(Protocol):
 class _Store(Protocol):
     """What `NamedDirectory` needs of a `FileIO`."""
 
-    def exists(self, path: str) -> bool: ...
+    def file_exists(self, path: str) -> bool: ...
     def read(self, path: str) -> bytes: ...
     def create(self, path: str, data: bytes) -> bool: ...
     def write(self, path: str, data: bytes) -> None: ...
@@ -62,7 +62,7 @@ class NamedDirectory:
 
     def exists(self, name: str) -> bool:
         """Whether a file is there."""
-        return self._store.exists(f"{self._path}/{name}")
+        return self._store.file_exists(f"{self._path}/{name}")
 
     def read(self, name: str) -> bytes:
         """The whole file."""

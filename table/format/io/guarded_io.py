@@ -50,6 +50,11 @@ class GuardedFileIO:
         self._reach.check(path)
         return self._io.exists(path)
 
+    def file_exists(self, path: str) -> bool:
+        """Whether a file is there, for names that are no directories."""
+        self._reach.check(path)
+        return self._io.file_exists(path)
+
     def size(self, path: str) -> int:
         """Bytes of the file."""
         self._reach.check(path, to_read=True)

@@ -97,7 +97,7 @@ class ArrowFileIO:
 
     def create(self, path: str, data: bytes) -> bool:
         """Put the object unless one exists."""
-        if self.exists(path):
+        if self.file_exists(path):
             return False
         self.write(path, data)
         return True
@@ -113,6 +113,16 @@ class ArrowFileIO:
     def exists(self, path: str) -> bool:
         """Whether an object or directory is there."""
         return bool(self._info(path).type != pafs.FileType.NotFound)
+
+    def file_exists(self, path: str) -> bool:
+        """Whether an object is there: one HEAD on S3, where `exists` goes on with a listing for names that are directories."""
+        if not isinstance(self._fs, pafs.S3FileSystem):
+            return self.exists(path)
+        try:
+            with translating(path), self._fs.open_input_file(self.arrow_path(path)):
+                return True
+        except FileNotFoundError:
+            return False
 
     def size(self, path: str) -> int:
         """Bytes of the object."""

@@ -1,0 +1,63 @@
+"""The requests to an S3 store that each statement's answer waits for, as docs/scaling.md tells them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.faults.world import World
+from tests.fix_s3_proxy import Proxy
+
+_DOC = Path(__file__).parents[2] / "docs" / "scaling.md"
+_TEN = ", ".join(f"({number}, {number})" for number in range(10))
+
+
+def told() -> dict[str, int]:
+    """The table of the document: statement, and how many requests it takes."""
+    table = _DOC.read_text().partition("## Requests to S3")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (?!statement|---)(.+?) \|(?: *\d* *\|)? *(\d+) \|.*\|$", table, re.MULTILINE)
+    return {name: int(count) for name, count in rows}
+
+
+def kind_of(request: str) -> str:
+    """Method and name of a request below the table's directory."""
+    method, path = request.split(" ", 1)
+    return f"{method} {path.partition('/t/')[2]}"
+
+
+def test_every_statement_takes_the_requests_that_the_document_tells(on_s3: World, s3_proxy: Proxy) -> None:
+    asked: dict[str, list[str]] = {}
+
+    def run(name: str, text: str) -> None:
+        s3_proxy.reset()
+        on_s3.must(text)
+        asked[name] = list(s3_proxy.requests)
+
+    run("`CREATE DATABASE`", "CREATE DATABASE d")
+    run("`CREATE TABLE`", "CREATE TABLE d.u (id INT)")
+    run("the first `INSERT`", "INSERT INTO d.u VALUES (1)")
+    run("`INSERT INTO t VALUES (1)`", "INSERT INTO d.u VALUES (1)")
+    run("another `CREATE TABLE`", "CREATE TABLE d.p (id INT, d INT) PARTITIONED BY (d)")
+    run("the first into partitions", f"INSERT INTO d.p VALUES {_TEN}")
+    run("`INSERT` into 10 partitions", f"INSERT INTO d.p VALUES {_TEN}")
+    run("`SELECT` of a small file", "SELECT * FROM d.p WHERE d = 3")
+    run("`SELECT … LIMIT 1`", "SELECT * FROM d.p LIMIT 1")
+    run("`SELECT COUNT(*)`", "SELECT COUNT(*) FROM d.p")
+    run("`ALTER TABLE … ADD COLUMN`", "ALTER TABLE d.u ADD COLUMN x INT")
+    run("`ALTER TABLE … RENAME TO`", "ALTER TABLE d.u RENAME TO d.w")
+    assert len(told()) > 9
+    assert {name: len(asked[name]) for name in told()} == told(), asked
+
+
+def test_what_an_insert_waits_for_is_four_steps_deep(on_s3: World, s3_proxy: Proxy) -> None:
+    """The files of the commit beside each other, a look at the next name, and after the decision the snapshot and the hint."""
+    s3_proxy.reset()
+    on_s3.must("INSERT INTO t VALUES (3)")
+    files, rest = s3_proxy.requests[:4], s3_proxy.requests[4:]
+    assert all(re.search(r"^PUT .*/(bucket-0/data|manifest/manifest)-", request) for request in files), s3_proxy.requests
+    assert [kind_of(request) for request in rest] == [
+        "HEAD snapshot/snapshot-3",  # is one there that the catalog does not know?
+        "PUT snapshot/snapshot-3",
+        "PUT snapshot/LATEST",
+    ]
+    assert not [request for request in s3_proxy.requests if "uploads" in request or "uploadId" in request]
