@@ -16,7 +16,7 @@ from lake.rewrite.compaction import Compacted, Rewriter, check_mergeable, compac
 from maintenance.records import RunNote, forget_running
 from maintenance.retention import Retention
 from model.errors import UnsupportedType
-from model.identifier import Identifier
+from model.identifier import MAIN_BRANCH, Identifier
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import CommitKind, Snapshot
 from model.work_limits import MaintenanceLimits
@@ -123,8 +123,10 @@ class MaintenanceRunner:
             forget_running(self._context.lake, self._table_id)
             self._begun = True
         self._follow(table, latest)
-        # A compaction writes before it frees: where room is short it waits, and readyz, metrics and pages say why.
-        if not self._context.limits.quiet_now(dt.datetime.now().time()) and self._context.lake.reserve.short() is None:
+        # A compaction writes before it frees: where room is short it waits, and readyz, metrics and pages say why. It also waits for
+        # changes of rows that have lost a race: a table that is merged again and again would make them lose for ever.
+        lake, quiet = self._context.lake, self._context.limits.quiet_now(dt.datetime.now().time())
+        if not quiet and lake.reserve.short() is None and not lake.changing_rows.somebody((self._table_id, MAIN_BRANCH)):
             self._merge_due(table)
             self._merge_full(table)
         self._next_look = self._falls_due(table)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -17,6 +16,7 @@ from cachetools import TTLCache
 
 from catalog import CatalogStore
 from catalog.commits.reservations import Place, Turn
+from lake.waiting_lines import WaitingLines
 from model.errors import LakeError
 
 CONTESTED_SECONDS = 5.0
@@ -84,7 +84,8 @@ class ClientTurns:
         self._losses: TTLCache[tuple[UUID, str, str], int] = TTLCache(10_000, 60.0)
         self._told: TTLCache[tuple[UUID, str, str], float] = TTLCache(10_000, 60.0)
         """When a client was told that it lost."""
-        self._lines: dict[Place, _Line] = {}
+        self._lines: WaitingLines[Place] = WaitingLines()
+        """One client of this server stands in Postgres's line for a branch, and the others behind it."""
         self._reserved: TTLCache[str, _Reserved] = TTLCache(10_000, 60.0)
         """By principal: the last reservation, until it is used."""
         self._unused: TTLCache[str, int] = TTLCache(10_000, 60.0)
@@ -124,7 +125,7 @@ class ClientTurns:
     def _stand_in_line(self, place: Place, principal: str, writer: str, seconds: float) -> None:
         """Until the turn is the client's, and is reserved for it, where its principal may reserve."""
         until = time.monotonic() + _LONGEST_WAIT
-        with self._first_here(place, _LONGEST_WAIT) as first:
+        with self._lines.first(place, _LONGEST_WAIT) as first:
             left = until - time.monotonic()
             if not first or left <= 0:
                 return
@@ -134,22 +135,6 @@ class ClientTurns:
                 _wait_for_clients(turn)
                 if seconds and self._may_reserve(principal, writer, seconds):
                     turn.reserve(writer, seconds)
-
-    @contextlib.contextmanager
-    def _first_here(self, place: Place, seconds: float) -> Iterator[bool]:
-        """One client of this server stands in Postgres's line for a branch, and the others behind it; False where it takes too long."""
-        with self._lock:
-            line = self._lines.setdefault(place, _Line())
-            mine = line.join()
-        first = False
-        try:
-            first = mine.wait(seconds)
-            yield first
-        finally:
-            with self._lock:
-                line.leave(mine)
-                if not line.waiting:
-                    self._lines.pop(place, None)
 
     def _may_reserve(self, principal: str, writer: str, seconds: float) -> bool:
         """Whether a principal gets a reservation now, which then is its last one.
@@ -166,28 +151,6 @@ class ClientTurns:
                 self._unused[principal] = unused + 1
             self._reserved[principal] = _Reserved(writer=writer, until=now + seconds, seconds=seconds)
         return True
-
-
-class _Line:
-    """Who waits, in the order of arrival; guarded by its owner's lock."""
-
-    def __init__(self) -> None:
-        self.waiting: deque[threading.Event] = deque()
-
-    def join(self) -> threading.Event:
-        """Stand at the end; the event is set once one is first."""
-        mine = threading.Event()
-        self.waiting.append(mine)
-        self._tell()
-        return mine
-
-    def leave(self, mine: threading.Event) -> None:
-        self.waiting.remove(mine)
-        self._tell()
-
-    def _tell(self) -> None:
-        if self.waiting:
-            self.waiting[0].set()
 
 
 def _wait_for_clients(turn: Turn) -> None:

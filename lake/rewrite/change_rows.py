@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ from lake.commit.claims import AnswerOf, Claim
 from lake.commit.write_context import Write
 from lake.rewrite.compaction import check_mergeable, in_order
 from lake.tables.handle import LakeTable
+from model.catalog_errors import TableChanged
 from model.errors import InvalidOption, RewriteConflict, UnsupportedStatement, UnsupportedType
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import CommitKind, Operation, Snapshot
@@ -38,7 +40,7 @@ from table.write.copy_on_write import (
     rewrite_changed,
     rewrite_tasks,
 )
-from table.write.snapshot_builder import CommitRequest
+from table.write.snapshot_builder import CommitRequest, check_schema
 from table.write.writer import write_batches
 
 if TYPE_CHECKING:
@@ -46,8 +48,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _THREADS = max(2, os.cpu_count() or 2)
-_ATTEMPTS = 10
-"""How often rows are looked for anew because a compaction has taken their files meanwhile."""
+_ATTEMPTS = 30
+"""How often rows are looked for anew because somebody has rewritten their files meanwhile: each time somebody else came on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +135,10 @@ def _require_no_vectors(table: LakeTable, snapshot: Snapshot | None) -> None:
 
 
 def find_tasks(table: LakeTable, snapshot: Snapshot | None, changes: Changes) -> list[RewriteTask]:
-    """What is to be written anew of a snapshot; raises `InvalidOption` where files have another number of buckets than the table."""
+    """What is to be written anew of a snapshot; raises `InvalidOption` where files have another number of buckets than the table.
+
+    Raises `RewriteConflict` where they are of a newer schema.
+    """
     wanted = {planned_file.path: change for planned_file, change in changes.files if change.rows}
     if not wanted:
         return []
@@ -149,6 +154,7 @@ def find_tasks(table: LakeTable, snapshot: Snapshot | None, changes: Changes) ->
     if not wanted.keys() <= set(map(path, live)):  # other writers may spell a partition in other bytes
         live = list(table.files.live_entries(snapshot))
     tasks = rewrite_tasks(schema, wanted, live, path)
+    check_schema(schema, [entry for task in tasks for entry in task.inputs])
     for task in tasks if schema.bucket > 0 else ():
         if (buckets := task.inputs[0].total_buckets) != schema.bucket:
             raise InvalidOption(
@@ -192,25 +198,54 @@ def change_rows(
     """Do what ``find`` finds for the rows of the latest snapshot; ``answer`` is made of how many they are.
 
     Appends meanwhile stand beside it. Where a file was replaced, by a compaction say, all is looked for anew; the last time raises
-    `RewriteConflict`. ``judge`` is shown every new row.
+    `RewriteConflict`. Who has lost once stands in line for the branch, behind which later changes of this server stand, too. Raises
+    `TableChanged` where other columns are there by then. ``judge`` is shown every new row.
     """
-    for attempt in range(_ATTEMPTS):
-        snapshot = table.latest()
-        with find(table, snapshot) as changes:
-            tasks = find_tasks(table, snapshot, changes)
-            if not tasks and not changes.inserted_rows:
-                return Changed()
+    place = (table.table_id, table.identifier.branch)
+    with contextlib.ExitStack() as line:
+        waited = False
+        for attempt in range(_ATTEMPTS):
+            if not waited and (attempt or lake.changing_rows.somebody(place)):
+                line.enter_context(lake.changing_rows.turn(place, check))
+                waited = True
+            table = _opened_anew(lake, table) if attempt or waited else table
             try:
-                request, done = _committed(lake, table, snapshot, tasks, changes, operation, judge, check, claim, answer)
+                return _attempt(lake, table, find, operation, judge, check, claim, answer)
             except RewriteConflict as lost:
                 if attempt + 1 == _ATTEMPTS:
                     raise
                 _log.info("Changing rows of %s begins anew: %s", table.identifier, lost.message)
-                continue
-        if request.deletes:
-            in_order(lake.commit, table, done, request.deletes, in_place=True)
-        return Changed(files=files_of(table, tasks), rows=changes.rows, snapshot=done)
     raise AssertionError("the last attempt returns or raises")
+
+
+def _opened_anew(lake: Lake, table: LakeTable) -> LakeTable:
+    """The table as it is by now; raises `TableChanged` where its columns are others than those the statement was understood by."""
+    newest = lake.open(table.identifier)
+    if newest.table_id != table.table_id or newest.schema.fields != table.schema.fields:
+        raise TableChanged(table.identifier)
+    return newest
+
+
+def _attempt(
+    lake: Lake,
+    table: LakeTable,
+    find: Find,
+    operation: Operation,
+    judge: Judge,
+    check: Check,
+    claim: Claim | None,
+    answer: Callable[[int], AnswerOf] | None,
+) -> Changed:
+    """One look at the rows, and the commit of what is done to them; raises `RewriteConflict` where they are to be looked for anew."""
+    snapshot = table.latest()
+    with find(table, snapshot) as changes:
+        tasks = find_tasks(table, snapshot, changes)
+        if not tasks and not changes.inserted_rows:
+            return Changed()
+        request, done = _committed(lake, table, snapshot, tasks, changes, operation, judge, check, claim, answer)
+    if request.deletes:
+        in_order(lake.commit, table, done, request.deletes, in_place=True)
+    return Changed(files=files_of(table, tasks), rows=changes.rows, snapshot=done)
 
 
 def _committed(

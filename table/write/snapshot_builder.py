@@ -199,7 +199,7 @@ def _changes(
         return _compacted(files, schema, latest, first)
     live, others = _overwritable(files, schema, latest, first)
     tops = dict(others.tops)
-    deleted = _deleted(first, live)
+    deleted = _deleted(schema, first, live)
     gone = {entry.key() for entry in deleted}
     survivors = [entry for entry in live if entry.key() not in gone]
     adds = first.adds
@@ -268,7 +268,7 @@ def _compacted(
     added = _entries(schema, in_place, [new.file for new in in_place])
     appended = _entries(schema, behind, in_sequence(behind, tops))
     live = _live(files, schema, latest, touched, [*request.deletes, *added, *appended])
-    deleted = _deleted(request, live)
+    deleted = _deleted(schema, request, live)
     gone = {entry.key() for entry in deleted}
     survivors = [entry for entry in live if entry.key() not in gone]
     _check_new(files, survivors, [*added, *appended])
@@ -355,7 +355,7 @@ def _deletion(entry: ManifestEntry) -> ManifestEntry:
     )
 
 
-def _deleted(request: CommitRequest, live: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+def _deleted(schema: Schema, request: CommitRequest, live: Sequence[ManifestEntry]) -> list[ManifestEntry]:
     if request.overwrite is not None:
         return [entry for entry in live if request.overwrite(entry.partition)]
     present = {entry.key(): entry for entry in live}
@@ -365,7 +365,19 @@ def _deleted(request: CommitRequest, live: Sequence[ManifestEntry]) -> list[Mani
             f"File {lost[0].file.file_name} is no longer part of the table: someone rewrote or deleted it meanwhile.",
             resource_name=lost[0].file.file_name,
         )
+    if request.adds:
+        check_schema(schema, request.deletes)
     return [present[entry.key()] for entry in request.deletes]
+
+
+def check_schema(schema: Schema, rewritten: Sequence[ManifestEntry]) -> None:
+    """No file is written anew under an older schema than its own: what columns added meanwhile hold would fall away."""
+    newer = next((entry.file for entry in rewritten if entry.file.schema_id > schema.id), None)
+    if newer is not None:
+        raise RewriteConflict(
+            f"File {newer.file_name} is of schema {newer.schema_id}, and what is written is of schema {schema.id}; nothing was changed.",
+            resource_name=newer.file_name,
+        )
 
 
 def _check_new(files: TableFiles, survivors: Sequence[ManifestEntry], added: Sequence[ManifestEntry]) -> None:

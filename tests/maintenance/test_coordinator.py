@@ -430,3 +430,16 @@ def test_what_was_dropped_long_ago_is_swept(catalog: CatalogStore, warehouse: Pa
     until(lambda: not Path(table.location).exists())
     assert lake.dropped_tables() == []
     lake.close()
+
+
+def test_nothing_is_merged_while_changes_of_rows_stand_in_line(lake: Lake, start: Start) -> None:
+    """Each merging would make them lose again."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    with lake.changing_rows.turn((table.table_id, "main"), lambda: None):
+        coordinator = start()
+        for n in range(8):
+            append(lake, table, [n])
+        rounds_of(coordinator, 5)
+        assert len(live(table)) == 8
+    until(lambda: len(live(table)) < 8)
+    assert ids(table) == list(range(8))

@@ -1,0 +1,207 @@
+"""Changing rows beside other writers: no update is lost, nothing doubled, and nothing that an ALTER added falls away."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from catalog import CatalogStore
+from lake import Lake, LakeTable
+from lake.rewrite.change_rows import Changes, Find, change_rows
+from lake.rewrite.compaction import compact, plan
+from lake.rewrite.rescale import outgrown, rescale
+from model.catalog_errors import TableChanged
+from model.errors import RewriteConflict, StatementCanceled
+from model.schema.change import AddColumn, SetOption
+from model.schema.types import IntType
+from model.snapshot import Operation, Snapshot
+from table.scan.entry_scan import PlannedFile, plan_scan
+from table.scan.read import read_batches
+from table.write.copy_on_write import FileChange
+from tests.lake.rewrite.test_compaction import append, rows
+from tests.sql.tables import make_table
+
+LAYOUTS = {"no buckets": {"bucket": "-1"}, "a queue": {"bucket": "1", "bucket-key": "id"}, "buckets": {"bucket": "3", "bucket-key": "id"}}
+MERGED_AT_ONCE = {"bucket": "-1", "compaction.min.file-num": "2"}
+
+
+def raised(number: int) -> Find:
+    """``UPDATE … SET v = v + 1 WHERE id = number``."""
+
+    def change_of(table: LakeTable, file: PlannedFile) -> FileChange:
+        all_rows = pa.Table.from_batches(list(read_batches(table.files, table.schema, [file])))
+        at = np.flatnonzero(all_rows.column("id").to_numpy() == number)
+        values = pa.array([value + 1 for value in all_rows.column("v").take(pa.array(at)).to_pylist()], pa.int32())
+        return FileChange(updated=at, values=lambda: iter([pa.RecordBatch.from_arrays([values], names=["v"])]))
+
+    def find(table: LakeTable, snapshot: Snapshot | None) -> Changes:
+        return Changes(files=[(file, change_of(table, file)) for file in plan_scan(table.files, table.schema, snapshot).files])
+
+    return find
+
+
+def after_the_first(find: Find, happens: Callable[[], object]) -> Find:
+    """Lets something happen once, between the look at the rows and the commit."""
+    calls: list[int] = []
+
+    def found(table: LakeTable, snapshot: Snapshot | None) -> Changes:
+        changes = find(table, snapshot)
+        calls.append(1)
+        if len(calls) == 1:
+            happens()
+        return changes
+
+    return found
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_no_update_is_lost_and_every_writer_has_its_turn(catalog: CatalogStore, lake: Lake, warehouse: Path, layout: str) -> None:
+    """Two servers' threads raise the same numbers, while rows come and files are merged."""
+    table = make_table(lake, options=LAYOUTS[layout], id="INT", v="INT")
+    append(lake, table, range(4), v=[0] * 4)
+    append(lake, table, range(4, 8), v=[0] * 4)
+    other = Lake(catalog, str(warehouse))
+    times, writers = 6, 4
+    appended, over = [100], threading.Event()
+
+    def raises(writer: int) -> list[int]:
+        rng, of = random.Random(writer), (lake, other)[writer % 2]
+        numbers = [rng.choice((1, 2, 5)) for _ in range(times)]
+        for number in numbers:
+            assert change_rows(of, of.open(table.identifier), raised(number), operation=Operation.UPDATE).rows == 1
+        return numbers
+
+    def appends() -> None:
+        while not over.is_set():
+            append(lake, lake.open(table.identifier), [appended[0]], v=[0])
+            appended[0] += 1
+
+    def merges() -> None:
+        while not over.is_set():
+            opened = other.open(table.identifier)
+            compact(other.commit, opened, plan(opened, full=True))
+
+    with ThreadPoolExecutor(writers + 2) as threads:
+        beside = [threads.submit(appends), threads.submit(merges)]
+        try:
+            raising = [threads.submit(raises, writer) for writer in range(writers)]
+            done = [number for future in raising for number in future.result()]
+        finally:
+            over.set()
+        for future in beside:
+            future.result()
+    other.close()
+    found = rows(lake.open(table.identifier))
+    assert sorted(row["id"] for row in found) == [*range(8), *range(100, appended[0])]
+    assert {row["id"]: row["v"] for row in found if row["id"] < 100} == {number: done.count(number) for number in range(8)}
+
+
+@pytest.fixture
+def stale(lake: Lake) -> LakeTable:
+    """A table as it was opened before a column was added and filled."""
+    table = make_table(lake, options=MERGED_AT_ONCE, id="INT", v="INT")
+    append(lake, table, [1, 2], v=[0, 0])
+    lake.alter_table(table.identifier, [AddColumn(name="more", type=IntType())])
+    append(lake, lake.open(table.identifier), [3, 4], v=[0, 0], more=[30, 40])
+    return table
+
+
+def more(lake: Lake, table: LakeTable) -> list[tuple[int, int | None]]:
+    return [(row["id"], row["more"]) for row in rows(lake.open(table.identifier))]
+
+
+def test_an_older_schema_merges_no_file_of_a_newer_one(lake: Lake, stale: LakeTable) -> None:
+    assert compact(lake.commit, stale, plan(stale, full=True)).conflicts == 1
+    assert more(lake, stale) == [(1, None), (2, None), (3, 30), (4, 40)]
+    fresh = lake.open(stale.identifier)
+    assert compact(lake.commit, fresh, plan(fresh, full=True)).files_before == 2
+    assert more(lake, stale) == [(1, None), (2, None), (3, 30), (4, 40)]
+
+
+def test_an_older_schema_changes_no_row_of_a_newer_one(lake: Lake, stale: LakeTable) -> None:
+    with pytest.raises(TableChanged, match="was changed while rows were being written; nothing was committed"):
+        change_rows(lake, stale, raised(3), operation=Operation.UPDATE)
+    assert more(lake, stale) == [(1, None), (2, None), (3, 30), (4, 40)]
+    assert change_rows(lake, lake.open(stale.identifier), raised(3), operation=Operation.UPDATE).rows == 1
+    assert more(lake, stale) == [(1, None), (2, None), (3, 30), (4, 40)]
+
+
+def test_an_older_schema_rescales_no_partition_of_a_newer_one(lake: Lake) -> None:
+    table = make_table(lake, options={"bucket": "1", "bucket-key": "id"}, id="INT", v="INT")
+    append(lake, table, [1], v=[0])
+    lake.alter_table(table.identifier, [SetOption(key="bucket", value="2")])
+    stale = lake.open(table.identifier)
+    lake.alter_table(table.identifier, [SetOption(key="bucket", value="1")])
+    lake.alter_table(table.identifier, [AddColumn(name="more", type=IntType())])
+    append(lake, lake.open(table.identifier), [2], v=[0], more=[20])
+    lake.alter_table(table.identifier, [SetOption(key="bucket", value="2")])
+    (partition,) = outgrown(stale, stale.latest())
+    with pytest.raises(RewriteConflict):
+        rescale(lake, stale, partition, check=lambda: None)
+    assert more(lake, table) == [(1, None), (2, 20)]
+
+
+def test_an_alter_between_two_looks_ends_the_statement(lake: Lake) -> None:
+    """The first look finds what a compaction takes away, the second one rows of a column it knows nothing of."""
+    table = make_table(lake, options=MERGED_AT_ONCE, id="INT", v="INT")
+    append(lake, table, [1, 2], v=[0, 0])
+
+    def altered_and_merged() -> None:
+        lake.alter_table(table.identifier, [AddColumn(name="more", type=IntType())])
+        append(lake, lake.open(table.identifier), [3], v=[0], more=[30])
+        fresh = lake.open(table.identifier)
+        assert compact(lake.commit, fresh, plan(fresh, full=True)).files_before == 2
+
+    with pytest.raises(TableChanged):
+        change_rows(lake, lake.open(table.identifier), after_the_first(raised(1), altered_and_merged), operation=Operation.UPDATE)
+    assert more(lake, table) == [(1, None), (2, None), (3, 30)]
+
+
+def test_an_alter_alone_does_not_stop_it(lake: Lake) -> None:
+    """Files keep the schema they were written with."""
+    table = make_table(lake, options=LAYOUTS["a queue"], id="INT", v="INT")
+    append(lake, table, [1, 2], v=[0, 0])
+
+    def altered() -> None:
+        lake.alter_table(table.identifier, [AddColumn(name="more", type=IntType())])
+        append(lake, lake.open(table.identifier), [3], v=[0], more=[30])
+
+    change_rows(lake, lake.open(table.identifier), after_the_first(raised(1), altered), operation=Operation.UPDATE)
+    assert [(row["id"], row["v"], row["more"]) for row in rows(lake.open(table.identifier))] == [(1, 1, None), (2, 0, None), (3, 0, 30)]
+
+
+def test_later_changes_and_compaction_stand_behind_one_that_lost(lake: Lake) -> None:
+    table = make_table(lake, options=LAYOUTS["a queue"], id="INT", v="INT")
+    append(lake, table, [1, 2], v=[0, 0])
+    place, done = (table.table_id, "main"), threading.Event()
+
+    def raises() -> None:
+        change_rows(lake, lake.open(table.identifier), raised(1), operation=Operation.UPDATE)
+        done.set()
+
+    with ThreadPoolExecutor(1) as threads:
+        with lake.changing_rows.turn(place, lambda: None):
+            running = threads.submit(raises)
+            assert not done.wait(1)
+            assert lake.changing_rows.somebody(place)
+        running.result()
+    assert not lake.changing_rows.somebody(place)
+    assert [row["v"] for row in rows(table)] == [1, 0]
+
+
+def test_a_statement_that_is_not_wanted_any_more_leaves_the_line(lake: Lake) -> None:
+    table = make_table(lake, options=LAYOUTS["a queue"], id="INT", v="INT")
+
+    def cancelled() -> None:
+        raise StatementCanceled("enough")
+
+    with lake.changing_rows.turn((table.table_id, "main"), lambda: None), pytest.raises(StatementCanceled):
+        change_rows(lake, table, raised(1), check=cancelled)
+    assert not lake.changing_rows.somebody((table.table_id, "main"))
