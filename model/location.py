@@ -9,6 +9,8 @@ from model.errors import InvalidOption
 
 MAX_NAME_BYTES = 255
 """The longest name of a file that file systems hold."""
+MAX_KEY_BYTES = 1024
+"""The longest name of an object, with all it lies in, that object stores hold."""
 _MAX_BYTES = 4095
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}

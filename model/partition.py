@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
+
+_MOST_BYTES = 2_000
+"""A name is looked for by an index, whose entries are bounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,5 +24,14 @@ class PartitionStatistics:
 
 
 def partition_name(spec: Mapping[str, str], keys: tuple[str, ...]) -> str:
-    """``a=1/b=2``, in the order of the table's partition keys; nothing is escaped."""
-    return "/".join(f"{key}={spec[key]}" for key in keys)
+    """``a=1/b=2``, in the order of the table's partition keys: no two partitions of a table have one name.
+
+    A `/` or `%` of a key or value is escaped; a directory escapes more (`table.format.layout`), patterns of clients do not.
+    """
+    name = "/".join(f"{_escaped(key)}={_escaped(spec[key])}" for key in keys)
+    whole = name.encode()
+    return name if len(whole) <= _MOST_BYTES else f"{whole[:_MOST_BYTES].decode(errors='ignore')}#{sha256(whole).hexdigest()}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("/", "%2F")

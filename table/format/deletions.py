@@ -68,7 +68,7 @@ def index_path(files: TableFiles, schema: Schema, record: Mapping[str, Any]) -> 
         return files.reach.external(external)
     if schema.options.get("index-file-in-data-file-dir", "false").lower() == "true":
         values = binary_row.decode([field.type for field in schema.partition_fields], record["_PARTITION"])
-        return files.layout.data_file(schema, values, record["_BUCKET"], name)
+        return files.data_file(schema, values, record["_BUCKET"], name)
     return files.layout.index_file(name)
 
 

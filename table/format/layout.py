@@ -6,7 +6,9 @@ import datetime as dt
 from collections.abc import Sequence
 from decimal import Decimal
 
+from model.errors import InvalidData
 from model.identifier import MAIN_BRANCH
+from model.location import MAX_KEY_BYTES, MAX_NAME_BYTES
 from model.schema.schema import Schema
 from model.schema.types import DataType, DateType, LocalZonedTimestampType, TimestampType, TimeType
 from table.format.io.reach import Reach
@@ -14,6 +16,8 @@ from table.format.io.reach import Reach
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 EARLIEST, LATEST = "EARLIEST", "LATEST"
 """The hints beside the snapshots."""
+_NO_BREAK = frozenset("\x85\xa0\u2007\u202f")
+"""What Python takes for a space and Java's `Character.isWhitespace` does not: a partition of such a value has a directory of its own."""
 _ESCAPED = frozenset(chr(c) for c in range(0x20)) | frozenset("\"#%'*/:=?\\\x7f{}[]^")
 
 
@@ -121,6 +125,23 @@ class TableLayout:
         """The directory of a partition's bucket; unbucketed tables use ``bucket-0``."""
         return "/".join([self.data_dir(schema), *partition_dirs(schema, partition), f"bucket-{bucket}"])
 
+    def new_bucket_dir(self, schema: Schema, partition: Sequence[object], bucket: int) -> str:
+        """`bucket_dir` for files to be written; raises `InvalidData` for a value of which no directory can be called."""
+        longest = MAX_NAME_BYTES if self.reach.is_local else MAX_KEY_BYTES
+        for field, name in zip(schema.partition_fields, partition_dirs(schema, partition), strict=True):
+            if (size := len(name.encode())) > longest:
+                raise InvalidData(
+                    f"Partition column {field.name}: the value makes a directory name of {size} bytes, {name[:40]}…; the store takes {longest}."
+                    " Use a shorter value, or partition by another column."
+                )
+        return self.bucket_dir(schema, partition, bucket)
+
+    def former_bucket_dir(self, schema: Schema, partition: Sequence[object], bucket: int) -> str | None:
+        """Where releases before November 2026 wrote a partition whose value is nothing but no-break spaces; None for any other."""
+        if not any(isinstance(value, str) and _is_no_break(value) for value in partition):
+            return None
+        return self.bucket_dir(schema, [None if isinstance(value, str) and not value.strip() else value for value in partition], bucket)
+
     def data_file(self, schema: Schema, partition: Sequence[object], bucket: int, name: str) -> str:
         """A data file of a partition's bucket, or one beside it."""
         return self.reach.named(self.bucket_dir(schema, partition, bucket), name)
@@ -134,7 +155,7 @@ def partition_spec(schema: Schema, values: Sequence[object], *, legacy: bool | N
     spec = {}
     for field, value in zip(schema.partition_fields, values, strict=True):
         text = default if value is None else partition_text(field.type, value, legacy=legacy)
-        spec[field.name] = text if text.strip() else default
+        spec[field.name] = text if text.strip() or _is_no_break(text) else default
     return spec
 
 
@@ -151,6 +172,10 @@ def partition_shown(schema: Schema, values: Sequence[object]) -> str:
 def escape(text: str) -> str:
     """Percent-escape what Paimon escapes in directory names; spaces and non-ASCII letters stay."""
     return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in text)
+
+
+def _is_no_break(text: str) -> bool:
+    return not text.strip() and not _NO_BREAK.isdisjoint(text)
 
 
 def partition_text(type_: DataType, value: object, *, legacy: bool) -> str:

@@ -309,7 +309,13 @@ class TableFiles:
         if entry.file.external_path is not None:
             return self.reach.external(entry.file.external_path)
         values = binary_row.decode([field.type for field in schema.partition_fields], entry.partition)
-        return self.layout.data_file(schema, values, entry.bucket, entry.file.file_name)
+        return self.data_file(schema, values, entry.bucket, entry.file.file_name)
+
+    def data_file(self, schema: Schema, partition: Sequence[object], bucket: int, name: str) -> str:
+        """Where a file of a partition's bucket lies that was written, by this release or an earlier one."""
+        path = self.layout.data_file(schema, partition, bucket, name)
+        former = self.layout.former_bucket_dir(schema, partition, bucket)
+        return path if former is None or self.io.exists(path) else self.reach.named(former, name)
 
     def extra_paths(self, schema: Schema, entry: ManifestEntry) -> list[str]:
         """Where the files beside an entry's data file lie: its index."""

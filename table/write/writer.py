@@ -78,7 +78,7 @@ def write_bucket(
 ) -> list[DataFile]:
     """Write rows that all belong to one (partition, bucket), in order; their sequence numbers count from 0 over the files."""
     values = binary_row.decode([f.type for f in schema.partition_fields], partition)
-    directory = files.layout.bucket_dir(schema, values, bucket)
+    directory = files.layout.new_bucket_dir(schema, values, bucket)
     writer = _BucketWriter(files, schema, FileFormat.of(schema), StatsModes(schema), directory, source)
     try:
         for batch in batches:
@@ -115,7 +115,7 @@ class TableWriter:
             key = (partition, bucket)
             writer = self._open.get(key)
             if writer is None:
-                directory = self._files.layout.bucket_dir(self._schema, values, bucket)
+                directory = self._files.layout.new_bucket_dir(self._schema, values, bucket)
                 writer = _BucketWriter(self._files, self._schema, self._format, self._modes, directory, self._source)
                 writer.opening = self._opening
                 writer.aside = partial(self._spill.take, key)

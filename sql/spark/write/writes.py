@@ -55,6 +55,8 @@ from table.write.writer import write_batches
 _ORDER = "__sluice_order"
 _BUCKET = "__sluice_bucket"
 _PARTITION = "__sluice_partition_"
+_LONGEST_STAGED = 60
+"""Bytes of a partition's value up to which it stands in the name of its staged directory, where each may take three."""
 _PART = re.compile(r"part-(\d+)-.*?(?:-c|\.c)(\d+)")
 _WHOLE_DIRECTORIES = {"mapreduce.fileoutputcommitter.algorithm.version": "1"}
 """The committer that renames a directory of a partition as one; the other makes it anew and renames its files one by one."""
@@ -108,9 +110,7 @@ def _close_what_failed(session: SparkSession) -> None:
 
 def _routed(frame: DataFrame, schema: Schema) -> DataFrame:
     """The rows where their bucket's and partition's writer is, in order; with hidden columns that say where that is."""
-    keys = [_PARTITION + str(i) for i in range(len(schema.partition_keys))]
-    for key, name in zip(keys, schema.partition_keys, strict=True):
-        frame = frame.withColumn(key, named(name).cast("string"))
+    frame, keys = _with_partition_keys(frame, schema)
     if schema.bucket <= 0:
         return frame.hint("rebalance", *[F.col(key) for key in keys]) if keys else frame
     frame = frame.withColumn(_BUCKET, bucket_column(schema) if schema.bucket > 1 else F.lit(0)).withColumn(
@@ -124,10 +124,22 @@ def _routed(frame: DataFrame, schema: Schema) -> DataFrame:
 
 
 def _arranged(frame: DataFrame, schema: Schema, arrange: Arrange) -> DataFrame:
+    frame, keys = _with_partition_keys(frame, schema)
+    return arrange(frame, [F.col(key) for key in keys])
+
+
+def _with_partition_keys(frame: DataFrame, schema: Schema) -> tuple[DataFrame, list[str]]:
+    """A hidden column for each partition column, by which Spark puts rows into staged directories: one for each value.
+
+    Spark's own name for NULL is that of the empty value and of a text, too, and a long value makes a name that no file system takes.
+    """
     keys = [_PARTITION + str(i) for i in range(len(schema.partition_keys))]
     for key, name in zip(keys, schema.partition_keys, strict=True):
-        frame = frame.withColumn(key, named(name).cast("string"))
-    return arrange(frame, [F.col(key) for key in keys])
+        text = named(name).cast("string")
+        short = F.concat(F.lit("v"), text)
+        whole = F.when(F.octet_length(text) > _LONGEST_STAGED, F.concat(F.lit("h"), F.sha2(text, 256))).otherwise(short)
+        frame = frame.withColumn(key, F.when(text.isNull(), F.lit("n")).otherwise(whole))
+    return frame, keys
 
 
 def _hidden(schema: Schema) -> list[str]:
@@ -317,7 +329,7 @@ def _placed(table: LakeTable, entry: _Described, file: DataFile, moved: list[str
     path, values, bucket, _, index = entry
     format_ = FileFormat.of(table.schema)
     name = f"{format_.prefix}{uuid4()}-0.{format_.extension}"
-    target = table.files.layout.data_file(table.schema, values, bucket, name)
+    target = f"{table.files.layout.new_bucket_dir(table.schema, values, bucket)}/{name}"
     table.files.io.rename(path, target)
     moved += [target, target + SUFFIX]
     file = attached(table.files, table.schema, target, replace(file, file_name=name), index)

@@ -33,7 +33,7 @@ class Reach:
         self.name = name or self.directory
         self.allowed = None if allowed is None else tuple(allowed)
         self._prefix = f"{self.directory}/"
-        self._local = "://" not in self.directory or self.directory.startswith("file:")
+        self.is_local = "://" not in self.directory or self.directory.startswith("file:")
         self._roots: tuple[Location, ...] | None = None
         self._trusted: dict[str, float] = {}
 
@@ -75,7 +75,7 @@ class Reach:
                 raise self.foreign(path, "lies outside the table's directory")
         elif path != self.directory:
             path = self.external(path)
-        if self._local:
+        if self.is_local:
             self._follow_directory(path if path == self.directory else path.rpartition("/")[0])
             if to_read and os.path.islink(path):
                 self._check_real(path)
@@ -83,7 +83,7 @@ class Reach:
     def check_directory(self, path: str) -> None:
         """The same of a directory that is listed, or held to write to; one that is not there yet is fine."""
         self.check(path)
-        if self._local:
+        if self.is_local:
             self._follow_directory(path)
 
     def check_many(self, paths: Collection[str]) -> None:
@@ -93,9 +93,9 @@ class Reach:
             directory, _, name = path.rpartition("/")
             by_directory.setdefault(directory, []).append(name)
         for directory, names in by_directory.items():
-            for name in names[:1] if self._local else names:
+            for name in names[:1] if self.is_local else names:
                 self.check(f"{directory}/{name}")
-            for name in _links_among(directory, names) if self._local else ():
+            for name in _links_among(directory, names) if self.is_local else ():
                 self._check_real(f"{directory}/{name}")
 
     def _follow_directory(self, directory: str) -> None:

@@ -151,6 +151,6 @@ def planned_file(
     """The entry's file with where it lies, and which of its rows are deleted."""
     values = partitions.values(entry.partition)
     external = entry.file.external_path
-    path = files.reach.external(external) if external else files.layout.data_file(schema, values, entry.bucket, entry.file.file_name)
+    path = files.reach.external(external) if external else files.data_file(schema, values, entry.bucket, entry.file.file_name)
     vector = deletions.get(key_of(entry)) if deletions else None
     return PlannedFile(path=path, partition=values, bucket=entry.bucket, file=entry.file, vector=vector)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake, LakeTable
 from lake.tables.partitions import partitions
-from model.errors import TableDamaged
+from model.errors import InvalidData, TableDamaged
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind
@@ -72,3 +73,42 @@ def test_tables_made_under_a_file_uri_are_those_of_the_path(catalog: CatalogStor
     finally:
         by_uri.close()
         by_path.close()
+
+
+def test_no_two_partitions_share_a_name_in_the_catalog(lake: Lake) -> None:
+    columns = [column("a", "STRING"), column("b/c", "STRING"), column("v", "INT")]
+    lake.create_table(NAME, new_schema(columns, partition_keys=["a", "b/c"], options={"bucket": "-1"}))
+    table = lake.open(NAME)
+    values = [("x/b/c=y", "z"), ("x", "y/b/c=z"), ("x%2Fb/c=y", "z"), ("..", "%")]
+    for a, b in values:
+        rows = pa.RecordBatch.from_pydict({"a": [a], "b/c": [b], "v": [1]}, schema=arrow_schema(table.schema.fields))
+        written = tuple(write_batches(table.files, table.schema, [rows]))
+        lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=written, commit_user="u"))
+    listed = lake.partition_page(table)
+    assert sorted((row.spec["a"], row.spec["b/c"], row.record_count) for row in listed) == sorted((a, b, 1) for a, b in values)
+    lake.drop_partitions(table, [{"a": "x", "b/c": "y/b/c=z"}])
+    left = sorted((row.spec["a"], row.spec["b/c"]) for row in lake.partition_page(table))
+    assert left == sorted([values[0], values[2], values[3]])
+
+
+def test_a_name_longer_than_an_index_takes_is_still_its_own(lake: Lake) -> None:
+    rng, keys = random.Random(22), [f"k{n:02d}" for n in range(14)]  # random, so that Postgres cannot make them shorter
+    lake.create_table(NAME, new_schema([column(key, "STRING") for key in [*keys, "v"]], partition_keys=keys, options={"bucket": "-1"}))
+    table = lake.open(NAME)
+    values = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=240)) for _ in keys]
+    for last in ("1", "2"):
+        row = dict(zip([*keys, "v"], [[text] for text in (*values[:-1], values[-1] + last, "v")], strict=True))
+        written = tuple(
+            write_batches(table.files, table.schema, [pa.RecordBatch.from_pydict(row, schema=arrow_schema(table.schema.fields))])
+        )
+        lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=written, commit_user="u"))
+    assert sorted(row.spec["k13"][-1] for row in lake.partition_page(table)) == ["1", "2"]
+
+
+@pytest.mark.parametrize("value", ["z" * 254, "é" * 127, "w" * 5_000, "/" * 100])
+def test_a_value_no_directory_can_be_called_by_is_refused_by_column(lake: Lake, value: str) -> None:
+    lake.create_table(NAME, new_schema([column("p", "STRING"), column("v", "INT")], partition_keys=["p"], options={"bucket": "-1"}))
+    table = lake.open(NAME)
+    rows = pa.RecordBatch.from_pydict({"p": [value], "v": [1]}, schema=arrow_schema(table.schema.fields))
+    with pytest.raises(InvalidData, match=r"Partition column p: .* a directory name of \d+ bytes.*; the store takes 255"):
+        write_batches(table.files, table.schema, [rows])

@@ -1,0 +1,121 @@
+"""Partitions of values that no directory can be called: by every writer, in the directories Java makes, and read back by everybody."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import subprocess
+from pathlib import Path
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.interop.conftest import HERE, ROOT, Reader
+from tests.interop.test_tables import same_rows
+from tests.running import RunningServer
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
+
+VALUES = (
+    "..", ".", "", None, " ", "\x1c", "a/b=c", "../../other", "/", "%", "%2F", "100%", "%2e%2e", ":", "a:b", "=", "\x01", "\t\n", "\x7f", "é😀",
+    "{a,b}*?[x]\\^'\"#", "_x", "bucket-0", "x" * 240, "__DEFAULT_PARTITION__",
+)  # fmt: skip
+NO_BREAK = ("\xa0", "\x85", "\u2007")
+"""Blank for Python, a name of its own for Java."""
+DIRECTORIES = {
+    "p=..", "p=.", "p=a%2Fb%3Dc", "p=..%2F..%2Fother", "p=%2F", "p=%25", "p=%252F", "p=100%25", "p=%252e%252e", "p=%3A", "p=a%3Ab", "p=%3D",
+    "p=%01", "p=%7F", "p=é😀", "p=%7Ba,b%7D%2A%3F%5Bx%5D%5C%5E%27%22%23", "p=_x", "p=bucket-0", f"p={'x' * 240}",
+    "p=__DEFAULT_PARTITION__",
+}  # fmt: skip
+"""NULL, the empty value and blank ones share the last."""
+
+
+def _ids(server: RunningServer, table: str, value: str | None) -> list[int]:
+    """Where the value is asked for, as a parameter, so that partitions are left out by it."""
+    asked = {"statement": f"SELECT id FROM {table} WHERE p = ?", "parameters": [value]}
+    answer = httpx.post(f"{server.url}/sql", json=asked, timeout=120)
+    assert answer.status_code == 200, answer.text
+    return sorted(row[0] for row in answer.json()["rows"])
+
+
+def _parquet(values: tuple[str | None, ...], first: int) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": pa.array(range(first, first + len(values)), pa.int64()), "p": pa.array(values, pa.string())}), sink)
+    return bytes(sink.getvalue())
+
+
+def _written(server: RunningServer, table: str, values: tuple[str | None, ...]) -> None:
+    """By a body of text, of Parquet, by Spark, each with ids of its own."""
+    server.sql(f"CREATE TABLE {table} (id BIGINT, p STRING) PARTITIONED BY (p) WITH ('bucket' = '-1')")
+    lines = "".join(json.dumps({"id": n, "p": value}) + "\n" for n, value in enumerate(values))
+    server.append(table, lines.encode(), "application/x-ndjson")
+    server.append(table, _parquet(values, 100), "application/vnd.apache.parquet")
+    server.sql(f"INSERT INTO {table} SELECT id + 200, p FROM {table} WHERE id < 100")
+
+
+def _directories(table: Path) -> set[str]:
+    return {directory.name for directory in table.iterdir() if "=" in directory.name}
+
+
+@pytest.fixture(scope="module")
+def odd(server: RunningServer) -> str:
+    """A table with a partition of each value."""
+    server.sql("CREATE DATABASE IF NOT EXISTS odd_partitions")
+    _written(server, "odd_partitions.t", VALUES)
+    return "odd_partitions.t"
+
+
+def test_their_directories_are_javas(server: RunningServer, odd: str) -> None:
+    assert _directories(server.table_path(odd)) == DIRECTORIES
+    assert {file.parent.name for file in server.table_path(odd).rglob("*.parquet")} == {"bucket-0"}
+
+
+def test_everybody_reads_them(server: RunningServer, odd: str, reader: Reader) -> None:
+    assert same_rows(server, odd, reader)["count"] == 3 * len(VALUES)
+    assert reader.read(server.table_path(odd), where=[("p", "=", "..")])["count"] == 3
+    assert server.sql(f"SELECT count(*), count(DISTINCT p) FROM {odd} WHERE id * 1 >= 0") == [[3 * len(VALUES), len(VALUES) - 1]]
+
+
+@pytest.mark.parametrize("value", [value for value in VALUES if value])
+def test_each_is_found_by_its_value(server: RunningServer, odd: str, value: str) -> None:
+    position = VALUES.index(value)
+    assert _ids(server, odd, value) == [position, 100 + position, 200 + position]
+
+
+def test_values_that_are_blank_here_and_not_in_java(server: RunningServer, database: str, java_paimon: Reader) -> None:
+    table = f"{database}.t"
+    _written(server, table, NO_BREAK)
+    assert _directories(server.table_path(table)) == {f"p={value}" for value in NO_BREAK}
+    assert same_rows(server, table, java_paimon)["count"] == 3 * len(NO_BREAK)
+    # Earlier releases wrote them where NULL lies; what they wrote is read from there.
+    location = server.table_path(table)
+    former = location / "p=__DEFAULT_PARTITION__" / "bucket-0"
+    former.mkdir(parents=True)
+    for file in list((location / "p=\xa0" / "bucket-0").iterdir()):
+        file.rename(former / file.name)
+    assert _ids(server, table, NO_BREAK[0]) == [0, 100, 200]
+    assert len(server.sql(f"SELECT id FROM {table} WHERE id * 1 >= 0")) == 3 * len(NO_BREAK)
+    server.sql(f"CALL sys.remove_orphan_files('{table}', '{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S}')")
+    server.sql(f"CALL sys.compact(`table` => '{table}', compact_strategy => 'full')")
+    assert len(server.sql(f"SELECT id FROM {table}")) == 3 * len(NO_BREAK)
+
+
+def test_what_pypaimon_commits_is_read_back(server: RunningServer, database: str) -> None:
+    python = ROOT / ".venv-pypaimon" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
+    table, values = f"{database}.t", [value for value in VALUES if value not in ("\x1c",)]
+    server.sql(f"CREATE TABLE {table} (id BIGINT, p STRING) PARTITIONED BY (p) WITH ('bucket' = '-1')")
+    program = (
+        "import sys, json, pyarrow as pa; from pypaimon_rest import connect, write; values = json.loads(sys.argv[3]);"
+        "write(connect(sys.argv[1]).get_table(sys.argv[2]), pa.table({'id': pa.array(range(len(values)), pa.int64()),"
+        " 'p': pa.array(values, pa.string())}))"
+    )
+    done = subprocess.run([str(python), "-c", program, server.url, table, json.dumps(values)], cwd=HERE, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    # pypaimon takes a partition that is nothing but spaces for NULL's directory too, and keeps the value in the row.
+    assert sorted(server.sql(f"SELECT id FROM {table} WHERE id * 1 >= 0")) == [[n] for n in range(len(values))]
+    by_value = {row[0]: row[1] for row in server.sql(f"SELECT id, p FROM {table}")}
+    assert [by_value[n] for n in range(len(values))] == values
