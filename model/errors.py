@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar
 
-from model.file_name import file_name
+from model.file_name import file_name, without_places
 from model.identifier import Identifier
 from model.sql_text import literal
 
@@ -41,21 +41,24 @@ class LakeError(Exception):
     def __init__(self, message: str, *, place: str | None = None) -> None:
         """``place`` is the whole path of the file that the message names; see `file_name`."""
         super().__init__(message)
-        self.message = message
+        self.message = without_places(message)
+        """For whoever asked."""
         self.place = place
+        self._whole = message
 
     @property
     def whole(self) -> str:
         """The message with the whole path: for the log and for administrators."""
         if self.place is None:
-            return self.message
+            return self._whole
         name = re.compile(rf"(?<![\w/.-]){re.escape(file_name(self.place))}(?![\w/-])")
-        return name.sub(lambda _: self.place or "", self.message, count=1)
+        return name.sub(lambda _: self.place or "", self._whole, count=1)
 
     def tell(self, more: str) -> None:
         """Add a way out that was not known where the error was raised."""
         self.message += more
-        self.args = (self.message,)
+        self._whole += more
+        self.args = (self._whole,)
 
 
 class ResourceError(LakeError):

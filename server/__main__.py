@@ -177,7 +177,7 @@ def run(work: Callable[[Settings], int | None]) -> NoReturn:
     try:
         settings = read_settings(os.environ)
     except LakeError as problem:
-        _leave(2, problem.message)
+        _leave(2, problem.whole)
     _forget_settings()
     _bound_memory()
     _quiet_grpc()
@@ -187,7 +187,7 @@ def run(work: Callable[[Settings], int | None]) -> NoReturn:
     try:
         status = work(settings) or 0
     except LakeError as problem:
-        _leave(2 if isinstance(problem, InvalidOption) else 1, problem.message)
+        _leave(2 if isinstance(problem, InvalidOption) else 1, problem.whole)
     except NewerSchema as problem:
         _leave(2, str(problem))
     except OSError as problem:

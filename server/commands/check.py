@@ -48,4 +48,4 @@ def _of_table(lake: Lake, name: Identifier, counts: list[int], *, deep: bool, th
     except (MetadataOnlyTable, TableNotExist):  # no files of ours, or dropped meanwhile
         return
     except LakeError as problem:
-        yield Fault(branch=name.branch, snapshot_id=None, partition="", file="", rows=None, problem=problem.message)
+        yield Fault(branch=name.branch, snapshot_id=None, partition="", file="", rows=None, problem=problem.whole)

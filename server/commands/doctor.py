@@ -64,7 +64,7 @@ def examine(settings: Settings, *, java_home: str | None = None) -> list[Finding
         except LakeError as problem:
             return [
                 *findings,
-                Finding(check="postgres", level=FAIL, detail=problem.message, way_out="Start it, or set SLUICE_CATALOG_DSN."),
+                Finding(check="postgres", level=FAIL, detail=problem.whole, way_out="Start it, or set SLUICE_CATALOG_DSN."),
             ]
         findings.append(_migrated(at))
         if at != newest():
@@ -87,7 +87,7 @@ def _guarded(check: str, look: Callable[[], Check]) -> list[Finding]:
     try:
         return list(look())
     except LakeError as problem:
-        return [Finding(check=check, level=FAIL, detail=problem.message)]
+        return [Finding(check=check, level=FAIL, detail=problem.whole)]
     except OSError as problem:
         return [Finding(check=check, level=FAIL, detail=str(problem))]
 

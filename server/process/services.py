@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flask import current_app
 
 from gateway.gateway import Gateway
+from model.file_name import hide_places
 from server.access.data_tokens import DataTokens
 from server.settings.settings import Settings
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from server.access.oidc import OidcIssuer
 
 EXTENSION = "sluice"
+_PROGRAM = Path(__file__).parents[2]
+"""Where the modules of the server lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +39,7 @@ class Services:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data_tokens", DataTokens(self.settings))
+        hide_places(self.settings.warehouse, str(self.settings.data), *self.settings.import_dirs, sys.prefix, str(_PROGRAM))
         issuer = None
         if self.settings.oidc is not None:
             from server.access.oidc import OidcIssuer

@@ -52,6 +52,7 @@ class World:
 
     def __init__(self, client: FlaskClient, warehouse: Path) -> None:
         self._client, self._secret = client, warehouse / "d.db" / "secret"
+        self.place = str(warehouse.parent)
         self._tokens = {"root": self._token({"name": "root", "administrator": True}, None)}
         self._tokens |= {name: self._token({"name": name}, self._tokens["root"]) for name in _WHO}
         for text in _SETUP.split(";"):
@@ -135,6 +136,7 @@ def campaign(world: World, seeds: range) -> Counter[str]:
         where = f"rights seed {seed} {who} {method} {path}"
         judge(response, where, body)
         assert _CANARY not in response.text, f"{where}: {response.text[:500]}"
+        assert response.status_code < 400 or world.place not in response.text, f"{where}: {response.text[:500]}"
         assert response.status_code != 401, where
         answered[f"{who} {response.status_code // 100}"] += 1
         if seed % 40 == 39:
