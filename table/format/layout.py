@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from model.errors import InvalidData
@@ -131,16 +131,19 @@ class TableLayout:
         for field, name in zip(schema.partition_fields, partition_dirs(schema, partition), strict=True):
             if (size := len(name.encode())) > longest:
                 raise InvalidData(
-                    f"Partition column {field.name}: the value makes a directory name of {size} bytes, {name[:40]}…; the store takes {longest}."
-                    " Use a shorter value, or partition by another column."
+                    f"Partition column {field.name}: the value makes a directory name of {size} bytes, {name[:40]}…;"
+                    f" the store takes {longest}. Use a shorter value, or partition by another column."
                 )
         return self.bucket_dir(schema, partition, bucket)
 
-    def former_bucket_dir(self, schema: Schema, partition: Sequence[object], bucket: int) -> str | None:
-        """Where releases before November 2026 wrote a partition whose value is nothing but no-break spaces; None for any other."""
-        if not any(isinstance(value, str) and _is_no_break(value) for value in partition):
-            return None
-        return self.bucket_dir(schema, [None if isinstance(value, str) and not value.strip() else value for value in partition], bucket)
+    def written_file(self, schema: Schema, partition: Sequence[object], bucket: int, name: str, exists: Callable[[str], bool]) -> str:
+        """`data_file` of a file that was written: releases before November 2026 took no-break spaces for an empty value."""
+        path = self.data_file(schema, partition, bucket, name)
+        if not any(isinstance(value, str) and _is_no_break(value) for value in partition) or exists(path):
+            return path
+        return self.data_file(
+            schema, [None if isinstance(value, str) and _is_no_break(value) else value for value in partition], bucket, name
+        )
 
     def data_file(self, schema: Schema, partition: Sequence[object], bucket: int, name: str) -> str:
         """A data file of a partition's bucket, or one beside it."""

@@ -313,9 +313,7 @@ class TableFiles:
 
     def data_file(self, schema: Schema, partition: Sequence[object], bucket: int, name: str) -> str:
         """Where a file of a partition's bucket lies that was written, by this release or an earlier one."""
-        path = self.layout.data_file(schema, partition, bucket, name)
-        former = self.layout.former_bucket_dir(schema, partition, bucket)
-        return path if former is None or self.io.exists(path) else self.reach.named(former, name)
+        return self.layout.written_file(schema, partition, bucket, name, self.io.exists)
 
     def extra_paths(self, schema: Schema, entry: ManifestEntry) -> list[str]:
         """Where the files beside an entry's data file lie: its index."""

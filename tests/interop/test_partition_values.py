@@ -19,7 +19,8 @@ from tests.running import RunningServer
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 VALUES = (
-    "..", ".", "", None, " ", "\x1c", "a/b=c", "../../other", "/", "%", "%2F", "100%", "%2e%2e", ":", "a:b", "=", "\x01", "\t\n", "\x7f", "é😀",
+    "..", ".", "", None, " ", "\x1c", "a/b=c", "../../other", "/", "%", "%2F", "100%", "%2e%2e", ":", "a:b", "=", "\x01", "\t\n", "\x7f",
+    "é😀",
     "{a,b}*?[x]\\^'\"#", "_x", "bucket-0", "x" * 240, "__DEFAULT_PARTITION__",
 )  # fmt: skip
 NO_BREAK = ("\xa0", "\x85", "\u2007")

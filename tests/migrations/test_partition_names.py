@@ -35,7 +35,8 @@ def test_partitions_get_names_of_their_own(empty_dsn: str, tmp_path: Path) -> No
     downgrade(empty_dsn, "0022")
     with psycopg.connect(empty_dsn, autocommit=True) as conn:
         # What the release before wrote of these commits: one row of the two that were called alike, and names as they stand.
-        insert = """INSERT INTO table_partition (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis, total_buckets)
+        insert = """INSERT INTO table_partition (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis,
+                                                 total_buckets)
                     SELECT table_id, 'main', 'a=x/b=y/b=z', '{"a": "x/b=y", "b": "z"}', 2, 9, 2, 9, -1 FROM sluice_table"""
         conn.execute(insert)
         conn.execute("UPDATE table_partition SET name = 'a=100%/b=1' WHERE name = 'a=100%25/b=1'")
