@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -19,10 +20,11 @@ from lake.commit.metrics import CommitNote
 from lake.commit.publish import Hook, no_hook
 from lake.inspect.past import CatalogVersions
 from lake.recovery import Finishing, Recovered, recover
-from lake.register.check import Checked, Fault, TableCheck, lines_of
+from lake.register.check import Checked, Fault, TableCheck, lines_of, of_unknown_branches
 from lake.register.expired import forget_expired
 from lake.register.register import LakeAdoption
 from lake.register.repair import Repair, repair
+from lake.register.unknown_branches import unknown_branches
 from lake.register.upgrade import upgrade_operations
 from lake.reserve import StorageReserve
 from lake.rewrite.replace import partition_filter
@@ -218,7 +220,9 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
     @needs(Access.ALTER)
     def repair_table(self, table: Identifier, *, dry_run: bool = False) -> Repair:
         """Adopt or set aside snapshot files the catalog did not decide, so that commits go on; see `lake.register.repair`."""
-        return repair(self.catalog, self._publisher, self._open(table), dry_run=dry_run)
+        opened = self._open(table)
+        self.tags.all(opened)  # those that clients removed are not written again
+        return repair(self.catalog, self._publisher, opened, dry_run=dry_run)
 
     @asks_itself
     def check_table(self, table: LakeTable, *, deep: bool, threads: int, checked: Checked) -> Iterator[Fault]:
@@ -226,10 +230,15 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         self.require_whole(table, "files")
         with self.catalog.reading() as tx:
             names = [MAIN_BRANCH, *tx.branches.names(table.table_id)]
+            unknown = unknown_branches(tx, table.files.io, table.table_id, table.location)
         for branch in names:  # a beginning whose files are gone expired, as where the catalog is a backup's: no damage
-            forget_expired(self.catalog, self._open(replace(table.identifier, branch=branch)))
+            opened = self._open(replace(table.identifier, branch=branch))
+            forget_expired(self.catalog, opened)
+            self.tags.all(opened)
         lines, branches = lines_of(self.catalog, table)
-        faults = TableCheck(table, deep=deep, threads=threads, checked=checked).faults(lines, branches)
+        faults = chain(
+            of_unknown_branches(table, unknown), TableCheck(table, deep=deep, threads=threads, checked=checked).faults(lines, branches)
+        )
         return self._noting(table, faults) if deep else faults
 
     def _noting(self, table: LakeTable, faults: Iterator[Fault]) -> Iterator[Fault]:

@@ -278,6 +278,12 @@ class TableRepository:
         query = "SELECT location FROM dropped_directory WHERE dropped_at <= now() - %s"
         return [location for (location,) in self._conn.execute(query, (older_than,)).fetchall()]
 
+    def is_discarded(self, location: str) -> bool:
+        """Whether a directory is garbage now."""
+        query = "SELECT EXISTS (SELECT 1 FROM dropped_directory WHERE location = %s)"
+        row = self._conn.execute(query, (location,)).fetchone()
+        return row is not None and bool(row[0])
+
     def lock_location(self, location: str) -> bool:
         """Keep others from making or removing this directory until the transaction ends; True when it is garbage now."""
         return self.lock_place(location)[0]

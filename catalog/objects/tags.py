@@ -51,11 +51,10 @@ class TagRepository:
         values = (table_id, branch, name, Jsonb(dict(snapshot)), created_millis, retained, published)
         return self._conn.execute(query, values).rowcount == 1
 
-    def published(self, table_id: UUID, name: str, branch: str = MAIN_BRANCH) -> None:
-        """Note that the tag's file exists: from now on its absence means that a client removed it."""
-        self._conn.execute(
-            "UPDATE table_tag SET published = true WHERE table_id = %s AND branch = %s AND name = %s", (table_id, branch, name)
-        )
+    def published(self, table_id: UUID, name: str, branch: str = MAIN_BRANCH, *, published: bool = True) -> None:
+        """Note that the tag's file exists: from now on its absence means that a client removed it; or that it is to be written."""
+        query = "UPDATE table_tag SET published = %s WHERE table_id = %s AND branch = %s AND name = %s"
+        self._conn.execute(query, (published, table_id, branch, name))
 
     def told_otherwise(self, table_id: UUID, branch: str, words: Sequence[str]) -> list[TagRow]:
         """Tags of snapshots whose operation is none of these words."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from uuid import UUID
 
 from catalog import CatalogStore
+from catalog.records import PointerRow
+from lake.register.unknown_branches import unknown_branches
+from lake.register.whole import is_readable
 from model.errors import LakeError
 from model.identifier import Identifier
 from model.snapshot import Snapshot
@@ -34,34 +38,77 @@ def differences(catalog: CatalogStore, warehouse: str) -> Iterator[Difference]:
         pointers = tx.overview.pointers()
         locations = [row.location for row in tx.tables.all()] + [dropped.location for dropped in tx.drops.tables()]
     known = {location.rstrip("/") for location in locations}
+    looked_at = set[UUID]()
     for row in pointers:
         identifier = Identifier(row.database, row.table_name, row.branch)
         try:
-            files = TableFiles(file_io_for(row.location), row.location, row.branch)
-            yield from _of_table(files, identifier, None if row.body is None else Snapshot.from_json(row.body))
+            yield from _of_table(catalog, row, identifier)
+            if row.table_id not in looked_at:
+                looked_at.add(row.table_id)
+                yield from _of_branches(catalog, row)
         except (LakeError, OSError) as problem:
             yield Difference(table=str(identifier), what=f"cannot be looked at: {problem}", statement="")
     yield from unknown_tables(io, warehouse, known)
 
 
-def _of_table(files: TableFiles, identifier: Identifier, latest: Snapshot | None) -> Iterator[Difference]:
-    repair = f"CALL sys.repair_table({literal(identifier.written())})"
+def _repair(identifier: Identifier) -> str:
+    return f"CALL sys.repair_table({literal(identifier.written())})"
+
+
+def _of_table(catalog: CatalogStore, row: PointerRow, identifier: Identifier) -> Iterator[Difference]:
+    files = TableFiles(file_io_for(row.location), row.location, row.branch)
+    latest = None if row.body is None else Snapshot.from_json(row.body)
     there = files.snapshot_ids()
     later = [snapshot_id for snapshot_id in there if latest is None or snapshot_id > latest.id]
     if later:
         known = latest.id if latest is not None else "table, which has none"
         what = f"snapshots {later[0]} to {later[-1]} are in the warehouse and newer than the catalog's {known}"
-        yield Difference(table=str(identifier), what=what, statement=repair)
+        yield Difference(table=str(identifier), what=what, statement=_repair(identifier))
     if latest is None:
         return
     lists = (latest.base_manifest_list, latest.delta_manifest_list)
     gone = [name for name in lists if not files.io.file_exists(files.layout.manifest(name))]
     if gone and not later:
+        with catalog.reading() as tx:
+            history = [Snapshot.from_json(one.body) for one in tx.snapshots.history(row.table_id, row.branch)]
         what = f"snapshot {latest.id}, the catalog's newest, names {', '.join(gone)}, which the warehouse lacks"
-        yield Difference(table=str(identifier), what=what, statement=repair if there else "")  # it goes back to the newest that can be read
+        goes_back = bool(there) or any(is_readable(files, snapshot) for snapshot in reversed(history))  # to the newest that can be read
+        yield Difference(table=str(identifier), what=what, statement=_repair(identifier) if goes_back else "")
     elif latest.id not in there and not later:
         what = f"snapshot {latest.id}, the catalog's newest, has no file in the warehouse; it is written again by a repair"
-        yield Difference(table=str(identifier), what=what, statement=repair)
+        yield Difference(table=str(identifier), what=what, statement=_repair(identifier))
+
+
+def _of_branches(catalog: CatalogStore, row: PointerRow) -> Iterator[Difference]:
+    with catalog.reading() as tx:
+        names = unknown_branches(tx, file_io_for(row.location), row.table_id, row.location)
+    table = Identifier(row.database, row.table_name)
+    for name in names:
+        what = f"branch {name} lies in the warehouse, and the catalog has no such branch"
+        yield Difference(table=str(table), what=what, statement=_repair(table))
+
+
+def tags_without_files(catalog: CatalogStore) -> Iterator[Difference]:
+    """Tags of a restored catalog whose files the warehouse lacks: those that can be read stay, and their files are written again.
+
+    A server would take a missing file for a client's removal of the tag.
+    """
+    with catalog.reading() as tx:
+        pointers = tx.overview.pointers()
+    for row in pointers:
+        files = TableFiles(file_io_for(row.location), row.location, row.branch)
+        table = Identifier(row.database, row.table_name, row.branch)
+        with catalog.reading() as tx:
+            tags = [tag for tag in tx.tags.all(row.table_id, row.branch) if tag.published]
+        for tag in tags:
+            snapshot = Snapshot.from_json(tag.snapshot)
+            if files.io.file_exists(files.layout.tag_file(tag.name)) or not is_readable(files, snapshot):
+                continue
+            with catalog.transaction() as tx:
+                tx.tags.published(row.table_id, tag.name, row.branch, published=False)
+            what = f"tag {tag.name}, snapshot {snapshot.id}, has no file in the warehouse and gets one; if it was deleted since, delete it"
+            statement = f"CALL sys.delete_tag({literal(table.written())}, {literal(tag.name)})"
+            yield Difference(table=str(table), what=what, statement=statement)
 
 
 def unknown_tables(io: FileIO, warehouse: str, known: set[str]) -> Iterator[Difference]:

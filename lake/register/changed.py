@@ -75,9 +75,12 @@ def changed_snapshots(files: TableFiles, history: Sequence[SnapshotRow]) -> Iter
 
 
 def changed_tags(files: TableFiles, tags: Sequence[TagRow]) -> Iterator[ChangedFile]:
-    """Of a branch's tags those whose files are none; another snapshot in one is a client's change, and a missing file its removal."""
+    """Of a branch's tags those whose files are none or missing; another snapshot in one is a client's change.
+
+    Those that clients removed are the catalog's no more once `lake.tables.tags` has taken that in.
+    """
     for tag in tags:
         path = files.layout.tag_file(tag.name)
-        if tag.published and files.io.exists(path) and tag_in(files, tag.name) is None:
-            number = int(tag.snapshot["id"])
-            yield ChangedFile(path=path, data=tag_bytes(tag), problem="is no tag", number=number, snapshot_id=number)
+        if tag.published and tag_in(files, tag.name) is None:
+            number, problem = int(tag.snapshot["id"]), "is no tag" if files.io.exists(path) else "is missing"
+            yield ChangedFile(path=path, data=tag_bytes(tag), problem=problem, number=number, snapshot_id=number)

@@ -18,7 +18,7 @@ from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from model.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_path, wrong_vectors
-from table.format.layout import partition_dirs
+from table.format.layout import TableLayout, partition_dirs
 from table.format.manifest import EntryKind, ManifestEntry
 from table.format.manifest_codec import decode_manifest, decode_manifest_list, manifest_records
 from table.format.rows import binary_row
@@ -78,6 +78,14 @@ def lines_of(catalog: CatalogStore, table: LakeTable) -> tuple[list[Line], list[
             schemas = [(schema_id, body) for schema_id, body in tx.tables.schemas(table.table_id, branch) if schema_id <= written]
             metadata.append(BranchMetadata(branch=branch, schemas=schemas, snapshots=rows, tags=tags))
     return lines, metadata
+
+
+def of_unknown_branches(table: LakeTable, names: Sequence[str]) -> Iterator[Fault]:
+    """Branches that only the files have: the catalog is older than they are."""
+    for name in names:
+        path = TableLayout(table.location, name).branch_dir
+        problem = f"is a branch that the catalog does not have; CALL sys.repair_table({literal(table.identifier.written())}) adopts it"
+        yield Fault(branch=name, snapshot_id=None, partition="", file=path, rows=None, problem=problem)
 
 
 class TableCheck:

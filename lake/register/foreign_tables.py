@@ -57,19 +57,23 @@ class Lying:
 
 def what_lies(io: FileIO, location: str, allowed: Sequence[str]) -> list[Lying]:
     """Main and the branches besides it; raises `InvalidSchema` where one of them cannot be taken over."""
-    names = [MAIN_BRANCH]
-    for status in io.list(TableLayout(location).branches_dir()):
-        name = status.path.rstrip("/").rsplit("/", 1)[-1]
-        if name.startswith(_BRANCH):
-            check_name(name.removeprefix(_BRANCH), "branch")
-            names.append(name.removeprefix(_BRANCH))
-    branches = []
-    for name in names:
-        files = TableFiles(io, location, name, allowed=allowed)
-        lying = Lying(branch=name, files=files, schemas=_schemas(files), snapshots=_snapshots(files))
-        _check_adoptable(files, lying.schemas, lying.snapshots)
-        branches.append(lying)
-    return branches
+    names = [MAIN_BRANCH, *names_of_branches(io, location)]
+    for name in names[1:]:
+        check_name(name, "branch")
+    return [lying_branch(TableFiles(io, location, name, allowed=allowed)) for name in names]
+
+
+def names_of_branches(io: FileIO, location: str) -> list[str]:
+    """The branches besides main that have a directory, whatever is in it."""
+    names = (status.path.rstrip("/").rsplit("/", 1)[-1] for status in io.list(TableLayout(location).branches_dir()))
+    return sorted(name.removeprefix(_BRANCH) for name in names if name.startswith(_BRANCH))
+
+
+def lying_branch(files: TableFiles) -> Lying:
+    """One branch; raises `InvalidSchema` where it cannot be taken over."""
+    lying = Lying(branch=files.layout.branch, files=files, schemas=_schemas(files), snapshots=_snapshots(files))
+    _check_adoptable(files, lying.schemas, lying.snapshots)
+    return lying
 
 
 def external_places(tables: Sequence[Lying], roots: Sequence[str]) -> list[str]:

@@ -17,9 +17,12 @@ from catalog.records import SnapshotRow
 from lake.commit.decided import follow
 from lake.commit.publish import Publisher
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshots, changed_tags, schema_bytes
+from lake.register.operations import rewrite_operations
+from lake.register.unknown_branches import adoptable_branches
+from lake.register.whole import is_readable
 from lake.tables.handle import LakeTable
 from model.errors import LakeError, TableDamaged, TableNotExist
-from model.identifier import Identifier
+from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
@@ -41,6 +44,8 @@ class Repair:
     """The catalog's newest snapshot where nothing of it can be read any more; an older one is the latest now."""
     kept: str | None = None
     """The tag that keeps what was the catalog's latest, or the newest of what was set aside, readable."""
+    branches: tuple[str, ...] = ()
+    """Branches of the table's files that are the catalog's now."""
     rewritten: tuple[tuple[int, str], ...] = ()
     """Files of snapshots, schemas and tags written again from the catalog, with the number of each."""
 
@@ -62,7 +67,8 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
 
     What follows the catalog's newest snapshot without a gap is adopted. Where snapshots in between have expired, or nothing can be
     read of the catalog's newest, the newest run of files that can be read is; what else is readable is kept by a tag. Only what
-    contradicts all of it is set aside. Raises `TableDamaged`, and changes nothing, where no snapshot can be read.
+    contradicts all of it is set aside. With main come the branches that only the files have.
+    Raises `TableDamaged`, and changes nothing, where no snapshot can be read.
 
     Files are written and moved before the decision, so a crash in between leaves a table that a second repair finishes.
     """
@@ -83,8 +89,10 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         missing = _missing(files, kept_history, known)
         changed = _changed(files, kept_history, known)
         torn_tags = list(changed_tags(files, tags))
+        branches = list(adoptable_branches(tx, table)) if branch == MAIN_BRANCH else []
         done = Repair(
             adopted=tuple(s.id for s in plan.adopted), set_aside=tuple(plan.aside), directory=directory, back_from=plan.back_from,
+            branches=tuple(lying.branch for lying in branches),
             kept=tag_name, rewritten=tuple((one.number, one.path) for one in (*missing, *changed, *torn_tags)),
         )  # fmt: skip
         if dry_run:
@@ -107,10 +115,16 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
             tx.tables.set_schema(table.table_id, branch, schemas[-1].id, published=schemas[-1].id)
         if plan.keep is not None and tag_name is not None:
             tx.tags.put(table.table_id, tag_name, plan.keep.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
+        for lying in branches:
+            tx.branches.create(table.table_id, lying.branch, schema_id=lying.schema.id, table=str(table.identifier))
+            lying.put(tx, table.table_id)
         _adopt(tx, table, plan, history)
         tx.tables.set_diverged(table.table_id, None)
     publisher.doubt(table.table_id, branch)
     publisher.try_to_catch_up(table.table_id, files, branch)
+    for lying in branches:
+        publisher.try_to_catch_up(table.table_id, lying.files, lying.branch)
+        rewrite_operations(lying.files, lying.snapshots)
     follow(lambda: _hinted(table), f"The hint of {table.identifier} does not name its newest snapshot")
     return done
 
@@ -180,24 +194,6 @@ def _newest_run(files: TableFiles, history: Sequence[SnapshotRow], *, newest_sch
     return run
 
 
-def is_readable(files: TableFiles, snapshot: Snapshot) -> bool:
-    """Whether all metadata of a snapshot is there; data files that are lost alone are no reason to go back in time."""
-    fresh = TableFiles(files.io, files.location, files.layout.branch)
-    fresh.partition_types = files.partition_types
-    try:
-        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
-            if not fresh.io.file_exists(fresh.layout.manifest(name)):
-                return False
-        metas = fresh.manifests_of(snapshot)
-        if not all(fresh.io.file_exists(fresh.layout.manifest(meta.file_name)) for meta in metas):
-            return False
-        for _ in fresh.live_entries(snapshot):
-            pass
-    except LakeError:
-        return False
-    return True
-
-
 def _later_schemas(files: TableFiles, known: Mapping[int, Mapping[str, Any]]) -> list[Schema]:
     """Schemas that only the table's files have, without a gap after the catalog's."""
     schemas = []
@@ -246,6 +242,9 @@ def _changed(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping
 def _replace_tag(files: TableFiles, tag: ChangedFile, directory: str) -> None:
     """Write a tag's file again; never without one, as who removes a tag's file removes the tag."""
     aside = f"{directory}/{tag.path.rpartition('/')[2]}"
+    if not files.io.exists(tag.path):
+        files.io.create(tag.path, tag.data)
+        return
     try:
         files.io.create(aside, files.io.read(tag.path))
     except FileNotFoundError:  # a directory lies there, and nothing that readers could take for a tag

@@ -23,6 +23,7 @@ from catalog.records import PointerRow
 from lake.commit.publish import Publisher
 from lake.register.after_restore import unknown_tables
 from lake.register.damage import live_name
+from lake.register.unknown_branches import unknown_branches
 from model.catalog_errors import WarehouseMismatch
 from model.errors import LakeError, TableDamaged
 from model.file_name import file_name
@@ -81,6 +82,8 @@ class Standing:
         self._damaged: dict[str, _Damage] = {}
         self._told: TTLCache[str, None] = TTLCache(_MOST_TROUBLES, _TOLD_SECONDS)
         self._after: tuple[UUID, str] | None = None
+        self._unknown_branches: dict[UUID, Trouble] = {}
+        self._branches_looked_at: TTLCache[UUID, None] = TTLCache(_MOST_TROUBLES, _TOLD_SECONDS)
 
     # The catalog as a whole
 
@@ -167,7 +170,7 @@ class Standing:
     def troubles(self) -> list[Trouble]:
         """The tables that need a hand, by name, as far as this server has noticed."""
         with self._lock:
-            troubles = [*self._diverged.values(), *(damage.trouble for damage in self._damaged.values())]
+            troubles = [*self._diverged.values(), *self._unknown_branches.values(), *(damage.trouble for damage in self._damaged.values())]
         return sorted(troubles, key=lambda one: (one.table.database, one.table.table, one.table.branch or "", one.since))
 
     def notice(self, table_id: UUID) -> str | None:
@@ -227,12 +230,36 @@ class Standing:
         latest = None if row.body is None else Snapshot.from_json(row.body)
         if self._publisher.mark_ahead(row.table_id, files, row.branch, newest=0 if latest is None else latest.id) is not None:
             return
+        self._look_at_branches(row)
         if latest is None:
             return
         for name in (latest.base_manifest_list, latest.delta_manifest_list):
             path = files.layout.manifest(name)
             if not files.io.file_exists(path) and live_name(self._catalog, files.io, row.table_id, row.location, path) is not None:
                 raise files.damaged(path, "is missing", snapshot_id=latest.id)
+
+    def _look_at_branches(self, row: PointerRow) -> None:
+        """Note branches that only the table's files have; once an hour, as it takes a listing, and until they are adopted."""
+        known = self._unknown_branches.get(row.table_id)
+        if known is None and row.table_id in self._branches_looked_at:
+            return
+        self._branches_looked_at[row.table_id] = None
+        with self._catalog.reading() as tx:
+            names = unknown_branches(tx, file_io_for(row.location), row.table_id, row.location)
+        if not names:
+            with self._lock:
+                self._unknown_branches.pop(row.table_id, None)
+            return
+        table = Identifier(row.database, row.table_name)
+        trouble = Trouble(
+            table=table,
+            problem=f"the catalog does not have its branch {', '.join(names)}: it is older than the files, or they were written past it",
+            statement=f"CALL sys.repair_table({literal(table.written())})",
+            since=time.time() if known is None else known.since,
+        )
+        with self._lock:
+            self._unknown_branches[row.table_id] = trouble
+        self.tell(f"Table {table}: {trouble.problem}. {trouble.statement} adopts it.")
 
     def _note_diverged(self, rows: list[tuple[UUID, str, str, str]]) -> None:
         diverged = {}

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from lake.tables.handle import LakeTable
+from model.errors import LakeError
 from model.snapshot import Snapshot
 from table.format.manifest_codec import decode_manifest_list
+from table.format.store import TableFiles
 
 _THREADS = 8
 """Sizes asked for at once: each is a request where a store holds the files."""
@@ -34,6 +36,24 @@ def require_whole(table: LakeTable, snapshot: Snapshot) -> None:
         for name, problem in zip(manifests, pool.map(look, manifests), strict=True):
             if problem is not None:
                 raise files.damaged(files.layout.manifest(name), problem, snapshot_id=snapshot.id)
+
+
+def is_readable(files: TableFiles, snapshot: Snapshot) -> bool:
+    """Whether all metadata of a snapshot is there; data files that are lost alone are no reason to go back in time."""
+    fresh = TableFiles(files.io, files.location, files.layout.branch)
+    fresh.partition_types = files.partition_types
+    try:
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            if not fresh.io.file_exists(fresh.layout.manifest(name)):
+                return False
+        metas = fresh.manifests_of(snapshot)
+        if not all(fresh.io.file_exists(fresh.layout.manifest(meta.file_name)) for meta in metas):
+            return False
+        for _ in fresh.live_entries(snapshot):
+            pass
+    except LakeError:
+        return False
+    return True
 
 
 def _lists(snapshot: Snapshot) -> Iterator[tuple[str, int | None]]:

@@ -17,6 +17,7 @@ from catalog import CatalogTransaction
 from catalog.records import TagRow
 from lake.commit.decided import follow, require_writable
 from lake.register.expired import check_there, forget_expired
+from lake.register.unknown_branches import snapshots_kept
 from lake.tables.handle import LakeTable
 from lake.tables.history import clear_expired, stale_file
 from lake.tables.names import check_name
@@ -101,12 +102,12 @@ def _may(lake: Lake, table: LakeTable) -> None:
 
 
 def _kept_elsewhere(tx: CatalogTransaction, table: LakeTable) -> list[Snapshot]:
-    """Snapshots and tags of other branches: their data lies in this table's directories, too."""
+    """Snapshots and tags of other branches, also of those an old catalog does not know: their data lies in this table's directories."""
     snapshots = []
     for branch in {MAIN_BRANCH, *tx.branches.names(table.table_id)} - {table.identifier.branch}:
         snapshots += [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)]
         snapshots += [Snapshot.from_json(row.snapshot) for row in tx.tags.all(table.table_id, branch)]
-    return snapshots
+    return snapshots + snapshots_kept(tx, table)
 
 
 def _tag(row: TagRow) -> Tag:

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lake.register.unknown_branches import snapshots_kept
 from lake.rewrite.expiry import clear_stale_snapshots, tags_of
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
@@ -67,6 +68,7 @@ def _known(lake: Lake, table: LakeTable) -> list[list[Snapshot]]:
         for branch in {MAIN_BRANCH, *tx.branches.names(table.table_id)}:
             lines.append([Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)])
             lines += [[Snapshot.from_json(row.snapshot)] for row in tx.tags.all(table.table_id, branch)]
+        lines += [[snapshot] for snapshot in snapshots_kept(tx, table)]
     lines += [[tag.snapshot] for tag in tags_of(lake, table)]  # also those whose files clients wrote themselves
     known = {snapshot.uuid for line in lines for snapshot in line}
     earliest = _earliest(lake, table)

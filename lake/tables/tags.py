@@ -36,7 +36,7 @@ _FILE_KEYS = frozenset({"tagCreateTime", "tagTimeRetained"})
 
 
 class Tags:
-    """Makes, lists and removes tags. Each is a row and a file; a file somebody removed takes the row along."""
+    """Makes, lists and removes tags. Each is a row and a file; a file some client removed takes the row along."""
 
     def __init__(self, catalog: CatalogStore, caller: Caller = EVERYBODY) -> None:
         self._catalog = catalog
@@ -114,18 +114,37 @@ class Tags:
             if status.path.rpartition("/")[2].startswith("tag-")
         }
         rows = tx.tags.all(table.table_id, branch)
-        taken_in = []
-        for row in rows:
-            if row.name in lying or not row.published:
-                taken_in.append(row)
-            else:  # whoever removed the file removed the tag
-                tx.tags.drop(table.table_id, row.name, branch)
+        taken_in = [row for row in rows if row.name in lying or not row.published]
         for name in lying - {row.name for row in rows}:
             if (tag := _found(table, name)) is not None and self._is_the_tables(tx, table, tag):
                 created, retained = tag.created_millis, tag.retained
                 tx.tags.put(table.table_id, name, tag.snapshot, branch, created_millis=created, retained=retained, published=True)
                 taken_in.append(tag)
+        tagged = {int(row.snapshot["id"]) for row in taken_in}
+        missing = [row for row in rows if row.published and row.name not in lying]
+        for row in missing:
+            if int(row.snapshot["id"]) not in tagged and self._is_lost(tx, table, row, any_lies=bool(lying)):
+                taken_in.append(row)
+            else:  # whoever removed the file removed the tag
+                tx.tags.drop(table.table_id, row.name, branch)
+                _log.info("Tag %s of %s, snapshot %s, is no more: its file was removed.", row.name, table.identifier, row.snapshot["id"])
         return sorted(taken_in, key=lambda row: row.name)
+
+    def _is_lost(self, tx: CatalogTransaction, table: LakeTable, tag: TagRow, *, any_lies: bool) -> bool:
+        """Whether a tag's missing file is damage, so that the tag stays: what no client does, or what would cost rows.
+
+        Nobody removes the directory of the tags, which is gone where a disk is. A tag that alone keeps its snapshot goes with the
+        lists that it names where Java's client removes it; where they are there its file was lost, or removed by a client that cleans
+        nothing (pypaimon), and its rows go by a statement only.
+        """
+        files = table.files
+        if not any_lies and files.io.atomic_rename and not files.io.exists(files.layout.tag_dir()):
+            return True
+        snapshot = Snapshot.from_json(tag.snapshot)
+        if tx.snapshots.get(table.table_id, table.identifier.branch, snapshot.id) is not None:
+            return False
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        return all(files.io.file_exists(files.layout.manifest(name)) for name in lists)
 
     def _is_the_tables(self, tx: CatalogTransaction, table: LakeTable, tag: TagRow) -> bool:
         """Whether a tag that came as a file may be kept: whoever may write files may have made up what it names."""

@@ -14,7 +14,7 @@ from catalog.backup.archive_parts import Part, PartTable, archived_tables, resto
 from catalog.backup.holds import holding
 from lake import Lake
 from lake.access.allowed_locations import table_location
-from lake.register.after_restore import Difference, differences
+from lake.register.after_restore import Difference, differences, tags_without_files
 from lake.register.copies import WarehouseCopy, copy_back, copy_to, relative
 from migrations import downgrade, knows, newest, revision_of, upgrade
 from model.access import Grant
@@ -160,7 +160,7 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
             if copied is not None:
                 _publish(catalog, settings)
             differing = list(_of_identity(catalog, settings, known=any(table.name == "catalog_state" for table in head.tables)))
-            differing += differences(catalog, settings.warehouse)
+            differing += [*differences(catalog, settings.warehouse), *tags_without_files(catalog)]
             differing += _given_again(before, _grants(settings, dsn)) if before is not None else []
         finally:
             catalog.close()

@@ -170,6 +170,7 @@ def repair_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     ]
     dry_run = arguments.dry_run
     rows: list[tuple[str, int, str | None, bool]] = [("adopted", snapshot, None, dry_run) for snapshot in done.adopted]
+    rows += [("branch adopted", 0, name, dry_run) for name in done.branches]
     if done.back_from is not None:
         rows.append(("gone back from", done.back_from, None, dry_run))
     if done.kept is not None:

@@ -38,9 +38,7 @@ def test_what_a_server_remembers_does_no_harm(
 ) -> None:
     changing, remembering = servers
     warehouse, file, copy = tmp_path / "warehouse", tmp_path / "b", str(tmp_path / "copy")
-    settings = read_settings(
-        {"SLUICE_DATA": str(tmp_path / "none"), "SLUICE_WAREHOUSE": str(warehouse), "SLUICE_CATALOG_DSN": dsn}
-    )
+    settings = read_settings({"SLUICE_DATA": str(tmp_path / "none"), "SLUICE_WAREHOUSE": str(warehouse), "SLUICE_CATALOG_DSN": dsn})
     for id_ in (1, 2):
         insert(remembering, id_)
     backup(settings, file, files_to=copy)

@@ -1,0 +1,148 @@
+"""A catalog that is older than its table's branches and tags: nothing of them goes before somebody has taken them in."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from catalog import CatalogStore
+from gateway.gateway import Gateway
+from lake import Lake
+from lake.rewrite.orphans import remove_orphan_files
+from model.identifier import Identifier
+from tests.fix_gateway import gateway as gateway
+from tests.fix_gateway import spark_stub as spark_stub
+from tests.lake.register.damage import forget_metadata
+
+T = Identifier("default", "t")
+EXPIRE = "CALL sys.expire_snapshots(`table` => 't', retain_max => 1, retain_min => 1)"
+
+
+@pytest.fixture
+def place(gateway: Gateway, warehouse: Path) -> Path:
+    """A table of four snapshots, the first of them tagged, with a branch from it that has a row of its own."""
+    gateway.run("CREATE TABLE t (id INT)")
+    gateway.run("INSERT INTO t VALUES (1)")
+    gateway.run("CALL sys.create_tag('t', 'one')")
+    gateway.run("CALL sys.create_branch('t', 'b', 'one')")
+    gateway.run("INSERT INTO `t$branch_b` VALUES (9)")
+    gateway.run("TRUNCATE TABLE t")
+    gateway.run("INSERT INTO t VALUES (2)")
+    gateway.run("INSERT INTO t VALUES (3)")
+    assert gateway.run("SELECT id FROM `t$branch_b`").collect() == [(1,), (9,)]
+    return warehouse / "default.db/t"
+
+
+def forgotten(catalog: CatalogStore, lake: Lake) -> None:
+    """What a catalog from before the branch knows of it."""
+    with catalog.transaction() as tx:
+        tx.branches.drop(lake.open(T).table_id, "b")
+
+
+def test_a_branch_that_only_the_files_have_is_told_kept_and_adopted(
+    gateway: Gateway, lake: Lake, catalog: CatalogStore, place: Path
+) -> None:
+    forgotten(catalog, lake)
+    lake.standing.look_around(tables=None)
+    assert [(trouble.statement, "branch b" in trouble.problem) for trouble in lake.standing.troubles()] == [
+        ("CALL sys.repair_table('default.t')", True)
+    ]
+    ((branch, _, _, path, _, problem),) = gateway.run("CALL sys.check_table('t')").collect()
+    assert (branch, path, "CALL sys.repair_table('default.t')" in str(problem)) == ("b", str(place / "branch/branch-b"), True)
+    gateway.run("CALL sys.delete_tag('t', 'one')")
+    gateway.run(EXPIRE)
+    remove_orphan_files(lake, lake.open(T), older_than_millis=time.time_ns() // 1_000_000, check=lambda: None)
+    forget_metadata()
+    assert gateway.run("CALL sys.repair_table('t', true)").collect() == [("branch adopted", 0, "b", True)]
+    assert gateway.run("CALL sys.repair_table('t')").collect() == [("branch adopted", 0, "b", False)]
+    assert gateway.run("SELECT id FROM `t$branch_b`").collect() == [(1,), (9,)]
+    assert gateway.run("CALL sys.check_table('t', deep => true)").collect() == []
+    gateway.run("INSERT INTO `t$branch_b` VALUES (10)")
+    lake.standing.look_around(tables=None)
+    assert lake.standing.troubles() == []
+
+
+def test_a_branch_that_was_dropped_is_none(gateway: Gateway, lake: Lake, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its directory may still lie there."""
+
+    def stuck(*_: object) -> None:
+        raise OSError("busy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("table.format.io.file_io.LocalFileIO.delete_tree", stuck)
+        gateway.run("CALL sys.delete_branch('t', 'b')")
+    assert (place / "branch/branch-b/schema").exists()
+    assert gateway.run("CALL sys.check_table('t')").collect() == []
+    assert gateway.run("CALL sys.repair_table('t')").collect() == []
+    lake.standing.look_around(tables=None)
+    assert lake.standing.troubles() == []
+
+
+def test_a_branch_of_which_nothing_can_be_read_stays_where_it_is(gateway: Gateway, lake: Lake, catalog: CatalogStore, place: Path) -> None:
+    forgotten(catalog, lake)
+    for snapshot in (place / "branch/branch-b/snapshot").glob("snapshot-*"):
+        snapshot.write_text("{")
+    gateway.run(EXPIRE)
+    assert gateway.run("CALL sys.repair_table('t')").collect() == []
+    assert len(list((place / "branch/branch-b/snapshot").glob("snapshot-*"))) == 2
+    assert gateway.run("SELECT id FROM t").collect() == [(2,), (3,)]
+
+
+def a_file(place: Path) -> None:
+    (place / "tag/tag-one").unlink()
+
+
+def all_files(place: Path) -> None:
+    shutil.rmtree(place / "tag")
+
+
+@pytest.mark.parametrize(("lost", "expired"), [(a_file, True), (all_files, True), (all_files, False)])
+def test_a_tag_whose_file_is_lost_stays_and_is_written_again(
+    gateway: Gateway, lake: Lake, place: Path, lost: Callable[[Path], None], expired: bool
+) -> None:
+    """Where no client could have removed it, or where it alone keeps its rows."""
+    gateway.run("CALL sys.delete_branch('t', 'b')")
+    if expired:
+        gateway.run(EXPIRE)
+    lost(place)
+    assert [tag.name for tag in lake.tags.all(lake.open(T))] == ["one"]
+    remove_orphan_files(lake, lake.open(T), older_than_millis=time.time_ns() // 1_000_000, check=lambda: None)
+    ((_, snapshot_id, _, path, _, problem),) = gateway.run("CALL sys.check_table('t', deep => true)").collect()
+    assert (snapshot_id, path, str(problem)[:10]) == (1, str(place / "tag/tag-one"), "is missing")
+    assert gateway.run("CALL sys.repair_table('t')").collect() == [("written again", 1, path, False)]
+    forget_metadata()
+    assert gateway.run("CALL sys.check_table('t', deep => true)").collect() == []
+    gateway.run("CALL sys.create_branch('t', 'back', 'one')")
+    assert gateway.run("SELECT id FROM `t$branch_back`").collect() == [(1,)]
+
+
+def test_a_tag_that_only_the_catalog_has_can_be_deleted(gateway: Gateway, lake: Lake, place: Path) -> None:
+    """Such as one that pypaimon deleted after its snapshot had expired: it removes nothing but the tag's file."""
+    gateway.run("CALL sys.delete_branch('t', 'b')")
+    gateway.run(EXPIRE)
+    a_file(place)
+    gateway.run("CALL sys.delete_tag('t', 'one')")
+    assert lake.tags.all(lake.open(T)) == []
+    assert gateway.run("CALL sys.check_table('t')").collect() == []
+
+
+def test_a_tag_whose_file_a_client_removed_is_none(gateway: Gateway, lake: Lake, place: Path) -> None:
+    """While its snapshot is there, another tag has the snapshot, or what it named went with it, as Java's client does."""
+    gateway.run("CALL sys.delete_branch('t', 'b')")
+    gateway.run("CALL sys.create_tag('t', 'two', 2)")
+    a_file(place)
+    assert [tag.name for tag in lake.tags.all(lake.open(T))] == ["two"]
+    gateway.run("CALL sys.create_tag('t', 'one', 1)")
+    gateway.run(EXPIRE)
+    (place / "tag/tag-one").rename(place / "tag/tag-renamed")
+    assert [tag.name for tag in lake.tags.all(lake.open(T))] == ["renamed", "two"]
+    snapshot = next(tag.snapshot for tag in lake.tags.all(lake.open(T)) if tag.name == "two")
+    (place / "tag/tag-two").unlink()
+    for name in ("baseManifestList", "deltaManifestList"):
+        (place / "manifest" / snapshot[name]).unlink()
+    assert [tag.name for tag in lake.tags.all(lake.open(T))] == ["renamed"]
+    assert gateway.run("CALL sys.repair_table('t')").collect() == []
