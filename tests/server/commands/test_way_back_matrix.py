@@ -184,6 +184,8 @@ def test_all_that_is_left_can_be_had(place: Path, empty_dsn: str, workers: Worke
         for name in told:
             with pytest.raises(TableDamaged):
                 server.rows(f"SELECT * FROM {name}")
+        if "shop.orders$branch_c" in told:
+            server.run("CALL sys.delete_branch('shop.orders', 'c')")
         for source, rows in ROWS[warehouse].items():
             if source != "gone" or catalog != "newer":
                 added = source == "queue" and warehouse == "older" and catalog in ("same", "newer")  # a column, which the catalog knows
@@ -193,8 +195,7 @@ def test_all_that_is_left_can_be_had(place: Path, empty_dsn: str, workers: Worke
         there = {f"shop.{name}" for name in TABLES if (place / f"warehouse/shop.db/{name}").exists()}
         there &= {f"shop.{name}" for (name,) in server.rows("SHOW TABLES IN shop")} - told
         for name in there:
-            faults = server.rows(f"CALL sys.check_table('{name}', deep => true)")
-            assert [fault for fault in faults if f"{name}$branch_{fault[0]}" not in told] == [], name
+            assert server.rows(f"CALL sys.check_table('{name}', deep => true)") == [], name
             table = server.lake.open(Identifier("shop", name.removeprefix("shop.")))
             remove_orphan_files(server.lake, table, older_than_millis=time.time_ns() // 1_000_000, check=lambda: None)
         assert readable(server, place / "warehouse") >= before
