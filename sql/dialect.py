@@ -105,6 +105,8 @@ class FlinkParser(WindowParser, StatementParser):
         if self.here is None:
             return None
         if self._inside:
+            if (word := self.word()) in ("UPDATE", "DELETE", "MERGE"):
+                self.refuse(f"{word} behind WITH or in parentheses is not available; the query may stand in its WHERE, or behind USING.")
             return self.query("a query")
         self._inside = True
         return self.statement()

@@ -202,8 +202,9 @@ _LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*(?:'|$)|--[^\n]*|/\*.*?(?:\*/|$)|`[^`
 
 
 def erases(statement: str) -> bool:
-    """Whether a text may name rows that are to be forgotten."""
-    return _ERASING.search(statement) is not None
+    """Whether a text may name rows that are to be forgotten: as it stands, or without what may stand between its words."""
+    plain = _LITERAL.sub(lambda found: " " if found[0].startswith(("-", "/")) else "x", statement)
+    return any(_ERASING.search(text) is not None for text in (statement, plain))
 
 
 def literals_in(statement: str) -> list[str]:

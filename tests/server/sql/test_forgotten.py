@@ -17,6 +17,14 @@ def test_what_was_to_be_forgotten_is_in_no_record() -> None:
     call = "CALL sys . `erase`(`table` => 't', `where` => 'id = 4711"
     assert masked_text(call) == f"CALL sys . `erase`(`table` => {stars}, `where` => {stars}"
     assert "4711" not in masked_text("SELECT 1;\ndelete  from t where id = 4711; SELECT 2")
+    for words in (
+        "DELETE/**/FROM t WHERE",
+        "UPDATE t /* it's; */ SET s =",
+        "UPDATE `a;b` SET s =",
+        "UPDATE t --)\n SET s =",
+        "MERGE --'\n INTO t ON",
+    ):
+        assert "4711" not in masked_text(f"{words} '4711'"), words
     operation = Operation("DELETE FROM t WHERE name LIKE 'O''Hara%' AND id = '4711'")
     operation.begin()
     operation.fail(AnalysisError("Value '4711' is no INT at O''Hara%."))

@@ -13,6 +13,21 @@ UPDATE t SET a = 1 FROM s WHERE s.b = t.b
 =>
 1:20 Syntax error at 'FROM'
 
+-- update behind a query with a name
+WITH q AS (SELECT 1 AS a) UPDATE t SET a = 1 WHERE a IN (SELECT a FROM q)
+=>
+1:27 UPDATE behind WITH or in parentheses is not available
+
+-- delete behind a query with a name
+WITH q AS (SELECT 1 AS a) DELETE FROM t WHERE a IN (SELECT a FROM q)
+=>
+1:27 DELETE behind WITH or in parentheses is not available
+
+-- merge behind a query with a name
+WITH q AS (SELECT 1 AS a) MERGE INTO t USING q ON t.a = q.a WHEN MATCHED THEN DELETE
+=>
+1:27 MERGE behind WITH or in parentheses is not available
+
 -- delete
 DELETE FROM t
 =>

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,18 +16,9 @@ from sql.spark.session.pool import SparkPool
 from table.format.io.file_io import FileIO
 from table.format.orc import Here, OrcPart, Wanted, decode_with, decode_without
 from tests.lake.access.test_access import user
+from tests.sql.spark.conftest import Run
 
 ERASABLE = "'rows.erasable' = 'true'"
-Run = Callable[..., list[tuple[Any, ...]]]
-
-
-@pytest.fixture
-def run(on_spark: Gateway) -> Run:
-    def run(text: str, **more: Any) -> list[tuple[Any, ...]]:
-        with on_spark.run(text, **more) as result:
-            return result.collect()
-
-    return run
 
 
 @pytest.mark.parametrize("format_", ["parquet", "orc"])

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import AnalysisError, ExecutionError, Forbidden, LakeError, UnsupportedStatement
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Operation
 from tests.lake.access.test_access import user
+from tests.sql.spark.conftest import Run
 
 T = Identifier("default", "t")
 ERASABLE = "'rows.erasable' = 'true', 'write-only' = 'true'"
-Run = Callable[..., list[tuple[Any, ...]]]
-
-
-@pytest.fixture
-def run(on_spark: Gateway) -> Run:
-    def run(text: str, **more: Any) -> list[tuple[Any, ...]]:
-        with on_spark.run(text, **more) as result:
-            return result.collect()
-
-    return run
 
 
 @pytest.fixture
