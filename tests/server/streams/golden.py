@@ -20,13 +20,15 @@ from table.write.writer import write_batches
 from tests.server.golden_model import Expected, History, Row, Step
 
 T = Identifier("default", "golden")
+_ALONE = "'write-only' = 'true'"
+"""The history is made here alone: a server's own compaction would be one more snapshot, at which 'compacted-full' starts."""
 LAYOUTS = {
-    "a queue": "WITH ('bucket' = '1', 'bucket-key' = 'k')",
-    "buckets": "WITH ('bucket' = '3', 'bucket-key' = 'k')",
-    "no buckets": "WITH ('bucket' = '-1', 'compaction.min.file-num' = '2')",
-    "queues of partitions": "PARTITIONED BY (p) WITH ('bucket' = '1', 'bucket-key' = 'k')",
-    "buckets of partitions": "PARTITIONED BY (p) WITH ('bucket' = '3', 'bucket-key' = 'k')",
-    "partitions without buckets": "PARTITIONED BY (p) WITH ('bucket' = '-1', 'compaction.min.file-num' = '2')",
+    "a queue": f"WITH ('bucket' = '1', 'bucket-key' = 'k', {_ALONE})",
+    "buckets": f"WITH ('bucket' = '3', 'bucket-key' = 'k', {_ALONE})",
+    "no buckets": f"WITH ('bucket' = '-1', 'compaction.min.file-num' = '2', {_ALONE})",
+    "queues of partitions": f"PARTITIONED BY (p) WITH ('bucket' = '1', 'bucket-key' = 'k', {_ALONE})",
+    "buckets of partitions": f"PARTITIONED BY (p) WITH ('bucket' = '3', 'bucket-key' = 'k', {_ALONE})",
+    "partitions without buckets": f"PARTITIONED BY (p) WITH ('bucket' = '-1', 'compaction.min.file-num' = '2', {_ALONE})",
 }
 SENTINEL = (-1, 0, 0)
 """The row that is committed last of all, by which it is known how far streams without an end are."""
@@ -67,6 +69,11 @@ class Made:
         done = compact(self._lake.commit, self._lake.open(self._table), plan(self._lake.open(self._table), full=True))
         assert len(done.snapshots) == 1
         self._note(CommitKind.COMPACT, (), self.steps[-1].held)
+
+    def known_whole(self) -> bool:
+        """Whether nobody else has written to the table, so that the model knows all its snapshots."""
+        latest = self._lake.open(self._table).latest()
+        return latest is not None and latest.id == self.steps[-1].id
 
     def _note(self, kind: CommitKind, added: tuple[Row, ...], held: tuple[Row, ...]) -> None:
         latest = self._lake.open(self._table).latest()
