@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime as dt
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from lake.tables.names import check_name
 from lake.tables.tags import parse_retained
 from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
-from model.errors import SnapshotNotExist, TableNotExist, TagNotExist
+from model.errors import SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist, Unavailable
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
 from table.format.consumers import read_consumers
@@ -32,6 +33,8 @@ from table.retention.expiry import ExpiryRules, Garbage, expired_before, left_by
 
 if TYPE_CHECKING:
     from lake.lake import Lake
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +133,24 @@ def _deleted(table: LakeTable, garbage: Garbage) -> bool:
     return follow(lambda: table.files.delete(paths), f"Files that {table.identifier} does not need, as orphans, are still there")
 
 
+def _found(table: LakeTable, look: Callable[[], Garbage]) -> Garbage:
+    """What goes with a change; nothing where damage hides it: what was damaged may be let go, and its files are orphans then."""
+    try:
+        return look()
+    except TableDamaged as damage:
+        _log.warning("Files that %s does not need any more stay as orphans: %s", table.identifier, damage.message)
+    return Garbage()
+
+
+def _found_after(table: LakeTable, look: Callable[[], Garbage]) -> Garbage:
+    """The same of a change that is decided: it is done, whatever cannot be read now."""
+    try:
+        return _found(table, look)
+    except Unavailable as problem:  # also files of what the catalog names no more
+        _log.warning("Files that %s does not need any more stay as orphans: %s", table.identifier, problem.message)
+    return Garbage()
+
+
 def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_run: bool = False, now_millis: int | None = None) -> Removed:
     """Let snapshots go by count and age; what tags, branches and consumers need stays."""
     _may(lake, table)
@@ -158,7 +179,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         if not dry_run:
             tx.holds.require_no_backup(f"Expiry of snapshots of {table.identifier}")
             tx.snapshots.forget(table.table_id, table.identifier.branch, below=end)
-    garbage = left_by_expiry(table.files.apart(), table.schema, expired, remaining, first)
+    garbage = _found_after(table, lambda: left_by_expiry(table.files.apart(), table.schema, expired, remaining, first))
     if not dry_run:
         lake.step("expiry decided")
         # First, so that nobody who goes by files finds a snapshot whose rows are gone.
@@ -239,7 +260,7 @@ def replace_tag(
         made = tx.tags.find(table.table_id, name, table.identifier.branch)
         remaining = _beside(tx, table, before, [*(tag.snapshot for tag in tags if tag.name != name), snapshot])
     assert made is not None
-    garbage = Garbage() if remaining is None else left_by_tag(table.files, table.schema, before.snapshot, remaining)
+    garbage = _left_by_tag(table, before, remaining)
     if not dry_run:
         published = lake.tags.publish_soon(table, made)
         lake.step("tag replaced")
@@ -287,7 +308,7 @@ def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False
             with contextlib.suppress(FileNotFoundError):  # a power cut must not bring it back once the catalog has forgotten it
                 table.files.io.sync([table.files.layout.tag_dir()])
         tx.tags.drop(table.table_id, name, table.identifier.branch)
-    garbage = Garbage() if remaining is None else left_by_tag(table.files, table.schema, dropped.snapshot, remaining)
+    garbage = _left_by_tag(table, dropped, remaining)
     if not dry_run:
         lake.step("tag dropped")
         if not _deleted(table, garbage):
@@ -311,6 +332,13 @@ def _beside(tx: CatalogTransaction, table: LakeTable, dropped: Tag, others: Sequ
     return neighbours + _kept_elsewhere(tx, table)
 
 
+def _left_by_tag(table: LakeTable, dropped: Tag, remaining: Sequence[Snapshot] | None) -> Garbage:
+    """What goes with a tag that is gone; nothing where its own snapshot stays."""
+    if remaining is None:
+        return Garbage()
+    return _found_after(table, lambda: left_by_tag(table.files, table.schema, dropped.snapshot, remaining))
+
+
 def _neighbours(tagged: Snapshot, others: Sequence[Snapshot]) -> list[Snapshot]:
     """The nearest kept snapshots on either side: a file lives from one commit to another, so what farther ones need these need, too."""
     before = max((s for s in others if s.id < tagged.id), key=lambda s: s.id, default=None)
@@ -329,7 +357,7 @@ def rollback(lake: Lake, table: LakeTable, to: Snapshot, *, tag: str | None = No
     later = [entry.name for entry in tags if entry.snapshot.id > to.id]
     with lake.catalog.reading() as tx:
         remaining = [entry.snapshot for entry in tags if entry.snapshot.id <= to.id] + _kept_elsewhere(tx, table)
-    garbage = left_by_rollback(table.files, table.schema, removed, to, remaining)
+    garbage = _found(table, lambda: left_by_rollback(table.files, table.schema, removed, to, remaining))
     if not dry_run:
         if tag is not None:
             tidy = lake.history.rollback_to_tag(table, tag)
@@ -344,4 +372,4 @@ def rollback(lake: Lake, table: LakeTable, to: Snapshot, *, tag: str | None = No
 def left_behind(table: LakeTable, gone: Sequence[Snapshot], to: Snapshot | None) -> Removed:
     """The snapshots of a branch that ended, and the files only they had besides what ``to`` has: `remove_orphan_files` finds them."""
     own = [snapshot for snapshot in gone if to is None or snapshot.key != to.key]
-    return _removed(gone, left_by_branch(table.files, table.schema, own, [] if to is None else [to]))
+    return _removed(gone, _found_after(table, lambda: left_by_branch(table.files, table.schema, own, [] if to is None else [to])))
