@@ -17,7 +17,18 @@ def name_part() -> Parser[str]:
             raise ValueError(f"the beginning of a file's name is expected: no separators, at most {_MOST_PREFIX} bytes")
         return raw
 
-    return Parser("text", parse)
+    return Parser("text", parse, in_path=True)
+
+
+def object_name() -> Parser[str]:
+    """The name of a tag, a branch or a consumer, which is a part of its file's."""
+
+    def parse(raw: str) -> str:
+        if raw and not is_plain_name(raw):
+            raise ValueError("a name is expected: no separators or control characters, neither '.' nor '..', at most 255 bytes")
+        return raw
+
+    return Parser("text", parse, in_path=True)
 
 
 def inner_directory() -> Parser[str]:
@@ -29,4 +40,4 @@ def inner_directory() -> Parser[str]:
             raise ValueError("a directory inside the table's is expected: names parted by '/', none of them '.' or '..'")
         return raw
 
-    return Parser("text", parse)
+    return Parser("text", parse, in_path=True)

@@ -33,6 +33,8 @@ class Parser(Generic[T]):
     show: Callable[[T], str] = str
     everywhere: bool = True
     """False where other Paimon clients know more values than this server."""
+    in_path: bool = False
+    """Whether the value becomes a part of a path: separators and dot names are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class OptionGroup:
         self._families: list[tuple[re.Pattern[str], Option[Any]]] = []
         self._refused: list[tuple[re.Pattern[str], str]] = []
         self._dangerous: list[tuple[re.Pattern[str], str]] = []
+        self._for_others: dict[str, Option[Any]] = {}
         self._known: dict[str, Option[Any]] = {}
         """Declared keys that were asked for before: a small INSERT asks for a dozen, each against every refused pattern."""
 
@@ -109,6 +112,15 @@ class OptionGroup:
     def endanger(self, pattern: str, reason: str) -> None:
         """Refuse undeclared keys whose words match, also where others' keys are kept."""
         self._dangerous.append((re.compile(pattern), reason))
+
+    def keep_for_others(self, option: Option[Any]) -> None:
+        """Hold the value of a key that only other clients know, and that they make a part of a path, to what it may be."""
+        self._for_others[option.key] = option
+
+    def paths(self) -> Iterator[Option[Any]]:
+        """The options of which the value becomes a part of a path, here or at other clients."""
+        every = (*self, *self.families(), *self._for_others.values())
+        return (option for option in every if option.parser.in_path)
 
     def danger(self, key: str) -> str | None:
         """Why a key that is not declared is kept for nobody, or None."""
@@ -140,7 +152,7 @@ class OptionGroup:
     def check_values(self, raw: Mapping[str, str]) -> None:
         """Raise `InvalidOption` for a value no Paimon client could read; unknown keys, and values only others know, are theirs."""
         for key, text in raw.items():
-            option = self.get(key)
+            option = self.get(key) or self._for_others.get(key)
             if option is not None and option.parser.everywhere:
                 option.parse(text)
 
@@ -250,7 +262,7 @@ def time_zone() -> Parser[str]:
 
 def optional(parser: Parser[T]) -> Parser[T | None]:
     """The same parser for an option without default."""
-    return Parser(parser.kind, parser.parse, lambda value: "" if value is None else parser.show(value), parser.everywhere)
+    return Parser(parser.kind, parser.parse, lambda value: "" if value is None else parser.show(value), parser.everywhere, parser.in_path)
 
 
 def integer(*, at_least: int | None = None, at_most: int | None = None) -> Parser[int]:

@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from model.errors import InvalidOption
+from model.options.names import object_name
 from model.options.option import TUNING, Option, Parser, boolean, duration, integer, memory_size, one_of, only_false, optional, text
 
 
@@ -46,7 +47,7 @@ SCAN_OPTIONS: tuple[Option[Any], ...] = (
     Option("scan.timestamp", optional(Parser("time", _time_text, everywhere=False)), None, "Text form of it (local zone)."),
     Option("scan.creation-time-millis", optional(integer()), None, "For from-creation-timestamp."),
     Option("scan.file-creation-time-millis", optional(integer()), None, "For from-file-creation-time."),
-    Option("scan.tag-name", optional(text()), None, "Batch: tag to read."),
+    Option("scan.tag-name", optional(object_name()), None, "Batch: tag to read."),
     Option("scan.watermark", optional(integer()), None, "Batch: first snapshot with watermark ≥ this."),
     Option("scan.bounded.watermark", optional(integer()), None, "Stop streaming before the first snapshot beyond this watermark."),
     Option("incremental-between", optional(text()), None, "Two ids or two tags, batch."),
@@ -54,7 +55,7 @@ SCAN_OPTIONS: tuple[Option[Any], ...] = (
     Option("incremental-to-auto-tag", optional(text()), None, "End tag; start = previous period tag."),
     Option("incremental-between-scan-mode", one_of("auto", "delta", "changelog", "diff"), "auto", "Auto | delta | changelog | diff."),
     Option("incremental-between-tag-to-snapshot", boolean(), False, "Resolve tags to snapshots and read the deltas between."),
-    Option("consumer-id", optional(text()), None, "Remember progress under 'consumer/'."),
+    Option("consumer-id", optional(object_name()), None, "Remember progress under 'consumer/'."),
     Option(
         "consumer.mode",
         one_of("exactly-once", "at-least-once"),

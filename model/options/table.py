@@ -9,6 +9,7 @@ from typing import Any
 from model.errors import InvalidOption
 from model.options import file_index, others
 from model.options.maintenance import MAINTENANCE_OPTIONS
+from model.options.names import name_part, object_name
 from model.options.option import Option, OptionGroup, stats_mode, text
 from model.options.scan import SCAN_OPTIONS
 from model.options.write import WRITE_OPTIONS
@@ -68,6 +69,11 @@ for _pattern in (
 ):  # fmt: skip
     TABLE_OPTIONS.refuse(_pattern, "it tunes tables with a primary key, and append tables have none.")
 TABLE_OPTIONS.refuse(r"schema\..*", "watermarks and columns are stored there by CREATE TABLE and ALTER TABLE, never set by hand.")
+for _key, _parser in (
+    ("branch", object_name()), ("scan.fallback-branch", object_name()), ("scan.primary-branch", object_name()),
+    ("changelog-file.prefix", name_part()),
+):  # fmt: skip
+    TABLE_OPTIONS.keep_for_others(Option(_key, _parser, "", "Part of a path that other clients make."))
 TABLE_OPTIONS.refuse("branch", "a branch is named by the table, `t$branch_b`.")
 TABLE_OPTIONS.refuse("(stream|batch)-scan-mode", "Paimon's own scans set it for themselves; 'scan.mode' says where a read begins.")
 TABLE_OPTIONS.refuse(r"metastore\.tag-to-partition.*", "there is no metastore beside the catalog.")
